@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages as dataclasses, made from the ``.msg`` files on every host.
+
+One class per type everywhere, numpy arrays in the fields, and the CDR bytes that every ROS 2 middleware uses
+(the codec is rosbags'). Standard types come with rosbags; ours are read from ``brain_interfaces``.
+"""
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rosbags.interfaces import Nodetype
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+PACKAGE = "brain_interfaces"
+
+
+class MessageError(ValueError):
+    """A message, or the bytes of one, does not fit its type; says which type and field."""
+
+
+def definitions() -> Path:
+    """Folder of brain_interfaces that holds ``msg/``.
+
+    Looked for in this order: ``share/brain_interfaces`` below each entry of ``AMENT_PREFIX_PATH`` (a colcon
+    workspace or a ROS installation), the data of the installed Python package, the source tree beside this package.
+
+    Raises:
+        FileNotFoundError: it is in none of them.
+    """
+    candidates = [Path(p) / "share" / PACKAGE for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
+    try:
+        spec = importlib.util.find_spec(f"{PACKAGE}.msg")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is not None and spec.submodule_search_locations:
+        candidates += [Path(p).parent for p in spec.submodule_search_locations]
+    candidates.append(Path(__file__).resolve().parents[2] / PACKAGE)
+    for path in candidates:
+        if (path / "msg" / "Heartbeat.msg").is_file():
+            return path
+    raise FileNotFoundError(
+        f"the message definitions of {PACKAGE} are not installed; looked in " + ", ".join(map(str, candidates))
+        + ". Install the package (pip install src/brain_interfaces) or source the workspace's setup.bash."
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _store():
+    store = get_typestore(Stores.ROS2_KILTED)
+    types: dict = {}
+    for path in sorted((definitions() / "msg").glob("*.msg")):
+        types.update(get_types_from_msg(path.read_text(encoding="utf-8"), f"{PACKAGE}/msg/{path.stem}"))
+    store.register(types)
+    return store
+
+
+@functools.cache
+def message_class(name: str) -> type:
+    """Dataclass of a type such as ``sensor_msgs/msg/Image``.
+
+    Raises:
+        MessageError: no such type is known.
+    """
+    try:
+        return _store().types[name]
+    except KeyError:
+        raise MessageError(
+            f"unknown message type {name!r}; types are written package/msg/Type and come from the standard "
+            f"ROS 2 interfaces or {PACKAGE}"
+        ) from None
+
+
+def type_name(message: Any) -> str:
+    """``package/msg/Type`` of a message or message class."""
+    return message.__msgtype__
+
+
+@functools.cache
+def type_hash(name: str) -> str:
+    """RIHS01 hash of a type, as ROS 2 computes it from the type description: ``RIHS01_`` and 64 hex digits."""
+    message_class(name)
+    return _store().hash_rihs01(name)
+
+
+@functools.cache
+def dds_type(name: str) -> str:
+    """Name of a type on the wire: ``std_msgs/msg/String`` is ``std_msgs::msg::dds_::String_``."""
+    package, kind, leaf = name.split("/")
+    return f"{package}::{kind}::dds_::{leaf}_"
+
+
+@functools.cache
+def has_field(name: str, field: str) -> bool:
+    """Whether messages of the type have a field of that name."""
+    return any(f == field for f, _ in _store().fielddefs[name][1])
+
+
+def _default(definition: tuple) -> Any:
+    kind, detail = definition
+    if kind == Nodetype.BASE:
+        base = detail[0]
+        return "" if base == "string" else False if base == "bool" else 0.0 if base.startswith("float") else 0
+    if kind == Nodetype.NAME:
+        return make(detail)
+    element, count = detail
+    length = count if kind == Nodetype.ARRAY else 0
+    if element[0] == Nodetype.BASE and element[1][0] != "string":
+        return np.zeros(length, dtype=element[1][0])
+    return [_default(element) for _ in range(length)]
+
+
+def _coerce(name: str, field: str, definition: tuple, value: Any) -> Any:
+    kind, detail = definition
+    if kind == Nodetype.BASE:
+        base, bound = detail
+        if base != "string":
+            return value
+        if bound and len(value.encode()) > bound:
+            raise MessageError(f"{name}.{field}: {len(value.encode())} bytes of text, but at most {bound} fit")
+        return value
+    if kind == Nodetype.NAME:
+        return value
+    element, count = detail
+    if element[0] == Nodetype.BASE and element[1][0] != "string":
+        value = np.ascontiguousarray(value, dtype=element[1][0])
+        if value.ndim != 1:
+            value = value.reshape(-1)
+    elif element[0] == Nodetype.BASE:
+        value = [_coerce(name, field, element, item) for item in value]
+    if kind == Nodetype.ARRAY and len(value) != count:
+        raise MessageError(f"{name}.{field}: {len(value)} elements, but there must be {count}")
+    if kind == Nodetype.SEQUENCE and count and len(value) > count:
+        raise MessageError(f"{name}.{field}: {len(value)} elements, but at most {count} fit")
+    return value
+
+
+def make(name: str, **fields: Any) -> Any:
+    """A message of the type: given fields, zeros elsewhere (empty text, empty sequences).
+
+    Sequences of numbers may be given as anything numpy takes, and become arrays of the right type.
+
+    Raises:
+        MessageError: an unknown type or field, or more elements or text than the field holds.
+    """
+    cls = message_class(name)
+    values = {}
+    for field, definition in _store().fielddefs[name][1]:
+        if field in fields:
+            values[field] = _coerce(name, field, definition, fields.pop(field))
+        elif field != "structure_needs_at_least_one_member":
+            values[field] = _default(definition)
+    if fields:
+        known = ", ".join(f.name for f in dataclasses.fields(cls))
+        raise MessageError(f"{name} has no field {', '.join(fields)}; it has {known}")
+    return cls(**values)
+
+
+def encode(message: Any) -> memoryview:
+    """CDR bytes (XCDR1, little endian) of a message, with the 4 bytes of encapsulation in front.
+
+    Raises:
+        MessageError: a field holds what its type cannot.
+    """
+    name = message.__msgtype__
+    try:
+        return _store().serialize_cdr(message, name)
+    except Exception as error:  # the codec raises whatever its generated code meets: struct.error, TypeError, ...
+        raise MessageError(f"cannot encode {name}: {error}") from error
+
+
+def decode(data: bytes | memoryview, name: str) -> Any:
+    """The message in the CDR bytes ``data`` (either byte order). Arrays may share memory with ``data``.
+
+    Raises:
+        MessageError: the bytes are not a whole message of that type, or hold more elements than it allows.
+    """
+    message_class(name)
+    try:
+        message = _store().deserialize_cdr(data, name)
+    except Exception as error:  # broken bytes make the generated code raise nearly anything
+        raise MessageError(f"{len(data)} bytes are not a {name}: {type(error).__name__} {error}") from error
+    _check_bounds(message, name)
+    return message
+
+
+@functools.cache
+def _bounded(name: str) -> tuple:
+    """Fields of a type that have a bound or hold messages: (field, kind, element type or None, bound)."""
+    found = []
+    for field, (kind, detail) in _store().fielddefs[name][1]:
+        if kind == Nodetype.NAME and _bounded(detail):
+            found.append((field, kind, detail, 0))
+        elif kind == Nodetype.BASE and detail[0] == "string" and detail[1]:
+            found.append((field, kind, None, detail[1]))
+        elif kind == Nodetype.SEQUENCE:
+            element, bound = detail
+            nested = element[1] if element[0] == Nodetype.NAME and _bounded(element[1]) else None
+            if bound or nested:
+                found.append((field, kind, nested, bound))
+    return tuple(found)
+
+
+def _check_bounds(message: Any, name: str) -> None:
+    for field, kind, nested, bound in _bounded(name):
+        value = getattr(message, field)
+        if kind == Nodetype.NAME:
+            _check_bounds(value, nested)
+            continue
+        if bound and len(value) > bound:
+            raise MessageError(f"{name}.{field}: {len(value)} elements, but at most {bound} are allowed")
+        if kind == Nodetype.SEQUENCE and nested:
+            for item in value:
+                _check_bounds(item, nested)
+
+
+def time_message(seconds: float) -> Any:
+    """``builtin_interfaces/msg/Time`` from seconds."""
+    nanoseconds = round(seconds * 1e9)
+    return make("builtin_interfaces/msg/Time", sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
+
+
+def time_seconds(stamp: Any) -> float:
+    """Seconds of a ``builtin_interfaces/msg/Time``."""
+    return stamp.sec + stamp.nanosec * 1e-9

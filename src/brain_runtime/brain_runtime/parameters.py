@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of a region: a frozen dataclass whose fields carry unit, range and description."""
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import typing
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+
+class ParameterError(ValueError):
+    """A parameter does not exist or a value does not fit; says which, and what would."""
+
+
+@dataclass(frozen=True)
+class NoParameters:
+    """A region without parameters."""
+
+
+def parameter(default: Any, description: str, *, unit: str = "", low: float | None = None, high: float | None = None,
+              choices: tuple[str, ...] = (), live: bool = True) -> Any:
+    """Field of a region's ``Parameters``.
+
+    Args:
+        default: value where nothing is given; its type is the parameter's (bool, int, float, str, or a tuple of them).
+        description: one sentence for a person.
+        unit: SI unit, empty where there is none.
+        low, high: range, both ends included.
+        choices: the texts that are allowed.
+        live: may be changed while the region runs.
+    """
+    metadata = dict(description=description, unit=unit, low=low, high=high, choices=choices, live=live)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def _fit(region: str, field: dataclasses.Field, value: Any) -> Any:
+    where = f"parameter {field.name} of {region}"
+    wanted = type(field.default)
+    if wanted is tuple:
+        if isinstance(value, str) or not isinstance(value, typing.Iterable):
+            raise ParameterError(f"{where} must be a list, but is {value!r}")
+        return tuple(value)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not wanted:
+        raise ParameterError(f"{where} must be of type {wanted.__name__}, but is {value!r} ({type(value).__name__})")
+    low, high, unit = field.metadata["low"], field.metadata["high"], field.metadata["unit"]
+    if wanted is float and not math.isfinite(value):
+        raise ParameterError(f"{where} must be a finite number, but is {value}")
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise ParameterError(f"{where} is {value}, but must be between {low} and {high}{' ' + unit if unit else ''}")
+    choices = field.metadata["choices"]
+    if choices and value not in choices:
+        raise ParameterError(f"{where} is {value!r}, but must be one of {', '.join(choices)}")
+    return value
+
+
+def check_parameters(region: str, cls: type, values: Mapping[str, Any], *, current: Any = None) -> Any:
+    """An instance of the dataclass ``cls`` with ``values`` over ``current`` (or over the defaults).
+
+    Raises:
+        ParameterError: see there; with ``current``, also for a parameter that cannot be changed while running.
+    """
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    fitted = {}
+    for name, value in values.items():
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, 1)
+            hint = f"did you mean {near[0]}?" if near else "it has " + (", ".join(fields) or "none")
+            raise ParameterError(f"{region} has no parameter {name}; {hint}")
+        if current is not None and not fields[name].metadata["live"]:
+            raise ParameterError(f"parameter {name} of {region} cannot be changed while it runs; set it at start")
+        fitted[name] = _fit(region, fields[name], value)
+    return dataclasses.replace(current if current is not None else cls(), **fitted)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports: what a region hears and says, declared as attributes of its class."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from brain_runtime import messages
+from brain_runtime.qos import FEATURE, QoS
+
+
+@dataclass(frozen=True)
+class Port:
+    """One topic of a region.
+
+    Attributes:
+        topic: relative name (``vision/objects``), so that a namespace moves the whole brain; a host may remap it.
+        type: message type, ``package/msg/Type``.
+        qos: how it is delivered.
+    """
+
+    topic: str
+    type: str
+    qos: QoS = FEATURE
+
+    def __post_init__(self) -> None:
+        if not self.topic or self.topic.startswith("/") or "//" in self.topic:
+            raise ValueError(f"topic {self.topic!r} must be a relative name such as 'vision/objects'")
+        if self.type.count("/") != 2:
+            raise ValueError(f"type {self.type!r} of topic {self.topic} must be written package/msg/Type")
+
+
+@dataclass(frozen=True)
+class In(Port):
+    """A topic that a region hears.
+
+    Attributes:
+        trigger: a new message makes the region step.
+        key: field that names the publisher, where many share the topic (``source``): the inbox then holds the newest
+            message of each.
+        device: the topic comes from outside the brain (a sensor, a person, another program), so that nobody in the
+            graph needs to publish it.
+    """
+
+    trigger: bool = False
+    key: str | None = None
+    device: bool = False
+
+
+@dataclass(frozen=True)
+class Out(Port):
+    """A topic that a region publishes. Calling it makes a message: ``self.objects(source="vision")``.
+
+    Attributes:
+        stamp_from: name of the In whose ``header.stamp`` is carried over (perception: time of acquisition);
+            None: the time of publication (commands).
+    """
+
+    stamp_from: str | None = None
+
+    def __call__(self, **fields: Any) -> Any:
+        """A message of the port's type; see :func:`brain_runtime.messages.make`."""
+        return messages.make(self.type, **fields)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Region: what a part of the brain computes. It knows its ports and nothing of hosts, wires or other regions."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Mapping
+
+import numpy as np
+
+from brain_runtime.parameters import NoParameters, check_parameters
+from brain_runtime.ports import In, Out
+
+State = dict[str, Any]
+"""Flat dict of float32 arrays or tensors: all that a region remembers from step to step, and all of a snapshot."""
+
+Outbox = Mapping[str, Any]
+"""Port name to a message, or to a list of messages; ports that are left out publish nothing."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """A message in an inbox.
+
+    Attributes:
+        message: as decoded.
+        age: s since receipt, on the host's steady clock.
+        new: it came since the last step.
+    """
+
+    message: Any
+    age: float
+    new: bool
+
+
+class Inbox:
+    """The newest message of each port, with its age. Any of them may be missing or old: look before use."""
+
+    def __init__(self, received: Mapping[str, list[Received]]) -> None:
+        self._received = received
+
+    def get(self, port: str, within: float = math.inf) -> Any | None:
+        """Newest message of ``port``, or None if there was none within the last ``within`` seconds."""
+        entries = self._received.get(port)
+        if not entries:
+            return None
+        newest = min(entries, key=lambda r: r.age)
+        return newest.message if newest.age <= within else None
+
+    def age(self, port: str) -> float:
+        """Seconds since the newest message of ``port`` came; ``inf`` if none did."""
+        return min((r.age for r in self._received.get(port, ())), default=math.inf)
+
+    def new(self, port: str) -> bool:
+        """Whether a message of ``port`` came since the last step."""
+        return any(r.new for r in self._received.get(port, ()))
+
+    def each(self, port: str, within: float = math.inf) -> list[Received]:
+        """Newest message of every publisher on a port that was declared with ``key``, at most ``within`` seconds old,
+        in the order of the publishers' names."""
+        return [r for r in self._received.get(port, ()) if r.age <= within]
+
+
+class Region:
+    """A part of the brain. Subclass it, declare ports as class attributes, write :meth:`step`.
+
+    A region steps when a port with ``trigger=True`` gets a message, and ``rate`` times a second where a rate is set.
+    It takes time only from its host (``dt`` and the inbox's ages) and randomness only from ``rng``.
+
+    Class attributes:
+        rate: steps per second, or None to be triggered only (Hz).
+        Parameters: frozen dataclass of :func:`brain_runtime.parameters.parameter` fields.
+    """
+
+    rate: ClassVar[float | None] = None
+    Parameters: ClassVar[type] = NoParameters
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name or type(self).__name__.lower()
+        self.parameters: Any = self.Parameters()
+        self.spikes = 0
+        self.synops = 0
+
+    @classmethod
+    def ports(cls) -> dict[str, In | Out]:
+        """All ports by attribute name."""
+        found: dict[str, In | Out] = {}
+        for base in reversed(cls.__mro__):
+            for name, value in vars(base).items():
+                if isinstance(value, (In, Out)):
+                    found[name] = value
+        return found
+
+    @classmethod
+    def inputs(cls) -> dict[str, In]:
+        """Ports that are heard, by attribute name."""
+        return {n: p for n, p in cls.ports().items() if isinstance(p, In)}
+
+    @classmethod
+    def outputs(cls) -> dict[str, Out]:
+        """Ports that are published, by attribute name."""
+        return {n: p for n, p in cls.ports().items() if isinstance(p, Out)}
+
+    # The small life that every host drives.
+
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Takes parameters (missing ones keep their default) and loads what is needed. Extend it to load weights.
+
+        Raises:
+            ParameterError: an unknown name, a wrong type or a value out of range.
+        """
+        self.parameters = check_parameters(self.name, self.Parameters, parameters)
+
+    def initial_state(self) -> State:
+        """State before the first step; called after :meth:`configure`."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> State:
+        """State from a snapshot's float32 arrays, whose names and shapes equal :meth:`initial_state`'s.
+        Extend it where the step wants something else than numpy arrays."""
+        return dict(state)
+
+    def activate(self) -> None:
+        """Before the first step."""
+
+    def step(self, inbox: Inbox, state: State, dt: float, rng: np.random.Generator) -> tuple[Outbox, State]:
+        """One step.
+
+        Args:
+            inbox: newest messages and their ages.
+            state: what the last step returned.
+            dt: s of the host's clock since the last step (0 at the first).
+            rng: the only source of randomness.
+
+        Returns:
+            What to publish, and the new state.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define step()")
+
+    def deactivate(self) -> None:
+        """After the last step; :meth:`activate` may follow."""
+
+    def cleanup(self) -> None:
+        """Lets go of what :meth:`configure` took."""
+
+    def on_parameter(self, name: str, value: Any) -> None:
+        """Changes one parameter between steps.
+
+        Raises:
+            ParameterError: it cannot be changed while running, is unknown, or the value does not fit.
+        """
+        self.parameters = check_parameters(self.name, self.Parameters, {name: value}, current=self.parameters)
+
+    def snapshot_metadata(self) -> dict[str, str]:
+        """What must be equal for a snapshot of the state to be restored, beside the region's name and state shapes
+        (micro-step, input scaling, hash of the weights, ...)."""
+        return {}
+
+    def count(self, *, spikes: float = 0, synops: float = 0) -> None:
+        """Adds to the region's counts of spikes and synaptic operations."""
+        self.spikes += int(spikes)
+        self.synops += int(synops)
