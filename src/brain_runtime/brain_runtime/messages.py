@@ -140,7 +140,7 @@ def _coerce(name: str, field: str, definition: tuple, value: Any) -> Any:
     return value
 
 
-def make(name: str, **fields: Any) -> Any:
+def make(name: str, /, **fields: Any) -> Any:
     """A message of the type: given fields, zeros elsewhere (empty text, empty sequences).
 
     Sequences of numbers may be given as anything numpy takes, and become arrays of the right type.

@@ -58,6 +58,6 @@ class Out(Port):
 
     stamp_from: str | None = None
 
-    def __call__(self, **fields: Any) -> Any:
+    def __call__(self, /, **fields: Any) -> Any:
         """A message of the port's type; see :func:`brain_runtime.messages.make`."""
         return messages.make(self.type, **fields)

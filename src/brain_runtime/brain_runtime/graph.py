@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph: which regions make up a brain. Read from YAML; everything that starts regions takes them from here."""
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Iterable, Mapping
+
+import yaml
+
+from brain_runtime.ports import In, Out
+from brain_runtime.qos import incompatibility
+from brain_runtime.region import Region
+
+RESTART = ("always", "never")
+
+
+class GraphError(ValueError):
+    """A graph that cannot run; names the entry and the remedy."""
+
+
+@dataclass(frozen=True)
+class RegionSpec:
+    """One region of a graph.
+
+    Attributes:
+        name: node name.
+        cls: ``package.module:Class``.
+        restart: ``always`` or ``never``, after its process ended by itself.
+        critical: the robot must not move without it.
+        remap: topics by other names.
+        device: belongs to a world (a simulated device), not to the brain.
+    """
+
+    name: str
+    cls: str
+    restart: str = "always"
+    critical: bool = False
+    remap: Mapping[str, str] = field(default_factory=dict)
+    device: bool = False
+
+    def load(self) -> type[Region]:
+        """The class.
+
+        Raises:
+            GraphError: it cannot be imported or is no Region.
+        """
+        module, _, attribute = self.cls.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), attribute)
+        except ImportError as error:
+            raise GraphError(f"region {self.name}: cannot import {module} ({error}); install the package, or correct "
+                             f"`class: {self.cls}`") from error
+        except AttributeError:
+            raise GraphError(f"region {self.name}: {module} has no class {attribute!r}; correct `class: {self.cls}`"
+                             ) from None
+        if not (isinstance(found, type) and issubclass(found, Region)):
+            raise GraphError(f"region {self.name}: {self.cls} is not a Region")
+        return found
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Regions of a brain with those of the chosen world."""
+
+    name: str
+    regions: tuple[RegionSpec, ...]
+
+    def spec(self, name: str) -> RegionSpec:
+        """The entry of that name.
+
+        Raises:
+            GraphError: there is none.
+        """
+        for spec in self.regions:
+            if spec.name == name:
+                return spec
+        raise GraphError(f"graph {self.name} has no region {name!r}; it has "
+                         + ", ".join(s.name for s in self.regions))
+
+    @property
+    def critical(self) -> tuple[str, ...]:
+        """Names of the critical regions other than the brainstem itself, which watches them."""
+        return tuple(s.name for s in self.regions if s.critical)
+
+
+def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
+    if isinstance(entry, str):
+        entry = {"class": entry}
+    if not isinstance(entry, dict):
+        raise GraphError(f"{where}: region {name} must be a mapping with a `class`, but is {entry!r}")
+    known = {"class", "restart", "critical", "remap"}
+    odd = set(entry) - known
+    if odd:
+        raise GraphError(f"{where}: region {name} has unknown keys {', '.join(sorted(odd))}; known are "
+                         + ", ".join(sorted(known)))
+    cls = entry.get("class")
+    if not isinstance(cls, str) or cls.count(":") != 1:
+        raise GraphError(f"{where}: region {name} needs `class: package.module:Class`, but has {cls!r}")
+    restart = entry.get("restart", "always")
+    if restart not in RESTART:
+        raise GraphError(f"{where}: restart of region {name} is {restart!r}; it must be {' or '.join(RESTART)}")
+    critical = entry.get("critical", False)
+    remap = entry.get("remap", {})
+    if not isinstance(critical, bool) or not isinstance(remap, dict):
+        raise GraphError(f"{where}: region {name}: `critical` must be true or false, `remap` a mapping of topics")
+    return RegionSpec(name, cls, restart, critical, remap, device)
+
+
+def parse_graph(content: Any, where: str, world: str = "none") -> Graph:
+    """A graph from the parsed YAML.
+
+    Args:
+        content: as read.
+        where: what messages call it (the file).
+        world: entry of ``worlds`` whose devices join; ``none`` for a real robot.
+
+    Raises:
+        GraphError: the content does not make a graph.
+    """
+    if not isinstance(content, dict) or not isinstance(content.get("regions"), dict) or not content["regions"]:
+        raise GraphError(f"{where}: a graph needs `regions:`, a mapping of names to classes")
+    odd = set(content) - {"name", "regions", "worlds"}
+    if odd:
+        raise GraphError(f"{where}: unknown keys {', '.join(sorted(odd))}; known are name, regions, worlds")
+    worlds = content.get("worlds") or {}
+    if world != "none" and world not in worlds:
+        raise GraphError(f"{where}: no world {world!r}; there are " + ", ".join(["none", *worlds]))
+    specs = [_region(n, e, where, device=True) for n, e in (worlds.get(world) or {}).items()]
+    specs += [_region(n, e, where, device=False) for n, e in content["regions"].items()]
+    names = [s.name for s in specs]
+    twice = {n for n in names if names.count(n) > 1}
+    if twice:
+        raise GraphError(f"{where}: {', '.join(sorted(twice))} stands both in the world and in the brain")
+    return Graph(str(content.get("name", Path(where).name.split(".")[0])), tuple(specs))
+
+
+def load_graph(path: str | Path, world: str = "none") -> Graph:
+    """Reads a graph file; see :func:`parse_graph`.
+
+    Raises:
+        GraphError: it cannot be read or is no graph.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise GraphError(f"cannot read graph {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise GraphError(f"graph {path} is not YAML: {error}") from error
+    return parse_graph(content, str(path), world)
+
+
+def check_graph(graph: Graph, *, devices: Iterable[str] = ()) -> list[str]:
+    """Loads every class and checks every edge.
+
+    Args:
+        devices: topics that come from outside the brain besides those declared with ``device=True``.
+
+    Returns:
+        Warnings: edges that Zenoh would connect but DDS would not.
+
+    Raises:
+        GraphError: an unknown class, a port that nobody feeds, two types on one topic.
+    """
+    ends: dict[str, list[tuple[str, In | Out]]] = {}
+    for spec in graph.regions:
+        for port in spec.load().ports().values():
+            ends.setdefault(spec.remap.get(port.topic, port.topic), []).append((spec.name, port))
+    outside = set(devices)
+    warnings = []
+    for topic, users in sorted(ends.items()):
+        types = {port.type: name for name, port in users}
+        if len(types) > 1:
+            raise GraphError(f"graph {graph.name}: topic {topic} has two types: "
+                             + ", ".join(f"{t} ({n})" for t, n in types.items())
+                             + "; give one of them another name or a remap")
+        writers = [(n, p) for n, p in users if isinstance(p, Out)]
+        for name, port in users:
+            if not isinstance(port, In):
+                continue
+            if not writers and not port.device and topic not in outside:
+                raise GraphError(f"graph {graph.name}: nobody feeds {topic}, which {name} needs; add a region that "
+                                 f"publishes it, or a remap")
+            for writer, out in writers:
+                why = incompatibility(out.qos, port.qos)
+                if why:
+                    warnings.append(f"{topic} from {writer} to {name}: DDS would not connect them, since {why}")
+    return warnings
+
+
+@dataclass(frozen=True)
+class Process:
+    """How to start one region: what the supervisor, a launch file and a test all use."""
+
+    spec: RegionSpec
+    argv: tuple[str, ...]
+
+
+def processes(graph: Graph, *, namespace: str = "", seed: int = 0, state_dir: Path | None = None,
+              router: str | None = None, params_files: Iterable[Path] = (),
+              parameters: Mapping[str, Mapping[str, Any]] | None = None,
+              python: str = sys.executable) -> list[Process]:
+    """Command lines of all regions of a graph.
+
+    Args:
+        namespace: of every node, as ``/robot1``.
+        seed: of the random streams.
+        state_dir: folder of the snapshots.
+        router: Zenoh endpoint.
+        params_files: ROS parameter files, read by every region.
+        parameters: by region name; they win over the files.
+    """
+    result = []
+    for spec in graph.regions:
+        argv = [python, "-m", "brain_runtime.process", "--class", spec.cls, "--name", spec.name, "--seed", str(seed)]
+        if state_dir is not None:
+            argv += ["--state-dir", str(state_dir)]
+        if router is not None:
+            argv += ["--router", router]
+        if spec.critical:
+            argv.append("--critical")
+        ros = []
+        if namespace:
+            ros += ["-r", f"__ns:={namespace}"]
+        for topic, other in spec.remap.items():
+            ros += ["-r", f"{topic}:={other}"]
+        for path in params_files:
+            ros += ["--params-file", str(path)]
+        for name, value in (parameters or {}).get(spec.name, {}).items():
+            ros += ["-p", f"{name}:={yaml.safe_dump(value, default_flow_style=True).strip().removesuffix('...').strip()}"]
+        if ros:
+            argv += ["--ros-args", *ros]
+        result.append(Process(spec, tuple(argv)))
+    return result

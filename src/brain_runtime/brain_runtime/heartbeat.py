@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The heartbeat: what every host says of a region, ten times a second."""
+from __future__ import annotations
+
+import math
+import os
+import socket
+from typing import Any
+
+import numpy as np
+
+from brain_runtime import messages
+from brain_runtime.ports import Out
+from brain_runtime.qos import STREAM
+from brain_runtime.stepper import Stepper
+
+PERIOD = 0.1  # s
+TYPE = "brain_interfaces/msg/Heartbeat"
+PORT = Out("brain/heartbeat", TYPE, STREAM)
+
+UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED, ERROR = range(5)
+STATES = ("unconfigured", "inactive", "active", "finalized", "error")
+_HOSTNAME = socket.gethostname()
+
+
+def clip_utf8(text: str, size: int) -> str:
+    """The longest beginning of ``text`` that takes at most ``size`` bytes in UTF-8."""
+    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
+
+
+def heartbeat(name: str, host: str, state: int, *, stamp: float, now: float, stepper: Stepper | None = None,
+              stepping: bool = False, critical: bool = False, restarts: int = 0, reason: str = "") -> Any:
+    """A ``brain_interfaces/msg/Heartbeat``.
+
+    Args:
+        name: fully qualified node name.
+        host: ``zenoh``, ``ros``, ``torch`` or ``local``.
+        state: one of the ``STATE_*`` constants.
+        stamp: time of publication (s since the epoch, or simulated).
+        now: host clock that the stepper was driven with (s).
+        stepper: None before the region is configured.
+        stepping: a step is under way.
+    """
+    message = messages.make(
+        TYPE, name=clip_utf8(name, 128), hostname=clip_utf8(_HOSTNAME, 64), host=host, pid=os.getpid(), state=state,
+        critical=critical, restarts=restarts, stepping=stepping, step_age=math.nan, step_p50=math.nan,
+        step_p99=math.nan, reason=clip_utf8(reason, 256))
+    message.header.stamp = messages.time_message(stamp)
+    if stepper is not None:
+        statistics = stepper.statistics(now)
+        ages = dict(list(stepper.input_ages(now).items())[:32])
+        message.step = stepper.steps
+        message.step_age = math.nan if stepper.last_step is None else now - stepper.last_step
+        message.rate = statistics.rate
+        message.step_p50, message.step_p99 = statistics.step_p50, statistics.step_p99
+        message.spikes_per_second = statistics.spikes_per_second
+        message.synops_per_second = statistics.synops_per_second
+        message.inputs = [clip_utf8(topic, 64) for topic in ages]
+        message.input_ages = np.asarray(list(ages.values()), dtype=np.float32)
+    return message

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of a region's state: safetensors files, written whole or not at all, refused when they do not fit.
+
+Two generations are kept. What cannot be used is set aside and never overwritten, so that nothing saved is lost.
+"""
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+from pathlib import Path
+from typing import Any, Mapping
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from brain_runtime.region import Region
+
+FORMAT = "1"
+
+
+class SnapshotError(RuntimeError):
+    """A snapshot cannot be written or used; names the file and what to do."""
+
+
+def metadata(region: Region) -> dict[str, str]:
+    """What a snapshot must have been made by to fit this region: format, class, hash of its code, and what the region
+    adds (weights, micro-step, ...)."""
+    cls = type(region)
+    try:
+        source = inspect.getsource(inspect.getmodule(cls))
+    except (OSError, TypeError):
+        source = cls.__qualname__  # defined where no source can be read, as in an interactive session
+    return {"format": FORMAT, "class": f"{cls.__module__}:{cls.__qualname__}",
+            "code": hashlib.sha256(source.encode()).hexdigest()[:16], **region.snapshot_metadata()}
+
+
+def _previous(path: Path) -> Path:
+    return path.with_name(path.name + ".previous")
+
+
+def write(path: Path, region: Region, state: Mapping[str, Any]) -> None:
+    """Writes ``state`` to ``path`` by an atomic rename; the snapshot that was there becomes the previous one.
+
+    Raises:
+        SnapshotError: it could not be written (a full disk, no permission); the old ones are untouched.
+    """
+    arrays = {name: np.ascontiguousarray(np.asarray(value), dtype=np.float32) for name, value in state.items()}
+    blob = save(arrays, metadata=metadata(region))
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            os.replace(path, _previous(path))
+        os.replace(temporary, path)
+    except OSError as error:
+        try:
+            temporary.unlink(missing_ok=True)
+        except OSError as second:
+            error.add_note(f"and the unfinished file could not be removed: {second}")
+        raise SnapshotError(f"cannot save the state of {region.name} to {path}: {error.strerror or error}. The last "
+                            f"snapshot is kept; free space or choose another folder with --state-dir.") from error
+
+
+def read(path: Path, region: Region) -> dict[str, np.ndarray]:
+    """Arrays of the snapshot at ``path`` for a configured ``region``.
+
+    Raises:
+        FileNotFoundError: there is none.
+        SnapshotError: it is torn, or of another region, code or weights.
+    """
+    if not path.exists():
+        raise FileNotFoundError(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            found = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except (SafetensorError, OSError, ValueError) as error:
+        raise SnapshotError(f"snapshot {path} is torn or no snapshot ({error})") from error
+    wanted = metadata(region)
+    for key, value in wanted.items():
+        if found.get(key) != value:
+            raise SnapshotError(f"snapshot {path} does not fit {region.name}: {key} is {found.get(key)!r}, "
+                                f"but {value!r} is needed")
+    expected = {name: np.asarray(value).shape for name, value in region.initial_state().items()}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if shapes != expected:
+        odd = sorted(n for n in expected.keys() | shapes.keys() if expected.get(n) != shapes.get(n))
+        raise SnapshotError(f"snapshot {path} does not fit {region.name}: other shapes of {', '.join(odd)}")
+    broken = [name for name, array in arrays.items() if array.dtype != np.float32]
+    if broken:
+        raise SnapshotError(f"snapshot {path} does not fit {region.name}: {', '.join(broken)} not float32")
+    return arrays
+
+
+def restore(path: Path, region: Region) -> tuple[dict[str, Any] | None, list[str]]:
+    """State from the newest usable snapshot, and what is to be told a person.
+
+    A snapshot that cannot be used is renamed to ``*.refused-N``; then the previous one is tried.
+
+    Returns:
+        The restored state, or None where there is nothing to restore; and warnings.
+    """
+    warnings = []
+    for candidate in (path, _previous(path)):
+        try:
+            return region.restore(read(candidate, region)), warnings
+        except FileNotFoundError:
+            continue
+        except SnapshotError as error:
+            aside = _set_aside(candidate)
+            warnings.append(f"{error}. It is kept as {aside.name}; {region.name} starts without it.")
+    return None, warnings
+
+
+def _set_aside(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_name(f"{path.name}.refused-{number}")).exists():
+        number += 1
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        raise SnapshotError(f"snapshot {path} cannot be used, and not be set aside either: {error}") from error
+    return aside

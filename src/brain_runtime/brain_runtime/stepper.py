@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stepper: one region's inbox, ticks, state and counts. Every host drives a region through this, in one thread.
+
+What differs between hosts is where messages come from, where they go and what the time is; what a step means does not.
+"""
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping
+
+import numpy as np
+
+from brain_runtime import messages
+from brain_runtime.ports import Out
+from brain_runtime.region import Inbox, Received, Region, State
+
+MAX_PUBLISHERS = 64     # kept apart on one keyed port; a stranger that renames itself with every message must not grow us
+FORGET_AFTER = 30.0     # s, after which a silent publisher on a keyed port is dropped
+MAX_ORIGINS = 8
+STATISTICS_WINDOW = 5.0  # s over which rates and percentiles are taken
+
+
+class RegionError(RuntimeError):
+    """A region's step raised, or returned something that cannot be published; names the region and the step."""
+
+
+@dataclass
+class _Entry:
+    message: Any
+    time: float
+    new: bool
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """How a region's steps went over the last seconds (durations in s, rates in Hz)."""
+
+    rate: float
+    step_p50: float
+    step_p99: float
+    spikes_per_second: float
+    synops_per_second: float
+
+
+class Stepper:
+    """Runs one configured region. Not thread-safe: all calls but :attr:`stepping_since` come from one thread.
+
+    Args:
+        region: configured, not yet activated.
+        seed: mixed with the region's name into its random stream.
+        state: restored state, or None for the region's initial one.
+        monotonic: clock that step durations are measured with (s).
+    """
+
+    def __init__(self, region: Region, *, seed: int = 0, state: State | None = None,
+                 monotonic: Callable[[], float] = time.perf_counter) -> None:
+        self.region = region
+        self.state: State = region.initial_state() if state is None else state
+        self.steps = 0
+        self.last_step: float | None = None
+        self.stepping_since: float | None = None
+        self._monotonic = monotonic
+        self._rng = np.random.default_rng([seed, *region.name.encode()])
+        self._inputs = region.inputs()
+        self._outputs = region.outputs()
+        self._entries: dict[str, dict[str, _Entry]] = {name: {} for name in self._inputs}
+        self._triggered = False
+        self._period = None if region.rate is None else 1.0 / region.rate
+        self._next_tick = -math.inf if self._period else math.inf
+        self._history: deque[tuple[float, float, int, int]] = deque()
+
+    # -- input -----------------------------------------------------------------------------------------------------
+
+    def offer(self, port: str, message: Any, now: float) -> None:
+        """Puts a message, received at ``now`` (s, host clock), into the inbox; the newest of its publisher stays."""
+        declared = self._inputs[port]
+        entries = self._entries[port]
+        key = str(getattr(message, declared.key)) if declared.key else ""
+        if key not in entries and len(entries) >= MAX_PUBLISHERS:
+            del entries[min(entries, key=lambda k: entries[k].time)]
+        entries[key] = _Entry(message, now, True)
+        if declared.trigger:
+            self._triggered = True
+
+    def input_ages(self, now: float) -> dict[str, float]:
+        """Per topic, s since the newest message; NaN where there was none."""
+        return {
+            self._inputs[name].topic: now - max(e.time for e in list(entries.values())) if entries else math.nan
+            for name, entries in self._entries.items()
+        }
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    @property
+    def next_tick(self) -> float:
+        """Host time of the next step by rate; ``-inf`` before the first, ``inf`` without a rate."""
+        return self._next_tick
+
+    def due(self, now: float) -> bool:
+        """Whether a step is to be made now."""
+        return self._triggered or now >= self._next_tick
+
+    # -- step ------------------------------------------------------------------------------------------------------
+
+    def step(self, now: float, stamp: float) -> list[tuple[Out, Any]]:
+        """One step.
+
+        Args:
+            now: host clock (s).
+            stamp: time for the headers of what is published (s since the epoch, or simulated).
+
+        Returns:
+            Ports and messages, with header stamps and origins filled in.
+
+        Raises:
+            RegionError: from the region's own code, with the cause attached.
+        """
+        if self._period is not None and now >= self._next_tick:
+            late = self._next_tick == -math.inf or now - self._next_tick > self._period
+            self._next_tick = now + self._period if late else self._next_tick + self._period
+        dt = 0.0 if self.last_step is None else now - self.last_step
+        inbox = self._inbox(now)
+        spikes, synops = self.region.spikes, self.region.synops
+        begin = self._monotonic()
+        self.stepping_since = begin
+        try:
+            outbox, state = self.region.step(inbox, self.state, dt, self._rng)
+            published = self._finish(outbox, stamp)
+        except Exception as error:
+            raise RegionError(f"{self.region.name} failed in step {self.steps + 1}: "
+                              f"{type(error).__name__}: {error}") from error
+        finally:
+            self.stepping_since = None
+        self.state = state
+        self.last_step = now
+        self.steps += 1
+        self._triggered = False
+        for entries in self._entries.values():
+            for entry in entries.values():
+                entry.new = False
+        self._history.append((now, self._monotonic() - begin, self.region.spikes - spikes,
+                              self.region.synops - synops))
+        while self._history and self._history[0][0] < now - STATISTICS_WINDOW:
+            self._history.popleft()
+        return published
+
+    def _inbox(self, now: float) -> Inbox:
+        received: dict[str, list[Received]] = {}
+        for name, entries in self._entries.items():
+            if not entries:
+                continue
+            if self._inputs[name].key:
+                for key in [k for k, e in entries.items() if now - e.time > FORGET_AFTER]:
+                    del entries[key]
+            received[name] = [Received(e.message, now - e.time, e.new)
+                              for _, e in sorted(entries.items())]
+        return Inbox(received)
+
+    def _finish(self, outbox: Mapping[str, Any], stamp: float) -> list[tuple[Out, Any]]:
+        published: list[tuple[Out, Any]] = []
+        origins: list | None = None
+        for name, content in outbox.items():
+            port = self._outputs.get(name)
+            if port is None:
+                raise KeyError(f"step returned a message for {name!r}, but the region publishes "
+                               + (", ".join(self._outputs) or "nothing"))
+            for message in content if isinstance(content, list) else [content]:
+                if message is None:
+                    continue
+                if message.__msgtype__ != port.type:
+                    raise TypeError(f"{name} carries {port.type}, but step returned a {message.__msgtype__}")
+                if messages.has_field(port.type, "header"):
+                    self._stamp(port, message, stamp)
+                if messages.has_field(port.type, "origins") and not message.origins:
+                    if origins is None:
+                        origins = self._origins()
+                    message.origins = origins
+                published.append((port, message))
+        return published
+
+    def _stamp(self, port: Out, message: Any, stamp: float) -> None:
+        if port.stamp_from:
+            entries = self._entries[port.stamp_from].values()
+            if entries:
+                message.header.stamp = max(entries, key=lambda e: e.time).message.header.stamp
+                return
+        if message.header.stamp.sec == 0 and message.header.stamp.nanosec == 0:
+            message.header.stamp = messages.time_message(stamp)
+
+    def _origins(self) -> list:
+        newest: dict[str, Any] = {}
+
+        def see(origin: Any) -> None:
+            known = newest.get(origin.source)
+            if known is None or (known.stamp.sec, known.stamp.nanosec) < (origin.stamp.sec, origin.stamp.nanosec):
+                newest[origin.source] = origin
+
+        for name, entries in self._entries.items():
+            port = self._inputs[name]
+            for entry in entries.values():
+                if messages.has_field(port.type, "origins"):
+                    for origin in entry.message.origins:
+                        see(origin)
+                elif port.device and messages.has_field(port.type, "header"):
+                    see(messages.make("brain_interfaces/msg/Origin", source=port.topic[-64:],
+                                      stamp=entry.message.header.stamp))
+        ordered = sorted(newest.values(), key=lambda o: (-o.stamp.sec, -o.stamp.nanosec, o.source))
+        return ordered[:MAX_ORIGINS]
+
+    # -- what the heartbeat tells ----------------------------------------------------------------------------------
+
+    def statistics(self, now: float) -> Statistics:
+        """Rates and step times over the last seconds."""
+        history = [h for h in list(self._history) if h[0] >= now - STATISTICS_WINDOW]
+        if not history:
+            return Statistics(0.0, math.nan, math.nan, 0.0, 0.0)
+        span = max(now - history[0][0], 1e-3)
+        durations = sorted(h[1] for h in history)
+        pick = lambda q: durations[min(len(durations) - 1, int(q * len(durations)))]  # noqa: E731
+        return Statistics((len(history) - 1) / span if len(history) > 1 else 0.0, pick(0.5), pick(0.99),
+                          sum(h[2] for h in history) / span, sum(h[3] for h in history) / span)

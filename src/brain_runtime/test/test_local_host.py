@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stepper and LocalHost: triggers, rates, ages, latched topics, origins, errors, determinism."""
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, ParameterError, Region, messages, parameter
+from brain_runtime.local_host import LocalHost
+from brain_runtime.stepper import RegionError
+
+STRING = "std_msgs/msg/String"
+SCAN = "sensor_msgs/msg/LaserScan"
+FEATURES = "brain_interfaces/msg/SensorFeatures"
+
+
+class Clock(Region):
+    rate = 20.0
+    out = Out("tick", "brain_interfaces/msg/SensorFeatures", FEATURE)
+
+    def step(self, inbox, state, dt, rng):
+        count = state["count"] + 1
+        return {"out": self.out(source=self.name, confidence=float(rng.random()))}, {"count": count}
+
+    def initial_state(self):
+        return {"count": np.zeros(1, np.float32)}
+
+
+class Follower(Region):
+    tick = In("tick", FEATURES, FEATURE, trigger=True, key="source")
+    goal = In("goal/text", STRING, LATCHED, device=True)
+    scan = In("scan", SCAN, SENSOR, device=True)
+    out = Out("echo", FEATURES, FEATURE)
+
+    @dataclass(frozen=True)
+    class Parameters:
+        gain: float = parameter(1.0, "scales what is echoed", low=0.0, high=2.0)
+        size: int = parameter(3, "cannot change", live=False)
+
+    def step(self, inbox, state, dt, rng):
+        self.seen = [(r.message.source, round(r.age, 3), r.new) for r in inbox.each("tick")]
+        self.goal_text = inbox.get("goal") and inbox.get("goal").data
+        self.dt = dt
+        return {"out": self.out(source="follower")}, state
+
+
+def test_trigger_chain_runs_in_the_same_instant():
+    follower = Follower()
+    host = LocalHost({"clock": Clock(), "follower": follower})
+    host.advance(1.0)
+    assert host.stepper("clock").steps == 21            # at 0, 0.05, ..., 1.0
+    assert host.stepper("follower").steps == 21
+    assert follower.seen == [("clock", 0.0, True)]
+    assert follower.dt == pytest.approx(0.05)
+
+
+def test_rate_does_not_drift():
+    host = LocalHost({"clock": Clock()})
+    for _ in range(1000):
+        host.advance(0.017)
+    assert host.stepper("clock").steps == 17 * 20 + 1
+
+
+def test_latched_topic_reaches_a_late_joiner():
+    host = LocalHost({"clock": Clock()})
+    host.publish("goal/text", messages.make(STRING, data="go"))
+    host.advance(0.2)
+    late = Follower()
+    host.join("late", late)
+    host.advance(0.1)
+    assert late.goal_text == "go"
+
+
+def test_two_publishers_of_one_topic_are_kept_apart_and_age():
+    follower = Follower()
+    host = LocalHost({"a": Clock(), "b": Clock(), "follower": follower})
+    host.advance(0.5)
+    host.kill("b")
+    host.advance(0.3)
+    assert [s[0] for s in follower.seen] == ["a", "b"]
+    assert follower.seen[1][1] == pytest.approx(0.3, abs=1e-3) and not follower.seen[1][2]
+
+
+def test_origins_name_the_newest_capture_of_each_source():
+    host = LocalHost({"follower": Follower()})
+    scan = messages.make(SCAN)
+    scan.header.stamp = messages.time_message(12.5)
+    host.publish("scan", scan)
+    features = messages.make(FEATURES, source="x")
+    host.publish("tick", features)
+    origins = host.latest("echo").origins
+    assert [(o.source, messages.time_seconds(o.stamp)) for o in origins] == [("scan", 12.5)]
+
+
+def test_same_seed_same_messages_and_through_bytes_too():
+    def run(**options):
+        heard = []
+        host = LocalHost({"clock": Clock(), "follower": Follower()}, seed=5, **options)
+        host.listen("tick", lambda m: heard.append(m.confidence))
+        host.advance(1.0)
+        return heard
+    first = run()
+    assert len(set(first)) > 10
+    assert run() == first
+    assert run(through_bytes=True) == first
+
+
+def test_error_names_the_region_and_can_be_survived():
+    class Broken(Follower):
+        def step(self, inbox, state, dt, rng):
+            raise ZeroDivisionError("no")
+    with pytest.raises(RegionError, match="broken failed in step 1: ZeroDivisionError"):
+        LocalHost({"clock": Clock(), "broken": Broken()}).advance(0.1)
+    host = LocalHost({"clock": Clock(), "broken": Broken()}, on_error="drop")
+    host.advance(1.0)
+    assert "broken" in host.errors and host.stepper("clock").steps == 21
+
+
+def test_wrong_type_and_unknown_port_are_named():
+    class Odd(Clock):
+        def step(self, inbox, state, dt, rng):
+            return {"other": None}, state
+    with pytest.raises(RegionError, match="publishes out"):
+        LocalHost({"odd": Odd()}).advance(0.1)
+
+
+def test_endless_triggering_is_reported():
+    class Loop(Region):
+        tick = In("tick", FEATURES, FEATURE, trigger=True)
+        out = Out("tick", FEATURES, FEATURE)
+
+        def step(self, inbox, state, dt, rng):
+            return {"out": self.out(source="loop")}, state
+    with pytest.raises(RegionError, match="without end"):
+        LocalHost({"clock": Clock(), "loop": Loop()}).advance(0.1)
+
+
+def test_parameters_are_checked():
+    follower = Follower()
+    with pytest.raises(ParameterError, match="gain of follower is 3.0, but must be between 0.0 and 2.0"):
+        follower.configure({"gain": 3.0})
+    with pytest.raises(ParameterError, match="did you mean gain"):
+        follower.configure({"gian": 1.0})
+    with pytest.raises(ParameterError, match="finite"):
+        follower.configure({"gain": float("nan")})
+    follower.configure({"gain": 2})
+    assert follower.parameters.gain == 2.0
+    with pytest.raises(ParameterError, match="while it runs"):
+        follower.on_parameter("size", 4)
