@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A color camera cast by rays: no GL library, and the same picture on every machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from brain_sim import robot
+from brain_sim.geometry import wrap_angle
+from brain_sim.mjcf import GROUP_ROBOT, GROUP_THING
+from brain_sim.things import COLORS
+
+FLOOR, CEILING, EAST, WEST, NORTH, SOUTH = -1, -2, -3, -4, -5, -6
+_SHELL_NORMALS = {FLOOR: (0, 0, 1), CEILING: (0, 0, -1), EAST: (-1, 0, 0), WEST: (1, 0, 0),
+                  NORTH: (0, -1, 0), SOUTH: (0, 1, 0)}
+_SHELL_GEOMS = {EAST: "wall_east", WEST: "wall_west", NORTH: "wall_north", SOUTH: "wall_south"}
+
+
+@dataclass(frozen=True)
+class SeenObject:
+    """One visible object, for labels and tests only.
+
+    bearing: radians, positive to the left, and distance: meters, horizontal, both from the origin of
+    base_link to the object's center. camera_bearing, camera_distance: the same from the camera's optical
+    center (0.15 m ahead of base_link, axes parallel). pixels: how many show it. column: mean image column
+    of its pixels.
+    """
+
+    name: str
+    color: str
+    shape: str
+    bearing: float
+    distance: float
+    camera_bearing: float
+    camera_distance: float
+    pixels: int
+    column: float
+
+
+class RayCamera:
+    """Pinhole camera of `width` x `height` pixels with square pixels over a room given as MJCF.
+
+    hfov: horizontal field of view in radians. `chase` makes the robot itself visible. The optical axis
+    is horizontal unless `pitch` (radians, positive down) says otherwise.
+    """
+
+    def __init__(self, xml: str, width: int = robot.CAMERA_WIDTH, height: int = robot.CAMERA_ROWS,
+                 hfov: float = robot.CAMERA_HFOV, *, pitch: float = 0.0, chase: bool = False):
+        self.model = mujoco.MjModel.from_xml_string(xml)
+        self.data = mujoco.MjData(self.model)
+        mujoco.mj_forward(self.model, self.data)
+        self.width, self.height, self.hfov = width, height, hfov
+        self.focal = width / 2 / np.tan(hfov / 2)
+        """Focal length in pixels, the same for rows and columns."""
+        model = self.model
+        self._groups = np.zeros(6, np.uint8)
+        self._groups[GROUP_THING] = 1
+        self._groups[GROUP_ROBOT] = 1 if chase else 0
+        self._chase = chase
+        u = -(np.arange(width) + 0.5 - width / 2) / self.focal
+        v = -(np.arange(height) + 0.5 - height / 2) / self.focal
+        left, up = np.meshgrid(u, v)
+        c, s = np.cos(pitch), np.sin(pitch)
+        ahead = np.stack([c + s * up, left, c * up - s], axis=-1).reshape(-1, 3)
+        self._rays = ahead / np.linalg.norm(ahead, axis=1, keepdims=True)
+        self._pitch = pitch
+
+        def numeric(name):
+            k = model.numeric(name).id
+            return model.numeric_data[model.numeric_adr[k]:model.numeric_adr[k] + model.numeric_size[k]].copy()
+
+        self._size = numeric("room_size")
+        self._ambient, self._directional = float(numeric("light_ambient")[0]), float(numeric("light_directional")[0])
+        self._light = numeric("light_direction").astype(np.float32)
+        self._tile = float(numeric("floor_tile")[0])
+        self._floor = numeric("floor_rgb").reshape(2, 3).astype(np.float32)
+        # Shades of the shell: one color per face, light already in it, indexed by -id.
+        shade = {k: self._ambient + self._directional * max(float(np.dot(n, self._light)), 0.0)
+                 for k, n in _SHELL_NORMALS.items()}
+        self._shell = np.zeros((7, 3), np.float32)
+        for face, geom in _SHELL_GEOMS.items():
+            self._shell[-face] = model.geom_rgba[model.geom(geom).id, :3] * shade[face]
+        self._shell[-CEILING] = numeric("ceiling_rgb") * shade[CEILING]
+        self._floor *= shade[FLOOR]
+        self._rgb = model.geom_rgba[:, :3].astype(np.float32)
+        self._robot = model.body("base_link").id
+        things = [g for g in range(model.ngeom) if self._groups[model.geom_group[g]]]
+        self._things = np.array(things, int)
+        self._radius = np.array([model.geom_rbound[g] for g in things])
+        self._objects = []
+        for g in things:
+            name = model.geom(g).name
+            part = name.split("_")
+            if part[0] == "object" and len(part) == 4 and part[2] in COLORS:
+                self._objects.append((g, name, part[2], part[3]))
+        n = width * height
+        self._geomid, self._dist, self._normal = np.empty(n, np.int32), np.empty(n), np.empty((n, 3))
+        self._ids: np.ndarray | None = None
+        self._pose: tuple[float, float, float] | None = None
+
+    def render(self, x: float, y: float, yaw: float, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Picture uint8[height, width, 3] with base_link at (x, y) meters and heading `yaw` radians.
+
+        `rng` adds the sensor's noise; without it the picture is clean.
+        """
+        eye = np.array([x + robot.CAMERA_FORWARD * np.cos(yaw), y + robot.CAMERA_FORWARD * np.sin(yaw),
+                        robot.CAMERA_HEIGHT])
+        self._pose = (x, y, yaw)
+        return self._picture(eye, yaw, rng)
+
+    def render_from(self, eye, yaw: float, base: tuple[float, float, float] | None = None) -> np.ndarray:
+        """Picture uint8[height, width, 3] from any point `eye` (meters) inside the room, looking along `yaw`.
+
+        base: (x, y, yaw) of the robot, shown only when the camera was made with chase=True.
+        """
+        if base is not None:
+            self._move_robot(base)
+        self._pose = None
+        return self._picture(np.asarray(eye, float), yaw, None)
+
+    def _move_robot(self, base) -> None:
+        x, y, yaw = base
+        start = self.model.body_pos[self._robot]
+        quat = self.model.body_quat[self._robot]
+        yaw0 = 2 * np.arctan2(quat[3], quat[0])
+        self.data.qpos[:3] = x - start[0], y - start[1], yaw - yaw0
+        mujoco.mj_kinematics(self.model, self.data)
+
+    def _picture(self, eye: np.ndarray, yaw: float, rng) -> np.ndarray:
+        c, s = np.cos(yaw), np.sin(yaw)
+        turn = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
+        rays = self._rays @ turn
+        ids, image = self._cast_shell(eye, rays)
+        picked = self._window(eye, turn)
+        if len(picked):
+            self._cast_things(eye, rays, picked, ids, image)
+        self._ids = ids
+        if rng is not None:
+            image += rng.standard_normal(image.shape, np.float32) * np.float32(0.01)
+        np.multiply(image, np.float32(255.0), out=image)
+        image += np.float32(0.5)
+        np.clip(image, 0.0, 255.0, out=image)
+        return image.astype(np.uint8).reshape(self.height, self.width, 3)
+
+    def _cast_shell(self, eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The empty room seen from inside, in closed form: ids (faces below 0) and lit colors."""
+        w, d, h = self._size
+        dx, dy, dz = rays[:, 0], rays[:, 1], rays[:, 2]
+        with np.errstate(divide="ignore"):
+            tx = (np.where(dx > 0, w / 2, -w / 2) - eye[0]) / dx
+            ty = (np.where(dy > 0, d / 2, -d / 2) - eye[1]) / dy
+            tz = (np.where(dz > 0, h, 0.0) - eye[2]) / dz
+        t = np.minimum(tx, ty)
+        ids = np.where(tx < ty, np.where(dx > 0, EAST, WEST), np.where(dy > 0, NORTH, SOUTH)).astype(np.int32)
+        flat = np.flatnonzero(tz < t)
+        ids[flat] = np.where(dz[flat] > 0, CEILING, FLOOR)
+        image = self._shell[-ids]
+        floor = flat[dz[flat] < 0]
+        k = 1.0 / self._tile
+        odd = (np.floor((eye[0] + tz[floor] * dx[floor]) * k) + np.floor((eye[1] + tz[floor] * dy[floor]) * k)) % 2
+        image[floor] = self._floor[odd.astype(np.int64)]
+        return ids, image
+
+    def _window(self, eye: np.ndarray, turn: np.ndarray) -> np.ndarray:
+        """Indices of the pixels that can show a thing: the bounding rectangle of each one's sphere."""
+        rel = (self.data.geom_xpos[self._things] - eye) @ turn.T
+        c, s = np.cos(self._pitch), np.sin(self._pitch)
+        ahead, left, up = c * rel[:, 0] - s * rel[:, 2], rel[:, 1], s * rel[:, 0] + c * rel[:, 2]
+        mask = np.zeros((self.height, self.width), bool)
+        for a, lateral, vertical, r in zip(ahead, left, up, self._radius, strict=True):
+            if a < -r:
+                continue
+            u0, u1 = _span(a, lateral, r, self.focal, self.width)
+            v0, v1 = _span(a, vertical, r, self.focal, self.height)
+            if u0 < u1 and v0 < v1:
+                mask[v0:v1, u0:u1] = True
+        return np.flatnonzero(mask)
+
+    def _cast_things(self, eye, rays, picked, ids, image) -> None:
+        n = len(picked)
+        geomid, dist, normal = self._geomid[:n], self._dist[:n], self._normal[:n]
+        vec = rays[picked]
+        mujoco.mj_multiRay(self.model, self.data, eye, vec.reshape(-1), self._groups, 1,
+                           -1 if self._chase else self._robot, geomid, dist, normal.reshape(-1), n, mujoco.mjMAXVAL)
+        hit = np.flatnonzero(geomid >= 0)
+        where, what = picked[hit], geomid[hit]
+        lit = np.maximum(normal[hit].astype(np.float32) @ self._light, np.float32(0.0))
+        ids[where] = what
+        image[where] = self._rgb[what] * (self._ambient + self._directional * lit)[:, None]
+
+    @property
+    def geom_ids(self) -> np.ndarray:
+        """int32[height, width] of the last picture: geom ids, or below 0 for floor, ceiling and walls."""
+        if self._ids is None:
+            raise RuntimeError("nothing was rendered yet: call render() first")
+        return self._ids.reshape(self.height, self.width)
+
+    def ground_truth_objects(self, x: float | None = None, y: float | None = None,
+                             yaw: float | None = None, min_pixels: int = 1) -> list[SeenObject]:
+        """The objects in the picture at this pose (default: the last rendered one), most pixels first."""
+        if x is not None and (self._pose is None or self._pose != (x, y, yaw)):
+            self.render(x, y, yaw)
+        if self._pose is None:
+            raise RuntimeError("nothing was rendered from a robot's pose yet: call render() or give x, y, yaw")
+        x, y, yaw = self._pose
+        ids = self._ids
+        count = np.bincount(ids[ids >= 0], minlength=self.model.ngeom)
+        cx, cy = x + robot.CAMERA_FORWARD * np.cos(yaw), y + robot.CAMERA_FORWARD * np.sin(yaw)
+        seen = []
+        for geom, name, color, shape in self._objects:
+            if count[geom] < min_pixels:
+                continue
+            ox, oy = self.data.geom_xpos[geom, :2]
+            columns = np.flatnonzero(ids == geom) % self.width
+            seen.append(SeenObject(
+                name, color, shape, float(wrap_angle(np.arctan2(oy - y, ox - x) - yaw)),
+                float(np.hypot(ox - x, oy - y)), float(wrap_angle(np.arctan2(oy - cy, ox - cx) - yaw)),
+                float(np.hypot(ox - cx, oy - cy)), int(count[geom]), float(columns.mean())))
+        return sorted(seen, key=lambda o: -o.pixels)
+
+
+def _span(ahead: float, side: float, radius: float, focal: float, size: int) -> tuple[int, int]:
+    """First and one-past-last pixel that a sphere can touch along one image axis (side positive: low index)."""
+    middle, reach = np.arctan2(side, ahead), np.hypot(side, ahead)
+    if reach <= radius:
+        return 0, size
+    half = np.arcsin(radius / reach)
+    low, high = middle - half, middle + half
+    limit = np.pi / 2 - 1e-6
+    if low >= limit or high <= -limit:
+        return 0, 0
+    first = size / 2 - focal * np.tan(min(high, limit))
+    last = size / 2 - focal * np.tan(max(low, -limit))
+    return max(int(np.floor(max(first, -1.0))) - 1, 0), min(int(np.ceil(min(last, size + 1.0))) + 1, size)
