@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Neurons as functions: state in, state out.
+
+Leaky integrate-and-fire. Between spikes the membrane potential v of a neuron leaks with the time constant tau, and
+every input spike adds its synaptic weight to it at once:
+
+    tau dv/dt = -v + tau i(t),        i(t) = sum_k w_k delta(t - t_k)
+
+When v passes the threshold theta the neuron fires, and theta is taken off (soft reset, so that what lay above the
+threshold is not lost). Integrated exactly over a micro-step h, with x[t] the charge that came in meanwhile:
+
+    v[t] = beta v[t-1] + x[t] - theta s[t-1],        beta = exp(-h / tau)
+    s[t] = 1 if v[t] > theta else 0
+
+Leaky integrator, the readout: it does not fire, and its potential is the running mean of what comes in:
+
+    tau du/dt = -u + x(t)        u[t] = beta u[t-1] + (1 - beta) x[t]
+
+A spike has no useful derivative. Training puts in its place the derivative of a fast sigmoid:
+
+    ds/dv ~ 1 / (1 + k |v - theta|)^2
+
+which is SuperSpike's (F. Zenke, S. Ganguli: SuperSpike: Supervised Learning in Multilayer Spiking Neural Networks,
+Neural Computation 30, 2018, section 3.2, where h(U) = U / (1 + k |U|) stands for the spike). No gradient passes
+through the reset (the same authors' advice in Zenke, Vogels: The Remarkable Robustness of Surrogate Gradient
+Learning, Neural Computation 33, 2021).
+"""
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+MICRO_STEP = 0.005
+"""h, s: the step in which all membranes are integrated."""
+
+
+class LIF(NamedTuple):
+    """Parameters of leaky integrate-and-fire neurons.
+
+    Attributes:
+        tau: membrane time constant (s). Larger: a longer memory, and rates that follow the input more slowly.
+        threshold: potential above which the neuron fires, in the unit of the weights. Larger: fewer spikes.
+        slope: k of the surrogate gradient, per unit of potential. Larger: only neurons close to their threshold learn.
+    """
+
+    tau: float = 0.020
+    threshold: float = 1.0
+    slope: float = 5.0
+
+
+class LIFState(NamedTuple):
+    """State of leaky integrate-and-fire neurons.
+
+    Attributes:
+        v: membrane potential at the end of the last micro-step, float32, any shape. A value above the threshold
+            says that the neuron fired in it, and is reset in the next.
+    """
+
+    v: Tensor
+
+
+class LI(NamedTuple):
+    """Parameters of leaky integrators.
+
+    Attributes:
+        tau: time constant of the running mean (s). Larger: a steadier and slower answer.
+    """
+
+    tau: float = 0.020
+
+
+class LIState(NamedTuple):
+    """State of leaky integrators.
+
+    Attributes:
+        u: potential, the running mean of the input, float32, any shape.
+    """
+
+    u: Tensor
+
+
+def decay(tau: float, h: float = MICRO_STEP) -> float:
+    """beta = exp(-h / tau): what is left of a potential after ``h`` seconds.
+
+    Raises:
+        ValueError: ``tau`` or ``h`` is not a positive number of seconds.
+    """
+    if not (tau > 0 and h > 0 and math.isfinite(h)):
+        raise ValueError(f"time constant and micro-step must be positive (s), but are {tau} and {h}")
+    return math.exp(-h / tau)
+
+
+class _Spike(torch.autograd.Function):
+    """Heaviside step forward, derivative of the fast sigmoid backward."""
+
+    @staticmethod
+    def forward(ctx, above: Tensor, slope: float) -> Tensor:
+        ctx.save_for_backward(above)
+        ctx.slope = slope
+        return (above > 0).to(above.dtype)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        (above,) = ctx.saved_tensors
+        return grad / (1 + ctx.slope * above.abs()) ** 2, None
+
+
+def spike(above: Tensor, slope: float) -> Tensor:
+    """1 where the potential is above the threshold, with the surrogate gradient.
+
+    Args:
+        above: v - theta, any shape.
+        slope: k of the surrogate.
+    """
+    return _Spike.apply(above, slope)
+
+
+def lif_step(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple[Tensor, LIFState]:
+    """One micro-step of leaky integrate-and-fire neurons.
+
+    Args:
+        x: charge that comes in during the step, in units of potential; same shape as ``state.v``.
+        state: at the end of the step before.
+        p: parameters.
+        h: length of the step (s).
+
+    Returns:
+        Spikes (0 or 1, same shape) and the new state.
+    """
+    reset = (state.v.detach() > p.threshold).to(x.dtype)
+    v = decay(p.tau, h) * state.v + x - p.threshold * reset
+    return spike(v - p.threshold, p.slope), LIFState(v)
+
+
+class _LIFRun(torch.autograd.Function):
+    """The recursion of :func:`lif_step` over the first axis, with the backward pass written out: one addition and one
+    multiplication a step, where recording every step would cost several times as much."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, v: Tensor, p: LIF, beta: float) -> tuple[Tensor, Tensor]:
+        potentials = torch.empty_like(x)
+        spikes = torch.empty_like(x)
+        _integrate(x, v.clone(), p.threshold, beta, spikes, potentials)
+        ctx.save_for_backward(potentials)
+        ctx.p, ctx.beta = p, beta
+        return spikes, potentials[-1].clone()
+
+    @staticmethod
+    def backward(ctx, grad_spikes: Tensor, grad_v: Tensor):
+        (potentials,) = ctx.saved_tensors
+        grad = grad_spikes / (1 + ctx.p.slope * (potentials - ctx.p.threshold).abs()) ** 2
+        grad[-1] += grad_v
+        for t in range(len(grad) - 2, -1, -1):
+            grad[t].add_(grad[t + 1], alpha=ctx.beta)
+        return grad, ctx.beta * grad[0], None, None
+
+
+def _integrate(x: Tensor, v: Tensor, threshold: float, beta: float, spikes: Tensor, potentials: Tensor | None) -> None:
+    """Runs the recursion in place: ``v`` becomes the last potential, ``spikes`` (and ``potentials``) are filled in."""
+    reset = (v > threshold).to(v.dtype)
+    for t in range(len(x)):
+        v.mul_(beta).add_(x[t]).sub_(reset, alpha=threshold)
+        reset = spikes[t]
+        torch.gt(v, threshold, out=reset)
+        if potentials is not None:
+            potentials[t] = v
+
+
+def lif_run(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple[Tensor, LIFState]:
+    """As many calls of :func:`lif_step` as ``x`` is long, in one.
+
+    Args:
+        x: charges, [T, ...]; an ``expand``-ed tensor for a constant current costs no memory.
+        state: potentials [...] before the first step.
+        p: parameters.
+        h: length of a step (s).
+
+    Returns:
+        Spikes [T, ...] and the state after the last step. With T = 0 nothing happens and the state is returned.
+    """
+    beta = decay(p.tau, h)
+    if len(x) == 0:
+        return x.clone(), state
+    if torch.is_grad_enabled() and (x.requires_grad or state.v.requires_grad):
+        spikes, v = _LIFRun.apply(x, state.v, p, beta)
+        return spikes, LIFState(v)
+    spikes = torch.empty(x.shape, dtype=x.dtype)
+    v = state.v.clone()
+    _integrate(x, v, p.threshold, beta, spikes, None)
+    return spikes, LIFState(v)
+
+
+def li_step(x: Tensor, state: LIState, p: LI, h: float = MICRO_STEP) -> LIState:
+    """One micro-step of leaky integrators.
+
+    Args:
+        x: input during the step, same shape as ``state.u``.
+        state: at the end of the step before.
+        p: parameters.
+        h: length of the step (s).
+    """
+    beta = decay(p.tau, h)
+    return LIState(beta * state.u + (1 - beta) * x)
+
+
+def li_weights(steps: int, p: LI, h: float = MICRO_STEP) -> tuple[float, Tensor]:
+    """What ``steps`` calls of :func:`li_step` come to, since they are linear: u' = kept u + sum_t weights[t] x[t].
+
+    A readout of spikes through a linear layer can so be computed once and not once a step.
+
+    Returns:
+        kept, and weights [steps] (oldest first); together they sum to 1.
+    """
+    beta = decay(p.tau, h)
+    powers = torch.arange(steps - 1, -1, -1, dtype=torch.float32)
+    return beta**steps, (1 - beta) * beta**powers
