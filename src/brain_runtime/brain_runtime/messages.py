@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rosbags.interfaces import Nodetype
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+from brain_runtime.share import share_directory
 
 PACKAGE = "brain_interfaces"
 
@@ -25,29 +25,8 @@ class MessageError(ValueError):
 
 
 def definitions() -> Path:
-    """Folder of brain_interfaces that holds ``msg/``.
-
-    Looked for in this order: ``share/brain_interfaces`` below each entry of ``AMENT_PREFIX_PATH`` (a colcon
-    workspace or a ROS installation), the data of the installed Python package, the source tree beside this package.
-
-    Raises:
-        FileNotFoundError: it is in none of them.
-    """
-    candidates = [Path(p) / "share" / PACKAGE for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
-    try:
-        spec = importlib.util.find_spec(f"{PACKAGE}.msg")
-    except ModuleNotFoundError:
-        spec = None
-    if spec is not None and spec.submodule_search_locations:
-        candidates += [Path(p).parent for p in spec.submodule_search_locations]
-    candidates.append(Path(__file__).resolve().parents[2] / PACKAGE)
-    for path in candidates:
-        if (path / "msg" / "Heartbeat.msg").is_file():
-            return path
-    raise FileNotFoundError(
-        f"the message definitions of {PACKAGE} are not installed; looked in " + ", ".join(map(str, candidates))
-        + ". Install the package (pip install src/brain_interfaces) or source the workspace's setup.bash."
-    )
+    """Folder of brain_interfaces that holds ``msg/``; FileNotFoundError, with the remedy, if it is not installed."""
+    return share_directory(PACKAGE)
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make .venv and install the brain into it, from exact versions and never with a CUDA build of torch.
+
+Needs nothing but the standard library. A stamp in .venv tells that the environment is as the sources ask, so that
+a second call costs a tenth of a second. An environment that is there already, of a right Python, is adopted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import platform
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+CONSTRAINTS = ROOT / "constraints.txt"
+STAMP = VENV / "brain-installed"
+OLDEST_PYTHON = (3, 11)
+
+# In the order of their imports; pip gets them all at once, so their requirements of one another are met here.
+PACKAGES = ("brain_interfaces", "brain_runtime", "brain_regions", "brain_sim", "brain_training", "brain")
+TEST_PACKAGES = ("brain_tests",)
+
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+PROBE_SECONDS = 4.0
+CUDA_PREFIXES = ("nvidia-", "cuda-", "pytorch-triton", "triton")
+
+
+class SetupError(RuntimeError):
+    """Something stands in the way; the message is one line with the remedy."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tests", action="store_true", help="also install what the tests need")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be downloaded, install nothing")
+    arguments = parser.parse_args()
+    try:
+        check_python()
+        if not arguments.dry_run and stamp_of(arguments.tests) in read_stamps():
+            return 0
+        make_venv()
+        install(arguments.tests, arguments.dry_run)
+    except SetupError as error:
+        print(f"brain: {error}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        command = " ".join(map(str, error.cmd[:6]))
+        print(f"brain: '{command} ...' failed with status {error.returncode}; its messages are above", file=sys.stderr)
+        return 1
+    return 0
+
+
+def check_python() -> None:
+    """Raise SetupError if this Python is too old or cannot make environments; install what is missing if root."""
+    version = "%d.%d" % sys.version_info[:2]
+    if sys.version_info < OLDEST_PYTHON:
+        raise SetupError(
+            f"Python {version} is too old, 3.11 or newer is needed: install one (e.g. apt install python3.11 "
+            "python3.11-venv) and say 'make demo PYTHON=python3.11'"
+        )
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        package = f"python{version}-venv"
+        if not apt_install(package):
+            raise SetupError(f"this Python has no venv module: apt install {package}") from None
+
+
+def apt_install(*packages: str) -> bool:
+    """Install Debian packages if this user may; return whether they are installed."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return False
+    print(f"brain: installing {' '.join(packages)} with apt-get", flush=True)
+    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    quiet = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": False}
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+    if subprocess.run(command, **quiet).returncode == 0:
+        return True
+    subprocess.run(["apt-get", "update"], **quiet)  # a fresh machine has no package lists yet
+    return subprocess.run(command, **quiet).returncode == 0
+
+
+def stamp_of(tests: bool) -> str:
+    """Return a line that changes whenever the installation has to be done again."""
+    digest = hashlib.sha256()
+    names = [*PACKAGES, *TEST_PACKAGES]
+    files = [CONSTRAINTS, Path(__file__)]
+    files += [ROOT / "src" / name / file for name in names for file in ("setup.cfg", "setup.py", "pyproject.toml")]
+    for file in files:
+        digest.update(file.read_bytes())
+    # Scripts and editable installs hold absolute paths, and a linked interpreter may be upgraded in place.
+    digest.update(os.fsencode(ROOT))
+    digest.update(sys.version.encode())
+    return f"{'tests' if tests else 'brain'} {digest.hexdigest()}"
+
+
+def read_stamps() -> set[str]:
+    """Return the stamps of what is installed; none if the environment's Python is gone."""
+    if not (STAMP.is_file() and os.access(VENV_PYTHON, os.X_OK)):
+        return set()
+    return set(STAMP.read_text(encoding="utf-8").splitlines())
+
+
+def make_venv() -> None:
+    """Create .venv unless there is one whose Python runs from this very folder and is new enough."""
+    if VENV_PYTHON.exists() and _runs_here():
+        return
+    print(f"brain: making {VENV}", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
+
+
+def _runs_here() -> bool:
+    script = "import sys; print(*sys.version_info[:2]); print(sys.prefix)"
+    answer = subprocess.run([VENV_PYTHON, "-c", script], capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        return False
+    version, prefix = answer.stdout.splitlines()
+    moved = not (VENV / "bin" / "pip").is_file() or str(VENV) not in (VENV / "bin" / "pip").read_text("utf-8")
+    return tuple(map(int, version.split())) >= OLDEST_PYTHON and Path(prefix) == VENV and not moved
+
+
+def pip(*arguments: str, quiet: bool = True) -> None:
+    """Run the environment's pip, with the index settings of this machine."""
+    command = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", *arguments]
+    subprocess.run(command + (["--quiet"] if quiet else []), check=True, cwd=ROOT, env=_clean_environment())
+
+
+def _clean_environment() -> dict[str, str]:
+    """Return the environment without what a sourced ROS puts into every Python."""
+    return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+
+
+def install(tests: bool, dry_run: bool) -> None:
+    """Resolve, refuse CUDA, say what will be downloaded, install, and write the stamp."""
+    STAMP.unlink(missing_ok=True)
+    print("brain: looking up what has to be downloaded", flush=True)
+    pip("install", "--constraint", str(CONSTRAINTS), "pip", "setuptools")
+    index = ["--extra-index-url", CPU_INDEX] if cpu_index_answers() else []
+    wanted = [*index, "--constraint", str(CONSTRAINTS), "--no-build-isolation"]
+    for name in [*PACKAGES, *(TEST_PACKAGES if tests else ())]:
+        wanted += ["--editable", f"src/{name}"]
+
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        pip("install", "--dry-run", "--report", str(report), *wanted)
+        chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
+    refuse_cuda(chosen)
+    print(f"brain: {describe(chosen)}", flush=True)
+    if dry_run:
+        return
+    pip("install", *wanted)
+    pip("check")
+    stamps = [stamp_of(False)] + ([stamp_of(True)] if tests else [])
+    new = STAMP.with_suffix(".new")
+    new.write_text("\n".join(stamps) + "\n", encoding="utf-8")
+    new.replace(STAMP)
+    print("brain: installed in .venv", flush=True)
+
+
+def cpu_index_answers() -> bool:
+    """Return whether PyTorch's own index of CPU builds can be reached; elsewhere than on Linux none is needed."""
+    if platform.system() != "Linux":
+        return False
+    try:
+        with urllib.request.urlopen(f"{CPU_INDEX}/torch/", timeout=PROBE_SECONDS, context=_tls()) as answer:
+            return answer.status == 200
+    except OSError:
+        print("brain: PyTorch's CPU index does not answer; trying the configured one", flush=True)
+        return False
+
+
+def _tls() -> ssl.SSLContext:
+    """Return a context that trusts what pip trusts on this machine."""
+    context = ssl.create_default_context()
+    bundle = os.environ.get("PIP_CERT")
+    if bundle and os.path.isfile(bundle):
+        context.load_verify_locations(bundle)
+    return context
+
+
+def refuse_cuda(chosen: list[dict]) -> None:
+    """Raise SetupError if pip's report holds a package that only a CUDA build of torch needs."""
+    names = [item["metadata"]["name"].lower().replace("_", "-") for item in chosen]
+    found = sorted(name for name in names if name.startswith(CUDA_PREFIXES))
+    if found:
+        raise SetupError(
+            f"the configured package index offers only a CUDA build of torch ({len(found)} packages of several GB: "
+            f"{', '.join(found[:3])}, ...). Nothing was installed. Remedy: let this machine reach {CPU_INDEX}, or "
+            f"install the CPU build yourself (.venv/bin/pip install torch-2.13.0+cpu-....whl) and call again"
+        )
+
+
+def describe(chosen: list[dict]) -> str:
+    """Return how many packages pip will fetch and how large they are, as far as their servers tell."""
+    files = [item for item in chosen if "dir_info" not in item["download_info"]]
+    if not files:
+        return "nothing to download"
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        sizes = list(pool.map(lambda item: file_size(item["download_info"]["url"]), files))
+    known = [(size, item["metadata"]["name"]) for size, item in zip(sizes, files) if size is not None]
+    total = sum(size for size, _ in known)
+    largest = ", ".join(f"{name} {size / 1e6:.0f} MB" for size, name in sorted(known, reverse=True)[:3])
+    at_least = "" if len(known) == len(files) else f" at least (the size of {len(files) - len(known)} is not known)"
+    return f"downloading {len(files)} packages, {total / 1e6:.0f} MB{at_least}: {largest}, ..."
+
+
+def file_size(url: str) -> int | None:
+    """Return the size in bytes of the file at `url` (https or file), or None if its server does not tell."""
+    parts = urllib.parse.urlsplit(url)
+    try:
+        if parts.scheme == "file":
+            return os.stat(urllib.request.url2pathname(parts.path)).st_size
+        request = urllib.request.Request(url, method="HEAD")
+        with urllib.request.urlopen(request, timeout=PROBE_SECONDS, context=_tls()) as answer:
+            return int(answer.headers["Content-Length"])
+    except (OSError, TypeError, ValueError):
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
