@@ -26,7 +26,7 @@ class SeenObject:
     bearing: radians, positive to the left, and distance: meters, horizontal, both from the origin of
     base_link to the object's center. camera_bearing, camera_distance: the same from the camera's optical
     center (0.15 m ahead of base_link, axes parallel). pixels: how many show it. column: mean image column
-    of its pixels.
+    of its pixels. width: radians that the whole object would cover, from the camera.
     """
 
     name: str
@@ -38,6 +38,7 @@ class SeenObject:
     camera_distance: float
     pixels: int
     column: float
+    width: float
 
 
 class RayCamera:
@@ -70,10 +71,12 @@ class RayCamera:
 
         def numeric(name):
             k = model.numeric(name).id
-            return model.numeric_data[model.numeric_adr[k]:model.numeric_adr[k] + model.numeric_size[k]].copy()
+            begin = model.numeric_adr[k]
+            return model.numeric_data[begin:begin + model.numeric_size[k]].copy()
 
         self._size = numeric("room_size")
-        self._ambient, self._directional = float(numeric("light_ambient")[0]), float(numeric("light_directional")[0])
+        self._ambient = float(numeric("light_ambient")[0])
+        self._directional = float(numeric("light_directional")[0])
         self._light = numeric("light_direction").astype(np.float32)
         self._tile = float(numeric("floor_tile")[0])
         self._floor = numeric("floor_rgb").reshape(2, 3).astype(np.float32)
@@ -154,13 +157,15 @@ class RayCamera:
             ty = (np.where(dy > 0, d / 2, -d / 2) - eye[1]) / dy
             tz = (np.where(dz > 0, h, 0.0) - eye[2]) / dz
         t = np.minimum(tx, ty)
-        ids = np.where(tx < ty, np.where(dx > 0, EAST, WEST), np.where(dy > 0, NORTH, SOUTH)).astype(np.int32)
+        ids = np.where(tx < ty, np.where(dx > 0, EAST, WEST), np.where(dy > 0, NORTH, SOUTH))
+        ids = ids.astype(np.int32)
         flat = np.flatnonzero(tz < t)
         ids[flat] = np.where(dz[flat] > 0, CEILING, FLOOR)
         image = self._shell[-ids]
         floor = flat[dz[flat] < 0]
         k = 1.0 / self._tile
-        odd = (np.floor((eye[0] + tz[floor] * dx[floor]) * k) + np.floor((eye[1] + tz[floor] * dy[floor]) * k)) % 2
+        fx, fy = eye[0] + tz[floor] * dx[floor], eye[1] + tz[floor] * dy[floor]
+        odd = (np.floor(fx * k) + np.floor(fy * k)) % 2
         image[floor] = self._floor[odd.astype(np.int64)]
         return ids, image
 
@@ -184,7 +189,8 @@ class RayCamera:
         geomid, dist, normal = self._geomid[:n], self._dist[:n], self._normal[:n]
         vec = rays[picked]
         mujoco.mj_multiRay(self.model, self.data, eye, vec.reshape(-1), self._groups, 1,
-                           -1 if self._chase else self._robot, geomid, dist, normal.reshape(-1), n, mujoco.mjMAXVAL)
+                           -1 if self._chase else self._robot, geomid, dist, normal.reshape(-1), n,
+                           mujoco.mjMAXVAL)
         hit = np.flatnonzero(geomid >= 0)
         where, what = picked[hit], geomid[hit]
         lit = np.maximum(normal[hit].astype(np.float32) @ self._light, np.float32(0.0))
@@ -204,26 +210,28 @@ class RayCamera:
         if x is not None and (self._pose is None or self._pose != (x, y, yaw)):
             self.render(x, y, yaw)
         if self._pose is None:
-            raise RuntimeError("nothing was rendered from a robot's pose yet: call render() or give x, y, yaw")
+            raise RuntimeError("no picture from a robot's pose yet: call render() or give x, y, yaw")
         x, y, yaw = self._pose
         ids = self._ids
         count = np.bincount(ids[ids >= 0], minlength=self.model.ngeom)
         cx, cy = x + robot.CAMERA_FORWARD * np.cos(yaw), y + robot.CAMERA_FORWARD * np.sin(yaw)
         seen = []
         for geom, name, color, shape in self._objects:
+            half = float(self.model.geom_size[geom, 0])
             if count[geom] < min_pixels:
                 continue
             ox, oy = self.data.geom_xpos[geom, :2]
             columns = np.flatnonzero(ids == geom) % self.width
+            away = float(np.hypot(ox - cx, oy - cy))
             seen.append(SeenObject(
                 name, color, shape, float(wrap_angle(np.arctan2(oy - y, ox - x) - yaw)),
                 float(np.hypot(ox - x, oy - y)), float(wrap_angle(np.arctan2(oy - cy, ox - cx) - yaw)),
-                float(np.hypot(ox - cx, oy - cy)), int(count[geom]), float(columns.mean())))
+                away, int(count[geom]), float(columns.mean()), 2 * float(np.arctan2(half, away))))
         return sorted(seen, key=lambda o: -o.pixels)
 
 
 def _span(ahead: float, side: float, radius: float, focal: float, size: int) -> tuple[int, int]:
-    """First and one-past-last pixel that a sphere can touch along one image axis (side positive: low index)."""
+    """First and one-past-last pixel a sphere can touch along one image axis (side positive: low index)."""
     middle, reach = np.arctan2(side, ahead), np.hypot(side, ahead)
     if reach <= radius:
         return 0, size

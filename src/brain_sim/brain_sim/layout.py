@@ -18,7 +18,7 @@ OBJECT_GAP = 0.8            # between surfaces of objects, so that a stop at one
 OBSTACLE_GAP = 0.3          # between an object's surface and an obstacle or wall
 START_GAP = 0.65            # between the robot's edge and any object at the start
 SEEN_RANGE = 4.5            # a target counted as seen is nearer than this, so that it covers enough pixels
-TALL = 0.6                  # obstacles at least this high hide every object entirely (camera 0.35, objects <= 0.55)
+TALL = 0.6                  # obstacles at least this high hide objects (camera at 0.35, objects <= 0.55)
 
 
 class RoomPlan:
@@ -53,7 +53,8 @@ class RoomPlan:
             inner_wall = not low and (rng.random() < 0.4 or (i == 0 and self.visibility == "hidden"))
             if inner_wall:
                 # Inner walls keep to the room's axes and may lean on a wall; blocks lie as they like.
-                half_x, half_y, yaw = rng.uniform(0.6, 1.4), rng.uniform(0.05, 0.1), rng.integers(2) * np.pi / 2
+                half_x, half_y = rng.uniform(0.6, 1.4), rng.uniform(0.05, 0.1)
+                yaw = rng.integers(2) * np.pi / 2
                 height = rng.uniform(1.0, 1.8)
             elif low:
                 half_x, half_y, yaw = *rng.uniform(0.12, 0.3, 2), rng.uniform(-np.pi, np.pi)
@@ -150,7 +151,8 @@ class RoomPlan:
         for kind in kinds:
             item = self._sized(len(self.objects), *kind)
             reach = item.footprint.outer_radius
-            ok = (grid.clearance > reach + OBSTACLE_GAP) & (from_start > reach + robot.BASE_RADIUS + START_GAP)
+            ok = grid.clearance > reach + OBSTACLE_GAP
+            ok &= from_start > reach + robot.BASE_RADIUS + START_GAP
             for other in self.objects:
                 ok &= other.footprint.distance(grid.px, grid.py) > reach + OBJECT_GAP
             if kind == self.avoid and self.objects and rng.random() < 0.7:

@@ -29,24 +29,28 @@ def _turned(yaw: float) -> str:
     return f'quat="{_n(np.cos(yaw / 2), 0, 0, np.sin(yaw / 2))}"'
 
 
+def _thing(o: Obstacle | RoomObject, kind: str, size: tuple[float, ...]) -> str:
+    return (f'<geom name="{o.name}" class="thing" type="{kind}" pos="{_n(o.x, o.y, o.height / 2)}" '
+            f'{_turned(o.yaw)} size="{_n(*size)}" rgba="{_n(*o.rgb, 1)}"/>')
+
+
 def _obstacle(o: Obstacle) -> str:
-    return (f'<geom name="{o.name}" class="thing" type="box" pos="{_n(o.x, o.y, o.height / 2)}" {_turned(o.yaw)} '
-            f'size="{_n(o.half_x, o.half_y, o.height / 2)}" rgba="{_n(*o.rgb, 1)}"/>')
+    return _thing(o, "box", (o.half_x, o.half_y, o.height / 2))
 
 
 def _object(o: RoomObject) -> str:
     kind, size = {"ball": ("sphere", (o.radius,)), "box": ("box", (o.radius, o.radius, o.height / 2)),
                   "cylinder": ("cylinder", (o.radius, o.height / 2))}[o.shape]
-    return (f'<geom name="{o.name}" class="thing" type="{kind}" pos="{_n(o.x, o.y, o.height / 2)}" {_turned(o.yaw)} '
-            f'size="{_n(*size)}" rgba="{_n(*o.rgb, 1)}"/>')
+    return _thing(o, kind, size)
 
 
 def _walls(room: Room) -> list[str]:
     (w, d), h, t = room.size, room.wall_height, WALL_THICKNESS / 2
     places = {"east": ((w / 2 + t, 0), (t, d / 2 + 2 * t)), "north": ((0, d / 2 + t), (w / 2, t)),
               "west": ((-w / 2 - t, 0), (t, d / 2 + 2 * t)), "south": ((0, -d / 2 - t), (w / 2, t))}
-    return [f'<geom name="wall_{name}" class="shell" type="box" pos="{_n(*p, h / 2)}" size="{_n(*s, h / 2)}" '
-            f'rgba="{_n(*rgb, 1)}"/>' for (name, (p, s)), rgb in zip(places.items(), room.wall_rgb, strict=True)]
+    return [f'<geom name="wall_{name}" class="shell" type="box" pos="{_n(*p, h / 2)}" '
+            f'size="{_n(*s, h / 2)}" rgba="{_n(*rgb, 1)}"/>'
+            for (name, (p, s)), rgb in zip(places.items(), room.wall_rgb, strict=True)]
 
 
 def room_xml(room: Room) -> str:
@@ -61,6 +65,7 @@ def room_xml(room: Room) -> str:
     x, y, yaw = room.start
     mass, radius = robot.BASE_MASS, robot.BASE_RADIUS
     inertia = mass * radius**2 / 2
+    force = _n(-DRIVE_FORCE, DRIVE_FORCE)
     numerics = {"light_ambient": (room.ambient,), "light_directional": (room.directional,),
                 "light_direction": room.light, "floor_tile": (room.floor_tile,),
                 "floor_rgb": room.floor_rgb[0] + room.floor_rgb[1], "ceiling_rgb": room.ceiling_rgb,
@@ -79,7 +84,8 @@ def room_xml(room: Room) -> str:
     <text name="room" data="{room.split}/{room.seed}"/>
   </custom>
   <worldbody>
-    <geom name="floor" type="plane" size="{_n(w / 2, d / 2, 0.1)}" group="{GROUP_SHELL}" contype="0" conaffinity="0"/>
+    <geom name="floor" type="plane" size="{_n(w / 2, d / 2, 0.1)}" group="{GROUP_SHELL}"
+      contype="0" conaffinity="0"/>
     {things}
     <body name="base_link" pos="{_n(x, y, 0)}" {_turned(yaw)}>
       <inertial pos="0 0 0.1" mass="{_n(mass)}" diaginertia="{_n(inertia, inertia, inertia)}"/>
@@ -88,13 +94,13 @@ def room_xml(room: Room) -> str:
       <joint name="base_yaw" type="hinge" axis="0 0 1"/>
       <geom name="base" class="robot" type="cylinder" pos="{_n(0, 0, robot.BASE_HEIGHT / 2 + 0.02)}"
         size="{_n(radius, robot.BASE_HEIGHT / 2)}" rgba="0.85 0.85 0.9 1"/>
-      <geom name="nose" class="robot" type="box" pos="{_n(0.12, 0, robot.CAMERA_HEIGHT)}" size="0.03 0.05 0.03"
-        contype="0" conaffinity="0" rgba="0.15 0.15 0.2 1"/>
+      <geom name="nose" class="robot" type="box" pos="{_n(0.12, 0, robot.CAMERA_HEIGHT)}"
+        size="0.03 0.05 0.03" contype="0" conaffinity="0" rgba="0.15 0.15 0.2 1"/>
     </body>
   </worldbody>
   <actuator>
-    <velocity name="base_x" joint="base_x" kv="{_n(mass / DRIVE_LAG)}" forcerange="{_n(-DRIVE_FORCE, DRIVE_FORCE)}"/>
-    <velocity name="base_y" joint="base_y" kv="{_n(mass / DRIVE_LAG)}" forcerange="{_n(-DRIVE_FORCE, DRIVE_FORCE)}"/>
+    <velocity name="base_x" joint="base_x" kv="{_n(mass / DRIVE_LAG)}" forcerange="{force}"/>
+    <velocity name="base_y" joint="base_y" kv="{_n(mass / DRIVE_LAG)}" forcerange="{force}"/>
     <velocity name="base_yaw" joint="base_yaw" kv="{_n(inertia / DRIVE_LAG)}"
       forcerange="{_n(-DRIVE_TORQUE, DRIVE_TORQUE)}"/>
   </actuator>

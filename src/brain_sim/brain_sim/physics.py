@@ -33,7 +33,8 @@ class Simulation:
         self.model = mujoco.MjModel.from_xml_string(self.xml)
         self.data = mujoco.MjData(self.model)
         self.observer = observer
-        seeds = np.random.SeedSequence([stable_hash(f"sensors/{room.split}"), room.seed, noise_seed]).spawn(3)
+        entropy = [stable_hash(f"sensors/{room.split}"), room.seed, noise_seed]
+        seeds = np.random.SeedSequence(entropy).spawn(3)
         self._scan_rng = np.random.default_rng(seeds[0])
         self.odometry = Odometry(np.random.default_rng(seeds[1]))
         self._imu = Imu(np.random.default_rng(seeds[2]))
@@ -69,10 +70,11 @@ class Simulation:
     @property
     def front(self) -> tuple[float, float]:
         """True position of the base's foremost point."""
-        return self.x + robot.BASE_RADIUS * math.cos(self.yaw), self.y + robot.BASE_RADIUS * math.sin(self.yaw)
+        r = robot.BASE_RADIUS
+        return self.x + r * math.cos(self.yaw), self.y + r * math.sin(self.yaw)
 
     def command(self, v: float, w: float) -> None:
-        """Set the wanted speed (m/s) and turn (rad/s); clipped to the limits. Values not finite are ignored."""
+        """Set the wanted speed (m/s) and turn (rad/s); clipped to the limits; NaN and inf are ignored."""
         if not (math.isfinite(v) and math.isfinite(w)):
             return
         self._want_v = min(max(float(v), -robot.MAX_SPEED), robot.MAX_SPEED)
@@ -92,7 +94,8 @@ class Simulation:
         h = robot.PHYSICS_STEP
         dv, dw = robot.MAX_ACCELERATION * h, robot.MAX_TURN_ACCELERATION * h
         set_v, set_w, body_v, body_w = (np.empty(count) for _ in range(4))
-        data, model, qpos, qvel, ctrl = self.data, self.model, self.data.qpos, self.data.qvel, self.data.ctrl
+        data, model = self.data, self.model
+        qpos, qvel, ctrl = data.qpos, data.qvel, data.ctrl
         step, cos, sin, touched = mujoco.mj_step, math.cos, math.sin, False
         begin = self.steps
         for i in range(count):
@@ -148,7 +151,7 @@ class Simulation:
         return self.odometry.state
 
     def read_imu(self) -> tuple[np.ndarray, np.ndarray]:
-        """Angular velocity float[3] (rad/s) and specific force float[3] (m/s2), mean since the last reading."""
+        """Angular velocity float[3] (rad/s), mean specific force float[3] (m/s2) since the last reading."""
         dt = self.time - self._imu_time
         forward = (self.v - self._imu_v) / dt if dt > 0 else 0.0
         self._imu_v, self._imu_time = self.v, self.time

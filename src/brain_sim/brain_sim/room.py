@@ -144,12 +144,13 @@ def generate_room(split: str, seed: int, *, target: Kind | None = None, avoid: K
         if plan.build():
             break
     else:
-        raise RuntimeError(f"no room for split {split} seed {seed} ({visibility}) in {MAX_ATTEMPTS} attempts: "
+        raise RuntimeError(f"no room for {split} seed {seed} ({visibility}) in {MAX_ATTEMPTS} attempts: "
                            "use another seed, fewer objects or fewer obstacles")
     wall = colorsys.hsv_to_rgb(rng.random(), rng.uniform(0.02, 0.18), rng.uniform(0.55, 0.85))
     floor = colorsys.hsv_to_rgb(rng.uniform(0.05, 0.6), rng.uniform(0.0, 0.15), rng.uniform(0.35, 0.6))
     azimuth, height = rng.uniform(-np.pi, np.pi), rng.uniform(0.5, 1.3)
-    light = (float(np.cos(azimuth) * np.cos(height)), float(np.sin(azimuth) * np.cos(height)), float(np.sin(height)))
+    flat = np.cos(height)
+    light = (float(np.cos(azimuth) * flat), float(np.sin(azimuth) * flat), float(np.sin(height)))
     return Room(
         split=split, seed=int(seed), size=plan.size, wall_height=2.4,
         wall_rgb=tuple(_scaled(wall, rng.uniform(0.85, 1.1)) for _ in range(4)),

@@ -19,8 +19,9 @@ class Lidar:
     Beams start at -pi and go counter-clockwise, as LaserScan has it. No return is +inf (REP 117).
     """
 
-    def __init__(self, model: mujoco.MjModel, height: float = robot.LIDAR_HEIGHT, beams: int = robot.LIDAR_BEAMS,
-                 noise: float = robot.LIDAR_NOISE, dropout: float = 0.002, far: float = robot.LIDAR_MAX):
+    def __init__(self, model: mujoco.MjModel, height: float = robot.LIDAR_HEIGHT,
+                 beams: int = robot.LIDAR_BEAMS, noise: float = robot.LIDAR_NOISE,
+                 dropout: float = 0.002, far: float = robot.LIDAR_MAX):
         self._model, self.height, self.beams = model, height, beams
         self.noise, self.dropout, self.far = noise, dropout, far
         self.angles = -np.pi + np.arange(beams) * (2 * np.pi / beams)
@@ -69,7 +70,8 @@ class Odometry:
         """Take in the true motion of the last `dt` seconds: `forward` m along the heading, `turn` rad."""
         rng, s = self._rng, self.state
         moved = forward * self._scale + rng.normal() * 0.01 * abs(forward)
-        turned = turn * self._turn_scale + self._pull * forward + rng.normal() * (0.01 * abs(turn) + 0.005 * abs(forward))
+        slip = rng.normal() * (0.01 * abs(turn) + 0.005 * abs(forward))
+        turned = turn * self._turn_scale + self._pull * forward + slip
         middle = s.yaw + turned / 2
         s.x += moved * float(np.cos(middle))
         s.y += moved * float(np.sin(middle))
@@ -90,5 +92,6 @@ class Imu:
         """Angular velocity float[3] (rad/s) and specific force float[3] (m/s2) in base_link's axes."""
         gyro = self._rng.normal(0.0, 0.002, 3)
         gyro[2] += w + self._gyro_bias
-        force = np.array([forward_acceleration, v * w, 9.81]) + self._acc_bias + self._rng.normal(0.0, 0.03, 3)
+        force = np.array([forward_acceleration, v * w, 9.81]) + self._acc_bias
+        force += self._rng.normal(0.0, 0.03, 3)
         return gyro, force

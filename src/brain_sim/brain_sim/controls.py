@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controls that know the true state: `oracle` bounds what can be reached, `tour` what words are not needed for.
+
+They are no part of the brain. `python -m brain_sim.controls oracle --episodes 200` measures one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable
+
+from brain_sim import robot
+from brain_sim.physics import Simulation
+from brain_sim.planner import Planner, PurePursuit, turn_to
+from brain_sim.referee import NOT_FOUND, NOT_UNDERSTOOD, Referee, Verdict
+from brain_sim.suite import Episode, episodes, suite_hash, wilson
+from brain_sim.things import RoomObject
+
+CONTROL_PERIOD = 0.05
+
+
+class _Visit:
+    """Drive to one object, turn to it, and be done."""
+
+    def __init__(self, planner: Planner, sim: Simulation, target: RoomObject, avoid: RoomObject | None):
+        path = planner.path((sim.x, sim.y), target, avoid)
+        self.possible = path is not None
+        self._pursuit = PurePursuit(path) if path else None
+        self._target = target
+
+    def command(self, sim: Simulation) -> tuple[float, float] | None:
+        """(v, w), or None when standing before the object."""
+        if self._pursuit is not None:
+            command = self._pursuit.command(sim.x, sim.y, sim.yaw)
+            if command is not None:
+                return command
+            self._pursuit = None
+        w = turn_to(sim.yaw, math.atan2(self._target.y - sim.y, self._target.x - sim.x))
+        return None if w is None else (0.0, w)
+
+
+class Oracle:
+    """True map, true goal: what the suite allows at best."""
+
+    def __init__(self, episode: Episode, sim: Simulation):
+        self._episode, self._sim = episode, sim
+        self._stopped = False
+        self._visit = None
+        if episode.kind in ("go", "avoid", "stop"):
+            room = sim.room
+            self._visit = _Visit(Planner(room), sim, room.target_object, room.avoid_object)
+
+    def said(self, text: str) -> int | None:
+        """Take in a sentence; returns a goal status to report, if any."""
+        self._stopped = bool(self._episode.stop_text) and text == self._episode.stop_text
+        return {"absent": NOT_FOUND, "nonsense": NOT_UNDERSTOOD}.get(self._episode.kind)
+
+    def command(self) -> tuple[float, float]:
+        """(v, w) for now."""
+        if self._visit is None or self._stopped or not self._visit.possible:
+            return 0.0, 0.0
+        return self._visit.command(self._sim) or (0.0, 0.0)
+
+
+class Tour:
+    """Visits the objects, nearest first, and stands 1.2 s at each, whatever is said."""
+
+    def __init__(self, episode: Episode, sim: Simulation):
+        self._sim, self._planner = sim, Planner(sim.room)
+        self._left = list(sim.room.objects)
+        self._visit = None
+        self._wait_until = 0.0
+
+    def said(self, text: str) -> int | None:
+        """Words do not matter to a tour."""
+        return None
+
+    def command(self) -> tuple[float, float]:
+        """(v, w) for now."""
+        sim = self._sim
+        if sim.time < self._wait_until:
+            return 0.0, 0.0
+        while self._visit is None:
+            if not self._left:
+                return 0.0, 0.0
+            nearest = min(self._left, key=lambda o: o.footprint.distance_at(sim.x, sim.y))
+            self._left.remove(nearest)
+            visit = _Visit(self._planner, sim, nearest, None)
+            self._visit = visit if visit.possible else None
+        command = self._visit.command(sim)
+        if command is None:
+            self._visit = None
+            self._wait_until = sim.time + 1.2
+            return 0.0, 0.0
+        return command
+
+
+POLICIES: dict[str, Callable] = {"oracle": Oracle, "tour": Tour}
+
+
+def run_control(policy: str, episode: Episode) -> Verdict:
+    """Run one episode without camera or brain; KeyError for an unknown policy."""
+    room = episode.room()
+    referee = Referee(episode, room)
+    sim = Simulation(room, observer=referee.observe)
+    control = POLICIES[policy](episode, sim)
+    script = list(episode.script)
+    while referee.verdict is None:
+        while script and sim.time >= script[0][0] - 1e-9:
+            text = script.pop(0)[1]
+            referee.said(text, sim.time)
+            state = control.said(text)
+            if state is not None:
+                referee.status(state)
+        sim.command(*control.command())
+        sim.advance(CONTROL_PERIOD)
+    return referee.verdict
+
+
+def summary(verdicts: list[Verdict]) -> dict:
+    """Shares with Wilson intervals, in all and by kind, language and visibility; SPL and time of successes."""
+    def share(some: list[Verdict]) -> dict:
+        k, n = sum(v.success for v in some), len(some)
+        low, high = wilson(k, n)
+        return {"n": n, "success": round(k / n, 4) if n else None, "wilson95": [round(low, 4), round(high, 4)]}
+
+    out = {"suite_hash": suite_hash(), **share(verdicts), "outcomes": dict(Counter(v.outcome for v in verdicts))}
+    for field in ("kind", "lang", "visibility"):
+        out[field] = {value: share([v for v in verdicts if getattr(v, field) == value])
+                      for value in sorted({getattr(v, field) for v in verdicts})}
+    driven = [v for v in verdicts if v.kind in ("go", "avoid")]
+    reached = [v.time for v in driven if v.success]
+    out["spl"] = round(sum(v.spl for v in driven) / len(driven), 4) if driven else None
+    out["mean_time"] = round(sum(reached) / len(reached), 2) if reached else None
+    return out
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure a control and print a summary as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m brain_sim.controls", description=main.__doc__)
+    parser.add_argument("policy", choices=sorted(POLICIES))
+    parser.add_argument("--split", default="val")
+    parser.add_argument("--episodes", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--failures", action="store_true", help="print each episode that failed")
+    a = parser.parse_args(arguments)
+    verdicts = [run_control(a.policy, e) for e in episodes(a.split, a.episodes, a.seed)]
+    if a.failures:
+        for v in verdicts:
+            if not v.success:
+                print(json.dumps(v.to_dict(), ensure_ascii=False))
+    print(json.dumps({"policy": a.policy, "split": a.split, "seed": a.seed, **summary(verdicts)}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
