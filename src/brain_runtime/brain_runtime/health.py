@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a region's process is well, judged from its heartbeats.
+
+Time is what the watcher counts, not what a clock says: while the watcher itself does not get the processor, nobody
+else can be blamed for being late.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from brain_runtime.heartbeat import ACTIVE, ERROR, STATES
+
+FRESH = 0.5  # s, age below which an input counts as fresh
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a process may take before it is ended and started again (s).
+
+    Attributes:
+        start: from its start to its first heartbeat.
+        silence: between heartbeats.
+        silence_without_token: the same, once its liveliness token is gone too.
+        step: one step; also without any step while there is something to do.
+        first_step: the first one, which may have to compile or to load.
+        error: in state ``error`` without ending by itself.
+    """
+
+    start: float = 60.0
+    silence: float = 1.5
+    silence_without_token: float = 0.7
+    step: float = 3.0
+    first_step: float = 20.0
+    error: float = 3.0
+
+
+class Health:
+    """What the heartbeats of one process tell.
+
+    Args:
+        limits: see there.
+        rate: steps a second that it is to make by itself (Hz), or None.
+        triggers: topics that make it step.
+    """
+
+    def __init__(self, limits: Limits, rate: float | None = None, triggers: tuple[str, ...] = ()) -> None:
+        self._limits = limits
+        self._rate = rate
+        self._triggers = triggers
+        self.last: Any | None = None
+        self.age = 0.0
+        self.silence = 0.0
+        self.token: bool | None = None
+        self._in_step = self._idle = self._in_error = 0.0
+        self._fresh = False
+
+    def beat(self, message: Any) -> None:
+        """Takes in a heartbeat of this process."""
+        if self.last is None or message.step != self.last.step or message.state != self.last.state:
+            self._in_step = self._idle = 0.0
+        if message.state != ERROR:
+            self._in_error = 0.0
+        ages = dict(zip(message.inputs, message.input_ages, strict=False))
+        self._fresh = self._rate is not None or any(ages.get(t, math.inf) < FRESH for t in self._triggers)
+        self.silence = 0.0
+        self.last = message
+
+    def forgive(self) -> None:
+        """Nothing can be heard for a reason that is not the process's: its silence starts anew."""
+        self.silence = 0.0
+
+    def elapse(self, dt: float) -> str | None:
+        """Lets ``dt`` seconds pass in which heartbeats could have been heard.
+
+        Returns:
+            What is wrong, or None.
+        """
+        self.age += dt
+        self.silence += dt
+        limits = self._limits
+        if self.last is None:
+            return f"gave no heartbeat within {limits.start:g} s of its start" if self.age > limits.start else None
+        allowed = limits.silence_without_token if self.token is False else limits.silence
+        if self.silence > allowed:
+            return f"hung: no heartbeat for {allowed:g} s" + (
+                ", and its liveliness token is gone" if self.token is False else "")
+        if self.last.state == ERROR:
+            self._in_error += dt
+            return f"in state {STATES[ERROR]}: {self.last.reason}" if self._in_error > limits.error else None
+        if self.last.state != ACTIVE:
+            return None
+        if self.last.stepping:
+            self._in_step += dt
+            allowed = limits.step if self.last.step else limits.first_step
+            return f"stuck: step {self.last.step + 1} takes more than {allowed:g} s" if self._in_step > allowed else None
+        if self._fresh:
+            self._idle += dt
+            allowed = limits.step + (1.0 / self._rate if self._rate else 0.0)
+            if self._idle > allowed:
+                return f"stuck: no step for {allowed:g} s though there is something to do"
+        return None

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command that dies with its parent: ``python tether.py PARENT_PID COMMAND...``.
+
+A supervisor that is killed with SIGKILL cannot end its children, so the kernel is asked to do it. The request must be
+made in the child before it becomes the command, hence this small step between. It is run by its path and imports
+nothing of this package, so it costs about 20 ms. Linux only; elsewhere the command runs untethered.
+
+The kernel watches the *thread* that started the child: start children from one that lives as long as they shall.
+"""
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(argv: list[str]) -> None:
+    """Replaces this process by ``argv[1:]``; ends with status 125 if process ``argv[0]`` is not the parent any more."""
+    parent = int(argv[0])
+    if sys.platform == "linux":
+        import ctypes
+
+        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
+            sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
+    if os.getppid() != parent:  # it died before the kernel had been asked
+        sys.exit(125)
+    os.execvp(argv[1], argv[1:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

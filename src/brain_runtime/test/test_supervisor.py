@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor with real processes: small scripts that end, refuse to end, or run."""
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from brain_runtime.supervisor import Backoff, Child, Supervisor
+
+RUNS = "import time; print('running', flush=True); time.sleep(600)"
+DEAF = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('running', flush=True); "
+        "time.sleep(600)")
+QUICK = Backoff(first=0.01, most=0.05, healthy=10.0)
+
+
+def script(code: str, name: str = "a", **more) -> Child:
+    return Child(name, (sys.executable, "-c", code), **more)
+
+
+@pytest.fixture
+def supervise(tmp_path):
+    """Makes supervisors that are stopped at the end of the test, and keeps their events in ``.events``."""
+    made = []
+
+    def make(*children, **more):
+        events = []
+        supervisor = Supervisor(children, tmp_path / "logs", on_event=events.append, **{"backoff": QUICK, **more})
+        supervisor.events = events
+        made.append(supervisor)
+        supervisor.start()
+        return supervisor
+
+    yield make
+    for supervisor in made:
+        supervisor.stop(grace=0.1)
+
+
+def rounds_until(supervisor, condition, what):
+    """Looks after the children until the condition holds; the bound is only against waiting for ever."""
+    for _ in range(600):
+        if condition():
+            return
+        supervisor.round(0.05)
+    pytest.fail(f"never: {what}; events: {[(e.child, e.kind, e.text) for e in supervisor.events]}")
+
+
+def running(supervisor, name="a"):
+    return "\nrunning\n" in supervisor.log_path(name).read_text()
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_killed_child_is_started_again_with_its_reason(supervise):
+    supervisor = supervise(script(RUNS), script(RUNS, "b"))
+    rounds_until(supervisor, lambda: running(supervisor), "first start")
+    first, other = supervisor.pid("a"), supervisor.pid("b")
+    supervisor.kill("a", signal.SIGKILL)
+    rounds_until(supervisor, lambda: supervisor.pid("a") not in (None, first), "restart")
+    assert supervisor.restarts("a") == 1 and supervisor.restarts("b") == 0
+    assert supervisor.pid("b") == other
+    ended = next(e for e in supervisor.events if e.kind == "ended")
+    assert ended.child == "a" and "SIGKILL" in ended.text
+    assert "SIGKILL" in (supervisor.log_dir / "supervisor.log").read_text()
+
+
+def test_backoff_doubles_and_the_last_line_of_the_log_is_the_reason(supervise):
+    supervisor = supervise(script("raise SystemExit('no weights here')"))
+    rounds_until(supervisor, lambda: supervisor.restarts("a") >= 3, "three restarts")
+    ended = [e.text for e in supervisor.events if e.kind == "ended"]
+    assert all("status 1: no weights here" in text for text in ended)
+    assert [text.rsplit(" in ", 1)[1] for text in ended[:3]] == ["0.01 s", "0.02 s", "0.04 s"]
+    assert Backoff().delay(1) == 0.2 and Backoff().delay(3) == 0.8 and Backoff().delay(60) == 10.0
+
+
+def test_restarts_are_told_to_the_child_before_ros_args(supervise):
+    code = "import sys, time; print(sys.argv[1:], flush=True); time.sleep(0 if len(sys.argv) < 5 else 600)"
+    supervisor = supervise(Child("a", (sys.executable, "-c", code, "x", "--ros-args", "-p"), counts_restarts=True))
+    rounds_until(supervisor, lambda: "'--restarts'" in supervisor.log_path("a").read_text().split("\n", 2)[-1],
+                 "second start")
+    assert "['x', '--restarts', '1', '--ros-args', '-p']" in supervisor.log_path("a").read_text()
+
+
+def test_one_that_is_not_to_be_restarted_stays_down(supervise):
+    supervisor = supervise(script("pass", restart=False))
+    rounds_until(supervisor, lambda: any(e.kind == "given up" for e in supervisor.events), "the end")
+    for _ in range(5):
+        supervisor.round(0.02)
+    assert supervisor.pid("a") is None and supervisor.restarts("a") == 0
+
+
+def test_a_program_that_is_not_there(supervise):
+    supervisor = supervise(Child("a", ("/nowhere/to/be/found",)))
+    rounds_until(supervisor, lambda: supervisor.restarts("a") >= 1, "another try")
+    assert any("No such file" in e.text for e in supervisor.events if e.kind == "ended")
+
+
+def test_end_in_good_order_and_by_force(supervise):
+    supervisor = supervise(script(RUNS, "world", stop_after=1), script(DEAF, "b"), script(RUNS, "c"))
+    rounds_until(supervisor, lambda: all(running(supervisor, n) for n in ("world", "b", "c")), "all running")
+    pids = [supervisor.pid(n) for n in supervisor.names]
+    supervisor.stop(grace=0.3)
+    assert not any(alive(pid) for pid in pids)
+    stopped = [(e.child, e.text) for e in supervisor.events if e.kind == "stopped"]
+    assert [name for name, _ in stopped] == ["b", "c", "world"]
+    assert "SIGKILL, since" in stopped[0][1] and stopped[1][1] == "by SIGTERM"
+
+
+def test_no_orphans_when_the_supervisor_is_killed(tmp_path):
+    """Also when a child is frozen, which no SIGTERM would end."""
+    program = textwrap.dedent(f"""
+        import sys
+        from pathlib import Path
+        from brain_runtime.supervisor import Child, Supervisor
+        s = Supervisor([Child(n, (sys.executable, "-c", {RUNS!r})) for n in "ab"], Path({str(tmp_path)!r}))
+        s.start()
+        print(s.pid("a"), s.pid("b"), flush=True)
+        while True:
+            s.round()
+    """)
+    supervisor = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
+                                  env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    try:
+        pids = [int(word) for word in supervisor.stdout.readline().split()]
+        assert len(pids) == 2
+        while not all("\nrunning\n" in (tmp_path / f"{n}.log").read_text() for n in "ab"):
+            time.sleep(0.02)
+        os.kill(pids[0], signal.SIGSTOP)
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+        supervisor.stdout.close()
+    for _ in range(500):
+        if not any(alive(pid) for pid in pids):
+            break
+        time.sleep(0.02)
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_children_get_one_thread_each(supervise):
+    supervisor = supervise(script("import os; print('threads', os.environ['OMP_NUM_THREADS']); print('running')"),
+                           environment={"OMP_NUM_THREADS": "1"})
+    rounds_until(supervisor, lambda: "\nthreads 1\n" in supervisor.log_path("a").read_text(), "its output")
+
+
+def test_two_children_of_one_name(tmp_path):
+    with pytest.raises(ValueError, match="two children are called a"):
+        Supervisor([script(RUNS), script(RUNS)], tmp_path)
