@@ -24,7 +24,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
-VENV_PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / "constraints.txt"
 STAMP = VENV / "brain-installed"
 OLDEST_PYTHON = (3, 11)
@@ -108,35 +107,68 @@ def stamp_of(tests: bool) -> str:
     return f"{'tests' if tests else 'brain'} {digest.hexdigest()}"
 
 
-def read_stamps() -> set[str]:
+def read_stamps(stamp: Path = STAMP) -> set[str]:
     """Return the stamps of what is installed; none if the environment's Python is gone."""
-    if not (STAMP.is_file() and os.access(VENV_PYTHON, os.X_OK)):
+    if not (stamp.is_file() and os.access(stamp.parent / "bin" / "python", os.X_OK)):
         return set()
-    return set(STAMP.read_text(encoding="utf-8").splitlines())
+    return set(stamp.read_text(encoding="utf-8").splitlines())
 
 
-def make_venv() -> None:
-    """Create .venv unless there is one whose Python runs from this very folder and is new enough."""
-    if VENV_PYTHON.exists() and _runs_here():
+def write_stamps(stamp: Path, *lines: str) -> None:
+    """Record what is installed, all at once."""
+    new = stamp.with_suffix(".new")
+    new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    new.replace(stamp)
+
+
+def make_venv(folder: Path = VENV) -> None:
+    """Create the environment unless there is one whose Python runs from this very folder and is new enough."""
+    if _runs_here(folder):
         return
-    print(f"brain: making {VENV}", flush=True)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
+    print(f"brain: making {folder}", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
 
 
-def _runs_here() -> bool:
+def _runs_here(folder: Path) -> bool:
     script = "import sys; print(*sys.version_info[:2]); print(sys.prefix)"
-    answer = subprocess.run([VENV_PYTHON, "-c", script], capture_output=True, text=True, check=False)
+    try:
+        answer = subprocess.run([folder / "bin" / "python", "-c", script], capture_output=True, text=True, check=False)
+        starter = (folder / "bin" / "pip").read_text("utf-8")
+    except OSError:
+        return False
     if answer.returncode != 0:
         return False
     version, prefix = answer.stdout.splitlines()
-    moved = not (VENV / "bin" / "pip").is_file() or str(VENV) not in (VENV / "bin" / "pip").read_text("utf-8")
-    return tuple(map(int, version.split())) >= OLDEST_PYTHON and Path(prefix) == VENV and not moved
+    # A folder that was moved still runs, but its scripts and editable installs point to where it was.
+    return tuple(map(int, version.split())) >= OLDEST_PYTHON and Path(prefix) == folder and str(folder) in starter
 
 
-def pip(*arguments: str, quiet: bool = True) -> None:
-    """Run the environment's pip, with the index settings of this machine."""
-    command = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", *arguments]
-    subprocess.run(command + (["--quiet"] if quiet else []), check=True, cwd=ROOT, env=_clean_environment())
+def pip(*arguments: str, folder: Path = VENV) -> None:
+    """Run the pip of the environment in `folder`, with the index settings of this machine; shows only errors."""
+    command = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", *arguments, "-qq"]
+    subprocess.run(command, check=True, cwd=ROOT, env=_clean_environment())
+
+
+def pip_with_progress(*arguments: str, folder: Path = VENV) -> None:
+    """Run pip and say which file it is fetching; its whole output is shown only if it fails."""
+    command = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", *arguments, "--progress-bar=off"]
+    terminal = sys.stdout.isatty()
+    said: list[str] = []
+    with subprocess.Popen(command, cwd=ROOT, env=_clean_environment(), text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        for line in process.stdout:
+            said.append(line)
+            words = line.split()
+            if words[:1] == ["Downloading"] and (terminal or "MB)" in line):
+                text = f"  {words[1].split('-')[0]} {' '.join(words[2:4])}"
+                print(f"\r\x1b[K{text}" if terminal else text, end="" if terminal else "\n", flush=True)
+            elif words[:2] == ["Installing", "collected"]:
+                print("\r\x1b[K" * terminal + "  unpacking", end="" if terminal else "\n", flush=True)
+    if terminal:
+        print("\r\x1b[K", end="")
+    if process.returncode != 0:
+        sys.stderr.writelines(said)
+        raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def _clean_environment() -> dict[str, str]:
@@ -162,12 +194,10 @@ def install(tests: bool, dry_run: bool) -> None:
     print(f"brain: {describe(chosen)}", flush=True)
     if dry_run:
         return
-    pip("install", *wanted)
+    pip_with_progress("install", *wanted)
     pip("check")
     stamps = [stamp_of(False)] + ([stamp_of(True)] if tests else [])
-    new = STAMP.with_suffix(".new")
-    new.write_text("\n".join(stamps) + "\n", encoding="utf-8")
-    new.replace(STAMP)
+    write_stamps(STAMP, *stamps)
     print("brain: installed in .venv", flush=True)
 
 

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# What a user types. The work is in scripts/; `make help` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+# The first Python that is new enough; say `make demo PYTHON=python3.12` for another.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; exit; }; done; echo python3)
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: venv  ## install what is missing (about 300 MB) and let the robot find what it is told
+	@.venv/bin/brain demo
+
+.PHONY: venv
+venv:  ## make .venv with the brain in it, without running anything
+	@$(PYTHON) scripts/make_venv.py
+
+.PHONY: test
+test:  ## run every test: under colcon on ROS 2, and from the sources
+	@$(PYTHON) scripts/make_venv.py --tests
+	@.venv/bin/python scripts/ros_wheels.py; status=$$?; \
+	case $$status in \
+	  0) scripts/run_tests.sh;; \
+	  3) scripts/run_tests.sh --no-ros;; \
+	  *) exit $$status;; \
+	esac
+
+.PHONY: clean
+clean:  ## remove what the targets made: environments, build trees, caches; not runs/
+	rm -rf .venv .venv-ros .ros .pytest_cache src/*/build src/*/*.egg-info
+	find src scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every test: first the workspace built and tested by colcon on ROS 2, then all tests from the sources.
+# The last line is pytest's own; the status is 0 only if both parts passed.
+#   scripts/run_tests.sh [--no-ros] [arguments of pytest]
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+ros=yes
+if [ "${1:-}" = --no-ros ]; then ros=no; shift; fi
+
+# A ROS that the caller has sourced must not get into either part.
+unset PYTHONPATH PYTHONHOME AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH ROS_DISTRO ROS_VERSION \
+  ROS_PYTHON_VERSION RMW_IMPLEMENTATION ROS_DOMAIN_ID
+# Nothing that a test does leaves this machine.
+export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST
+# One thread a process: the tests start many of them.
+export OMP_NUM_THREADS=1
+# Only the plugins that are named, whatever else is installed.
+export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
+work=.ros
+
+# Remove what earlier runs built, since files that are gone from the sources would stay installed. Messages take
+# half a minute to compile, so theirs are kept while nothing that they are made from has changed.
+clear_builds() {
+  local made_from
+  made_from=$(find .venv-ros/ros-installed src/brain_interfaces -type f -not -path '*.egg-info/*' \
+    -exec sha256sum {} + | sort | sha256sum)
+  mkdir -p "$work"
+  if [ "$(cat "$work/interfaces.sha256" 2>/dev/null)" != "$made_from" ]; then
+    rm -rf "$work"
+  else
+    find "$work/build" "$work/install" -mindepth 1 -maxdepth 1 -type d -not -name brain_interfaces \
+      -exec rm -rf {} +
+  fi
+  mkdir -p "$work"
+  echo "$made_from" >"$work/interfaces.sha256"
+}
+
+run_colcon() {
+  clear_builds
+  # The setup files of ROS use unset variables.
+  set +u
+  source .venv-ros/setup.bash || return 1
+  set -u
+  local colcon=(.venv-ros/bin/colcon --log-base "$work/log")
+  "${colcon[@]}" build --base-paths src --build-base "$work/build" --install-base "$work/install" \
+    --event-handlers console_cohesion+ >"$work/build.log" 2>&1 || {
+    tail -n 100 "$work/build.log"
+    echo "brain: colcon build failed; the whole log is $work/build.log"
+    return 1
+  }
+  grep -E '^(Finished|Summary)' "$work/build.log"
+  export ROS_PYTHON_CHECK_FIELDS=1
+  "${colcon[@]}" test --base-paths src --build-base "$work/build" --install-base "$work/install" \
+    --executor sequential --event-handlers console_direct+ --return-code-on-test-failure \
+    --pytest-args " -p" timeout " -m" "not slow" " -q" || return 1
+  "${colcon[@]}" test-result --test-result-base "$work/build"
+}
+
+status=0
+if [ "$ros" = yes ]; then
+  (run_colcon) || { status=1; echo "brain: the part under colcon FAILED"; }
+fi
+.venv/bin/python -m pytest -p timeout "$@" || status=1
+exit "$status"
