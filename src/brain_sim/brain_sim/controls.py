@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controls that know the true state: `oracle` bounds what can be reached, `tour` what words are not needed for.
+"""Controls that know the true state: `oracle` shows what can be reached, `tour` what needs no words.
 
 They are no part of the brain. `python -m brain_sim.controls oracle --episodes 200` measures one.
 """
@@ -122,13 +122,15 @@ def run_control(policy: str, episode: Episode) -> Verdict:
 
 
 def summary(verdicts: list[Verdict]) -> dict:
-    """Shares with Wilson intervals, in all and by kind, language and visibility; SPL and time of successes."""
+    """Shares with Wilson intervals, by kind, language and visibility too; SPL and time of successes."""
     def share(some: list[Verdict]) -> dict:
         k, n = sum(v.success for v in some), len(some)
         low, high = wilson(k, n)
-        return {"n": n, "success": round(k / n, 4) if n else None, "wilson95": [round(low, 4), round(high, 4)]}
+        success = round(k / n, 4) if n else None
+        return {"n": n, "success": success, "wilson95": [round(low, 4), round(high, 4)]}
 
-    out = {"suite_hash": suite_hash(), **share(verdicts), "outcomes": dict(Counter(v.outcome for v in verdicts))}
+    out = {"suite_hash": suite_hash(), **share(verdicts)}
+    out["outcomes"] = dict(Counter(v.outcome for v in verdicts))
     for field in ("kind", "lang", "visibility"):
         out[field] = {value: share([v for v in verdicts if getattr(v, field) == value])
                       for value in sorted({getattr(v, field) for v in verdicts})}

@@ -89,6 +89,23 @@ class Grid:
                     heapq.heappush(heap, (total + est[a][b], (a, b)))
         return None
 
+    def straightened(self, path: list[tuple[float, float]], free: np.ndarray) -> list[tuple[float, float]]:
+        """The path with every corner cut that the cells in `free` (bool[nx, ny]) allow."""
+        if len(path) < 3:
+            return path
+        points, kept, at = np.asarray(path), [path[0]], 0
+        while at < len(points) - 1:
+            for to in range(len(points) - 1, at, -1):
+                steps = int(np.hypot(*(points[to] - points[at])) / (self.cell / 2)) + 2
+                line = points[at] + np.linspace(0, 1, steps)[:, None] * (points[to] - points[at])
+                i = ((line[:, 0] + self.size[0] / 2) / self.cell).astype(int)
+                j = ((line[:, 1] + self.size[1] / 2) / self.cell).astype(int)
+                if to == at + 1 or free[i, j].all():
+                    break
+            kept.append(path[to])
+            at = to
+        return kept
+
     def _trace(self, node, parent) -> list[tuple[float, float]]:
         cells = [node]
         while cells[-1] in parent:

@@ -24,9 +24,9 @@ TALL = 0.6                  # obstacles at least this high hide objects (camera 
 class RoomPlan:
     """One attempt at a room: places things in turn and gives up as soon as something does not fit."""
 
-    def __init__(self, rng, visibility, target, avoid, absent, low_obstacles, n_objects, n_obstacles):
+    def __init__(self, rng, visibility, target, avoid, absent, include, low_obstacles, n_objects, n_obstacles):
         self.rng, self.visibility, self.target, self.avoid = rng, visibility, target, avoid
-        self.absent, self.low = absent, low_obstacles
+        self.absent, self.include, self.low = absent, include, low_obstacles
         self.n_objects = n_objects or int(rng.integers(4, 9))
         self.n_obstacles = n_obstacles or int(rng.integers(2, 7))
         self.obstacles: list[Obstacle] = []
@@ -132,13 +132,14 @@ class RoomPlan:
 
     def _place_others(self) -> bool:
         rng, (tc, ts) = self.rng, self.target
-        used = {self.target, self.avoid}
+        used = {self.target, self.avoid, *self.include}
 
         def draw(colors, shapes):
             options = [(c, s) for c in colors for s in shapes if (c, s) not in used]
             return options[rng.integers(len(options))]
 
         kinds = [self.avoid] if self.avoid else []
+        kinds += self.include
         if not any(c == tc for c, _ in kinds):
             kinds.append(draw((tc,), SHAPES))
         if not any(s == ts for _, s in kinds):
@@ -183,15 +184,22 @@ class RoomPlan:
         return bool((~cut).mean() > 0.7)
 
     def _path(self) -> bool:
-        """Whether a path with margins leads to the target, past the avoided object; sets `shortest`."""
+        """Whether paths with margins lead to the target and what is included, past the avoided object.
+
+        Sets `shortest`, the length of the one to the target.
+        """
         grid = Grid(self.size, [o.footprint for o in self.obstacles] + [o.footprint for o in self.objects])
         avoid = next((o for o in self.objects if o.kind == self.avoid), None)
-        free, goal = free_and_goal(grid, self.objects[0], avoid, [o.footprint for o in self.obstacles])
-        path = grid.path(self.start[:2], goal, free, aim=(self.objects[0].x, self.objects[0].y),
-                         slack=self.objects[0].footprint.outer_radius + robot.BASE_RADIUS + robot.REACH)
-        if path is None:
-            return False
-        self.shortest = path_length(path)
+        blocks = [o.footprint for o in self.obstacles]
+        lengths = []
+        for wanted in [self.objects[0]] + [o for o in self.objects if o.kind in self.include]:
+            free, goal = free_and_goal(grid, wanted, avoid, blocks)
+            path = grid.path(self.start[:2], goal, free, aim=(wanted.x, wanted.y),
+                             slack=wanted.footprint.outer_radius + robot.BASE_RADIUS + robot.REACH)
+            if path is None:
+                return False
+            lengths.append(path_length(grid.straightened(path, free)))
+        self.shortest = lengths[0]
         return True
 
 

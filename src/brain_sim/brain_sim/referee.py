@@ -52,11 +52,13 @@ class Referee:
     """Judges one episode in one room. Feed it `said`, `status` and, at 500 Hz, `observe`; read `verdict`.
 
     The clock starts with the first sentence. Where the robot stands with its front within 0.5 m of an
-    object for a second, the nearest object to the front counts.
+    object for a second, the nearest object to the front counts. shortest: length in meters of the shortest
+    path, for SPL; the room's own unless the robot starts elsewhere.
     """
 
-    def __init__(self, episode: Episode, room: Room):
+    def __init__(self, episode: Episode, room: Room, shortest: float | None = None):
         self.episode, self.room = episode, room
+        self._shortest = room.shortest if shortest is None else shortest
         self.verdict: Verdict | None = None
         self._begin: float | None = None
         self._stop_time: float | None = None
@@ -66,14 +68,17 @@ class Referee:
         self._now = 0.0
         self._reported: set[int] = set()
         self._objects = [(o, o.footprint) for o in room.objects]
-        avoid = room.avoid_object
+        avoid = next((o for o in room.objects if o.kind == episode.avoid), None)
+        self._avoid_name = avoid.name if avoid else ""
         self._avoid = avoid.footprint if avoid else None
         self._nearest_avoid = math.inf
 
     def said(self, text: str, time: float) -> None:
         """A sentence was said to the robot at `time` (s)."""
         if self._begin is None:
-            self._begin = self._now = time
+            # A latched sentence of an earlier episode may still come in.
+            if text == self.episode.sentence:
+                self._begin = self._now = time
         elif self.episode.kind == "stop" and text == self.episode.stop_text and self._stop_time is None:
             self._stop_time = time
 
@@ -104,7 +109,7 @@ class Referee:
             gap = self._avoid.distance_at(x, y) - robot.BASE_RADIUS
             self._nearest_avoid = min(self._nearest_avoid, gap)
             if gap < robot.AVOID_DISTANCE:
-                name = self.room.avoid_object.name
+                name = self._avoid_name
                 self._end("avoid_violated", f"came within {robot.AVOID_DISTANCE} m of {name}", name)
                 return
         kind = self.episode.kind
@@ -162,12 +167,12 @@ class Referee:
 
     def _end(self, outcome: str, reason: str, name: str = "") -> None:
         e, success = self.episode, outcome == "success"
-        shortest = self.room.shortest if e.kind in ("go", "avoid") else 0.0
+        shortest = self._shortest if e.kind in ("go", "avoid") else 0.0
         if e.kind in ("go", "avoid"):
             spl = shortest / max(self._path, shortest, 1e-9) if success else 0.0
         else:
             spl = float(success)
         self.verdict = Verdict(
-            e.id, e.kind, e.lang, e.visibility, e.sentence, outcome, success, round(self._now - self._begin, 4),
-            round(self._path, 4), round(shortest, 4), round(spl, 4), name,
+            e.id, e.kind, e.lang, e.visibility, e.sentence, outcome, success,
+            round(self._now - self._begin, 4), round(self._path, 4), round(shortest, 4), round(spl, 4), name,
             round(self._nearest_avoid, 4) if self._avoid is not None else None, reason)

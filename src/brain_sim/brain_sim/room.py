@@ -109,17 +109,20 @@ def visibility_of_seed(split: str, seed: int) -> str:
 
 
 def generate_room(split: str, seed: int, *, target: Kind | None = None, avoid: Kind | bool | None = None,
-                  absent: bool = False, visibility: str | None = None, low_obstacles: int = 0,
+                  absent: bool = False, visibility: str | None = None, include: tuple[Kind, ...] = (),
+                  low_obstacles: int = 0,
                   n_objects: int | None = None, n_obstacles: int | None = None) -> Room:
     """The room of a split and a seed.
 
     target: (color, shape), drawn when None. avoid: (color, shape), True to draw one, or None. absent: the
-    target is left out. visibility: hidden, behind or front; by the seed's quota when None. low_obstacles:
-    how many blocks below the lidar's plane lie beside the obstacles. n_objects (4..8) and n_obstacles
+    target is left out. visibility: hidden, behind or front; by the seed's quota when None. include: further
+    (color, shape) that are there once each and can be reached. low_obstacles: how many blocks below the
+    lidar's plane lie beside the obstacles. n_objects (4..8) and n_obstacles
     (2..6) are drawn when None. Raises ValueError for arguments out of range and RuntimeError when no room
     was found.
     """
-    for kind in (target, avoid if isinstance(avoid, tuple) else None):
+    include = tuple(k for k in dict.fromkeys(include) if k not in (target, avoid))
+    for kind in (target, avoid if isinstance(avoid, tuple) else None, *include):
         if kind is not None and (kind[0] not in COLORS or kind[1] not in SHAPES):
             raise ValueError(f"{kind} is no (color, shape): colors are {COLORS}, shapes {SHAPES}")
     if visibility is not None and visibility not in VISIBILITIES:
@@ -132,15 +135,19 @@ def generate_room(split: str, seed: int, *, target: Kind | None = None, avoid: K
         raise ValueError(f"target and avoided object are both {target}: they must differ")
     rng = split_rng(split, seed, "room")
     target = target or (COLORS[rng.integers(4)], SHAPES[rng.integers(3)])
+    include = tuple(k for k in include if k != target)
+    if len(include) > 4:
+        raise ValueError(f"{len(include)} objects are to be included: 4 at most fit")
     if avoid is True:
-        others = [(c, s) for c in COLORS for s in SHAPES if (c, s) != target]
+        others = [(c, s) for c in COLORS for s in SHAPES if (c, s) != target and (c, s) not in include]
         avoid = others[rng.integers(len(others))]
     avoid = avoid or None
     if absent:
         visibility = "none"
     visibility = visibility or visibility_of_seed(split, seed)
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        plan = RoomPlan(rng, visibility, target, avoid, absent, low_obstacles, n_objects, n_obstacles)
+        plan = RoomPlan(rng, visibility, target, avoid, absent, include, low_obstacles, n_objects,
+                        n_obstacles)
         if plan.build():
             break
     else:

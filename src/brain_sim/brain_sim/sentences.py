@@ -61,9 +61,11 @@ _AVOID = {
         "val": (
             "please go to the {t}, keeping clear of the {a}", "head to the {t} while avoiding the {a}",
             "stay away from the {a} on your way to the {t}", "find the {t}, but don't go near the {a}",
-            "while you avoid the {a}, make your way to the {t}", "drive to the {t} and keep away from the {a}, please"),
+            "while you avoid the {a}, make your way to the {t}",
+            "drive to the {t} and keep away from the {a}, please"),
         "test": (
-            "could you find the {t} without getting close to the {a}?", "keep your distance from the {a} and go to the {t}",
+            "could you find the {t} without getting close to the {a}?",
+            "keep your distance from the {a} and go to the {t}",
             "go to the {t}, but do stay clear of the {a}", "without going near the {a}, find the {t}",
             "please avoid the {a} as you head for the {t}", "I want you at the {t}, away from the {a}"),
     },
@@ -84,8 +86,10 @@ _AVOID = {
 }
 _STOP = {
     "en": {
-        "train": ("stop", "stop now", "please stop", "halt", "stop moving", "stop there", "Stop!", "stay where you are"),
-        "val": ("stop right there", "please stop now", "stop the robot", "that's enough, stop", "stand still"),
+        "train": ("stop", "stop now", "please stop", "halt", "stop moving", "stop there", "Stop!",
+                  "stay where you are"),
+        "val": ("stop right there", "please stop now", "stop the robot", "that's enough, stop",
+                "stand still"),
         "test": ("could you stop?", "stop where you are", "stop at once", "halt, please", "don't move"),
     },
     "ja": {
@@ -98,7 +102,8 @@ _NONSENSE = {
     "en": {
         "train": (
             "what time is it?", "the weather is lovely today", "I had soup for lunch", "tell me a joke",
-            "my sister plays the violin", "how far is the moon?", "blue is a nice color", "the train was late again",
+            "my sister plays the violin", "how far is the moon?", "blue is a nice color",
+            "the train was late again",
             "seven times eight is fifty-six", "good morning", "asdf qwer zxcv", "who wrote this song?",
             "we should paint the kitchen", "thank you very much"),
         "val": (
@@ -106,8 +111,10 @@ _NONSENSE = {
             "green tea or black tea?", "my shoes are wet", "lorem ipsum dolor sit amet", "how old are you?",
             "it rained for three days", "she sells sea shells", "happy birthday"),
         "test": (
-            "is it Tuesday already?", "the soup needs more salt", "I forgot my umbrella", "what a beautiful song",
-            "red wine goes well with cheese", "xkcd blorp fizzle", "our neighbor has two cats", "why is the sky dark?",
+            "is it Tuesday already?", "the soup needs more salt", "I forgot my umbrella",
+            "what a beautiful song",
+            "red wine goes well with cheese", "xkcd blorp fizzle", "our neighbor has two cats",
+            "why is the sky dark?",
             "please pass the butter", "I am reading a long book"),
     },
     "ja": {
@@ -149,4 +156,5 @@ def sentence(purpose: str, lang: str, split: str, rng: np.random.Generator,
              target: Kind | None = None, avoid: Kind | None = None) -> str:
     """A random sentence; `target` and `avoid` fill the template's places where it has them."""
     text = _pick(templates(purpose, lang, split), rng)
-    return text.format(t=phrase(target, lang, rng) if target else "", a=phrase(avoid, lang, rng) if avoid else "")
+    words = {name: phrase(kind, lang, rng) for name, kind in (("t", target), ("a", avoid)) if kind}
+    return text.format(**words)

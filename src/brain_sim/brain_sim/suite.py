@@ -19,8 +19,8 @@ KINDS = ("go", "avoid", "stop", "absent", "nonsense")
 # One block of 20 episodes; with a target are 18 of them: 6 hidden, 6 behind, 6 in front.
 _BLOCK_KINDS = ("go",) * 14 + ("avoid",) * 3 + ("stop", "absent", "nonsense")
 _BLOCK_VISIBILITY = ("hidden",) * 6 + ("behind",) * 6 + ("front",) * 6
-_HASHED = ("geometry.py", "grid.py", "layout.py", "mjcf.py", "physics.py", "referee.py", "robot.py", "room.py",
-           "sentences.py", "suite.py", "things.py")
+_HASHED = ("geometry.py", "grid.py", "layout.py", "mjcf.py", "physics.py", "referee.py", "robot.py",
+           "room.py", "sentences.py", "suite.py", "things.py")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from brain_sim.room import Room, generate_room
 
 
 def empty_room(start=(0.0, 0.0, 0.0), seed: int = 5) -> Room:
-    return dataclasses.replace(generate_room("train", seed), size=(8.0, 8.0), obstacles=(), objects=(), start=start)
+    room = generate_room("train", seed)
+    return dataclasses.replace(room, size=(8.0, 8.0), obstacles=(), objects=(), start=start)
 
 
 def drive(sim: Simulation, v: float, w: float, seconds: float) -> None:

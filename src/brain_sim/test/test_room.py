@@ -88,12 +88,14 @@ def test_a_path_without_contact_exists_on_a_finer_grid(rooms):
         grid = Grid(room.size, room.footprints, cell=0.05)
         blocks = [o.footprint for o in room.obstacles]
         free, goal = free_and_goal(grid, room.target_object, room.avoid_object, blocks, margin=0.08)
-        path = grid.path(room.start[:2], goal, free, aim=(room.target_object.x, room.target_object.y), slack=1.1)
+        target = room.target_object
+        path = grid.path(room.start[:2], goal, free, aim=(target.x, target.y), slack=1.1)
         assert path is not None
         for x, y in path:
             assert min(f.distance_at(x, y) for f in room.footprints) > robot.BASE_RADIUS + 0.05
             if room.avoid:
-                assert room.avoid_object.footprint.distance_at(x, y) - robot.BASE_RADIUS > robot.AVOID_DISTANCE
+                gap = room.avoid_object.footprint.distance_at(x, y) - robot.BASE_RADIUS
+                assert gap > robot.AVOID_DISTANCE
 
 
 def test_visibility_quota_of_any_block_of_seeds():

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Camera: the robot's eye as a process of its own, so that casting rays never delays the physics."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from brain_runtime.messages import make
+from brain_runtime.parameters import parameter
+from brain_runtime.ports import In, Out
+from brain_runtime.qos import LATCHED, SENSOR
+from brain_runtime.region import Inbox, Outbox, Region, State
+from brain_sim import robot
+from brain_sim.camera import RayCamera
+
+POSE_TIMEOUT = 0.5
+FRAME = "camera"
+
+
+def planar_pose(message: Any) -> tuple[float, float, float]:
+    """(x, y, yaw) in meters and radians of a nav_msgs/Odometry."""
+    p, q = message.pose.pose.position, message.pose.pose.orientation
+    return p.x, p.y, 2 * math.atan2(q.z, q.w)
+
+
+class Camera(Region):
+    """Renders what the robot sees from sim/world and sim/ground_truth; the picture's stamp is the pose's."""
+
+    rate = robot.CAMERA_RATE
+
+    world = In("sim/world", "std_msgs/msg/String", LATCHED, device=True)
+    pose = In("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR, device=True)
+
+    image = Out("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, stamp_from="pose")
+    info = Out("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, stamp_from="pose")
+
+    @dataclass(frozen=True)
+    class Parameters:
+        """Size of the picture."""
+
+        width: int = parameter(robot.CAMERA_WIDTH, "Columns.", unit="px", low=16, high=640, live=False)
+        height: int = parameter(robot.CAMERA_ROWS, "Rows.", unit="px", low=16, high=480, live=False)
+        noise: bool = parameter(True, "Whether the sensor adds noise.")
+
+    def configure(self, parameters) -> None:
+        """Takes the parameters; the room comes with the first sim/world."""
+        super().configure(parameters)
+        self.camera: RayCamera | None = None
+
+    def step(self, inbox: Inbox, state: State, dt: float, rng: np.random.Generator) -> tuple[Outbox, State]:
+        """One picture, unless the room or a fresh pose is missing."""
+        if inbox.new("world"):
+            world = json.loads(inbox.get("world").data)
+            self.camera = RayCamera(world["xml"], self.parameters.width, self.parameters.height)
+        pose = inbox.get("pose", within=POSE_TIMEOUT)
+        if self.camera is None or pose is None:
+            return {}, state
+        picture = self.camera.render(*planar_pose(pose), rng if self.parameters.noise else None)
+        return {"image": image_message(self.image, picture), "info": info_message(self.info, self.camera)}, state
+
+
+def image_message(port: Out, picture: np.ndarray) -> Any:
+    """sensor_msgs/Image (rgb8) of uint8[H, W, 3]."""
+    height, width, _ = picture.shape
+    return port(header=make("std_msgs/msg/Header", frame_id=FRAME), height=height, width=width, encoding="rgb8",
+                is_bigendian=0, step=3 * width, data=picture.reshape(-1))
+
+
+def info_message(port: Out, camera: RayCamera) -> Any:
+    """sensor_msgs/CameraInfo of a pinhole without distortion; pixel (0, 0) has its center at (0, 0)."""
+    f, cx, cy = camera.focal, (camera.width - 1) / 2, (camera.height - 1) / 2
+    return port(header=make("std_msgs/msg/Header", frame_id=FRAME), height=camera.height, width=camera.width,
+                distortion_model="plumb_bob", d=np.zeros(5), k=np.array([f, 0, cx, 0, f, cy, 0, 0, 1.0]),
+                r=np.eye(3).reshape(-1), p=np.array([f, 0, cx, 0, 0, f, cy, 0, 0, 0, 1.0, 0]))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""World: the simulated robot and its room, as one more region. A real robot takes its place."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from brain_runtime.messages import make
+from brain_runtime.parameters import parameter
+from brain_runtime.ports import In, Out
+from brain_runtime.qos import FEATURE, LATCHED, SENSOR
+from brain_runtime.region import Inbox, Outbox, Region, State
+from brain_sim import robot
+from brain_sim.judge import Judge, RequestError, read_request
+from brain_sim.physics import Simulation
+
+MAX_CATCH_UP = 1.0
+"""Seconds of physics made up for in one step at most; a world that was frozen longer has lost that time."""
+REPORT_PERIOD = 0.5
+TRACK_PERIOD = 0.2
+
+
+class World(Region):
+    """Steps physics at 500 Hz to its host's clock, publishes the robot's sensors, and judges episodes."""
+
+    rate = 100.0
+
+    cmd_vel = In("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE)
+    episode = In("sim/episode", "std_msgs/msg/String", LATCHED, device=True)
+    mark = In("sim/mark", "std_msgs/msg/String", FEATURE, device=True)
+    goal_text = In("goal/text", "std_msgs/msg/String", LATCHED, device=True)
+    goal_status = In("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED, device=True)
+
+    scan = Out("scan", "sensor_msgs/msg/LaserScan", SENSOR)
+    imu = Out("imu", "sensor_msgs/msg/Imu", SENSOR)
+    odom = Out("odom", "nav_msgs/msg/Odometry", SENSOR)
+    ground_truth = Out("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR)
+    room = Out("sim/world", "std_msgs/msg/String", LATCHED)
+    verdict = Out("sim/verdict", "std_msgs/msg/String", LATCHED)
+
+    @dataclass(frozen=True)
+    class Parameters:
+        """Which room there is until sim/episode asks for another."""
+
+        split: str = parameter("train", "Split of the room.", choices=("train", "val", "test"), live=False)
+        seed: int = parameter(0, "Seed of the room.", low=0, high=2**31 - 1, live=False)
+        low_obstacles: int = parameter(0, "Obstacles below the lidar's plane.", low=0, high=4, live=False)
+
+    def configure(self, parameters) -> None:
+        """Takes the parameters and builds the room."""
+        super().configure(parameters)
+        p = self.parameters
+        self._error = ""
+        self._resets = 0
+        self._reset({"split": p.split, "seed": p.seed, "low_obstacles": p.low_obstacles})
+
+    def _reset(self, request: dict[str, Any]) -> None:
+        self._judge = Judge(read_request(request))
+        self.simulation = Simulation(self._judge.room, observer=self._judge.observe)
+        self._resets += 1
+        self._announce = True
+        self._next = {"imu": 0.0, "odom": 0.0, "scan": 0.0, "report": 0.0, "track": 0.0}
+        self._track: list[tuple[float, ...]] = []
+        self._lost = 0.0
+
+    def step(self, inbox: Inbox, state: State, dt: float, rng: np.random.Generator) -> tuple[Outbox, State]:
+        """Brings the physics up to now, each command from the moment of its receipt on."""
+        if inbox.new("episode"):
+            self._take_episode(inbox.get("episode").data)
+        self._hear(inbox)
+        sim = self.simulation
+        self._lost += max(dt - MAX_CATCH_UP, 0.0)
+        dt = min(dt, MAX_CATCH_UP)
+        if inbox.new("cmd_vel"):
+            age = min(inbox.age("cmd_vel"), dt)
+            sim.advance(dt - age)
+            twist = inbox.get("cmd_vel").twist
+            sim.command(twist.linear.x, twist.angular.z)
+            dt = age
+        sim.advance(dt)
+        return self._publish(), state
+
+    def _take_episode(self, text: str) -> None:
+        try:
+            self._reset(json.loads(text))
+            self._error = ""
+        except (json.JSONDecodeError, RequestError) as error:
+            self._error = f"sim/episode was refused: {error}"
+            self._next["report"] = 0.0
+
+    def _hear(self, inbox: Inbox) -> None:
+        if inbox.new("goal_text"):
+            self._judge.said(inbox.get("goal_text").data, self.simulation)
+        if inbox.new("goal_status"):
+            status = inbox.get("goal_status")
+            self._judge.status(status.state, status.text)
+        if inbox.new("mark"):
+            self.simulation.trigger(inbox.get("mark").data[:128])
+
+    # -- what is published -----------------------------------------------------------------------------------------
+
+    def _due(self, name: str, period: float) -> bool:
+        now = self.simulation.time
+        if now < self._next[name] - 1e-6:
+            return False
+        # Keep the beat, unless a gap made it hopeless.
+        self._next[name] = self._next[name] + period if now - self._next[name] < period else now + period
+        return True
+
+    def _publish(self) -> Outbox:
+        sim, out = self.simulation, {}
+        x, y, yaw = sim.pose
+        out["ground_truth"] = _odometry(self.ground_truth, "map", x, y, yaw, sim.v, sim.w, 0.0)
+        if self._due("imu", 1 / robot.IMU_RATE):
+            out["imu"] = self._imu_message()
+        if self._due("odom", 1 / robot.ODOM_RATE):
+            o = sim.read_odometry()
+            out["odom"] = _odometry(self.odom, "odom", o.x, o.y, o.yaw, o.v, o.w, 1e-3)
+        if self._due("scan", 1 / robot.LIDAR_RATE):
+            out["scan"] = self.scan(
+                header=_header("lidar"), angle_min=-math.pi,
+                angle_max=math.pi - 2 * math.pi / robot.LIDAR_BEAMS, angle_increment=2 * math.pi / robot.LIDAR_BEAMS,
+                time_increment=0.0, scan_time=1 / robot.LIDAR_RATE, range_min=robot.LIDAR_MIN,
+                range_max=robot.LIDAR_MAX, ranges=sim.scan())
+        if self._due("track", TRACK_PERIOD):
+            self._track.append((round(sim.time, 3), round(x, 4), round(y, 4), round(yaw, 4)))
+        if self._announce:
+            self._announce = False
+            out["room"] = self.room(data=json.dumps({
+                "reset": self._resets, "xml": sim.xml, "room": json.loads(sim.room.to_json()),
+                "request": self._judge.request.fields}))
+        if self._judge.take_news() or self._due("report", REPORT_PERIOD):
+            out["verdict"] = self.verdict(data=json.dumps(self.report(), ensure_ascii=False))
+        return out
+
+    def report(self) -> dict[str, Any]:
+        """What sim/verdict carries: verdicts (with the path driven when one is there), invariants, contacts."""
+        sim, judge = self.simulation, self._judge
+        report = {
+            "reset": self._resets, "time": round(sim.time, 3), "pose": [round(float(v), 4) for v in sim.pose],
+            "verdict": judge.verdicts[-1].to_dict() if judge.verdicts else None,
+            "verdicts": [v.to_dict() for v in judge.verdicts], "judging": judge.judging,
+            "contacts": sim.contacts[-16:], "invariants": sim.invariants.report(),
+            "lost": round(self._lost, 3), "error": self._error}
+        if judge.verdicts:
+            report["track"] = self._track[-600:]
+        return report
+
+    def _imu_message(self) -> Any:
+        gyro, force = self.simulation.read_imu()
+        covariance = np.zeros(9)
+        covariance[0] = -1.0  # no orientation, as sensor_msgs says it
+        return self.imu(
+            header=_header("base_link"), orientation=make("geometry_msgs/msg/Quaternion", w=1.0),
+            orientation_covariance=covariance,
+            angular_velocity=make("geometry_msgs/msg/Vector3", x=gyro[0], y=gyro[1], z=gyro[2]),
+            angular_velocity_covariance=np.diag([4e-6] * 3).reshape(-1),
+            linear_acceleration=make("geometry_msgs/msg/Vector3", x=force[0], y=force[1], z=force[2]),
+            linear_acceleration_covariance=np.diag([9e-4] * 3).reshape(-1))
+
+
+def _header(frame: str) -> Any:
+    return make("std_msgs/msg/Header", frame_id=frame)
+
+
+def _odometry(port: Out, frame: str, x: float, y: float, yaw: float, v: float, w: float, variance: float) -> Any:
+    """A planar nav_msgs/Odometry: pose in `frame`, velocity in base_link."""
+    message = port(header=_header(frame), child_frame_id="base_link")
+    message.pose.pose.position.x, message.pose.pose.position.y = float(x), float(y)
+    message.pose.pose.orientation.z, message.pose.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
+    message.twist.twist.linear.x, message.twist.twist.angular.z = float(v), float(w)
+    for covariance in (message.pose.covariance, message.twist.covariance):
+        covariance[::7] = variance
+    return message
