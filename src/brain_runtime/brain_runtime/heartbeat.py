@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from brain_runtime import messages
+from brain_runtime.messages import clip_utf8
 from brain_runtime.ports import Out
 from brain_runtime.qos import STREAM
 from brain_runtime.stepper import Stepper
@@ -21,11 +22,6 @@ PORT = Out("brain/heartbeat", TYPE, STREAM)
 UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED, ERROR = range(5)
 STATES = ("unconfigured", "inactive", "active", "finalized", "error")
 _HOSTNAME = socket.gethostname()
-
-
-def clip_utf8(text: str, size: int) -> str:
-    """The longest beginning of ``text`` that takes at most ``size`` bytes in UTF-8."""
-    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
 
 
 def heartbeat(name: str, host: str, state: int, *, stamp: float, now: float, stepper: Stepper | None = None,

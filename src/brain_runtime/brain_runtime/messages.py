@@ -207,3 +207,8 @@ def time_message(seconds: float) -> Any:
 def time_seconds(stamp: Any) -> float:
     """Seconds of a ``builtin_interfaces/msg/Time``."""
     return stamp.sec + stamp.nanosec * 1e-9
+
+
+def clip_utf8(text: str, size: int) -> str:
+    """The longest beginning of ``text`` that takes at most ``size`` bytes in UTF-8."""
+    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Mapping
 
 import numpy as np
@@ -36,8 +37,10 @@ class Received:
 class Inbox:
     """The newest message of each port, with its age. Any of them may be missing or old: look before use."""
 
-    def __init__(self, received: Mapping[str, list[Received]]) -> None:
+    def __init__(self, received: Mapping[str, list[Received]], stamp: float = 0.0) -> None:
         self._received = received
+        self.stamp = stamp
+        """Time of this step as headers tell it (s since the epoch, or simulated); compare it with stamps only."""
 
     def get(self, port: str, within: float = math.inf) -> Any | None:
         """Newest message of ``port``, or None if there was none within the last ``within`` seconds."""
@@ -78,6 +81,7 @@ class Region:
     def __init__(self, name: str | None = None) -> None:
         self.name = name or type(self).__name__.lower()
         self.parameters: Any = self.Parameters()
+        self.storage: Path | None = None  # set by the host before configure(); for what must survive a restart
         self.spikes = 0
         self.synops = 0
 

@@ -122,7 +122,7 @@ class Stepper:
             late = self._next_tick == -math.inf or now - self._next_tick > self._period
             self._next_tick = now + self._period if late else self._next_tick + self._period
         dt = 0.0 if self.last_step is None else now - self.last_step
-        inbox = self._inbox(now)
+        inbox = self._inbox(now, stamp)
         spikes, synops = self.region.spikes, self.region.synops
         begin = self._monotonic()
         self.stepping_since = begin
@@ -147,7 +147,7 @@ class Stepper:
             self._history.popleft()
         return published
 
-    def _inbox(self, now: float) -> Inbox:
+    def _inbox(self, now: float, stamp: float) -> Inbox:
         received: dict[str, list[Received]] = {}
         for name, entries in self._entries.items():
             if not entries:
@@ -157,7 +157,7 @@ class Stepper:
                     del entries[key]
             received[name] = [Received(e.message, now - e.time, e.new)
                               for _, e in sorted(entries.items())]
-        return Inbox(received)
+        return Inbox(received, stamp)
 
     def _finish(self, outbox: Mapping[str, Any], stamp: float) -> list[tuple[Out, Any]]:
         published: list[tuple[Out, Any]] = []

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directions round the robot: the 36 bins of SensorFeatures, laser scans as points, angles that wrap."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+BINS = 36
+WIDTH = 2 * math.pi / BINS                      # rad
+CENTERS = ((np.arange(BINS) * WIDTH + math.pi) % (2 * math.pi) - math.pi).astype(np.float32)
+BUMP = math.radians(12.0)                       # standard deviation of a direction's bump (rad)
+
+
+def wrap(angle: Any) -> Any:
+    """Angle, or array of angles, in -pi..pi (rad)."""
+    return (angle + math.pi) % (2 * math.pi) - math.pi
+
+
+def bump(angle: float, height: float = 1.0) -> np.ndarray:
+    """A direction as a population: float32[36], highest at ``angle`` (rad)."""
+    return (height * np.exp(-0.5 * (wrap(CENTERS - angle) / BUMP) ** 2)).astype(np.float32)
+
+
+def direction(population: np.ndarray) -> float:
+    """Direction (rad) of the highest peak of float32[36], as the population vector of its neighborhood; NaN when
+    all are zero."""
+    peak = int(np.argmax(population))
+    if not population[peak] > 0:
+        return math.nan
+    near = (np.arange(-2, 3) + peak) % BINS
+    weights = population[near]
+    return math.atan2(float(weights @ np.sin(CENTERS[near])), float(weights @ np.cos(CENTERS[near])))
+
+
+def sound_map(values: Any) -> np.ndarray:
+    """A hazard or novelty map as received: NaN read as 0, cut to 0..1. float32[36]."""
+    return np.clip(np.nan_to_num(np.asarray(values, dtype=np.float32), nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+
+
+def scan_points(scan: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Angles (rad) and ranges (m) of a LaserScan's valid beams, float32[n] each; beams that hit nothing are left out."""
+    ranges = np.asarray(scan.ranges, dtype=np.float32)
+    angles = (scan.angle_min + scan.angle_increment * np.arange(len(ranges))).astype(np.float32)
+    good = np.isfinite(ranges) & (ranges >= max(scan.range_min, 1e-3)) & (ranges <= scan.range_max)
+    return angles[good], ranges[good]
+
+
+def sound_scan(scan: Any) -> bool:
+    """Whether a LaserScan can be used: numbers that make sense, and at least 8 beams.
+
+    A scan whose beams all hit nothing is sound (an open field); one of NaN only is not.
+    """
+    ranges = np.asarray(scan.ranges)
+    if len(ranges) < 8 or not math.isfinite(scan.angle_min) or not math.isfinite(scan.angle_increment):
+        return False
+    if scan.angle_increment == 0 or not scan.range_max > scan.range_min >= 0:
+        return False
+    return not np.isnan(ranges).all()
+
+
+def hazard_points(hazard: np.ndarray, radius: float) -> np.ndarray:
+    """Points float32[n, 2] (m, base_link) that stand for a hazard map, for a robot of ``radius`` (m).
+
+    Each bin with something in it becomes three points across its width.
+    """
+    bins = np.flatnonzero(hazard > 0.02)
+    distance = radius + 1.0 - hazard[bins]
+    angles = CENTERS[bins][:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
+    return np.stack([distance[:, None] * np.cos(angles), distance[:, None] * np.sin(angles)], -1).reshape(-1, 2)
+
+
+def yaw_of(orientation: Any) -> float:
+    """Yaw (rad) of a quaternion message."""
+    q = orientation
+    return math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z))
+
+
+def sound_pose(odom: Any) -> tuple[float, float, float] | None:
+    """(x, y, yaw) in m and rad of an Odometry, or None when it holds no sound numbers."""
+    p, q = odom.pose.pose.position, odom.pose.pose.orientation
+    pose = (float(p.x), float(p.y), yaw_of(q))
+    return pose if all(map(math.isfinite, pose)) and abs(q.w) + abs(q.z) > 1e-6 else None

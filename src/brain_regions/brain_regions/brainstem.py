@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brainstem: the only publisher of ``cmd_vel``. Nothing moves unless everything that is needed is there and sound.
+
+Conventional by choice, and without torch: limits, staleness, a reflex on near obstacles, the emergency stop.
+It is **not** a certified safety function; a base must have a command timeout of its own.
+"""
+from __future__ import annotations
+
+import logging
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from brain_regions import azimuth
+from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
+
+log = logging.getLogger(__name__)
+
+PASSED, LIMITED, REFLEX, STALE, ESTOP, REFUSED = range(6)   # Trace ACTION_*
+ACTIVE = 2                                                  # Heartbeat STATE_ACTIVE
+
+
+@dataclass(frozen=True)
+class BrainstemParameters:
+    """Limits of the base and of patience."""
+
+    max_linear: float = parameter(0.5, "top speed ahead", unit="m/s", low=0.0, high=2.0)
+    max_reverse: float = parameter(0.15, "top speed backwards", unit="m/s", low=0.0, high=1.0)
+    max_angular: float = parameter(1.5, "top turning speed", unit="rad/s", low=0.0, high=4.0)
+    linear_acceleration: float = parameter(0.9, "how fast speed may grow", unit="m/s^2", low=0.05, high=5.0)
+    angular_acceleration: float = parameter(3.5, "how fast turning may grow", unit="rad/s^2", low=0.1, high=20.0)
+    braking: float = parameter(0.9, "deceleration that the base reaches", unit="m/s^2", low=0.05, high=5.0)
+    radius: float = parameter(0.18, "radius of the base", unit="m", low=0.02, high=2.0)
+    margin: float = parameter(0.05, "free space kept in the direction of travel", unit="m", low=0.0, high=1.0)
+    command_timeout: float = parameter(0.3, "age at which motor's command is stale", unit="s", low=0.05, high=0.5)
+    scan_timeout: float = parameter(0.4, "age at which the scan is stale", unit="s", low=0.05, high=0.5)
+    heartbeat_timeout: float = parameter(0.4, "age at which a critical heartbeat is stale", unit="s", low=0.15, high=0.5)
+    stuck_after: float = parameter(0.45, "a critical region's step that takes longer is stuck", unit="s", low=0.1,
+                                   high=0.5)
+    critical: tuple = parameter(("pfc", "motor"), "names of the regions without which nothing moves", live=False)
+    camera: str = parameter("camera/image_raw", "source whose age is reported as latency")
+
+
+class Brainstem(Region):
+    """Passes motor's command on, limited, or stops."""
+
+    rate = 50.0
+    Parameters = BrainstemParameters
+
+    command = In("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE, trigger=True)
+    heartbeat = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", device=True)
+    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source", device=True)
+    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
+    estop = In("estop", "std_msgs/msg/Bool", LATCHED, device=True)
+    release = In("estop/release", "std_msgs/msg/Empty", FEATURE, device=True)
+
+    cmd_vel = Out("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE)
+    trace = Out("brain/trace", "brain_interfaces/msg/Trace", STREAM)
+    estop_status = Out("estop/status", "std_msgs/msg/Bool", LATCHED)
+
+    def initial_state(self):
+        # velocity: what was published last (m/s, rad/s); scans: sound scans so far, up to 1
+        return {"velocity": np.zeros(2, np.float32), "stopped": np.array([self._recorded()], np.float32),
+                "told": np.array([-1.0], np.float32)}
+
+    def restore(self, state):
+        # Only the emergency stop outlives a restart, and the record on disk is newer than any snapshot.
+        return self.initial_state()
+
+    # -- the emergency stop's record -------------------------------------------------------------------------------
+
+    def _record(self) -> Path | None:
+        return None if self.storage is None else Path(self.storage) / f"{self.name}.estop"
+
+    def _recorded(self) -> bool:
+        path = self._record()
+        if path is None:
+            return False
+        try:
+            text = path.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return False
+        except (OSError, UnicodeDecodeError) as error:
+            log.error("the emergency stop's record %s is unreadable (%s): stopped until `brain release`", path, error)
+            return True
+        if text == "released":
+            return False
+        if text != "stopped":
+            log.error("the emergency stop's record %s says %r: stopped until `brain release`", path, text[:40])
+        return True
+
+    def _write_record(self, stopped: bool) -> None:
+        path = self._record()
+        if path is None:
+            return
+        temporary = path.with_name(path.name + ".tmp")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(temporary, "w", encoding="ascii") as file:
+                file.write("stopped\n" if stopped else "released\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError as error:
+            log.error("cannot record the emergency stop in %s (%s): it holds now, but may not survive a restart",
+                      path, error)
+
+    # -- the step --------------------------------------------------------------------------------------------------
+
+    def step(self, inbox, state, dt, rng):
+        p = self.parameters
+        stopped, outbox = self._emergency(inbox, state)
+        command = inbox.get("command")
+        wanted = (0.0, 0.0)
+        if command is not None:
+            wanted = (float(command.twist.linear.x), float(command.twist.angular.z))
+        action, reason = self._refusal(inbox, stopped, command, wanted)
+        previous = state["velocity"]
+        if reason:
+            linear = angular = 0.0
+        else:
+            linear, angular, action, reason = self._limit(inbox, wanted, previous, min(dt, 0.1))
+        cmd = self.cmd_vel()
+        cmd.header.frame_id = "base_link"
+        cmd.twist.linear.x, cmd.twist.angular.z = linear, angular
+        finite = all(map(math.isfinite, wanted))
+        outbox |= {"cmd_vel": cmd, "trace": self._trace(inbox.stamp, command, action, reason,
+                                                        wanted if finite else (0.0, 0.0), (linear, angular))}
+        return outbox, {"velocity": np.array([linear, angular], np.float32),
+                        "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32)}
+
+    def _trace(self, stamp, command, action, reason, wanted, given):
+        trace = self.trace(action=action, reason=reason[:128], wanted_linear=wanted[0], wanted_angular=wanted[1],
+                           linear=given[0], angular=given[1], latency=math.nan)
+        if command is not None:
+            trace.origins = command.origins  # of the command alone: a scan that came since did not make it
+            seen = [stamp - messages.time_seconds(o.stamp) for o in command.origins if o.source == self.parameters.camera]
+            if seen and 0.0 <= seen[0] < 10.0:  # clocks of two machines that disagree tell nothing
+                trace.latency = seen[0]
+        return trace
+
+    def _emergency(self, inbox, state):
+        stopped = bool(state["stopped"][0])
+        before = stopped
+        if inbox.new("release"):
+            stopped = False
+        if inbox.new("estop") and inbox.get("estop").data:
+            stopped = True  # a stop and a release in the same instant: the stop wins
+        if stopped != before:
+            self._write_record(stopped)
+            log.warning("emergency stop %s", "pressed" if stopped else "released")
+        if float(stopped) != state["told"][0]:
+            return stopped, {"estop_status": self.estop_status(data=stopped)}
+        return stopped, {}
+
+    def _refusal(self, inbox, stopped, command, wanted):
+        p = self.parameters
+        if stopped:
+            return ESTOP, "emergency stop; `brain release` ends it"
+        if inbox.age("scan") > p.scan_timeout:
+            return STALE, "no fresh scan"
+        if not azimuth.sound_scan(inbox.get("scan")):
+            return REFUSED, "the scan holds no sound numbers"
+        beats = {r.message.name.rsplit("/", 1)[-1]: r for r in inbox.each("heartbeat", p.heartbeat_timeout)}
+        for name in p.critical:
+            beat = beats.get(name)
+            if beat is None:
+                return STALE, f"no fresh heartbeat of {name}"
+            if beat.message.state != ACTIVE:
+                return STALE, f"{name} is not active"
+            if beat.message.stepping and beat.message.step_age > p.stuck_after:
+                return STALE, f"{name} is stuck in a step"
+        if command is None or inbox.age("command") > p.command_timeout:
+            return STALE, "no fresh command from motor"
+        if not all(map(math.isfinite, wanted)):
+            return REFUSED, "the command holds no sound numbers"
+        return PASSED, ""
+
+    def _limit(self, inbox, wanted, previous, dt):
+        p = self.parameters
+        linear = min(max(wanted[0], -p.max_reverse), p.max_linear)
+        angular = min(max(wanted[1], -p.max_angular), p.max_angular)
+        action = LIMITED if (linear, angular) != wanted else PASSED
+        reason = "speed limit" if action else ""
+        free = self._free_path(inbox, linear)
+        if linear != 0.0:
+            # v such that v * reaction + v^2 / 2a fits into the free path
+            reaction = 0.15
+            room = max(free - p.margin, 0.0)
+            fit = p.braking * (math.sqrt(reaction ** 2 + 2 * room / p.braking) - reaction)
+            if fit < abs(linear):
+                linear = math.copysign(fit if fit > 0.02 else 0.0, linear)
+                action, reason = REFLEX, f"{free:.2f} m of free path"
+        for_linear, for_angular = p.linear_acceleration * dt, p.angular_acceleration * dt
+        eased = float(previous[0]) + min(max(linear - float(previous[0]), -2 * for_linear), for_linear)
+        if action == REFLEX and abs(linear) < abs(eased):
+            eased = linear  # braking for an obstacle is not softened
+        turned = float(previous[1]) + min(max(angular - float(previous[1]), -for_angular), for_angular)
+        if action == PASSED and (eased, turned) != (linear, angular):
+            action, reason = LIMITED, "acceleration limit"
+        return eased, turned, action, reason
+
+    def _free_path(self, inbox, linear):
+        """Free distance (m) ahead of the robot's edge, in the direction of travel, by scan and hazard maps."""
+        p = self.parameters
+        angles, ranges = azimuth.scan_points(inbox.get("scan"))
+        points = [np.stack([ranges * np.cos(angles), ranges * np.sin(angles)], -1)]
+        for received in inbox.each("features", 0.5):
+            confidence = received.message.confidence
+            if confidence >= 0.3:  # NaN is not
+                points.append(azimuth.hazard_points(azimuth.sound_map(received.message.hazard), p.radius))
+        xy = np.concatenate(points)
+        x = xy[:, 0] if linear >= 0 else -xy[:, 0]
+        y = np.abs(xy[:, 1])
+        near = (x > 0) & (y < p.radius)
+        if not near.any():
+            return math.inf
+        # distance along x until the round base touches the point
+        return max(0.0, float((x[near] - np.sqrt(p.radius ** 2 - y[near] ** 2)).min()))

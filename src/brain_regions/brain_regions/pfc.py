@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prefrontal cortex: holds the goal, remembers what was seen, decides what to do now.
+
+Conventional for now: a small state machine over a table of remembered objects. A spiking network will take its place
+behind the same ports and messages.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from brain_regions import azimuth, object_memory
+from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, clip_utf8, messages, parameter
+
+IDLE, SEARCH, APPROACH, STOP = range(4)                                         # Control MODE_*
+(S_IDLE, S_SEARCHING, S_APPROACHING, S_REACHED, S_NOT_FOUND, S_NOT_UNDERSTOOD, S_STOPPED,
+ S_WAITING) = range(8)                                                          # GoalStatus STATE_*
+VERB_STOP = 3                                                                   # LanguageFeatures VERB_STOP
+M_ARRIVED = 2                                                                   # MotorStatus STATE_ARRIVED
+ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD = range(7)         # of state "goal"
+ELAPSED, TURN, EMPTY, CLEAR, ARRIVED, STATUS = range(6)                         # of state "progress"
+TEXT = 256
+
+
+@dataclass(frozen=True)
+class PrefrontalCortexParameters:
+    """Patience and confidence."""
+
+    patience: float = parameter(54.0, "time after which a target counts as not to be found", unit="s", low=1.0,
+                                high=3600.0)
+    evidence: float = parameter(1.2, "evidence (sum of weighted confidences) before a target is approached", low=0.1,
+                                high=10.0)
+    fade: float = parameter(0.6, "time constant of forgetting an object that should be in view and is not", unit="s",
+                            low=0.05, high=60.0)
+    view_timeout: float = parameter(0.6, "age at which vision counts as missing", unit="s", low=0.1, high=5.0)
+    turn_worth: float = parameter(2.2, "unseen floor (bins of place/view) that is worth a turn on the spot", low=0.1,
+                                  high=36.0)
+
+
+class PrefrontalCortex(Region):
+    """Chooses between search, approach, stop and idle."""
+
+    rate = 10.0
+    Parameters = PrefrontalCortexParameters
+
+    objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), trigger=True, key="source")
+    language = In("lang/features", "brain_interfaces/msg/LanguageFeatures", FEATURE, trigger=True)
+    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source", device=True)
+    odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
+    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
+    motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
+
+    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE)
+    status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
+
+    def initial_state(self):
+        return {"tracks": object_memory.empty(), "goal": np.zeros(7, np.float32), "progress": np.zeros(6, np.float32),
+                "text": np.zeros(TEXT, np.float32), "pose": np.zeros(4, np.float32)}
+
+    def step(self, inbox, state, dt, rng):
+        state = dict(state)
+        state["progress"] = state["progress"].copy()
+        pose = self._pose(inbox, state)
+        self._hear(inbox, state)
+        blind = self._look(inbox, state, pose, dt)
+        mode, status, heading, speed, row, reason = self._decide(inbox, state, pose, blind, min(dt, 0.5))
+        outbox = {"control": self._control(state, pose, mode, heading, speed, row)}
+        if status != state["progress"][STATUS] - 1:
+            state["progress"][STATUS] = status + 1
+            outbox["status"] = self._status(state, status, reason)
+        return outbox, state
+
+    # -- input -----------------------------------------------------------------------------------------------------
+
+    def _pose(self, inbox, state):
+        """Newest pose (x, y, yaw), or None; a jump means that the robot was carried, and memory is worth nothing."""
+        odom = inbox.get("odom", within=0.5)
+        pose = azimuth.sound_pose(odom) if odom is not None else None
+        if pose is None:
+            return None
+        x, y, yaw, known = state["pose"]
+        if known and (math.hypot(pose[0] - x, pose[1] - y) > 0.5 or abs(azimuth.wrap(pose[2] - yaw)) > 1.0):
+            state["tracks"] = object_memory.empty()
+        state["pose"] = np.array([*pose, 1], np.float32)
+        return pose
+
+    def _hear(self, inbox, state) -> None:
+        language = inbox.get("language")
+        if language is None or not inbox.new("language"):
+            return
+        number = float(language.goal_id % 2 ** 24)  # what a float32 holds exactly
+        if number == 0 or number == state["goal"][ID]:
+            return
+        state["goal"] = np.array([number, language.verb, language.target_color, language.target_shape,
+                                  language.avoid_color, language.avoid_shape, language.understood], np.float32)
+        state["progress"] = np.zeros(6, np.float32)
+        codes = language.text.encode()[:TEXT]
+        state["text"] = np.zeros(TEXT, np.float32)
+        state["text"][:len(codes)] = list(codes)
+
+    def _look(self, inbox, state, pose, dt) -> str:
+        """Takes new frames into memory; says what is missing to see by."""
+        if pose is None:
+            return "no fresh odometry"
+        received = inbox.each("objects", self.parameters.view_timeout)
+        scan = inbox.get("scan", within=0.5)
+        beams = azimuth.scan_points(scan) if scan is not None and azimuth.sound_scan(scan) else None
+        odom = inbox.get("odom")
+        for entry in received:
+            if not entry.new:
+                continue
+            frame = entry.message
+            delay = inbox.stamp - messages.time_seconds(frame.header.stamp)
+            delay = delay if 0 < delay < 0.3 else 0.0   # clocks of two machines that disagree tell nothing
+            turned = float(odom.twist.twist.angular.z) * delay
+            then = (pose[0], pose[1], pose[2] - turned) if math.isfinite(turned) and abs(turned) < 0.5 else pose
+            detections = [d for d in frame.objects if object_memory.sound(d)]
+            sector = (float(frame.azimuth_min), float(frame.azimuth_max))
+            state["tracks"] = object_memory.see(state["tracks"], detections, then, sector, beams,
+                                                self.parameters.fade, min(max(dt, 0.05), 0.2))
+        return "" if received else "no fresh picture from vision"
+
+    # -- decision --------------------------------------------------------------------------------------------------
+
+    def _decide(self, inbox, state, pose, blind, dt):
+        """Mode, goal status, heading (rad or NaN), speed (0..1), remembered row of the target or -1, reason."""
+        goal, progress = state["goal"], state["progress"]
+        stand = (math.nan, 0.0, -1)
+        if goal[ID] == 0:
+            return IDLE, S_IDLE, *stand, "nothing was asked yet"
+        if not goal[UNDERSTOOD]:
+            language = inbox.get("language")
+            return IDLE, S_NOT_UNDERSTOOD, *stand, language.reason if language else "the sentence was not understood"
+        if goal[VERB] == VERB_STOP:
+            return STOP, S_STOPPED, *stand, "told to stop"
+        finished = int(progress[STATUS]) - 1
+        if finished == S_REACHED or finished == S_NOT_FOUND:
+            return IDLE, finished, *stand, ""
+        if blind:
+            return IDLE, S_WAITING, *stand, blind
+        progress[ELAPSED] += dt
+        row, share = object_memory.find(state["tracks"], int(goal[COLOR]), int(goal[SHAPE]), pose,
+                                        self.parameters.evidence)
+        if row >= 0:
+            return self._approach(inbox, state, pose, row, share)
+        progress[ARRIVED] = 0
+        return self._search(inbox, state, pose, dt)
+
+    def _approach(self, inbox, state, pose, row, share):
+        progress = state["progress"]
+        bearing, distance = (float(v[row]) for v in object_memory.polar(state["tracks"], pose))
+        motor = inbox.get("motor", within=0.3)
+        if motor is not None and motor.state == M_ARRIVED and motor.goal_id == int(state["goal"][ID]):
+            progress[ARRIVED] += 1
+            if progress[ARRIVED] >= 10 and share > 0.6:
+                return IDLE, S_REACHED, math.nan, 0.0, row, "standing in front of it"
+        else:
+            progress[ARRIVED] = 0
+        heading = bearing
+        route = self._offer(inbox, "place/route")
+        if distance > 1.1 and math.isfinite(route):
+            heading = route
+        return APPROACH, S_APPROACHING, heading, 1.0, row, f"{distance:.1f} m away"
+
+    def _search(self, inbox, state, pose, dt):
+        progress = state["progress"]
+        view = self._map(inbox, "place/view")
+        frontier = self._offer(inbox, "place/frontier")
+        if view is None:  # place is missing: turn on the spot, which shows what can be seen from here
+            if progress[ELAPSED] > self.parameters.patience:
+                return self._give_up(inbox, state, pose, dt)
+            return SEARCH, S_SEARCHING, 1.0, 0.0, -1, "looking about"
+        progress[EMPTY] = 0.0 if math.isfinite(frontier) or view.sum() > 0.3 else progress[EMPTY] + dt
+        if progress[EMPTY] > 1.5 or progress[ELAPSED] > self.parameters.patience:
+            return self._give_up(inbox, state, pose, dt)
+        turning = self._turn(view, progress)
+        if turning or not math.isfinite(frontier):
+            side = turning or 1.0
+            return SEARCH, S_SEARCHING, side * 1.2, 0.0, -1, "looking about"
+        return SEARCH, S_SEARCHING, frontier, 1.0, -1, "looking elsewhere"
+
+    def _turn(self, view, progress) -> float:
+        """Side to turn to (1 left, -1 right) while that shows enough, else 0. A turn once begun is finished."""
+        side = np.sin(azimuth.CENTERS)
+        behind = 0.15 + 0.85 * (np.cos(azimuth.CENTERS) < 0.8)
+        left, right = float((view * behind)[side > 0.0].sum()), float((view * behind)[side <= 0.0].sum())
+        worth = self.parameters.turn_worth
+        if progress[TURN] != 0:
+            if left + right > 0.25 * worth:
+                return float(progress[TURN])
+            progress[TURN] = 0
+        elif left + right > worth:
+            progress[TURN] = 1.0 if left >= right else -1.0
+        return float(progress[TURN])
+
+    def _give_up(self, inbox, state, pose, dt):
+        """Not found; but not in front of some other object, where standing would say "here it is"."""
+        progress = state["progress"]
+        scan = inbox.get("scan", within=0.5)
+        if scan is not None and azimuth.sound_scan(scan) and progress[CLEAR] < 4.0:
+            angles, ranges = azimuth.scan_points(scan)
+            ahead = np.abs(angles) < 1.0
+            if ahead.any() and ranges[ahead].min() < 0.95:
+                progress[CLEAR] += dt
+                sectors = [ranges[np.abs(azimuth.wrap(angles - c)) < 0.5].min(initial=9.0) for c in azimuth.CENTERS]
+                return SEARCH, S_SEARCHING, float(azimuth.CENTERS[int(np.argmax(sectors))]), 0.6, -1, "making room"
+        return IDLE, S_NOT_FOUND, math.nan, 0.0, -1, "I looked everywhere I can get to and did not find it"
+
+    @staticmethod
+    def _map(inbox, source):
+        for entry in inbox.each("features", 1.0):
+            if entry.message.source == source:
+                return azimuth.sound_map(entry.message.novelty)
+        return None
+
+    def _offer(self, inbox, source) -> float:
+        novelty = self._map(inbox, source)
+        return math.nan if novelty is None else azimuth.direction(novelty)
+
+    # -- output ----------------------------------------------------------------------------------------------------
+
+    def _control(self, state, pose, mode, heading, speed, row):
+        goal = state["goal"]
+        bearing = distance = math.nan
+        confidence = 0.0
+        tracks = state["tracks"]
+        if row >= 0:
+            bearing, distance = (float(v[row]) for v in object_memory.polar(tracks, pose))
+            confidence = float(tracks[row, object_memory.STRENGTH])
+        avoid = object_memory.like(tracks, int(goal[AVOID_COLOR]), int(goal[AVOID_SHAPE]), 0.4) if pose else []
+        angles, away = object_memory.polar(tracks[avoid], pose) if len(avoid) else (np.zeros(0), np.zeros(0))
+        control = self.control(
+            goal_id=int(goal[ID]), mode=mode, target_color=int(goal[COLOR]), target_shape=int(goal[SHAPE]),
+            confidence=confidence, bearing=bearing, distance=distance, heading=heading, speed=speed, gain=1.0,
+            avoid_bearing=angles, avoid_distance=away, hazard=self._keep_away(angles, away))
+        control.header.frame_id = "base_link"
+        return control
+
+    @staticmethod
+    def _keep_away(angles, away):
+        """Hazard map (see SensorFeatures) round objects to be avoided: as if they reached 0.4 m farther."""
+        hazard = np.zeros(azimuth.BINS, np.float32)
+        for angle, distance in zip(angles, away):
+            reach = 0.25 + 0.42                         # m, radius of the largest object and what is kept from it
+            spread = math.asin(min(reach / max(distance, reach), 1.0))
+            inside = np.abs(azimuth.wrap(azimuth.CENTERS - angle)) <= spread
+            gap = max(distance - reach - 0.18, 0.0)
+            hazard[inside] = np.maximum(hazard[inside], np.clip(1.0 - gap, 0.0, 0.9))
+        return hazard
+
+    def _status(self, state, status, reason):
+        codes = state["text"][state["text"] > 0].astype(np.uint8).tobytes()
+        return self.status(goal_id=int(state["goal"][ID]), state=status, text=codes.decode("utf-8", "ignore"),
+                           reason=clip_utf8(reason, 256))
+
+

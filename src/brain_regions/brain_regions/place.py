@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Place: remembers which part of the room was looked at, and offers headings to what was not, or to a known target.
+
+Conventional by choice (see :mod:`brain_regions.room_map`): it spikes nowhere and counts nothing. It publishes up to
+three SensorFeatures per scan, all with ``hazard`` zero, since the scan itself is read by who avoids:
+
+* ``place/view``: unseen floor (1 is half a square meter in a bin or more) that turning on the spot would show;
+* ``place/frontier``: a bump at the heading along the cheapest way to unseen floor; all zero when none can be reached;
+* ``place/route``: a bump at the heading along the cheapest way to the target that ``pfc/control`` names.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from brain_regions import azimuth, room_map
+from brain_regions.room_map import CELL, FAR, SIZE
+from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
+
+FEATURES = "brain_interfaces/msg/SensorFeatures"
+APPROACH = 2                    # Control MODE_APPROACH
+SEARCH = 1                      # Control MODE_SEARCH
+JUMP = (0.5, 1.0)               # m, rad between two scans: the robot was carried, the map is worth nothing
+KEEP_OUT = 0.40                 # m that the robot's edge keeps from the surface of an avoided object
+
+
+@dataclass(frozen=True)
+class PlaceParameters:
+    """What is known of robot and objects."""
+
+    radius: float = parameter(0.18, "radius of the base", unit="m", low=0.02, high=2.0)
+    look_range: float = parameter(4.0, "distance up to which the camera would have known an object", unit="m", low=0.5,
+                                  high=20.0)
+    object_radius: float = parameter(0.25, "radius of the largest object", unit="m", low=0.02, high=2.0)
+    plan_every: int = parameter(3, "scans between two plans", low=1, high=50)
+    lookahead: float = parameter(0.7, "distance of the point on the way that is headed for", unit="m", low=0.1, high=5.0)
+
+
+class Place(Region):
+    """Coverage and ways from odometry and scan."""
+
+    Parameters = PlaceParameters
+
+    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, trigger=True, device=True)
+    odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
+    objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), key="source")
+    control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
+
+    features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan")
+
+    def initial_state(self):
+        return {
+            "solid": np.zeros((SIZE, SIZE), np.float32),    # evidence
+            "seen": np.zeros((SIZE, SIZE), np.float32),     # 1 where the camera has looked
+            "origin": np.zeros(3, np.float32),              # x, y of the map's middle in odom (m); 1 when it is set
+            "pose": np.zeros(3, np.float32),                # last x, y, yaw in odom
+            "target": np.zeros(3, np.float32),              # x, y in odom; 1 when known
+            "avoid": np.zeros((8, 3), np.float32),          # x, y in odom; 1 when known
+            "way": np.zeros((2, 3), np.float32),            # frontier, route: x, y in odom headed for; 1 when there is
+            "goal": np.zeros(3, np.float32),                # frontier cell that was chosen: x, y in odom; 1 when set
+            "scans": np.zeros(1, np.float32),
+        }
+
+    def step(self, inbox, state, dt, rng):
+        scan, odom = inbox.get("scan"), inbox.get("odom", within=0.5)
+        pose = azimuth.sound_pose(odom) if odom is not None else None
+        if pose is None or scan is None or not azimuth.sound_scan(scan):
+            return {}, state
+        state = dict(state)
+        if state["origin"][2] == 0 or self._carried(state, pose):
+            state = self.initial_state()
+            state["origin"] = np.array([pose[0], pose[1], 1], np.float32)
+        state["pose"] = np.array(pose, np.float32)
+        self._hear_control(inbox, state, pose)
+        here = (pose[0] - float(state["origin"][0]), pose[1] - float(state["origin"][1]), pose[2])
+        angles, ranges = self._beams(scan)
+        solid, seen = state["solid"].copy(), state["seen"].copy()
+        sectors = [(float(r.message.azimuth_min) * 0.95, float(r.message.azimuth_max) * 0.95)
+                   for r in inbox.each("objects", 0.4)]
+        for look in sectors or [(1.0, -1.0)]:  # no camera: the scan still counts, but nothing is seen
+            room_map.add_scan(solid, seen, here, angles, ranges, look=look, look_range=self.parameters.look_range)
+        state["solid"], state["seen"] = solid, seen
+        state["scans"] = state["scans"] + 1
+        control = inbox.get("control", within=1.0)
+        mode = control.mode if control is not None else 0
+        if int(state["scans"][0]) % self.parameters.plan_every == 1 and mode in (SEARCH, APPROACH):
+            self._plan(state, here, mode)
+        return {"features": self._messages(state, pose, here, angles, ranges, mode)}, state
+
+    # -- input -----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _carried(state, pose) -> bool:
+        last = state["pose"]
+        return (math.hypot(pose[0] - last[0], pose[1] - last[1]) > JUMP[0]
+                or abs(azimuth.wrap(pose[2] - float(last[2]))) > JUMP[1])
+
+    @staticmethod
+    def _beams(scan):
+        ranges = np.asarray(scan.ranges, np.float32)
+        angles = (scan.angle_min + scan.angle_increment * np.arange(len(ranges))).astype(np.float32)
+        open_ = np.isposinf(ranges) | (ranges > scan.range_max)
+        good = open_ | (np.isfinite(ranges) & (ranges >= scan.range_min))
+        return azimuth.wrap(angles[good]), np.where(open_, np.inf, ranges)[good].astype(np.float32)
+
+    @staticmethod
+    def _hear_control(inbox, state, pose) -> None:
+        control = inbox.get("control", within=1.0)
+        if control is None or not inbox.new("control"):
+            return
+
+        def spot(bearing, distance):
+            angle = pose[2] + bearing
+            sound = math.isfinite(bearing) and math.isfinite(distance) and 0 <= distance < 20
+            return ((pose[0] + distance * math.cos(angle), pose[1] + distance * math.sin(angle), 1.0) if sound
+                    else (0.0, 0.0, 0.0))
+        state["target"] = np.array(spot(float(control.bearing), float(control.distance)), np.float32)
+        avoid = np.zeros((8, 3), np.float32)
+        for i, (bearing, distance) in enumerate(zip(control.avoid_bearing, control.avoid_distance)):
+            avoid[i] = spot(float(bearing), float(distance))
+        state["avoid"] = avoid
+
+    # -- ways ------------------------------------------------------------------------------------------------------
+
+    def _step_cost(self, state, solid_cells):
+        """Cost per cell (m, weighted): free floor 1, dearer near what is solid or to be avoided."""
+        p = self.parameters
+        away = room_map.distances(solid_cells)
+        cost = np.ones((SIZE, SIZE), np.float32)
+        cost[(state["solid"] == 0)] = 1.3                                   # never looked at: perhaps not free
+        cost[away < p.radius + 0.28] += 0.8
+        cost[away < p.radius + 0.16] += 3.0
+        cost[away < p.radius + 0.06] += 40.0
+        rows, columns = np.mgrid[0:SIZE, 0:SIZE]
+        for x, y, known in state["avoid"]:
+            if known:
+                row, column = room_map.cells(x - state["origin"][0], y - state["origin"][1])
+                distance = np.hypot(rows - row, columns - column) * CELL
+                keep = p.radius + KEEP_OUT + p.object_radius
+                cost[distance < keep + 0.30] += 1.5
+                cost[distance < keep + 0.10] += 80.0
+        cost[solid_cells] = FAR
+        return cost * CELL, away
+
+    def _frontier(self, state, solid_cells, away):
+        """Seeds at floor from which unseen floor begins, the dearer the smaller the unseen patch is."""
+        p = self.parameters
+        walls = room_map.grow(solid_cells, 1, np.ones_like(solid_cells))
+        unseen = (state["seen"] < 0.5) & ~solid_cells
+        patch = room_map.shrink(unseen, 2)                                  # an object fits there
+        edge = room_map.grow(patch, 5, ~walls) & (state["seen"] > 0.5) & (away > p.radius + 0.04)
+        area = room_map.box_sum(patch, 7) * CELL ** 2
+        seeds = np.full((SIZE, SIZE), FAR, np.float32)
+        seeds[edge] = 1.5 * (1 - np.minimum(area[edge], 1.0))
+        if state["goal"][2]:
+            rows, columns = np.mgrid[0:SIZE, 0:SIZE]
+            row, column = room_map.cells(*(state["goal"][:2] - state["origin"][:2]))
+            near = edge & (np.hypot(rows - row, columns - column) * CELL < 0.8)
+            seeds[near] -= 0.8                                              # do not dither between two ways
+        return seeds
+
+    def _target_ring(self, state, solid_cells):
+        """Seeds at floor round the target from where nothing solid but the target itself stands between."""
+        p = self.parameters
+        x, y = state["target"][:2] - state["origin"][:2]
+        seeds = np.full((SIZE, SIZE), FAR, np.float32)
+        for angle in np.arange(0, 2 * math.pi, math.pi / 24):
+            radii = np.arange(p.object_radius + 0.08, p.object_radius + p.radius + 0.38, CELL / 2)
+            rows, columns = room_map.cells(x + radii * math.cos(angle), y + radii * math.sin(angle))
+            ok = room_map.inside(rows, columns)
+            if not ok.all() or solid_cells[rows, columns].any():
+                continue
+            far = radii > p.object_radius + p.radius + 0.12
+            seeds[rows[far], columns[far]] = 0.0
+        if not (seeds < FAR).any():  # walled in, or the estimate is off: as near as one can get
+            row, column = room_map.cells(x, y)
+            rows, columns = np.mgrid[0:SIZE, 0:SIZE]
+            ring = (np.hypot(rows - row, columns - column) * CELL < 0.9) & ~solid_cells
+            seeds[ring] = 0.5
+        return seeds
+
+    def _plan(self, state, here, mode) -> None:
+        solid_cells = state["solid"] > room_map.SOLID
+        step, away = self._step_cost(state, solid_cells)
+        route = mode == APPROACH and state["target"][2] > 0
+        seeds = self._target_ring(state, solid_cells) if route else self._frontier(state, solid_cells, away)
+        known = (state["solid"] != 0) | (seeds < FAR)
+        row, column = (int(v) for v in room_map.cells(here[0], here[1]))
+        if not room_map.inside(np.array(row), np.array(column)):
+            state["way"] = np.zeros((2, 3), np.float32)
+            return
+        known[row, column] = True
+        rows, columns = np.flatnonzero(known.any(1)), np.flatnonzero(known.any(0))
+        top, left = max(rows[0] - 4, 0), max(columns[0] - 4, 0)
+        box = (slice(top, rows[-1] + 5), slice(left, columns[-1] + 5))
+        # standing in a dear cell must not hide the way out of it
+        near = step[max(row - 2, 0):row + 3, max(column - 2, 0):column + 3]
+        np.minimum(near, np.float32(6 * CELL), out=near)
+        values = room_map.cost_to_go(seeds[box], step[box])
+        way = np.zeros((2, 3), np.float32)
+        at = (row - top, column - left)
+        if values[at] < 30.0:  # m, weighted: more means through something that is not to be crossed
+            path = room_map.follow(values, *at, 400)
+            ahead = self._lookahead(path, away[box])
+            way[int(route)] = (*self._odom(state, ahead[0] + top, ahead[1] + left), 1.0)
+            if not route:
+                state["goal"] = np.array([*self._odom(state, path[-1][0] + top, path[-1][1] + left), 1], np.float32)
+        state["way"] = way
+
+    def _lookahead(self, path, away):
+        """Farthest cell of the way within the lookahead that can be headed for in a straight line."""
+        p = self.parameters
+        narrow = (away < p.radius + 0.04).astype(np.float32)
+        start = path[0]
+        best = path[min(1, len(path) - 1)]
+        length = 0.0
+        for before, cell in zip(path, path[1:]):
+            length += CELL * math.hypot(cell[0] - before[0], cell[1] - before[1])
+            if length > p.lookahead:
+                break
+            if room_map.line_is_free(narrow, *start, *cell):
+                best = cell
+        if len(path) == 1:
+            return path[0]
+        return best
+
+    @staticmethod
+    def _odom(state, row, column):
+        return ((column - SIZE // 2 + 0.5) * CELL + state["origin"][0],
+                (row - SIZE // 2 + 0.5) * CELL + state["origin"][1])
+
+    # -- output ----------------------------------------------------------------------------------------------------
+
+    def _messages(self, state, pose, here, angles, ranges, mode):
+        view = self._view(state, here, angles, ranges)
+        sent = [self._message("place/view", "coverage", view)]
+        for index, (source, modality) in enumerate((("place/frontier", "coverage"), ("place/route", "route"))):
+            x, y, there = state["way"][index]
+            novelty = np.zeros(azimuth.BINS, np.float32)
+            if there:
+                novelty = azimuth.bump(math.atan2(y - pose[1], x - pose[0]) - pose[2])
+            sent.append(self._message(source, modality, novelty))
+        return sent
+
+    def _message(self, source, modality, novelty):
+        message = self.features(source=source, modality=modality, confidence=1.0, novelty=novelty)
+        message.header.frame_id = "base_link"
+        return message
+
+    def _view(self, state, here, angles, ranges):
+        """Unseen floor (m^2) in the free part of each bin, over 0.5 m^2, cut to 1. float32[36]."""
+        look = self.parameters.look_range
+        along = np.arange(0.3, look, CELL, dtype=np.float32)
+        x = here[0] + along * np.cos(angles + here[2])[:, None]
+        y = here[1] + along * np.sin(angles + here[2])[:, None]
+        rows, columns = room_map.cells(x, y)
+        free = (along < (np.minimum(ranges, look) - 0.05)[:, None]) & room_map.inside(rows, columns)
+        rows, columns = np.where(free, rows, 0), np.where(free, columns, 0)
+        unseen = free & (state["seen"][rows, columns] < 0.5)
+        area = (unseen * along).sum(1) * CELL * (2 * math.pi / max(len(angles), 1))
+        bins = np.rint(angles / azimuth.WIDTH).astype(int) % azimuth.BINS
+        return np.minimum(np.bincount(bins, area, azimuth.BINS) / 0.5, 1.0).astype(np.float32)
