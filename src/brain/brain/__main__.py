@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m brain`` is the ``brain`` command."""
+from brain.cli import main
+
+main()

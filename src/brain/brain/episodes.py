@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs episodes of a suite in lockstep: a fresh brain for each, as fast as the machine allows."""
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any, Iterator, Mapping, Sequence
+
+from brain import graphs, policies
+from brain_runtime import messages
+from brain_runtime.local_host import LocalHost
+from brain_runtime.stepper import RegionError
+
+SETTLE = 0.5        # s from the episode's start to the first word: the sensors have spoken by then
+PATIENCE = 75.0     # s after the first word, by when the referee must have spoken
+SLICE = 0.1         # s between two looks at the verdict
+
+
+def text_message(text: str) -> Any:
+    """``std_msgs/msg/String``."""
+    return messages.make("std_msgs/msg/String", data=text)
+
+
+def run_local(episode: Any, policy: str = "brain", *, script: Sequence[tuple[float, str]] | None = None,
+              graph: str = graphs.DEFAULT, parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """Runs one episode on LocalHost.
+
+    Args:
+        episode: a ``brain_sim.suite.Episode``.
+        policy: one of :data:`brain.policies.POLICIES`.
+        script: what is said when, as (s since the first word, text); default: what the episode says.
+        graph: name or path.
+        parameters: by region, over those of the graph's parameter file.
+
+    Returns:
+        The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``simulated`` and ``wall``
+        (s). An outcome ``error`` with a reason says that a region raised or that nobody judged.
+    """
+    begin = time.perf_counter()
+    if policy in policies.WITHOUT_BRAIN:
+        from brain_sim.controls import run_control
+
+        result = run_control(policy, episode).to_dict()
+        return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
+    loaded = graphs.load(graph, "arena")
+    host = LocalHost(policies.make_regions(loaded, policy), seed=episode.seed, critical=set(loaded.critical),
+                     parameters=graphs.merged(graphs.own_parameters(loaded), file_parameters(graph),
+                                              parameters or {}))
+    referee = Referee(episode.id)
+    host.listen("sim/verdict", lambda m: referee.hear(m.data))
+    error = ""
+    try:
+        _play(host, episode, script or episode.script, referee)
+    except RegionError as raised:
+        error = str(raised)
+    regions = host.regions.values()
+    return {**referee.result(episode, error), "spikes": sum(r.spikes for r in regions),
+            "synops": sum(r.synops for r in regions), "simulated": host.now, "wall": time.perf_counter() - begin}
+
+
+class Referee:
+    """Listens to the world's reports (sim/verdict) until they hold the verdict on one episode."""
+
+    def __init__(self, identity: str) -> None:
+        self.verdict: dict[str, Any] | None = None
+        self.refused = ""
+        self._id = identity
+        self._report: dict[str, Any] = {}
+
+    def hear(self, text: str) -> None:
+        """Takes in a report."""
+        if self.done:
+            return
+        self._report = json.loads(text)
+        self.refused = self._report["error"]
+        self.verdict = next((v for v in self._report["verdicts"] if v["id"] == self._id), None)
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing more to wait for."""
+        return self.verdict is not None or bool(self.refused)
+
+    def result(self, episode: Any, error: str = "") -> dict[str, Any]:
+        """The verdict with what the world logged at 500 Hz; without one an outcome ``error`` and the reason."""
+        reason = error or self.refused or "the referee never spoke"
+        invariants = self._report.get("invariants", {})
+        return {**(self.verdict or no_verdict(episode, reason)), "violations": invariants.get("violations"),
+                "max_speed": invariants.get("max_speed"), "lost": self._report.get("lost")}
+
+
+def file_parameters(graph: str) -> dict[str, dict[str, Any]]:
+    """Parameters by region from the file that belongs to a graph; empty without one."""
+    path = graphs.params_file(graphs.find_graph(graph))
+    if path is None:
+        return {}
+    from brain_runtime.ros_args import read_params_file
+
+    return {spec.name: read_params_file(path, f"/{spec.name}") for spec in graphs.load(graph, "arena").regions}
+
+
+def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], referee: Referee) -> None:
+    host.publish("sim/episode", text_message(episode.to_json()))
+    host.advance(SETTLE)
+    start = host.now
+    left = sorted(script)
+    while not referee.done and host.now - start < PATIENCE:
+        while left and host.now - start >= left[0][0] - 1e-9:
+            host.publish("goal/text", text_message(left.pop(0)[1]))
+        next_word = left[0][0] - (host.now - start) if left else math.inf
+        host.advance(max(1e-3, min(SLICE, next_word)))
+
+
+def no_verdict(episode: Any, reason: str) -> dict[str, Any]:
+    """What stands in the results where the referee said nothing."""
+    return {"id": episode.id, "kind": episode.kind, "lang": episode.lang, "visibility": episode.visibility,
+            "sentence": episode.sentence, "outcome": "error", "success": False, "time": math.nan, "path": math.nan,
+            "shortest": math.nan, "spl": 0.0, "object": "", "nearest_avoid": None, "reason": reason}
+
+
+def _one(job: tuple) -> tuple[int, dict[str, Any]]:
+    index, episode, policy, script, graph, parameters = job
+    return index, run_local(episode, policy, script=script, graph=graph, parameters=parameters)
+
+
+def _single_thread() -> None:
+    import sys
+
+    if "torch" in sys.modules:  # forked or imported before the environment could tell it
+        sys.modules["torch"].set_num_threads(1)
+
+
+def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
+             parameters: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Runs episodes in ``jobs`` processes of one thread each; yields (index, result) as they come.
+
+    Raises:
+        ValueError: the policy cannot be had with these episodes.
+    """
+    work = [(i, e, policy, policies.words(policy, episodes, i), graph, parameters) for i, e in enumerate(episodes)]
+    if jobs <= 1:
+        for job in work:
+            yield _one(job)
+        return
+    import multiprocessing
+    import os
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    from brain_runtime.supervisor import THREADS
+
+    os.environ.update(THREADS)  # read by the workers when they import torch
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_single_thread) as pool:
+        futures = [pool.submit(_one, job) for job in work]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain eval``: runs a suite and reports what was reached."""
+from __future__ import annotations
+
+import json
+import time
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brain.options import fail
+
+
+class Policy(str, Enum):
+    """Who drives."""
+
+    brain = "brain"
+    oracle = "oracle"
+    scripted = "scripted"
+    tour = "tour"
+    blind = "blind"
+    shuffled = "shuffled-words"
+
+
+class Split(str, Enum):
+    """Part of the world's rooms and sentences."""
+
+    train = "train"
+    val = "val"
+    test = "test"
+
+
+class Host(str, Enum):
+    """How the regions run."""
+
+    local = "local"
+    zenoh = "zenoh"
+
+
+def evaluate(
+        suite: Annotated[str, typer.Option(help="Name of the suite.")] = "language-v1",
+        split: Annotated[Split, typer.Option(help="Rooms and sentences: train, val or test.")] = Split.val,
+        episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 100,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of the suite.")] = 0,
+        host: Annotated[Host, typer.Option(help="local: lockstep, as fast as it goes. zenoh: processes, in real time.")
+                        ] = Host.local,
+        policy: Annotated[Policy, typer.Option(help="The brain, or a control on the same episodes.")] = Policy.brain,
+        jobs: Annotated[int, typer.Option(min=1, help="Episodes at once (local only).")] = 1,
+        low_obstacles: Annotated[int, typer.Option(min=0, max=4, help="Obstacles below the lidar's plane, in each "
+                                                                     "room.")] = 0,
+        graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
+        json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything to a file; "
+                                                                                      "- is standard output.")] = None,
+        failures: Annotated[bool, typer.Option("--failures", help="List the episodes that failed.")] = False) -> None:
+    """Runs a suite of episodes and reports success with 95 % intervals, by class.
+
+    The same seed gives the same rooms and sentences to the brain and to every control:
+
+    oracle knows the room, tour visits everything, blind sees black, shuffled-words hears another episode's words,
+    scripted sees by color thresholds.
+    """
+    from rich.console import Console
+
+    from brain import policies, results
+    from brain.graphs import find_graph
+    from brain_runtime.graph import GraphError
+    from brain_sim.suite import SUITE
+    from brain_sim.suite import episodes as suite_episodes
+
+    if suite != SUITE:
+        fail(f"there is no suite {suite!r}; there is {SUITE}", 2)
+    console = Console(stderr=True)
+    try:
+        find_graph(graph)
+        chosen = suite_episodes(split.value, episodes, seed, low_obstacles)
+        policies.words(policy.value, chosen, 0)
+        begin = time.time()
+        found = _run(console, chosen, policy.value, host.value, jobs, graph)
+    except (GraphError, ValueError, ImportError) as error:
+        fail(str(error), 2)
+    summary = results.summary(found)
+    report = {"policy": policy.value, "split": split.value, "seed": seed, "episodes": episodes, "host": host.value,
+              "low_obstacles": low_obstacles, "graph": graph, "took": round(time.time() - begin, 1),
+              **results.environment(), "summary": summary, "results": found}
+    if json_file is not None and str(json_file) == "-":
+        typer.echo(json.dumps(report, ensure_ascii=False, indent=1))
+    else:
+        title = f"{suite}, {split.value}, {episodes} episodes, seed {seed}, {policy.value} on {host.value}"
+        Console().print(results.table(summary, title))
+        if summary["times_real_time"]:
+            Console().print(f"{summary['times_real_time']:.1f} times real time on each core; "
+                            f"suite {report['suite_hash'][:12]}")
+        if json_file is not None:
+            json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    if failures:
+        for r in found:
+            if not r["success"]:
+                console.print(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} {r['reason']}",
+                              highlight=False)
+
+
+def _run(console, chosen: list, policy: str, host: str, jobs: int, graph: str) -> list[dict]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    if host == "zenoh":
+        from brain.realtime import run_many
+    else:
+        from brain.episodes import run_many
+    found: dict[int, dict] = {}
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                  console=console) as progress:
+        task = progress.add_task(f"{policy} on {host}", total=len(chosen))
+        for index, result in run_many(chosen, policy, jobs=jobs, graph=graph):
+            found[index] = result
+            reached = sum(r["success"] for r in found.values())
+            progress.update(task, advance=1, description=f"{policy} on {host}: {reached} of {len(found)}")
+    return [found[i] for i in range(len(chosen))]

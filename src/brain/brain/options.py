@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several verbs share, and what they mean."""
+from __future__ import annotations
+
+import os
+from typing import Annotated, NoReturn
+
+import typer
+
+Router = Annotated[str | None, typer.Option(
+    "--router", metavar="ENDPOINT", help="Zenoh router, as tcp/192.168.1.5:7447. Default: the one on this machine.")]
+Domain = Annotated[int | None, typer.Option(
+    "--domain", min=0, max=232, envvar="ROS_DOMAIN_ID", help="ROS domain. Brains in other domains are not heard.")]
+Namespace = Annotated[str, typer.Option(
+    "--namespace", metavar="NAME", help="Namespace of the brain's topics and nodes, as /robot1.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def use_domain(domain: int | None) -> int:
+    """Makes a domain that of this process and of those that it starts."""
+    if domain is not None:
+        os.environ["ROS_DOMAIN_ID"] = str(domain)
+    from brain_runtime.wire import domain_id
+
+    return domain_id()
+
+
+def fail(message: str, status: int = 1) -> NoReturn:
+    """Ends the command with a message on standard error."""
+    typer.secho(f"brain: {message}", fg="red", err=True)
+    raise typer.Exit(status)

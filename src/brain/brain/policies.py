@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies of an evaluation: the brain, and the controls that it is to be compared with.
+
+``oracle`` and ``tour`` know the true room and need no brain. The others are the brain with one thing changed:
+``blind`` gets black pictures, ``shuffled-words`` the sentences of another episode, ``scripted`` sees by color
+thresholds instead of by its spiking network.
+"""
+from __future__ import annotations
+
+from typing import Sequence
+
+from brain_runtime.graph import Graph
+from brain_runtime.region import Region
+
+WITHOUT_BRAIN = ("oracle", "tour")
+WITH_BRAIN = ("brain", "scripted", "blind", "shuffled-words")
+POLICIES = WITH_BRAIN + WITHOUT_BRAIN
+_INSTEAD = {"blind": {"camera": "brain.blind:BlindCamera"}, "scripted": {"vision": "brain.color_vision:ColorVision"}}
+
+
+def regions_of(graph: Graph, policy: str) -> dict[str, str]:
+    """Class, as ``package.module:Class``, of each region of the graph under a policy.
+
+    Raises:
+        ValueError: an unknown policy, or one that replaces a region that the graph does not have.
+    """
+    if policy not in WITH_BRAIN:
+        raise ValueError(f"policy {policy!r} does not run a brain; those that do are {', '.join(WITH_BRAIN)}")
+    found = {spec.name: spec.cls for spec in graph.regions}
+    for name, cls in _INSTEAD.get(policy, {}).items():
+        if name not in found:
+            raise ValueError(f"policy {policy} replaces the region {name}, which graph {graph.name} does not have")
+        found[name] = cls
+    return found
+
+
+def make_regions(graph: Graph, policy: str) -> dict[str, Region]:
+    """New regions of the graph, by name, in its order."""
+    from brain_runtime.graph import RegionSpec
+
+    return {name: RegionSpec(name, cls).load()(name) for name, cls in regions_of(graph, policy).items()}
+
+
+def words(policy: str, episodes: Sequence, index: int) -> list[tuple[float, str]]:
+    """What is said in an episode: (s since its start, text).
+
+    Under ``shuffled-words``, what belongs to the next episode that wants another target.
+    """
+    if policy != "shuffled-words":
+        return episodes[index].script
+    for step in range(1, len(episodes)):
+        other = episodes[(index + step) % len(episodes)]
+        if other.target != episodes[index].target:
+            return other.script
+    raise ValueError("shuffled-words needs two episodes with different targets; ask for more --episodes")

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an evaluation found: shares with Wilson 95 % intervals, and what they were measured with."""
+from __future__ import annotations
+
+import math
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Iterable, Sequence
+
+from brain_sim.suite import SUITE, suite_hash, wilson
+
+VIEWS = {"front": "in view", "behind": "behind", "hidden": "hidden", "none": "no target"}
+LANGUAGES = {"en": "English", "ja": "Japanese"}
+
+
+def share(count: int, n: int) -> dict[str, Any]:
+    """Count, share and Wilson 95 % interval."""
+    low, high = wilson(count, n)
+    return {"count": count, "share": round(count / n, 4) if n else None, "wilson95": [round(low, 4), round(high, 4)]}
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = [v for v in values if v is not None and math.isfinite(v)]
+    return round(sum(found) / len(found), 4) if found else None
+
+
+def group(results: Sequence[dict]) -> dict[str, Any]:
+    """Shares of the outcomes of some episodes, SPL, and means of time (s) of the successes and synaptic operations."""
+    n = len(results)
+    by = {o: share(sum(r["outcome"] == o for r in results), n)
+          for o in ("success", "wrong_object", "contact", "timeout")}
+    other = sorted({r["outcome"] for r in results} - set(by))
+    by |= {o: share(sum(r["outcome"] == o for r in results), n) for o in other}
+    driven = [r for r in results if r["kind"] in ("go", "avoid")]
+    return {"n": n, **by, "spl": _mean(r["spl"] for r in driven),
+            "time": _mean(r["time"] for r in driven if r["success"]),
+            "synops": _mean(r["synops"] for r in results), "spikes": _mean(r["spikes"] for r in results)}
+
+
+def summary(results: Sequence[dict]) -> dict[str, Any]:
+    """All episodes, and the same by kind, language, and visibility of the target at the start."""
+    found = {"all": group(results)}
+    for field in ("kind", "lang", "visibility"):
+        values = sorted({r[field] for r in results})
+        found[field] = {v: group([r for r in results if r[field] == v]) for v in values}
+    simulated, wall = sum(r["simulated"] for r in results), sum(r["wall"] for r in results)
+    found["times_real_time"] = round(simulated / wall, 2) if wall else None
+    return found
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine, and the suite's hash."""
+    versions = {}
+    for name in ("brain-runtime", "brain-regions", "brain-sim", "torch", "numpy", "mujoco", "eclipse-zenoh", "rosbags"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "source tree"
+    return {"suite": SUITE, "suite_hash": suite_hash(), "python": platform.python_version(), "versions": versions,
+            "weights": weights_hashes(), "cpu": cpu(), "cores": len(os.sched_getaffinity(0)),
+            "system": platform.platform()}
+
+
+def cpu() -> str:
+    """Model name of the processor."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass  # not Linux: platform knows less, but something
+    return platform.processor() or platform.machine()
+
+
+def weights_hashes() -> dict[str, str]:
+    """SHA-256 of each trained weights file of brain_regions."""
+    import hashlib
+
+    import brain_regions
+
+    root = Path(brain_regions.__file__).parent
+    return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest()
+            for p in sorted(root.rglob("*.safetensors"))}
+
+
+def table(found: dict[str, Any], title: str) -> Any:
+    """The summary as a Rich table."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    result = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for heading in ("%", "n", "success (95 %)", "wrong", "contact", "timeout", "SPL", "s", "Msynop"):
+        result.add_column(heading, justify="left" if heading == "%" else "right", no_wrap=True)
+    rows = [("all", found["all"])]
+    rows += [(k, g) for k, g in found["kind"].items()]
+    rows += [(LANGUAGES.get(k, k), g) for k, g in found["lang"].items()]
+    rows += [(VIEWS.get(k, k), g) for k, g in found["visibility"].items()]
+    for label, g in rows:
+        low, high = g["success"]["wilson95"]
+        percent = lambda o: f"{100 * g[o]['share']:.1f}"  # noqa: B023, E731 - used within the round
+        result.add_row(
+            label, str(g["n"]), f"{percent('success')} ({100 * low:.1f}-{100 * high:.1f})", percent("wrong_object"),
+            percent("contact"), percent("timeout"), "" if g["spl"] is None else f"{g['spl']:.2f}",
+            "" if g["time"] is None else f"{g['time']:.1f}", "" if g["synops"] is None else f"{g['synops'] / 1e6:.1f}")
+    return result
