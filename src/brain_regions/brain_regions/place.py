@@ -23,6 +23,7 @@ FEATURES = "brain_interfaces/msg/SensorFeatures"
 APPROACH = 2                    # Control MODE_APPROACH
 SEARCH = 1                      # Control MODE_SEARCH
 JUMP = (0.5, 1.0)               # m, rad between two scans: the robot was carried, the map is worth nothing
+WORTH = 30.0                    # m, weighted: a dearer way leads through what is not to be crossed
 KEEP_OUT = 0.40                 # m that the robot's edge keeps from the surface of an avoided object
 
 
@@ -35,6 +36,9 @@ class PlaceParameters:
                                   high=20.0)
     object_radius: float = parameter(0.25, "radius of the largest object", unit="m", low=0.02, high=2.0)
     plan_every: int = parameter(3, "scans between two plans", low=1, high=50)
+    turn_cost: float = parameter(0.5, "way that a turn of one radian is worth", unit="m/rad", low=0.0, high=10.0)
+    gain: float = parameter(1.2, "way that a square meter of unseen floor is worth", unit="m/m^2", low=0.0, high=100.0)
+    commitment: float = parameter(0.8, "way that keeping to the last choice is worth", unit="m", low=0.0, high=10.0)
     lookahead: float = parameter(0.7, "distance of the point on the way that is headed for", unit="m", low=0.1, high=5.0)
 
 
@@ -144,22 +148,29 @@ class Place(Region):
         cost[solid_cells] = FAR
         return cost * CELL, away
 
-    def _frontier(self, state, solid_cells, away):
-        """Seeds at floor from which unseen floor begins, the dearer the smaller the unseen patch is."""
+    def _choose_frontier(self, state, solid_cells, away, here, box, cost_from_here):
+        """Cell (row, column in the box) of seen floor beside the unseen floor that is most worth going to, or None.
+
+        Weighed are the way there, the turn that it begins with, how much is unseen there, and not to dither.
+        """
         p = self.parameters
         walls = room_map.grow(solid_cells, 1, np.ones_like(solid_cells))
         unseen = (state["seen"] < 0.5) & ~solid_cells
         patch = room_map.shrink(unseen, 2)                                  # an object fits there
         edge = room_map.grow(patch, 5, ~walls) & (state["seen"] > 0.5) & (away > p.radius + 0.04)
-        area = room_map.box_sum(patch, 7) * CELL ** 2
-        seeds = np.full((SIZE, SIZE), FAR, np.float32)
-        seeds[edge] = 1.5 * (1 - np.minimum(area[edge], 1.0))
+        rows, columns = np.nonzero(edge[box] & (cost_from_here < WORTH))
+        if not len(rows):
+            return None
+        area = (room_map.box_sum(patch, 7)[box] * CELL ** 2)[rows, columns]
+        x = (columns + box[1].start - SIZE // 2 + 0.5) * CELL
+        y = (rows + box[0].start - SIZE // 2 + 0.5) * CELL
+        turn = np.abs(azimuth.wrap(np.arctan2(y - here[1], x - here[0]) - here[2]))
+        cost = cost_from_here[rows, columns] + p.turn_cost * turn - p.gain * np.minimum(area, 1.2)
         if state["goal"][2]:
-            rows, columns = np.mgrid[0:SIZE, 0:SIZE]
-            row, column = room_map.cells(*(state["goal"][:2] - state["origin"][:2]))
-            near = edge & (np.hypot(rows - row, columns - column) * CELL < 0.8)
-            seeds[near] -= 0.8                                              # do not dither between two ways
-        return seeds
+            gx, gy = state["goal"][:2] - state["origin"][:2]
+            cost = cost - p.commitment * (np.hypot(x - gx, y - gy) < 0.9)
+        best = int(np.argmin(cost))
+        return int(rows[best]), int(columns[best])
 
     def _target_ring(self, state, solid_cells):
         """Seeds at floor round the target from where nothing solid but the target itself stands between."""
@@ -184,30 +195,34 @@ class Place(Region):
     def _plan(self, state, here, mode) -> None:
         solid_cells = state["solid"] > room_map.SOLID
         step, away = self._step_cost(state, solid_cells)
-        route = mode == APPROACH and state["target"][2] > 0
-        seeds = self._target_ring(state, solid_cells) if route else self._frontier(state, solid_cells, away)
-        known = (state["solid"] != 0) | (seeds < FAR)
+        state["way"] = np.zeros((2, 3), np.float32)
         row, column = (int(v) for v in room_map.cells(here[0], here[1]))
         if not room_map.inside(np.array(row), np.array(column)):
-            state["way"] = np.zeros((2, 3), np.float32)
             return
-        known[row, column] = True
-        rows, columns = np.flatnonzero(known.any(1)), np.flatnonzero(known.any(0))
-        top, left = max(rows[0] - 4, 0), max(columns[0] - 4, 0)
-        box = (slice(top, rows[-1] + 5), slice(left, columns[-1] + 5))
         # standing in a dear cell must not hide the way out of it
         near = step[max(row - 2, 0):row + 3, max(column - 2, 0):column + 3]
         np.minimum(near, np.float32(6 * CELL), out=near)
-        values = room_map.cost_to_go(seeds[box], step[box])
-        way = np.zeros((2, 3), np.float32)
-        at = (row - top, column - left)
-        if values[at] < 30.0:  # m, weighted: more means through something that is not to be crossed
-            path = room_map.follow(values, *at, 400)
+        route = mode == APPROACH and state["target"][2] > 0
+        seeds = self._target_ring(state, solid_cells) if route else np.full((SIZE, SIZE), FAR, np.float32)
+        known = (state["solid"] != 0) | (seeds < FAR)
+        known[row, column] = True
+        rows, columns = np.flatnonzero(known.any(1)), np.flatnonzero(known.any(0))
+        box = (slice(max(rows[0] - 4, 0), rows[-1] + 5), slice(max(columns[0] - 4, 0), columns[-1] + 5))
+        at = (row - box[0].start, column - box[1].start)
+        if route:
+            values = room_map.cost_to_go(seeds[box], step[box])
+            path = room_map.follow(values, *at, 400) if values[at] < WORTH else None
+        else:
+            seeds[row, column] = 0.0
+            values = room_map.cost_to_go(seeds[box], step[box])
+            goal = self._choose_frontier(state, solid_cells, away, here, box, values)
+            path = room_map.follow(values, *goal, 400)[::-1] if goal else None
+            state["goal"] = np.zeros(3, np.float32)
+            if goal:
+                state["goal"][:] = (*self._odom(state, goal[0] + box[0].start, goal[1] + box[1].start), 1)
+        if path:
             ahead = self._lookahead(path, away[box])
-            way[int(route)] = (*self._odom(state, ahead[0] + top, ahead[1] + left), 1.0)
-            if not route:
-                state["goal"] = np.array([*self._odom(state, path[-1][0] + top, path[-1][1] + left), 1], np.float32)
-        state["way"] = way
+            state["way"][int(route)] = (*self._odom(state, ahead[0] + box[0].start, ahead[1] + box[1].start), 1.0)
 
     def _lookahead(self, path, away):
         """Farthest cell of the way within the lookahead that can be headed for in a straight line."""

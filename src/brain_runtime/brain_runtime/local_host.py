@@ -131,7 +131,7 @@ class LocalHost:
         for name, port in readers:
             stepper = self._steppers[name]
             stepper.offer(port, message if data is None else messages.decode(data, message.__msgtype__), self.now)
-            if stepper.region.inputs()[port].trigger and name not in self._pending:
+            if stepper.inputs[port].trigger and name not in self._pending:
                 self._pending.append(name)
 
     # -- time ------------------------------------------------------------------------------------------------------

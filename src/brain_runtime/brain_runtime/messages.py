@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 from rosbags.interfaces import Nodetype
@@ -77,21 +77,34 @@ def dds_type(name: str) -> str:
 @functools.cache
 def has_field(name: str, field: str) -> bool:
     """Whether messages of the type have a field of that name."""
+    message_class(name)
     return any(f == field for f, _ in _store().fielddefs[name][1])
 
 
-def _default(definition: tuple) -> Any:
+def _factory(definition: tuple) -> Callable[[], Any]:
+    """What makes the default of a field: zero, empty text, an empty or zero array, a message of such."""
     kind, detail = definition
     if kind == Nodetype.BASE:
         base = detail[0]
-        return "" if base == "string" else False if base == "bool" else 0.0 if base.startswith("float") else 0
+        value = "" if base == "string" else False if base == "bool" else 0.0 if base.startswith("float") else 0
+        return lambda: value
     if kind == Nodetype.NAME:
-        return make(detail)
+        return lambda: make(detail)
     element, count = detail
     length = count if kind == Nodetype.ARRAY else 0
     if element[0] == Nodetype.BASE and element[1][0] != "string":
-        return np.zeros(length, dtype=element[1][0])
-    return [_default(element) for _ in range(length)]
+        dtype = np.dtype(element[1][0])
+        return lambda: np.zeros(length, dtype)
+    item = _factory(element)
+    return lambda: [item() for _ in range(length)]
+
+
+@functools.cache
+def _fields(name: str) -> tuple[tuple[str, tuple, Callable[[], Any]], ...]:
+    """Field, definition and default of each field of a type."""
+    message_class(name)
+    return tuple((field, definition, _factory(definition)) for field, definition in _store().fielddefs[name][1]
+                 if field != "structure_needs_at_least_one_member")
 
 
 def _coerce(name: str, field: str, definition: tuple, value: Any) -> Any:
@@ -127,13 +140,13 @@ def make(name: str, /, **fields: Any) -> Any:
     Raises:
         MessageError: an unknown type or field, or more elements or text than the field holds.
     """
-    cls = message_class(name)
     values = {}
-    for field, definition in _store().fielddefs[name][1]:
+    for field, definition, default in _fields(name):
         if field in fields:
             values[field] = _coerce(name, field, definition, fields.pop(field))
-        elif field != "structure_needs_at_least_one_member":
-            values[field] = _default(definition)
+        else:
+            values[field] = default()
+    cls = message_class(name)
     if fields:
         known = ", ".join(f.name for f in dataclasses.fields(cls))
         raise MessageError(f"{name} has no field {', '.join(fields)}; it has {known}")

@@ -2,6 +2,7 @@
 """Region: what a part of the brain computes. It knows its ports and nothing of hosts, wires or other regions."""
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,7 @@ class Region:
         self.synops = 0
 
     @classmethod
+    @functools.cache
     def ports(cls) -> dict[str, In | Out]:
         """All ports by attribute name."""
         found: dict[str, In | Out] = {}
@@ -96,11 +98,13 @@ class Region:
         return found
 
     @classmethod
+    @functools.cache
     def inputs(cls) -> dict[str, In]:
         """Ports that are heard, by attribute name."""
         return {n: p for n, p in cls.ports().items() if isinstance(p, In)}
 
     @classmethod
+    @functools.cache
     def outputs(cls) -> dict[str, Out]:
         """Ports that are published, by attribute name."""
         return {n: p for n, p in cls.ports().items() if isinstance(p, Out)}

@@ -64,9 +64,9 @@ class Stepper:
         self.stepping_since: float | None = None
         self._monotonic = monotonic
         self._rng = np.random.default_rng([seed, *region.name.encode()])
-        self._inputs = region.inputs()
+        self.inputs = region.inputs()
         self._outputs = region.outputs()
-        self._entries: dict[str, dict[str, _Entry]] = {name: {} for name in self._inputs}
+        self._entries: dict[str, dict[str, _Entry]] = {name: {} for name in self.inputs}
         self._triggered = False
         self._period = None if region.rate is None else 1.0 / region.rate
         self._next_tick = -math.inf if self._period else math.inf
@@ -76,7 +76,7 @@ class Stepper:
 
     def offer(self, port: str, message: Any, now: float) -> None:
         """Puts a message, received at ``now`` (s, host clock), into the inbox; the newest of its publisher stays."""
-        declared = self._inputs[port]
+        declared = self.inputs[port]
         entries = self._entries[port]
         key = str(getattr(message, declared.key)) if declared.key else ""
         if key not in entries and len(entries) >= MAX_PUBLISHERS:
@@ -88,7 +88,7 @@ class Stepper:
     def input_ages(self, now: float) -> dict[str, float]:
         """Per topic, s since the newest message; NaN where there was none."""
         return {
-            self._inputs[name].topic: now - max(e.time for e in list(entries.values())) if entries else math.nan
+            self.inputs[name].topic: now - max(e.time for e in list(entries.values())) if entries else math.nan
             for name, entries in self._entries.items()
         }
 
@@ -152,7 +152,7 @@ class Stepper:
         for name, entries in self._entries.items():
             if not entries:
                 continue
-            if self._inputs[name].key:
+            if self.inputs[name].key:
                 for key in [k for k, e in entries.items() if now - e.time > FORGET_AFTER]:
                     del entries[key]
             received[name] = [Received(e.message, now - e.time, e.new)
@@ -199,7 +199,7 @@ class Stepper:
                 newest[origin.source] = origin
 
         for name, entries in self._entries.items():
-            port = self._inputs[name]
+            port = self.inputs[name]
             for entry in entries.values():
                 if messages.has_field(port.type, "origins"):
                     for origin in entry.message.origins:
