@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Zenoh router as a plain Python process: ``python -m brain_runtime.router``.
+
+It takes the place of rmw_zenoh's ``rmw_zenohd``, with the same settings but one: it listens on this machine only
+unless it is told to listen to a network. Either serves brains and ROS 2 nodes alike.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import Any, Sequence
+
+import zenoh
+
+from brain_runtime.wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
+                                        config_from_file, insert)
+
+PORT = 7447
+CONFIG_VARIABLE = "ZENOH_ROUTER_CONFIG_URI"
+PROBE_TIMEOUT = 1000  # ms in which a router answers, if it is one
+
+log = logging.getLogger("brain.router")
+
+
+class RouterProblem(RuntimeError):
+    """The router cannot run; names the endpoint and the remedy."""
+
+
+class RouterRuns(RouterProblem):
+    """A router is there already."""
+
+
+def loopback_endpoints(port: int = PORT) -> list[str]:
+    """Endpoints for this machine only: 127.0.0.1, and ::1 where there is IPv6."""
+    endpoints = [f"tcp/127.0.0.1:{port}"]
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return endpoints
+    return [*endpoints, f"tcp/[::1]:{port}"]
+
+
+def settings(listen: Sequence[str], connect: Sequence[str] = ()) -> dict[str, Any]:
+    """Zenoh's settings for a router, by key: rmw_zenohd's, but for the addresses and a shorter lease."""
+    return {
+        "mode": "router",
+        "listen/endpoints": list(listen),
+        "connect/endpoints": list(connect),
+        "scouting/multicast/enabled": False,
+        "scouting/gossip/enabled": True,
+        "timestamping/enabled": {"router": True, "peer": True, "client": True},
+        "queries_default_timeout": QUERY_TIMEOUT,
+        "routing/router/peers_failover_brokering": False,
+        "transport/link/tx/lease": LEASE,
+        "transport/unicast/max_sessions": 10000,
+        "transport/shared_memory/enabled": False,
+        "adminspace/enabled": True,
+        "adminspace/permissions": {"read": True, "write": False},
+    }
+
+
+def is_router(endpoint: str) -> bool:
+    """Whether a Zenoh router answers at ``endpoint`` (as ``tcp/localhost:7447``) within a second or so.
+
+    Raises:
+        SessionProblem: the endpoint is not written as Zenoh wants it.
+    """
+    config = zenoh.Config()
+    for key, value in {"mode": "client", "connect/endpoints": [endpoint], "connect/timeout_ms": 0,
+                       "listen/endpoints": [], "scouting/multicast/enabled": False,
+                       "transport/unicast/open_timeout": PROBE_TIMEOUT}.items():
+        insert(config, key, json.dumps(value), "the router's endpoint")
+    try:
+        with zenoh.open(config) as session:
+            return bool(session.info.routers_zid())
+    except zenoh.ZError:
+        return False
+
+
+class Router:
+    """A router in this process, until it is closed.
+
+    Args:
+        listen: endpoints; None: this machine only, at ``port``.
+        port: for ``listen=None``.
+        connect: endpoints of other routers to link with.
+
+    Raises:
+        RouterRuns: another router has the endpoint.
+        RouterProblem: something else has it, or it cannot be listened on.
+        SessionProblem: the settings, or the environment's, are wrong.
+    """
+
+    def __init__(self, listen: Sequence[str] | None = None, *, port: int = PORT, connect: Sequence[str] = ()) -> None:
+        self.endpoints = list(listen or loopback_endpoints(port))
+        path = os.environ.get(CONFIG_VARIABLE, "").strip()
+        if path and listen is None:
+            config = config_from_file(path, CONFIG_VARIABLE)
+            self.endpoints = [f"the endpoints of {path}"]
+        else:
+            config = zenoh.Config()
+            for key, value in settings(self.endpoints, connect).items():
+                insert(config, key, json.dumps(value), "the router's endpoint" if "endpoints" in key else "settings")
+        apply_override(config, os.environ.get(OVERRIDE_VARIABLE, ""))
+        try:
+            self.session = zenoh.open(config)
+        except zenoh.ZError as error:
+            raise self._problem(error) from error
+
+    def _problem(self, error: zenoh.ZError) -> RouterProblem:
+        for endpoint in self.endpoints:
+            if not endpoint.startswith("tcp/"):
+                continue
+            host, _, port = endpoint.removeprefix("tcp/").rpartition(":")
+            local = endpoint if host not in ("0.0.0.0", "[::]") else f"tcp/localhost:{port}"
+            if is_router(local):
+                return RouterRuns(f"a Zenoh router is listening at {local} already; use that one, or choose another "
+                                  f"port with --port")
+            if _answers(host, int(port)):
+                return RouterProblem(f"port {port} is taken by a program that is no Zenoh router; end it, or choose "
+                                     f"another port with --port (and the same for the others, with --router "
+                                     f"tcp/localhost:PORT or BRAIN_ROUTER)")
+        return RouterProblem(f"cannot listen at {', '.join(self.endpoints)}: {str(error).partition(' at /')[0]}")
+
+    def close(self) -> None:
+        """Stops routing."""
+        self.session.close()
+
+    def __enter__(self) -> Router:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _answers(host: str, port: int) -> bool:
+    host = {"0.0.0.0": "127.0.0.1", "[::]": "::1"}.get(host, host.strip("[]"))
+    try:
+        with socket.create_connection((host, port), timeout=0.5):
+            return True
+    except OSError:
+        return False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a router until SIGINT or SIGTERM. Returns the exit status: 0; 1 when it cannot run; 3 when one runs."""
+    parser = argparse.ArgumentParser(prog="python -m brain_runtime.router", description=__doc__.split("\n")[0])
+    parser.add_argument("--port", type=int, default=PORT, help=f"on this machine only (default {PORT})")
+    parser.add_argument("--listen", action="append", metavar="ENDPOINT",
+                        help="listen here instead; tcp/0.0.0.0:7447 opens the router to every network of this "
+                             "machine (may be given several times)")
+    parser.add_argument("--connect", action="append", default=[], metavar="ENDPOINT", help="link with this router")
+    options = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr,
+                        format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        router = Router(options.listen, port=options.port, connect=options.connect)
+    except (RouterProblem, SessionProblem) as problem:
+        print(problem, file=sys.stderr)
+        return 3 if isinstance(problem, RouterRuns) else 1
+    with router:
+        log.info("routing at %s", ", ".join(router.endpoints))
+        stop.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

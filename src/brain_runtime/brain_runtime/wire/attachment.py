@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The 33 bytes that go with every sample: who published it, as which of its messages, and when."""
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+SIZE = 33
+GID_SIZE = 16
+_LAYOUT = struct.Struct("<qqB16s")
+
+
+class AttachmentProblem(ValueError):
+    """The bytes are not an attachment of rmw_zenoh."""
+
+
+class Attachment(NamedTuple):
+    """What an attachment says.
+
+    Attributes:
+        sequence: number of the message, counted from 1 by its publisher.
+        source_timestamp: ns since the epoch, on the publisher's clock.
+        gid: global id of the publisher, 16 bytes.
+    """
+
+    sequence: int
+    source_timestamp: int
+    gid: bytes
+
+    def __bytes__(self) -> bytes:
+        return pack(self.sequence, self.source_timestamp, self.gid)
+
+
+def pack(sequence: int, source_timestamp: int, gid: bytes) -> bytes:
+    """The attachment's 33 bytes."""
+    return _LAYOUT.pack(sequence, source_timestamp, GID_SIZE, gid)
+
+
+def unpack(data: bytes) -> Attachment:
+    """What the 33 bytes say.
+
+    Raises:
+        AttachmentProblem: they are not 33 bytes in that layout (versions before rmw_zenoh 0.6 wrote another).
+    """
+    if len(data) != SIZE or data[16] != GID_SIZE:
+        raise AttachmentProblem(
+            f"an attachment of {len(data)} bytes, where rmw_zenoh has {SIZE}; the publisher must use rmw_zenoh 0.2.4 "
+            "(jazzy), 0.6 (kilted) or newer, or this package")
+    sequence, timestamp, _, gid = _LAYOUT.unpack(data)
+    return Attachment(sequence, timestamp, gid)

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node on the wire: publishers that put, subscriptions that wait in ring buffers, and the tokens that announce both.
+
+No code of a user runs in a callback of the wire. Each subscription has a ring channel, in which Zenoh keeps the newest
+samples without asking Python, and one thread that moves them to a ring buffer and notes when they came: a ring channel
+can only be waited for by a thread of its own, and a callback would hold up everything else of its session.
+"""
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import threading
+import time
+from collections import deque
+from typing import Any, Iterator
+
+import zenoh
+from zenoh.handlers import RingChannel
+
+from brain_runtime import messages
+from brain_runtime.qos import FEATURE, QoS
+from brain_runtime.wire import names
+from brain_runtime.wire.attachment import Attachment, AttachmentProblem, pack, unpack
+from brain_runtime.wire.session import Session, open_session
+
+MAX_SIZE = 16 * 2**20       # bytes; a larger message is refused before it is decoded
+MAX_PUBLISHERS = 64         # kept apart on one subscription
+KEYED_CHANNEL = 256         # samples that wait in Zenoh where publishers are kept apart
+BREATH = 0.001              # s; a subscription that is flooded takes at most this many messages a second: 1 / BREATH
+HEARTBEAT = 0.5             # s, of reliable latched publishers, as rmw_zenoh has it
+
+
+class Signal:
+    """Wakes one waiting thread; several ``set`` before a ``wait`` count once. Cheaper than ``threading.Event``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Wakes the waiting thread, or the next that waits."""
+        if self._lock.locked():
+            try:
+                self._lock.release()
+            except RuntimeError:
+                return  # another thread has set it in between, which is as good
+
+    def wait(self, timeout: float = math.inf) -> bool:
+        """Waits up to ``timeout`` s; whether it was set."""
+        if timeout <= 0:
+            return self._lock.acquire(blocking=False)
+        return self._lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
+
+
+class Arrival:
+    """A message as it came.
+
+    Attributes:
+        received: time of receipt on the steady clock (``time.monotonic``, s).
+    """
+
+    __slots__ = ("_sample", "received")
+
+    def __init__(self, sample: zenoh.Sample, received: float) -> None:
+        self._sample = sample
+        self.received = received
+
+    @property
+    def size(self) -> int:
+        """Bytes of the message."""
+        return len(self._sample.payload)
+
+    @property
+    def data(self) -> bytes:
+        """The CDR bytes."""
+        return self._sample.payload.to_bytes()
+
+    @property
+    def attachment(self) -> Attachment:
+        """Who published it, and when.
+
+        Raises:
+            AttachmentProblem: there is none, or one of another layout.
+        """
+        attachment = self._sample.attachment
+        if attachment is None:
+            raise AttachmentProblem("no attachment, so the publisher is no ROS 2 node; publish with a wire.Node")
+        return unpack(attachment.to_bytes())
+
+
+class Publisher:
+    """Publishes on one topic. Made by :meth:`Node.publisher`.
+
+    Attributes:
+        endpoint: what its token says.
+        gid: global id, 16 bytes.
+    """
+
+    def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str) -> None:
+        qos = endpoint.qos
+        self.endpoint = endpoint
+        self.type = type_name
+        self.gid = names.gid(endpoint.token())
+        self._sequence = itertools.count(1)
+        self._lock = threading.Lock()
+        settings: dict[str, Any] = dict(
+            congestion_control=zenoh.CongestionControl.DROP,
+            reliability=zenoh.Reliability.RELIABLE if qos.reliable else zenoh.Reliability.BEST_EFFORT)
+        if qos.latched:
+            detection = zenoh.ext.MissDetectionConfig(heartbeat=None, sporadic_heartbeat=HEARTBEAT)
+            self._publisher = zenoh.ext.declare_advanced_publisher(
+                session.zenoh, key, **settings, cache=zenoh.ext.CacheConfig(max_samples=qos.depth),
+                publisher_detection=True, sample_miss_detection=detection if qos.reliable else None)
+        else:
+            self._publisher = session.zenoh.declare_publisher(key, **settings)
+        self._token = session.zenoh.liveliness().declare_token(endpoint.token())
+
+    def publish(self, message: Any) -> None:
+        """Encodes and publishes a message of the topic's type. While there is no router it goes nowhere.
+
+        Raises:
+            MessageError: the message is of another type, or a field holds what it cannot.
+        """
+        if message.__msgtype__ != self.type:
+            raise messages.MessageError(f"{self.endpoint.topic} carries {self.type}, not {message.__msgtype__}")
+        self.publish_bytes(bytes(messages.encode(message)))
+
+    def publish_bytes(self, cdr: bytes) -> None:
+        """Publishes a message that is encoded already."""
+        with self._lock:  # so that the numbers leave in their order
+            self._publisher.put(cdr, attachment=pack(next(self._sequence), time.time_ns(), self.gid))
+
+    def close(self) -> None:
+        """Takes the token back and ends publishing."""
+        self._token.undeclare()
+        self._publisher.undeclare()
+
+
+class Subscription:
+    """Keeps the newest messages of a topic until they are taken. Made by :meth:`Node.subscription`.
+
+    Attributes:
+        endpoint: what its token says.
+        gid: global id, 16 bytes.
+        last_received: steady time of the newest arrival (s); ``-inf`` before the first.
+        overwritten: messages that were replaced by newer ones before anybody took them.
+        refused: messages that were too large, or whose attachment was not sound where publishers are kept apart.
+    """
+
+    def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
+                 by_publisher: bool, max_size: int) -> None:
+        self.endpoint = endpoint
+        self.type = type_name
+        self.gid = names.gid(endpoint.token())
+        self.signal = wake or Signal()
+        self.last_received = -math.inf
+        self.overwritten = 0
+        self.refused: deque[str] = deque(maxlen=1000)
+        self._by_publisher = by_publisher
+        self._max_size = max_size
+        self._depth = endpoint.qos.depth
+        self._rings: dict[bytes, deque[Arrival]] = {}
+        self._ring: deque[Arrival] = deque(maxlen=self._depth)
+        self._lock = threading.Lock()
+        channel = RingChannel(max(KEYED_CHANNEL, self._depth) if by_publisher else self._depth)
+        if endpoint.qos.latched:
+            recovery = zenoh.ext.RecoveryConfig(periodic_queries=None, heartbeat=True)
+            self._subscriber = zenoh.ext.declare_advanced_subscriber(
+                session.zenoh, key, channel, subscriber_detection=True,
+                history=zenoh.ext.HistoryConfig(detect_late_publishers=True, max_samples=self._depth),
+                recovery=recovery if endpoint.qos.reliable else None)
+        else:
+            self._subscriber = session.zenoh.declare_subscriber(key, channel)
+        self._token = session.zenoh.liveliness().declare_token(endpoint.token())
+        self._thread = session.run(self._receive, f"wire {endpoint.topic}")
+
+    def _receive(self) -> None:
+        receive = self._subscriber.handler.recv
+        keep = self._keep_by_publisher if self._by_publisher else self._keep
+        monotonic, wake = time.monotonic, self.signal.set
+        while True:
+            try:
+                sample = receive()
+            except zenoh.ZError:
+                break  # the subscription or its session was closed
+            arrival = Arrival(sample, monotonic())
+            if arrival.size > self._max_size:
+                self.refused.append(f"{arrival.size} bytes are more than the {self._max_size} that are allowed; "
+                                    f"publish less at a time")
+                wake()
+                continue
+            full = keep(arrival)
+            self.last_received = arrival.received
+            wake()
+            if full:
+                # Nobody keeps up; what comes meanwhile waits in the channel, where the oldest is dropped for free.
+                self.overwritten += 1
+                time.sleep(BREATH)
+
+    def _keep(self, arrival: Arrival) -> bool:
+        ring = self._ring
+        full = len(ring) == self._depth
+        ring.append(arrival)
+        return full
+
+    def _keep_by_publisher(self, arrival: Arrival) -> bool:
+        try:
+            gid = arrival.attachment.gid
+        except AttachmentProblem as problem:
+            self.refused.append(str(problem))
+            return False
+        with self._lock:
+            ring = self._rings.get(gid)
+            if ring is None:
+                if len(self._rings) >= MAX_PUBLISHERS:  # the one that has been silent longest
+                    del self._rings[next(iter(self._rings))]
+                ring = self._rings[gid] = deque(maxlen=self._depth)
+            else:
+                self._rings[gid] = self._rings.pop(gid)
+            full = len(ring) == self._depth
+            ring.append(arrival)
+        return full
+
+    @property
+    def pending(self) -> bool:
+        """Whether something waits to be taken."""
+        return any(self._rings.values()) if self._by_publisher else bool(self._ring)
+
+    def take(self) -> list[Arrival]:
+        """All that came since the last time, oldest first, at most the QoS's depth (of each publisher, if kept
+        apart)."""
+        if self._by_publisher:
+            with self._lock:
+                taken = [arrival for ring in self._rings.values() for arrival in ring]
+                for ring in self._rings.values():
+                    ring.clear()
+            taken.sort(key=lambda a: a.received)
+            return taken
+        taken = []
+        ring = self._ring
+        while ring:  # only this thread takes, so what is there stays until taken or replaced
+            taken.append(ring.popleft())
+        return taken
+
+    def wait(self, timeout: float = math.inf) -> list[Arrival]:
+        """Like :meth:`take`, waiting up to ``timeout`` s for the first."""
+        until = time.monotonic() + timeout
+        while not (taken := self.take()):
+            if not self.signal.wait(until - time.monotonic()):
+                return self.take()
+        return taken
+
+    def messages(self, timeout: float = math.inf) -> Iterator[Any]:
+        """Decoded messages as they come, for ``timeout`` s altogether.
+
+        Raises:
+            MessageError: one of them is broken.
+        """
+        until = time.monotonic() + timeout
+        while (left := until - time.monotonic()) > 0:
+            for arrival in self.wait(left):
+                yield messages.decode(arrival.data, self.type)
+
+    def close(self) -> None:
+        """Takes the token back and ends receiving."""
+        self._token.undeclare()
+        self._subscriber.undeclare()
+        self._thread.join(5.0)
+
+
+class Node:
+    """A ROS 2 node as others see it.
+
+    Args:
+        session: open session; several nodes may share it.
+        name: node name.
+        namespace: absolute, or without the slash in front.
+        domain: ROS domain; None: ``ROS_DOMAIN_ID``.
+
+    Raises:
+        NameProblem: a name that ROS 2 does not allow.
+    """
+
+    def __init__(self, session: Session, name: str, namespace: str = "/", domain: int | None = None) -> None:
+        self.session = session
+        self.domain = names.domain_id() if domain is None else domain
+        self.namespace = names.absolute(namespace)
+        self.name = names.check_name(name, "node name")
+        number = session.next_number()
+        self.endpoint = names.Endpoint(self.domain, session.zid, number, number, names.NODE, self.namespace, name)
+        self._parts: list[Publisher | Subscription] = []
+        self._token = session.zenoh.liveliness().declare_token(self.endpoint.token())
+
+    @property
+    def fqn(self) -> str:
+        """Fully qualified name."""
+        return self.endpoint.name
+
+    @property
+    def endpoints(self) -> list[names.Endpoint]:
+        """The node's publishers and subscriptions."""
+        return [part.endpoint for part in self._parts]
+
+    def _endpoint(self, kind: str, topic: str, type_name: str, qos: QoS) -> names.Endpoint:
+        return names.Endpoint(
+            self.domain, self.session.zid, self.endpoint.nid, self.session.next_number(), kind, self.namespace,
+            self.name, names.expand(topic, self.namespace, self.name), messages.dds_type(type_name),
+            messages.type_hash(type_name), qos)
+
+    def publisher(self, topic: str, type_name: str, qos: QoS = FEATURE) -> Publisher:
+        """A publisher.
+
+        Args:
+            topic: relative (below the namespace), absolute, or private (``~/x``).
+            type_name: ``package/msg/Type``.
+            qos: how it is delivered.
+
+        Raises:
+            NameProblem: the topic is no ROS 2 name.
+            MessageError: the type is not known.
+        """
+        endpoint = self._endpoint(names.PUBLISHER, topic, type_name, qos)
+        part = Publisher(self.session, endpoint, names.data_key(self.domain, endpoint.topic, type_name), type_name)
+        self._parts.append(part)
+        return part
+
+    def subscription(self, topic: str, type_name: str, qos: QoS = FEATURE, *, wake: Signal | None = None,
+                     by_publisher: bool = False, max_size: int = MAX_SIZE) -> Subscription:
+        """A subscription.
+
+        Args:
+            topic, type_name, qos: as for :meth:`publisher`.
+            wake: set at each arrival; None: one of its own.
+            by_publisher: keep the newest of each publisher, so that a busy one does not displace the others.
+            max_size: bytes; larger messages are refused.
+
+        Raises:
+            NameProblem, MessageError: as for :meth:`publisher`.
+        """
+        endpoint = self._endpoint(names.SUBSCRIPTION, topic, type_name, qos)
+        key = names.data_key(self.domain, endpoint.topic, type_name)
+        part = Subscription(self.session, endpoint, key, type_name, wake=wake, by_publisher=by_publisher,
+                            max_size=max_size)
+        self._parts.append(part)
+        return part
+
+    def close(self) -> None:
+        """Takes all tokens back, so that nobody takes the end for a crash, and ends all traffic."""
+        if self.session.zenoh.is_closed():
+            return
+        for part in self._parts:
+            part.close()
+        self._parts.clear()
+        self._token.undeclare()
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def open_node(name: str, namespace: str = "/", *, domain: int | None = None, router: str | None = None,
+              patience: float = 2.0, stop: threading.Event | None = None) -> Iterator[Node]:
+    """A node with a session of its own, both closed at the end; see :func:`open_session` for what it raises."""
+    with open_session(router, patience=patience, stop=stop) as session, Node(session, name, namespace, domain) as node:
+        yield node
