@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from brain_runtime.region import Inbox, Outbox, Region, State
 from brain_sim import robot
 from brain_sim.camera import RayCamera
 
+log = logging.getLogger(__name__)
+
 POSE_TIMEOUT = 0.5
 FRAME = "camera"
 
@@ -26,6 +29,22 @@ def planar_pose(message: Any) -> tuple[float, float, float]:
     """(x, y, yaw) in meters and radians of a nav_msgs/Odometry."""
     p, q = message.pose.pose.position, message.pose.pose.orientation
     return p.x, p.y, 2 * math.atan2(q.z, q.w)
+
+
+def fresh_pose(inbox: Inbox) -> tuple[float, float, float] | None:
+    """The newest pose on the port `pose`, or None when it is missing, old or no sound number."""
+    message = inbox.get("pose", within=POSE_TIMEOUT)
+    pose = None if message is None else planar_pose(message)
+    return pose if pose is not None and all(map(math.isfinite, pose)) else None
+
+
+def camera_of(world: str, *size: int) -> RayCamera | None:
+    """A camera for the text of sim/world, or None, with a warning, when the text is not one."""
+    try:
+        return RayCamera(json.loads(world)["xml"], *size)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        log.warning("sim/world is ignored, since it holds no room: %s; only the world may publish it", error)
+        return None
 
 
 class Camera(Region):
@@ -54,21 +73,22 @@ class Camera(Region):
 
     def step(self, inbox: Inbox, state: State, dt: float, rng: np.random.Generator) -> tuple[Outbox, State]:
         """One picture, unless the room or a fresh pose is missing."""
-        if inbox.new("world"):
-            world = json.loads(inbox.get("world").data)
-            self.camera = RayCamera(world["xml"], self.parameters.width, self.parameters.height)
-        pose = inbox.get("pose", within=POSE_TIMEOUT)
+        if inbox.new("world") or (self.camera is None and inbox.get("world") is not None):
+            p = self.parameters
+            self.camera = camera_of(inbox.get("world").data, p.width, p.height) or self.camera
+        pose = fresh_pose(inbox)
         if self.camera is None or pose is None:
             return {}, state
-        picture = self.camera.render(*planar_pose(pose), rng if self.parameters.noise else None)
-        return {"image": image_message(self.image, picture), "info": info_message(self.info, self.camera)}, state
+        picture = self.camera.render(*pose, rng if self.parameters.noise else None)
+        image, info = image_message(self.image, picture), info_message(self.info, self.camera)
+        return {"image": image, "info": info}, state
 
 
 def image_message(port: Out, picture: np.ndarray) -> Any:
     """sensor_msgs/Image (rgb8) of uint8[H, W, 3]."""
     height, width, _ = picture.shape
-    return port(header=make("std_msgs/msg/Header", frame_id=FRAME), height=height, width=width, encoding="rgb8",
-                is_bigendian=0, step=3 * width, data=picture.reshape(-1))
+    return port(header=make("std_msgs/msg/Header", frame_id=FRAME), height=height, width=width,
+                encoding="rgb8", is_bigendian=0, step=3 * width, data=picture.reshape(-1))
 
 
 def info_message(port: Out, camera: RayCamera) -> Any:

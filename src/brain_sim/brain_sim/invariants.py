@@ -13,6 +13,7 @@ STILL_SPEED = 0.02
 STILL_TURN = 0.05
 # Set values keep the limits exactly; the body follows them through springy contacts and a 5 ms lag.
 SLACK = 1e-6
+MAX_STOPS = 256
 
 
 @dataclass
@@ -69,6 +70,7 @@ class Invariants:
     def trigger(self, time: float, name: str, speed: float) -> None:
         """Something happened at `time` (s) after which the robot is to stand still; `speed` in m/s then."""
         self.stops.append(Stop(time, name, speed))
+        del self.stops[:-MAX_STOPS]
 
     def motion(self, times: np.ndarray, v: np.ndarray, w: np.ndarray) -> None:
         """Close the open stops: the first substep at standstill after each trigger (arrays [n])."""

@@ -55,7 +55,9 @@ def read_request(fields: Any) -> Request:
         return _room_with_goals(fields)
     except RequestError:
         raise
-    except (TypeError, ValueError, KeyError, RuntimeError) as error:
+    except KeyError as error:
+        raise RequestError(f"field {error} is missing") from error
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise RequestError(str(error)) from error
 
 
@@ -74,14 +76,14 @@ def _room_with_goals(fields: dict[str, Any]) -> Request:
     include = [_kind(k, "include") for k in fields.get("include", [])]
     room = generate_room(split, seed, target=targets[0] if targets else None,
                          include=tuple(targets[1:] + avoided + include),
-                         visibility=fields.get("visibility"), low_obstacles=int(fields.get("low_obstacles", 0)))
+                         visibility=fields.get("visibility"), low_obstacles=fields.get("low_obstacles", 0))
     episodes = {}
     for number, (goal, target) in enumerate(zip(goals, targets, strict=True)):
         avoid = _kind(goal["avoid"], "avoid of a goal") if goal.get("avoid") else None
         text = str(goal["text"])
-        episodes[text] = Episode(f"room/{split}/{seed}/{number}", split, seed, "avoid" if avoid else "go", text,
-                                 "en" if text.isascii() else "ja", target, avoid,
-                                 room.visibility if number == 0 else "unknown")
+        episodes[text] = Episode(
+            f"room/{split}/{seed}/{number}", split, seed, "avoid" if avoid else "go", text,
+            "en" if text.isascii() else "ja", target, avoid, room.visibility if number == 0 else "unknown")
     return Request(fields, room, None, episodes)
 
 

@@ -24,7 +24,8 @@ TALL = 0.6                  # obstacles at least this high hide objects (camera 
 class RoomPlan:
     """One attempt at a room: places things in turn and gives up as soon as something does not fit."""
 
-    def __init__(self, rng, visibility, target, avoid, absent, include, low_obstacles, n_objects, n_obstacles):
+    def __init__(self, rng, visibility, target, avoid, absent, include, low_obstacles, n_objects,
+                 n_obstacles):
         self.rng, self.visibility, self.target, self.avoid = rng, visibility, target, avoid
         self.absent, self.include, self.low = absent, include, low_obstacles
         self.n_objects = n_objects or int(rng.integers(4, 9))

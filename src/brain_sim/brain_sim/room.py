@@ -127,6 +127,8 @@ def generate_room(split: str, seed: int, *, target: Kind | None = None, avoid: K
             raise ValueError(f"{kind} is no (color, shape): colors are {COLORS}, shapes {SHAPES}")
     if visibility is not None and visibility not in VISIBILITIES:
         raise ValueError(f"visibility {visibility!r} is unknown: use one of {VISIBILITIES}")
+    if not 0 <= low_obstacles <= 4:
+        raise ValueError(f"low_obstacles is {low_obstacles}: use 0 to 4")
     if n_objects is not None and not 4 <= n_objects <= 8:
         raise ValueError(f"n_objects is {n_objects}: use 4 to 8")
     if n_obstacles is not None and not 2 <= n_obstacles <= 6:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from brain_runtime.messages import make
-from brain_runtime.parameters import parameter
+from brain_runtime.parameters import ParameterError, parameter
 from brain_runtime.ports import In, Out
 from brain_runtime.qos import FEATURE, LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
@@ -50,6 +50,7 @@ class World(Region):
         split: str = parameter("train", "Split of the room.", choices=("train", "val", "test"), live=False)
         seed: int = parameter(0, "Seed of the room.", low=0, high=2**31 - 1, live=False)
         low_obstacles: int = parameter(0, "Obstacles below the lidar's plane.", low=0, high=4, live=False)
+        request: str = parameter("", "JSON as on sim/episode, instead of the others.", live=False)
 
     def configure(self, parameters) -> None:
         """Takes the parameters and builds the room."""
@@ -57,7 +58,13 @@ class World(Region):
         p = self.parameters
         self._error = ""
         self._resets = 0
-        self._reset({"split": p.split, "seed": p.seed, "low_obstacles": p.low_obstacles})
+        if p.request:
+            try:
+                self._reset(json.loads(p.request))
+            except (json.JSONDecodeError, RecursionError, RequestError) as error:
+                raise ParameterError(f"parameter request of {self.name} cannot be served: {error}") from error
+        else:
+            self._reset({"split": p.split, "seed": p.seed, "low_obstacles": p.low_obstacles})
 
     def _reset(self, request: dict[str, Any]) -> None:
         self._judge = Judge(read_request(request))
@@ -89,7 +96,7 @@ class World(Region):
         try:
             self._reset(json.loads(text))
             self._error = ""
-        except (json.JSONDecodeError, RequestError) as error:
+        except (json.JSONDecodeError, RecursionError, RequestError) as error:
             self._error = f"sim/episode was refused: {error}"
             self._next["report"] = 0.0
 
@@ -102,7 +109,7 @@ class World(Region):
         if inbox.new("mark"):
             self.simulation.trigger(inbox.get("mark").data[:128])
 
-    # -- what is published -----------------------------------------------------------------------------------------
+    # -- what is published
 
     def _due(self, name: str, period: float) -> bool:
         now = self.simulation.time
@@ -122,9 +129,9 @@ class World(Region):
             o = sim.read_odometry()
             out["odom"] = _odometry(self.odom, "odom", o.x, o.y, o.yaw, o.v, o.w, 1e-3)
         if self._due("scan", 1 / robot.LIDAR_RATE):
+            beam = 2 * math.pi / robot.LIDAR_BEAMS
             out["scan"] = self.scan(
-                header=_header("lidar"), angle_min=-math.pi,
-                angle_max=math.pi - 2 * math.pi / robot.LIDAR_BEAMS, angle_increment=2 * math.pi / robot.LIDAR_BEAMS,
+                header=_header("lidar"), angle_min=-math.pi, angle_max=math.pi - beam, angle_increment=beam,
                 time_increment=0.0, scan_time=1 / robot.LIDAR_RATE, range_min=robot.LIDAR_MIN,
                 range_max=robot.LIDAR_MAX, ranges=sim.scan())
         if self._due("track", TRACK_PERIOD):
@@ -139,7 +146,7 @@ class World(Region):
         return out
 
     def report(self) -> dict[str, Any]:
-        """What sim/verdict carries: verdicts (with the path driven when one is there), invariants, contacts."""
+        """What sim/verdict carries: verdicts (and then the path driven), invariants, contacts."""
         sim, judge = self.simulation, self._judge
         report = {
             "reset": self._resets, "time": round(sim.time, 3), "pose": [round(float(v), 4) for v in sim.pose],
@@ -168,7 +175,8 @@ def _header(frame: str) -> Any:
     return make("std_msgs/msg/Header", frame_id=frame)
 
 
-def _odometry(port: Out, frame: str, x: float, y: float, yaw: float, v: float, w: float, variance: float) -> Any:
+def _odometry(port: Out, frame: str, x: float, y: float, yaw: float, v: float, w: float,
+              variance: float) -> Any:
     """A planar nav_msgs/Odometry: pose in `frame`, velocity in base_link."""
     message = port(header=_header(frame), child_frame_id="base_link")
     message.pose.pose.position.x, message.pose.pose.position.y = float(x), float(y)
