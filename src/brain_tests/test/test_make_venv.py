@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installer behind `make demo`: refuses CUDA, probes an index briefly, tells sizes, gives one-line remedies."""
+
+from __future__ import annotations
+
+import http.server
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = ROOT / "scripts" / "make_venv.py"
+
+
+@pytest.fixture
+def installer() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_venv", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def index() -> Iterator[str]:
+    """The address of a small package index on this machine."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<a href='torch-2.13.0.whl'>torch</a>"
+            self.send_response(200 if self.path == "/cpu/torch/" else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *arguments: object) -> None:
+            """Keep the test's output clean."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def entry(name: str, url: str = "https://example.org/file.whl") -> dict:
+    """An element of the report that pip writes about what it would install."""
+    return {"metadata": {"name": name}, "download_info": {"url": url, "archive_info": {}}}
+
+
+def test_cuda_build_is_refused_with_a_remedy(installer: ModuleType) -> None:
+    with pytest.raises(installer.SetupError, match="only a CUDA build of torch.*Remedy") as caught:
+        installer.refuse_cuda([entry("torch"), entry("numpy"), entry("nvidia_cublas"), entry("triton")])
+    assert "nvidia-cublas" in str(caught.value) and "\n" not in str(caught.value)
+    installer.refuse_cuda([entry("torch"), entry("numpy")])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every build of torch is a CPU build")
+def test_index_is_used_only_if_it_answers(installer: ModuleType, index: str, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(installer, "CPU_INDEX", f"{index}/cpu")
+    assert installer.cpu_index_answers()
+    monkeypatch.setattr(installer, "CPU_INDEX", f"{index}/gone")
+    assert not installer.cpu_index_answers()
+    assert "does not answer" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every build of torch is a CPU build")
+def test_index_that_hangs_is_given_up(installer: ModuleType, monkeypatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
+        monkeypatch.setattr(installer, "CPU_INDEX", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr(installer, "PROBE_SECONDS", 0.2)
+        assert not installer.cpu_index_answers()
+
+
+def test_sizes_are_measured_where_they_can_be(installer: ModuleType, index: str, tmp_path: Path) -> None:
+    wheel = tmp_path / "a wheel.whl"
+    wheel.write_bytes(b"x" * 3_000_000)
+    ours = {"metadata": {"name": "brain"}, "download_info": {"url": "file:///src/brain", "dir_info": {}}}
+    text = installer.describe([entry("large", wheel.as_uri()), entry("small", f"{index}/cpu/torch/"), ours])
+    assert text == "downloading 2 packages, 3 MB: large 3 MB, small 0 MB, ..."
+    text = installer.describe([entry("large", wheel.as_uri()), entry("unknown", (tmp_path / "gone").as_uri())])
+    assert "at least (the size of 1 is not known)" in text
+    assert installer.describe([ours]) == "nothing to download"
+
+
+def test_stamp_follows_the_pins_and_the_setup_files(installer: ModuleType, monkeypatch, tmp_path: Path) -> None:
+    first = installer.stamp_of(tests=False)
+    assert first == installer.stamp_of(tests=False)
+    assert first != installer.stamp_of(tests=True)
+    other = tmp_path / "constraints.txt"
+    other.write_text(installer.CONSTRAINTS.read_text(encoding="utf-8") + "# new\n", encoding="utf-8")
+    monkeypatch.setattr(installer, "CONSTRAINTS", other)
+    assert first != installer.stamp_of(tests=False)
+
+
+def test_environment_that_was_moved_is_not_adopted(installer: ModuleType, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    installer.make_venv(here)
+    before = (here / "pyvenv.cfg").stat().st_mtime_ns
+    installer.make_venv(here)
+    assert (here / "pyvenv.cfg").stat().st_mtime_ns == before, "a good environment was made again"
+
+    there = here.rename(tmp_path / "there")
+    installer.make_venv(there)
+    assert str(there) in (there / "bin" / "pip").read_text(encoding="utf-8")
+
+
+def run_with(preamble: str) -> subprocess.CompletedProcess:
+    """Run the installer in a Python that was changed by `preamble`, as a user who may install nothing."""
+    script = f"import os, runpy, sys\nos.geteuid = lambda: 1000\n{preamble}\nsys.argv = ['make_venv.py', '--dry-run']\n"
+    script += f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"
+    environment = {"PATH": os.environ["PATH"]}
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+
+
+def test_old_python_gives_one_line_with_the_remedy() -> None:
+    result = run_with("sys.version_info = (3, 10, 12, 'final', 0)")
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "Python 3.10 is too old" in result.stderr and "PYTHON=python3.11" in result.stderr
+
+
+def test_python_without_venv_gives_one_line_with_the_remedy() -> None:
+    result = run_with("sys.modules['ensurepip'] = None")
+    assert result.returncode == 1
+    version = "%d.%d" % sys.version_info[:2]
+    assert result.stderr == f"brain: this Python has no venv module: apt install python{version}-venv\n"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the packages say about themselves is true: versions, layers, dependencies, pins, licenses."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from functools import cache
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[3]
+# From the lowest layer up: a package may import those before it. brain_fleet joins when it holds something.
+LAYERS = ["brain_interfaces", "brain_runtime", "brain_regions", "brain_sim", "brain_training", "brain", "brain_tests"]
+PYTHON_PACKAGES = LAYERS[1:]
+# The simulator is one more set of regions: it knows the runtime, not the brain.
+FORBIDDEN = {"brain_sim": {"brain_regions"}}
+# Where the name that is imported is not the one that is installed.
+DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
+# What only a ROS installation has; the tests that import them are collected only there.
+ROS_ONLY = {"brain_interfaces", "geometry_msgs", "nav_msgs", "rclpy", "sensor_msgs", "std_msgs"}
+# rosdep's keys for what pip calls otherwise; None: rosdep has no key, package.xml says so in a comment.
+ROSDEP_KEYS = {
+    "eclipse-zenoh": None, "hypothesis": "python3-hypothesis", "matplotlib": "python3-matplotlib",
+    "mujoco": "python3-mujoco-pip", "numpy": "python3-numpy", "packaging": "python3-packaging",
+    "pillow": "python3-pil", "psutil": "python3-psutil", "pytest": "python3-pytest",
+    "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": "python3-rich",
+    "rosbags": "python3-rosbags-pip", "safetensors": None, "snntorch": None, "torch": "python3-torch",
+    "typer": "python3-typer", "xxhash": None,
+}
+
+
+@cache
+def manifest(package: str) -> ElementTree.Element:
+    return ElementTree.parse(ROOT / "src" / package / "package.xml").getroot()
+
+
+@cache
+def setup(package: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "src" / package / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def required(package: str, extra: str | None = None) -> dict[str, Requirement]:
+    """Return the pip requirements of a package by their normalized names."""
+    if extra is None:
+        text = setup(package).get("options", "install_requires", fallback="")
+    else:
+        text = setup(package).get("options.extras_require", extra, fallback="")
+    return {r.name.lower().replace("_", "-"): r for r in map(Requirement, lines(text))}
+
+
+def imported(folder: Path) -> dict[str, Path]:
+    """Return the first part of every absolute import below a folder, with one file that has it."""
+    found = {}
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module]
+            else:
+                continue
+            found.update({name.split(".")[0]: file.relative_to(ROOT) for name in names})
+    return found
+
+
+def distribution(module: str) -> str:
+    return DISTRIBUTIONS.get(module, module).lower().replace("_", "-")
+
+
+def test_there_is_a_manifest_for_every_folder_of_src() -> None:
+    assert sorted(folder.name for folder in (ROOT / "src").iterdir() if folder.is_dir()) == sorted(LAYERS)
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_manifest_and_setup_agree(package: str) -> None:
+    xml, cfg = manifest(package), setup(package)["metadata"]
+    assert xml.findtext("name") == package == cfg["name"].replace("-", "_")
+    # One version for all: messages of another version do not talk.
+    assert xml.findtext("version") == cfg["version"] == manifest("brain_interfaces").findtext("version")
+    assert xml.findtext("license") == cfg["license"] == "Apache-2.0"
+    assert xml.findtext("description").strip().removesuffix(".") == cfg["description"]
+    # colcon takes a package with an invalid address for plain Python, and ros2 does not find it.
+    assert re.fullmatch(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", xml.find("maintainer").get("email"))
+    wanted = "ament_cmake" if package == "brain_interfaces" else "ament_python"
+    assert xml.findtext("export/build_type") == wanted
+
+
+@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+def test_ament_index_gets_its_marker(package: str) -> None:
+    assert (ROOT / "src" / package / "resource" / package).is_file()
+    files = setup(package)["options.data_files"]
+    assert files["share/ament_index/resource_index/packages"].strip() == f"resource/{package}"
+    assert lines(files[f"share/{package}"]) == ["package.xml"]
+
+
+@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+def test_imports_point_one_way(package: str) -> None:
+    allowed = set(LAYERS[: LAYERS.index(package) + 1]) - FORBIDDEN.get(package, set())
+    found = imported(ROOT / "src" / package / package)
+    assert {name: str(file) for name, file in found.items() if name in LAYERS and name not in allowed} == {}
+
+
+@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
+    source = imported(ROOT / "src" / package / package)
+    tests = imported(ROOT / "src" / package / "test")
+    needs = {distribution(m): f for m, f in source.items() if m not in sys.stdlib_module_names and m != package}
+    declared = required(package)
+    assert {name: str(file) for name, file in needs.items() if name not in declared} == {}
+
+    known = {*declared, *required(package, "test"), *map(distribution, ROS_ONLY), distribution(package)}
+    tested = {distribution(m): f for m, f in tests.items() if m not in sys.stdlib_module_names}
+    assert {name: str(file) for name, file in tested.items() if name not in known} == {}
+
+    # Our own packages are also used as data, by name or as processes; pytest uses its plugin unasked.
+    superfluous = set(declared) - set(needs) - set(tested) - {layer.replace("_", "-") for layer in LAYERS}
+    assert superfluous - {"pytest-timeout"} == set()
+
+
+@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+def test_ros_and_pip_are_told_the_same(package: str) -> None:
+    xml = manifest(package)
+    told = {element.text for element in xml if element.tag.endswith("depend")}
+    comments = (ROOT / "src" / package / "package.xml").read_text(encoding="utf-8")
+    for name in [*required(package), *required(package, "test")]:
+        if name.replace("-", "_") in LAYERS:
+            assert name.replace("-", "_") in told
+        elif ROSDEP_KEYS[name] is None:
+            assert re.search(rf"<!-- No rosdep key: [^>]*\b{name}\b", comments), f"{name} is not named in package.xml"
+        else:
+            assert ROSDEP_KEYS[name] in told
+
+
+def test_every_requirement_is_pinned_and_the_pin_fits() -> None:
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    pins = {}
+    for line in lines(re.sub(r"#.*", "", text)):
+        name, version = line.split("==")
+        pins[name.lower().replace("_", "-")] = version
+    for package in LAYERS:
+        for name, requirement in {**required(package), **required(package, "test")}.items():
+            if name.replace("-", "_") not in LAYERS:
+                assert name in pins, f"{package} needs {name}, which constraints.txt does not pin"
+                assert requirement.specifier.contains(pins[name])
+
+
+def test_every_python_file_names_its_license() -> None:
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]
+    lacking = [f for f in files if "SPDX-License-Identifier: Apache-2.0" not in f.read_text(encoding="utf-8")[:200]]
+    assert [str(f.relative_to(ROOT)) for f in lacking if "build" not in f.relative_to(ROOT).parts] == []
+
+
+@pytest.mark.parametrize("link", ["config", "launch", "test"])
+def test_links_at_the_top_lead_into_the_packages(link: str) -> None:
+    path = ROOT / link
+    assert path.is_symlink() and path.is_dir()
+    assert path.resolve().is_relative_to(ROOT / "src")
