@@ -52,9 +52,10 @@ class Brainstem(Region):
 
     command = In("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE, trigger=True)
     heartbeat = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", device=True)
-    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source", device=True)
+    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
+                  device=True)
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
-    estop = In("estop", "std_msgs/msg/Bool", LATCHED, device=True)
+    estop = In("estop", "std_msgs/msg/Bool", LATCHED.with_depth(10), trigger=True, every=True, device=True)
     release = In("estop/release", "std_msgs/msg/Empty", FEATURE, device=True)
 
     cmd_vel = Out("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE)
@@ -147,8 +148,9 @@ class Brainstem(Region):
         before = stopped
         if inbox.new("release"):
             stopped = False
-        if inbox.new("estop") and inbox.get("estop").data:
-            stopped = True  # a stop and a release in the same instant: the stop wins
+        if any(r.new and r.message.data for r in inbox.each("estop")):
+            stopped = True  # a stop and a release in the same instant: the stop wins. False is no release: a latched
+            #                 one may be old
         if stopped != before:
             self._write_record(stopped)
             log.warning("emergency stop %s", "pressed" if stopped else "released")

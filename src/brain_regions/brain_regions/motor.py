@@ -43,7 +43,8 @@ class Motor(Region):
 
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE, trigger=True)
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
-    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source", device=True)
+    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
+                  device=True)
 
     command = Out("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
     status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)

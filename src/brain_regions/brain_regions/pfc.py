@@ -28,7 +28,7 @@ TEXT = 256
 class PrefrontalCortexParameters:
     """Patience and confidence."""
 
-    patience: float = parameter(54.0, "time after which a target counts as not to be found", unit="s", low=1.0,
+    patience: float = parameter(50.0, "time after which a target counts as not to be found", unit="s", low=1.0,
                                 high=3600.0)
     evidence: float = parameter(1.2, "evidence (sum of weighted confidences) before a target is approached", low=0.1,
                                 high=10.0)
@@ -45,9 +45,11 @@ class PrefrontalCortex(Region):
     rate = 10.0
     Parameters = PrefrontalCortexParameters
 
-    objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), trigger=True, key="source")
+    objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), trigger=True,
+                 key="source")
     language = In("lang/features", "brain_interfaces/msg/LanguageFeatures", FEATURE, trigger=True)
-    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source", device=True)
+    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
+                  device=True)
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
@@ -199,13 +201,15 @@ class PrefrontalCortex(Region):
         """Not found; but not in front of some other object, where standing would say "here it is"."""
         progress = state["progress"]
         scan = inbox.get("scan", within=0.5)
-        if scan is not None and azimuth.sound_scan(scan) and progress[CLEAR] < 4.0:
+        if scan is not None and azimuth.sound_scan(scan) and progress[CLEAR] < 7.0:
             angles, ranges = azimuth.scan_points(scan)
-            ahead = np.abs(angles) < 1.0
-            if ahead.any() and ranges[ahead].min() < 0.95:
+            from_front = np.hypot(ranges * np.cos(angles) - 0.18, ranges * np.sin(angles))
+            if from_front.min(initial=9.0) < 0.65:
                 progress[CLEAR] += dt
-                sectors = [ranges[np.abs(azimuth.wrap(angles - c)) < 0.5].min(initial=9.0) for c in azimuth.CENTERS]
-                return SEARCH, S_SEARCHING, float(azimuth.CENTERS[int(np.argmax(sectors))]), 0.6, -1, "making room"
+                open_ = [ranges[np.abs(azimuth.wrap(angles - c)) < 0.5].min(initial=9.0) for c in azimuth.CENTERS]
+                # toward open floor, and rather ahead than back
+                worth = np.minimum(open_, 2.5) + 0.3 * np.cos(azimuth.CENTERS)
+                return SEARCH, S_SEARCHING, float(azimuth.CENTERS[int(np.argmax(worth))]), 1.0, -1, "making room"
         return IDLE, S_NOT_FOUND, math.nan, 0.0, -1, "I looked everywhere I can get to and did not find it"
 
     @staticmethod

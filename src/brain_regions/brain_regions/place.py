@@ -89,7 +89,7 @@ class Place(Region):
         state["scans"] = state["scans"] + 1
         control = inbox.get("control", within=1.0)
         mode = control.mode if control is not None else 0
-        if int(state["scans"][0]) % self.parameters.plan_every == 1 and mode in (SEARCH, APPROACH):
+        if (int(state["scans"][0]) - 1) % self.parameters.plan_every == 0 and mode in (SEARCH, APPROACH):
             self._plan(state, here, mode)
         return {"features": self._messages(state, pose, here, angles, ranges, mode)}, state
 

@@ -38,12 +38,14 @@ class In(Port):
         trigger: a new message makes the region step.
         key: field that names the publisher, where many share the topic (``source``): the inbox then holds the newest
             message of each.
+        every: the inbox holds every message since the last step, not only the newest; for what must not be missed.
         device: the topic comes from outside the brain (a sensor, a person, another program), so that nobody in the
             graph needs to publish it.
     """
 
     trigger: bool = False
     key: str | None = None
+    every: bool = False
     device: bool = False
 
 

@@ -60,8 +60,8 @@ class Inbox:
         return any(r.new for r in self._received.get(port, ()))
 
     def each(self, port: str, within: float = math.inf) -> list[Received]:
-        """Newest message of every publisher on a port that was declared with ``key``, at most ``within`` seconds old,
-        in the order of the publishers' names."""
+        """Of a port that was declared with ``key``: the newest message of every publisher, in the order of their names;
+        with ``every``: all since the last step, or else the newest, in the order of receipt. At most ``within`` s old."""
         return [r for r in self._received.get(port, ()) if r.age <= within]
 
 

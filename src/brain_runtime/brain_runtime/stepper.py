@@ -68,6 +68,7 @@ class Stepper:
         self._outputs = region.outputs()
         self._entries: dict[str, dict[str, _Entry]] = {name: {} for name in self.inputs}
         self._triggered = False
+        self._offered = 0
         self._period = None if region.rate is None else 1.0 / region.rate
         self._next_tick = -math.inf if self._period else math.inf
         self._history: deque[tuple[float, float, int, int]] = deque()
@@ -78,7 +79,9 @@ class Stepper:
         """Puts a message, received at ``now`` (s, host clock), into the inbox; the newest of its publisher stays."""
         declared = self.inputs[port]
         entries = self._entries[port]
-        key = str(getattr(message, declared.key)) if declared.key else ""
+        self._offered += 1
+        key = (str(getattr(message, declared.key)) if declared.key else
+               f"{self._offered:020d}" if declared.every else "")
         if key not in entries and len(entries) >= MAX_PUBLISHERS:
             del entries[min(entries, key=lambda k: entries[k].time)]
         entries[key] = _Entry(message, now, True)
@@ -138,7 +141,10 @@ class Stepper:
         self.last_step = now
         self.steps += 1
         self._triggered = False
-        for entries in self._entries.values():
+        for name, entries in self._entries.items():
+            if self.inputs[name].every:
+                for key in sorted(entries)[:-1]:
+                    del entries[key]
             for entry in entries.values():
                 entry.new = False
         self._history.append((now, self._monotonic() - begin, self.region.spikes - spikes,
