@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows a Japanese verb, and makes of it a command, a prohibition, a link of a chain, or a statement."""
+from __future__ import annotations
+
+import enum
+
+from brain_regions.language.lexicon import ACTIONS, Kind, Token
+from brain_regions.language.reading import Cursor
+
+K = Kind
+_CLOSE = frozenset({K.COMMA, K.END})
+_TAIL = frozenset({K.FILLER})
+
+
+class Mood(enum.Enum):
+    """What a verb does in its sentence."""
+
+    COMMAND = enum.auto()   # whatever follows
+    CHAIN = enum.auto()     # it has the mood of what follows; a command if nothing does
+    STATE = enum.auto()
+    CONDITION = enum.auto()
+
+
+def ending(c: Cursor, verb: Token, question: bool) -> tuple[Mood, bool, bool]:
+    """Reads the endings after a verb.
+
+    Args:
+        c: stands behind the verb.
+        verb: the verb, whose ``form`` decides what may follow.
+        question: the sentence ends with a question mark.
+
+    Returns:
+        Mood; negated; ceased (「行くのをやめて」).
+    """
+    form = verb.form
+    if form in ("te", "naide"):
+        return _after_te(c), form == "naide" or _forbidden(c), False
+    if form in ("imp", "base", "ing", "can", "forbid"):
+        _final(c)
+        return Mood.COMMAND, form == "forbid", False
+    if form == "zu":
+        return _after_te(c), True, False
+    if form == "able":
+        _final(c)
+        return (Mood.COMMAND if question else Mood.STATE), False, False
+    if form == "cha":
+        bad = _take(c, "bad")
+        return (Mood.COMMAND if bad else Mood.STATE), bad, False
+    if form == "tara":
+        arrived = verb.value in _ARRIVALS
+        return (Mood.CHAIN if arrived or verb.kind in (K.FIND, K.STOP) else Mood.CONDITION), False, False
+    if form == "stem":
+        return _after_stem(c, question), False, False
+    if form == "vn":
+        return _after_noun(c), False, False
+    return _after_plain(c, question, negated=form == "nai")
+
+
+_ARRIVALS = frozenset("着く 辿り着く たどり着く たどりつく 到着 とうちゃく 到達 とうたつ 行く いく 近づく ちかづく".split())
+
+
+def _take(c: Cursor, *values: str) -> bool:
+    if c.kind() is K.ENDING and c.peek().value in values:
+        c.take()
+        return True
+    return False
+
+
+def _particle(c: Cursor, *values: str, ahead: int = 0) -> bool:
+    token = c.peek(ahead)
+    return token.kind is K.PARTICLE and token.value in values
+
+
+def _final(c: Cursor) -> None:
+    """Moves past what only colors a command: ね, よ, か, 嬉しいです."""
+    while c.kind() in (K.FILLER, K.BE) or _particle(c, "ね", "よ", "さ", "や", "ぞ", "わ", "ぜ", "か", "な", "の", "し",
+                                                   "けど", "が", "から", "ので", "と", "って") or (
+            c.kind() is K.ENDING and c.peek().value in ("req", "try", "must", "begin")):
+        c.take()
+
+
+def _forbidden(c: Cursor) -> bool:
+    """Whether 「てはだめ」 was just read."""
+    token = c.peek(-1)
+    return token.kind is K.ENDING and token.value == "bad"
+
+
+def _after_te(c: Cursor) -> Mood:
+    while True:
+        token = c.peek()
+        if token.kind is K.ENDING and token.value == "try":
+            c.take()
+        elif token.kind is K.ENDING and token.value == "req" or token.kind is K.REQUEST:
+            _final(c)
+            return Mood.COMMAND
+        elif _particle(c, "ね", "よ", "さ", "や", "な", "ぜ", "ぞ"):
+            _final(c)
+            return Mood.COMMAND
+        elif _particle(c, "は") and c.kind(1) is K.ENDING and c.peek(1).value == "bad":
+            c.at += 2
+            return Mood.COMMAND
+        elif _particle(c, "は") and c.kind(1) in (K.EXIST, K.FILLER, K.ASK):
+            return Mood.STATE
+        elif _particle(c, "も", "か", "の"):
+            return Mood.STATE   # 行ってもいい
+        elif token.kind in (K.EXIST, K.STATE) and token.glued:
+            c.take()
+            return Mood.STATE   # 行っている
+        elif token.kind is K.BE and token.glued:
+            return Mood.STATE
+        elif _particle(c, "から", "は"):
+            c.take()
+        else:
+            return Mood.CHAIN
+
+
+def _after_stem(c: Cursor, question: bool) -> Mood:
+    if _take(c, "nasai"):
+        _final(c)
+        return Mood.COMMAND
+    if _take(c, "while"):
+        return Mood.CHAIN
+    if _particle(c, "な") and not question:
+        _final(c)
+        return Mood.COMMAND
+    if _particle(c, "に") and c.kind(1) in ACTIONS:
+        c.take()
+        return Mood.CHAIN
+    if _take(c, "req", "so"):
+        _final(c)
+        return Mood.COMMAND
+    if c.kind() is K.COMMA:
+        return Mood.CHAIN
+    return Mood.STATE
+
+
+def _after_noun(c: Cursor) -> Mood:
+    if _take(c, "req", "begin") or c.kind() is K.REQUEST:
+        _final(c)
+        return Mood.COMMAND
+    if _particle(c, "を", "で") and c.kind(1) in (K.REQUEST, K.FILLER) or (
+            _particle(c, "を") and c.kind(1) is K.ENDING and c.peek(1).value == "begin"):
+        c.take()
+        _final(c)
+        return Mood.COMMAND
+    if _particle(c, "だ", "よ", "ね", "ぞ"):
+        _final(c)
+        return Mood.COMMAND
+    if _take(c, "while", "must") or c.kind() in _CLOSE or c.kind() in (K.FILLER, K.AND) or c.kind() in ACTIONS:
+        return Mood.CHAIN
+    return Mood.STATE
+
+
+def _after_plain(c: Cursor, question: bool, negated: bool) -> tuple[Mood, bool, bool]:
+    if _take(c, "notdo"):
+        return Mood.CHAIN, True, False
+    if c.kind() is K.ENDING and c.peek().value in ("so", "must"):
+        chained = c.peek().text.endswith(("て", "つつ", "ながら", "に", "よう", "から", "で"))
+        c.take()
+        if _particle(c, "も") or _particle(c, "は") and c.kind(1) is not K.ENDING:
+            return Mood.STATE, False, False
+        if _take(c, "req") or c.kind() is K.REQUEST:
+            chained = False
+        if _particle(c, "は") and c.kind(1) is K.ENDING and c.peek(1).value == "bad":
+            c.at += 2
+            return Mood.COMMAND, not negated, False     # 行くことは禁止
+        if c.kind() not in _CLOSE and chained and c.kind() is not K.REQUEST:
+            return Mood.CHAIN, negated, False
+        _final(c)
+        return Mood.COMMAND, negated, False
+    if _particle(c, "の"):
+        return _after_nominal(c, negated)
+    if _particle(c, "まで"):
+        c.take()
+        return Mood.CHAIN, negated, False
+    if _particle(c, "で") and negated:
+        c.take()
+        return _after_te(c), True, False
+    if c.kind() is K.CONDITION and c.peek().text not in ("場合", "場合は", "場合には", "なら", "ならば", "たび"):
+        c.take()
+        return Mood.CHAIN, negated, False       # 行くときは, 行く途中で
+    if c.kind() is K.PLACE and c.peek().text in ("前", "まえ", "先"):
+        return Mood.CHAIN, negated, False
+    if c.kind() is K.PLACE and negated:
+        c.take()
+        return Mood.CHAIN, True, False          # 近づかないルートで
+    if c.kind() in _CLOSE:
+        return (Mood.STATE if question else Mood.CHAIN), negated, False
+    if c.kind() is K.REQUEST or negated and c.kind() is K.FILLER:
+        _final(c)
+        return Mood.COMMAND, negated, False
+    return Mood.STATE, False, False
+
+
+def _after_nominal(c: Cursor, negated: bool) -> tuple[Mood, bool, bool]:
+    """行くの followed by をやめて, は禁止, を避けて, をお願いします."""
+    if not _particle(c, "を", "は", "が", "も", ahead=1):
+        return Mood.STATE, False, False
+    following = c.peek(2)
+    if following.kind is K.STOP:
+        c.at += 3
+        _final(c)
+        return Mood.CHAIN, not negated, True
+    if following.kind is K.AVOID or following.kind is K.ENDING and following.value == "bad":
+        c.at += 3
+        return _after_te(c) if following.form == "te" else Mood.COMMAND, not negated, False
+    if following.kind is K.REQUEST:
+        c.at += 3
+        return Mood.COMMAND, negated, False
+    return Mood.STATE, False, False

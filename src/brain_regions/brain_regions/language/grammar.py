@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a sentence to what the robot is to do.
+
+``parse`` normalizes and tokenizes the text, lets the grammar of its language (:mod:`.english`, :mod:`.japanese`) read
+the commands out of it, and decides here what they mean together. What was decided about meaning:
+
+* A target may be only a color ("go to the red one") or only a shape ("go to the ball"); the other is then 0: any.
+* One target. Two that are joined ("the ball and the box", "the ball or the box") or named by two commands are not
+  understood, unless the second only repeats the first ("find the red ball and go to the ball").
+* At most one object to avoid. "Avoid obstacles", "without hitting anything" add nothing: that is done always.
+* Forbidding to go to, approach, pass or touch an object is to avoid it. A text that only forbids is not understood:
+  there is nothing to do. "Don't move" is stop.
+* "Not the blue one", "instead of the blue one" say what is not meant, which is not to avoid it.
+* An object to avoid that covers the target (the same, or "avoid balls" with the target a red ball) contradicts it.
+* "Stop at the ball" is to go there. Stop with a target that is named by another command is that command.
+* Questions, statements, wishes of others, and conditions are not understood.
+"""
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from brain_regions.language import english, japanese
+from brain_regions.language.lexicon import Kind, lexicon
+from brain_regions.language.reading import Act, Reading, Thing
+from brain_regions.language.reasons import Why
+from brain_regions.language.tokens import is_japanese, normalize, tokenize
+
+MAX_CHARACTERS = 1000
+_DOUBT = 0.1            # confidence lost by each word that was skipped
+_LEAST = 0.3            # confidence of what was understood at all
+
+
+class Verb(enum.IntEnum):
+    """What to do; the numbers are LanguageFeatures.VERB_*."""
+
+    NONE = 0
+    GO = 1
+    FIND = 2
+    STOP = 3
+
+
+@dataclass(frozen=True)
+class Understanding:
+    """What a text asks for.
+
+    Attributes:
+        verb: NONE where the text was not understood.
+        color, shape: of the target, DetectedObject.COLOR_* and SHAPE_*; 0: any. Both 0 for STOP and NONE.
+        avoid_color, avoid_shape: of the object to keep away from; both 0: none.
+        understood: whether there is something to do.
+        confidence: 0..1; less for each word that had to be skipped; 0 where the text was not understood.
+        reason: empty, or for a person: what was not understood, and what would be. At most 256 bytes of UTF-8.
+    """
+
+    verb: Verb = Verb.NONE
+    color: int = 0
+    shape: int = 0
+    avoid_color: int = 0
+    avoid_shape: int = 0
+    understood: bool = False
+    confidence: float = 0.0
+    reason: str = ""
+
+
+class _NotUnderstood(Exception):
+    def __init__(self, why: Why, word: str = "") -> None:
+        super().__init__(why.name)
+        self.why, self.word = why, word
+
+
+def parse(text: str) -> Understanding:
+    """What an English or Japanese sentence, or a few of them, ask for. Never raises on any string.
+
+    A text of more than 1000 characters is refused unread, so that its length costs nothing.
+    """
+    if len(text) > MAX_CHARACTERS:
+        return Understanding(reason=Why.LONG.text(any(map(is_japanese, text[:100]))))
+    normalized = normalize(text)
+    in_japanese = any(map(is_japanese, normalized))
+    tokens = tokenize(normalized, lexicon())
+    content = [t for t in tokens if t.kind not in (Kind.COMMA, Kind.END)]
+    try:
+        if not content:
+            raise _NotUnderstood(Why.EMPTY if not text.strip() or normalized else Why.LANGUAGE)
+        reading = Reading()
+        (japanese if in_japanese else english).read(tokens, reading)
+        return decide(reading, unknown=all(t.kind in (Kind.WORD, Kind.PARTICLE, Kind.FILLER) for t in content))
+    except _NotUnderstood as no:
+        return Understanding(reason=no.why.text(in_japanese, no.word))
+
+
+def decide(reading: Reading, unknown: bool = False) -> Understanding:
+    """What the commands mean together.
+
+    Raises:
+        _NotUnderstood: nothing that could be done.
+    """
+    wanted = [a for a in reading.acts if a.kind in (Kind.MOVE, Kind.FIND) and not a.negated]
+    shunned = [a for a in reading.acts if a.kind is Kind.AVOID and not a.negated
+               or a.kind in (Kind.MOVE, Kind.FIND, Kind.TOUCH, Kind.OTHER) and a.negated]
+    halts = [a for a in reading.acts if a.kind is Kind.STOP and not a.negated
+             or a.ceased or a.kind is Kind.MOVE and a.negated and not (a.objects or a.its)]
+    targets = [t for act in wanted for t in act.objects]
+    confidence = max(_LEAST, 1.0 - _DOUBT * (reading.doubts + sum(t.doubts for t in targets)))
+    if halts and not targets:
+        return Understanding(Verb.STOP, understood=True, confidence=confidence)
+    _refuse_what_cannot_be(reading, wanted)
+    if not targets:
+        if wanted:
+            raise _NotUnderstood(Why.NO_TARGET)
+        if shunned:
+            raise _NotUnderstood(Why.ONLY_NOT)
+        raise _NotUnderstood(Why.LANGUAGE if unknown else Why.NO_COMMAND)
+    target = _only(targets, Why.TWO_TARGETS)
+    if target.barrier or not (target.color or target.shape):
+        raise _NotUnderstood(Why.NO_TARGET)
+    avoid = Thing()
+    avoided = [t for act in shunned for t in act.objects if not t.barrier]
+    if avoided:
+        avoid = _only(avoided, Why.TWO_AVOIDED)
+        if avoid.covers(target):
+            raise _NotUnderstood(Why.SAME)
+    verb = next(Verb.FIND if a.kind is Kind.FIND else Verb.GO for a in wanted if a.objects)
+    return Understanding(verb, target.color, target.shape, avoid.color, avoid.shape, True, confidence)
+
+
+def _refuse_what_cannot_be(reading: Reading, wanted: list[Act]) -> None:
+    for act in reading.acts:
+        if act.kind in (Kind.OTHER, Kind.TOUCH) and not act.negated:
+            raise _NotUnderstood(Why.CANNOT, act.text)
+        for found in act.objects:
+            if found.problem:
+                raise _NotUnderstood(*found.problem)
+    if reading.problem:
+        raise _NotUnderstood(*reading.problem)
+    if reading.conditional and wanted:
+        raise _NotUnderstood(Why.CONDITION)
+    for act in wanted:
+        if any(t.many for t in act.objects):
+            raise _NotUnderstood(Why.TWO_TARGETS)
+
+
+def _only(things: list[Thing], why: Why) -> Thing:
+    """The one object that all of these name; they may name it more or less exactly."""
+    exact = max(things, key=lambda t: bool(t.color) + bool(t.shape))
+    if not all(t.covers(exact) for t in things):
+        raise _NotUnderstood(why)
+    return exact

@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Japanese grammar, over kinds of tokens.
+
+    text     := sentence*                       sentence := clause* END
+    clause   := (thing role | adverb)* predicate
+    thing    := (DETERMINER | MODIFIER | word の)* (COLOR | HINT | SHAPE | THING の)*
+    role     := [の PLACE | PLACE] PARTICLE      を に へ まで は が から ...
+    predicate:= verb ending*                    in a form that commands or is chained to one that does
+             |  bad                             「青い箱はだめ」: avoid it
+             |  nothing, after へ に まで        「赤いボールへ（お願いします）」
+             |  EXIST | STATE | BE              states: the things can be meant by a later それ, そこ
+
+Objects wait until the verb comes. A verb in the middle of a sentence (て, ながら, ずに) takes the nearest of them; the
+one at the end takes the rest, and its mood is the mood of all that are chained to it: 「探して、見つけた」 commands nothing.
+An unknown word is harmless in a clause of its own, before で (where, by what) and before の in the full name of an
+object; elsewhere in a clause with a verb it makes the command not understood.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brain_regions.language import english
+from brain_regions.language.endings import Mood, ending
+from brain_regions.language.lexicon import ACTIONS, Kind, Token
+from brain_regions.language.reading import Act, Cursor, Reading, Thing, sentences
+from brain_regions.language.reasons import Why
+
+K = Kind
+_NAMES = frozenset({K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT, K.THING, K.BARRIER, K.DETERMINER, K.MODIFIER, K.MANY})
+_HEADS = frozenset({K.SHAPE, K.THING, K.BARRIER})
+_CORE = frozenset({K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT})
+
+
+def read(tokens: Sequence[Token], into: Reading) -> None:
+    """Reads Japanese sentences into ``into``; those that hold no Japanese verb but an English one, as English."""
+    for sentence in sentences(tokens):
+        if any(t.text.isascii() and t.kind in ACTIONS for t in sentence) and not any(
+                t.kind is K.PARTICLE for t in sentence):
+            english.read(sentence, into)
+        else:
+            _Sentence(sentence, into).read()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Objects that wait for their verb."""
+
+    things: list[Thing]
+    role: str = ""      # the particle
+    place: bool = False
+
+
+def thing(c: Cursor) -> Thing | None:
+    """Reads the name of an object, or nothing."""
+    start = c.at
+    found, named, hint, determined = Thing(), False, 0, False
+    if c.kind() is K.HUE and c.kind(1) is K.PARTICLE and c.kind(2) is K.COLOR:
+        c.at += 2   # 色が赤いボール
+    while True:
+        token = c.peek()
+        if token.kind in (K.DETERMINER, K.MODIFIER, K.MANY):
+            if named and c.kind(1) not in _NAMES and not (_no(c, 1) and c.kind(2) in _NAMES):
+                break
+            determined = True
+            found.many |= token.kind is K.MANY
+        elif token.kind in (K.COLOR, K.OTHER_COLOR):
+            if token.kind is K.OTHER_COLOR:
+                found.problem = (Why.COLOR, token.text)
+            elif found.color not in (0, token.value):
+                found.problem = (Why.COLORS, token.text)
+            else:
+                found.color = int(token.value)
+            named = True
+            if _joined(c, 1) and c.kind(2) in (K.COLOR, K.OTHER_COLOR):
+                c.at += 1   # 赤と青のボール
+        elif token.kind is K.HINT:
+            hint, named = int(token.value), True
+        elif token.kind is K.SHAPE:
+            if found.shape not in (0, token.value):
+                found.problem = (Why.WORD, token.text)
+            found.shape, named = int(token.value), True
+        elif token.kind in (K.THING, K.BARRIER) and (not named or token.kind is K.THING):
+            found.barrier |= token.kind is K.BARRIER
+            named |= token.kind is K.BARRIER
+            determined = True
+        elif token.kind in (K.HUE, K.SHAPED) and named:
+            pass
+        else:
+            break
+        c.take()
+        if token.kind is K.SHAPE and c.kind() is K.SHAPED:
+            continue
+        if _no(c) and (token.kind in _CORE | {K.HUE, K.SHAPED, K.MODIFIER, K.MANY} or token.kind is K.BARRIER):
+            # 赤の箱, ボールの赤いの; and の as a noun: 赤いのに
+            following = c.kind(1)
+            if token.kind is K.SHAPE and not (following is K.COLOR and not found.color and c.kind(2) is not K.SHAPE
+                                              or following is K.SHAPED):
+                break
+            if following in _CORE | _HEADS | {K.MODIFIER, K.HUE, K.SHAPED}:
+                c.take()
+            elif following in (K.PARTICLE, K.BE, K.INSTEAD) and token.kind is not K.SHAPE:
+                c.take()
+                break
+    if not (named or determined):
+        c.at = start
+        return None
+    found.shape = found.shape or hint
+    return found
+
+
+def _no(c: Cursor, ahead: int = 0) -> bool:
+    token = c.peek(ahead)
+    return token.kind is K.PARTICLE and token.value == "の"
+
+
+def _joined(c: Cursor, ahead: int = 0) -> bool:
+    token = c.peek(ahead)
+    return token.kind is K.PARTICLE and token.value in ("と", "や", "か", "も") or (
+        token.kind is K.AND and token.value in ("and", "or"))
+
+
+class _Sentence:
+    """Reads one sentence from left to right."""
+
+    def __init__(self, tokens: Sequence[Token], into: Reading) -> None:
+        self.c = Cursor(tokens)
+        self.into = into
+        self.question = bool(tokens) and tokens[-1].value == "?"
+        self.waiting: list[_Waiting] = []
+        self.chain: list[Act] = []      # verbs whose mood depends on what follows
+        self.others = False             # somebody else is the subject
+        self.acted = False              # a verb was read
+        self.unknown: str | None = None     # word in this clause that nothing excuses
+        self.its = False
+        self.aim = False
+        self.clause_start = True
+
+    def read(self) -> None:
+        """Reads all clauses."""
+        c = self.c
+        while not c.done:
+            token = c.peek()
+            start = self.clause_start
+            self.clause_start = False
+            if token.kind is K.COMMA:
+                c.take()
+                self.comma()
+            elif token.kind in ACTIONS:
+                self.verb()
+            elif token.kind in _NAMES or token.kind is K.HUE:
+                self.name()
+            elif token.kind is K.WORD:
+                self.word(start)
+            elif token.kind is K.ITS:
+                c.take()
+                self.its = True
+                self.skip_role()
+            elif token.kind is K.STATE or token.kind is K.EXIST or token.kind is K.BE:
+                self.state()
+            elif token.kind is K.WHO:
+                c.take()
+                self.others |= c.kind() is K.PARTICLE and c.peek().value in ("は", "が", "も")
+            elif token.kind is K.AIM:
+                c.take()
+                self.aim = c.kind() in (K.PARTICLE, K.COMMA, K.DETERMINER) or c.kind() in _NAMES
+                if c.kind() is K.PARTICLE:
+                    c.take()
+            elif token.kind is K.CONDITION:
+                c.take()
+                if token.text == "もし" or not self.chain:
+                    self.conditional_unless_seen(token)
+            elif token.kind is K.REQUEST:
+                c.take()
+                self.request()
+            else:
+                c.take()
+                self.clause_start = start and token.kind in (K.FILLER, K.AND, K.YOU)
+        self.end()
+
+    def conditional_unless_seen(self, token: Token) -> None:
+        """「もし赤いボールがあったら」 is no condition for a robot that is to look for it."""
+        rest = self.c.tokens[self.c.at:]
+        seen = any(t.kind is K.EXIST or t.form == "tara" and t.kind is K.FIND for t in rest)
+        if token.text in ("もし", "もしも"):
+            self.into.conditional |= not seen and any(t.form == "tara" for t in rest)
+        elif token.text in ("場合", "場合は", "場合には", "なら", "ならば", "たび"):
+            self.into.conditional = True
+
+    # -- objects ----------------------------------------------------------------------------------------------------
+
+    def name(self, prefix: str = "") -> None:
+        """An object and its role."""
+        c = self.c
+        found = thing(c)
+        if found is None:
+            c.take()
+            return
+        if found.empty:
+            if c.kind() is not K.WORD:
+                self.its = True
+        if prefix:
+            found.doubts += 1
+            if not (found.color and found.shape):
+                found.problem = found.problem or (Why.WORD, prefix)
+        following = c.peek()
+        if following.kind is K.WORD and following.glued:
+            found.problem = found.problem or (Why.WORD, following.text)
+            c.take()    # 箱根, 玉ねぎ
+        place, role = self.role(found)
+        if role == "drop":
+            return
+        if role == "bad":
+            self.into.acts.append(Act(K.AVOID, "", objects=[found]))
+            return
+        last = self.waiting[-1] if self.waiting else None
+        if last is not None and last.role == "&":
+            last.things.append(found)
+            last.role, last.place = role, place
+        elif not found.empty:
+            self.waiting.append(_Waiting([found], role, place))
+
+    def role(self, found: Thing) -> tuple[bool, str]:
+        """Reads what follows an object. Returns whether a place beside it is meant, and its particle; ``drop`` for a
+        landmark, ``bad`` for what is to be avoided, ``&`` where another object is joined to it."""
+        c = self.c
+        place = False
+        while True:
+            if _no(c) and c.kind(1) is K.PLACE:
+                c.at += 2
+            elif c.kind() is K.PLACE and (c.peek().glued or place):
+                c.at += 1
+            elif c.kind() is K.PARTICLE and c.peek().value in ("が", "の") and c.kind(1) is K.EXIST and (
+                    c.kind(2) is K.PLACE):
+                c.at += 3   # ボールがある場所
+            elif c.kind() is K.MANY and c.peek().text != "みんな":
+                c.at += 1
+                found.many = True
+                continue
+            else:
+                break
+            place = True
+        token = c.peek()
+        if token.kind is K.INSTEAD:
+            c.take()
+            return place, "drop"
+        if token.kind is K.ENDING and token.value == "bad":
+            c.take()
+            return place, "bad"
+        if _joined(c) and token.value != "も":
+            ahead = 1
+            while c.kind(ahead) in (K.COMMA, K.FILLER, K.AND) or c.peek(ahead).kind is K.PARTICLE and _joined(c, ahead):
+                ahead += 1
+            if c.kind(ahead) in _NAMES or c.kind(ahead) is K.WORD and token.value != "と":
+                c.at += ahead
+                return place, "&"
+        if token.kind is not K.PARTICLE:
+            return place, ""
+        c.take()
+        role = str(token.value)
+        while c.kind() is K.PARTICLE:
+            if c.peek().value == "の" and role != "の":
+                role = "の"     # までの道
+            c.take()
+        following = c.peek()
+        if following.kind is K.INSTEAD:
+            c.take()
+            return place, "drop"
+        if following.kind is K.ENDING and following.value == "bad" and role in ("は", "が", "に", "も"):
+            c.take()
+            return place, "bad"
+        if role in ("に", "の", "が") and following.kind is K.EXIST and c.kind(1) in _NAMES:
+            c.take()    # 箱の隣にあるボール
+            return place, "drop"
+        if role == "の" and (following.kind in _NAMES):
+            return place, "drop"
+        if role == "の" and following.kind in (K.WORD, K.HUE, K.AIM, K.YOU, K.WHO):
+            found.problem = found.problem or (Why.WORD, following.text)     # ボールの絵
+        if role == "も" and following.kind in _NAMES:
+            return place, "&"
+        return place, role
+
+    def skip_role(self) -> None:
+        """Particles and places after それ, そこ."""
+        c = self.c
+        while c.kind() in (K.PARTICLE, K.PLACE):
+            c.take()
+
+    def word(self, start: bool) -> None:
+        """An unknown word."""
+        c = self.c
+        word = c.take()
+        self.into.doubts += 1
+        following = c.peek()
+        if following.kind in (K.COMMA, K.END) and not self.waiting and not self.chain:
+            return
+        if following.kind is K.PARTICLE:
+            role = following.value
+            if role in ("の", "な") and c.kind(1) in _NAMES:
+                c.take()
+                self.name(word.text)
+                return
+            if role in ("の", "な") and c.kind(1) in (K.PLACE, K.WORD):
+                c.at += 2
+                if c.kind() is K.PARTICLE and c.peek().value in ("に", "へ", "まで", "を"):
+                    self.unknown = word.text
+                return
+            if role in ("で", "から", "と") and not self.waiting:
+                c.take()
+                return
+        if start and (following.kind in _NAMES or following.kind in ACTIONS) and (
+                len(word.text) > 2 or not following.glued):
+            if following.kind in _NAMES:
+                self.name(word.text)    # a name to call it by: ロボ太赤いボールへ
+            return
+        if following.kind in _NAMES and following.glued:
+            self.name(word.text)
+            if self.waiting:
+                waiting = self.waiting[-1].things[-1]
+                waiting.problem = waiting.problem or (Why.WORD, word.text)
+            return
+        self.unknown = self.unknown or word.text
+
+    # -- verbs ------------------------------------------------------------------------------------------------------
+
+    def verb(self) -> None:
+        """A verb, its endings, and the objects that waited for it."""
+        c = self.c
+        token = c.take()
+        if token.kind is K.OTHER and token.form == "te" and self.chain and c.peek(-2).form == "te":
+            token = Token(self.chain[-1].kind, token.text, token.value, token.form)     # 探して見て
+            act = self.chain.pop()
+        else:
+            act = Act(token.kind, token.text)
+        self.acted = True
+        mood, negated, ceased = ending(c, token, self.question)
+        act.negated ^= negated
+        act.ceased |= ceased
+        self.take_objects(act, mood)
+        if token.form == "tara" and token.kind is K.FIND:
+            self.into.topics.extend(act.objects)    # 見つけたら近づいて
+            return
+        if self.unknown is not None and mood is not Mood.STATE:
+            self.into.blame(Why.WORD, self.unknown)
+        if mood is Mood.STATE:
+            self.into.topics.extend(t for t in act.objects if not t.empty)
+            self.chain.clear()
+            return
+        if mood is Mood.CONDITION:
+            self.into.conditional = True
+            return
+        if self.others and mood is not Mood.COMMAND:
+            self.into.topics.extend(act.objects)
+            return
+        self.chain.append(act)
+        if mood is Mood.COMMAND:
+            self.commit()
+
+    def take_objects(self, act: Act, mood: Mood) -> None:
+        """Gives the verb the objects that waited."""
+        waiting = [w for w in self.waiting if w.role != "&"] or self.waiting
+        if len(waiting) > 1 and mood is Mood.CHAIN:
+            taken, self.waiting = waiting[-1:], waiting[:-1]
+        else:
+            taken, self.waiting = waiting, []
+            if len(taken) == 2 and taken[0].role in ("は", "", "の") and len(taken[0].things) == 1:
+                self.one_of_two(taken)
+        if act.kind is K.STOP and taken:
+            if taken[-1].role == "を":
+                act.kind = K.OTHER
+            elif taken[-1].role in ("で", "に", "へ", "まで") or taken[-1].place:
+                act.kind = K.MOVE   # ボールの前で止まって
+            else:
+                taken = []
+        if act.kind is K.MOVE and not act.negated:
+            taken = [w for w in taken if w.role != "から"] or taken
+        if act.kind is K.MOVE and taken and taken[-1].role == "を" and "目指" not in act.text and (
+                act.text.startswith(("動", "うご", "移", "うつ")) or "詰" in act.text):
+            act.kind = K.OTHER
+        act.objects = [t for w in taken for t in w.things]
+        if not act.objects and self.its:
+            act.its = True
+            if self.into.topics:
+                act.objects.append(self.into.topics.pop())
+        self.its = False
+
+    def one_of_two(self, taken: list[_Waiting]) -> None:
+        """「ボールは赤いのに行って」: two names of one object."""
+        first, second = taken[0].things[0], taken[1].things[0]
+        if bool(first.color) != bool(second.color) and bool(first.shape) != bool(second.shape):
+            second.color, second.shape = first.color or second.color, first.shape or second.shape
+            taken.pop(0)
+
+    def commit(self) -> None:
+        """The chained verbs are commands."""
+        self.into.acts.extend(self.chain)
+        self.chain.clear()
+
+    def request(self) -> None:
+        """お願いします and the like make commands of what came before; after へ or まで they are the command."""
+        if self.chain:
+            self.commit()
+        else:
+            self.elliptical()
+
+    def elliptical(self) -> None:
+        """A destination without a verb: 「赤いボールへ」."""
+        last = self.waiting[-1] if self.waiting else None
+        if last and not self.unknown and not self.others and (
+                last.role in ("へ", "まで") or last.role == "に"):
+            self.waiting.pop()
+            self.into.acts.append(Act(K.MOVE, "", objects=last.things))
+
+    def state(self) -> None:
+        """A predicate that states."""
+        c = self.c
+        token = c.take()
+        things = [t for w in self.waiting for t in w.things]
+        self.waiting.clear()
+        if self.aim and token.kind is K.BE and things:
+            self.into.acts.append(Act(K.MOVE, "", objects=things))
+            self.aim = False
+            return
+        self.into.topics.extend(t for t in things if not t.empty)
+        if token.kind is not K.BE:
+            if not (token.kind is K.EXIST and c.kind() is K.PARTICLE and c.peek().value in ("か", "の")):
+                self.chain = [a for a in self.chain if a.kind is K.AVOID] if token.kind is K.EXIST else []
+            else:
+                # 「赤いボールがどこにあるか探して」
+                self.waiting.extend(_Waiting([self.into.topics.pop()], "を") for _ in things[-1:] if self.into.topics)
+
+    def comma(self) -> None:
+        """The end of a clause, maybe within a chain."""
+        if self.unknown is not None and (self.waiting or self.chain):
+            self.into.blame(Why.WORD, self.unknown)
+        self.unknown = None
+        self.clause_start = True
+
+    def end(self) -> None:
+        """The end of the sentence."""
+        things = [t for w in self.waiting for t in w.things if not t.empty]
+        last = self.chain[-1] if self.chain else self.into.acts[-1] if self.acted and self.into.acts else None
+        if self.aim and things and not self.chain:
+            self.into.acts.append(Act(K.MOVE, "", objects=things))
+        elif things and last is not None and not last.objects and last.kind in (K.MOVE, K.FIND, K.AVOID):
+            last.objects = things   # 「行って、赤いボールに」
+        elif things:
+            before = len(self.into.acts)
+            self.elliptical()
+            if len(self.into.acts) == before:
+                self.into.topics.extend(things)
+            elif len(self.waiting):
+                self.into.topics.extend(t for w in self.waiting for t in w.things)
+        if self.chain and self.unknown is not None:
+            self.into.blame(Why.WORD, self.unknown)
+        self.commit()

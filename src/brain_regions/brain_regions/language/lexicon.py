@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words that language knows: kinds of tokens, and a trie over the English and Japanese words.
+
+The words themselves stand in :mod:`.words_english` and :mod:`.words_japanese`; here is only what a word can be.
+"""
+from __future__ import annotations
+
+import enum
+import functools
+from dataclasses import dataclass, field
+
+COLOR_UNKNOWN, COLOR_RED, COLOR_GREEN, COLOR_BLUE, COLOR_YELLOW = range(5)
+SHAPE_UNKNOWN, SHAPE_BALL, SHAPE_BOX, SHAPE_CYLINDER = range(4)
+
+
+class Kind(enum.Enum):
+    """What a token is for the grammar."""
+
+    # what makes up the name of an object
+    COLOR = enum.auto()     # value: COLOR_*
+    OTHER_COLOR = enum.auto()   # a color that no object of the world has
+    SHAPE = enum.auto()     # value: SHAPE_*
+    HINT = enum.auto()      # an adjective of shape ("round"); value: SHAPE_*, used where no noun says the shape
+    THING = enum.auto()     # a noun that leaves the shape open: "one", "object"
+    BARRIER = enum.auto()   # what is always avoided: walls, obstacles, "anything"
+    DETERMINER = enum.auto()
+    MODIFIER = enum.auto()  # an adjective that is not used: "big", "nearest"
+    MANY = enum.auto()      # "both", "two", "all"
+    HUE = enum.auto()       # "color", "colored"
+    SHAPED = enum.auto()    # "shaped"
+    # what is to be done; form: how the verb is inflected
+    MOVE = enum.auto()      # value "bare": moves a thing when an object follows without a preposition
+    FIND = enum.auto()
+    AVOID = enum.auto()
+    STOP = enum.auto()
+    TOUCH = enum.auto()     # may not be done to what is to be avoided; cannot be done otherwise
+    OTHER = enum.auto()     # what the robot cannot do: "kick", "pick up"
+    KEEP = enum.auto()      # with an object and APART: "keep the box at a distance"
+    APART = enum.auto()
+    OUT = enum.auto()       # after an object: "is off limits", "is to be avoided"
+    # how it is said
+    NOT = enum.auto()
+    REQUEST = enum.auto()   # what only precedes or follows a command: "please", "could you"
+    YOU = enum.auto()       # the robot, as the one that is spoken to
+    WHO = enum.auto()       # somebody else
+    ASK = enum.auto()
+    BE = enum.auto()
+    STATE = enum.auto()     # a verb in a form that states: "found", "goes"
+    CONDITION = enum.auto()
+    SEEN = enum.auto()      # "if you see": the condition of every command to find
+    AIM = enum.auto()       # "your goal", where it says the command
+    ITS = enum.auto()       # "it", "there": an object that was named before
+    TO = enum.auto()        # the preposition of a destination
+    NEAR = enum.auto()      # of a place
+    FROM = enum.auto()
+    PAST = enum.auto()      # of a way
+    OF = enum.auto()
+    RELATIVE = enum.auto()  # "that is", "which"
+    PLACE = enum.auto()     # "side", "corner", "left"
+    AND = enum.auto()       # value: "and", "or", "but", "then"
+    INSTEAD = enum.auto()   # "instead of": what follows is not wanted, nor in the way
+    FILLER = enum.auto()    # says nothing that the robot needs
+    COMMA = enum.auto()
+    END = enum.auto()       # value: the mark
+    WORD = enum.auto()      # not in the lexicon
+    # Japanese only
+    PARTICLE = enum.auto()  # value: the particle in hiragana
+    ENDING = enum.auto()    # what follows a verb; value: its class, see words_japanese
+    EXIST = enum.auto()     # aru, iru
+
+
+ACTIONS = frozenset({Kind.MOVE, Kind.FIND, Kind.AVOID, Kind.STOP, Kind.TOUCH, Kind.OTHER, Kind.KEEP})
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the sentence.
+
+    Attributes:
+        kind: what it is for the grammar.
+        text: as it stands in the normalized sentence.
+        value: depends on the kind.
+        form: of a verb: English ``base``, ``ing``; Japanese see :mod:`.words_japanese`.
+        glued: nothing stands between it and the token before, not even a space.
+    """
+
+    kind: Kind
+    text: str
+    value: int | str = ""
+    form: str = ""
+    glued: bool = False
+
+
+@dataclass(slots=True)
+class Node:
+    """A node of the trie: what may follow, and the word that ends here."""
+
+    next: dict[str, Node] = field(default_factory=dict)
+    entry: tuple[Kind, int | str, str] | None = None
+
+
+class Lexicon:
+    """Words and phrases by their normalized spelling. Where a spelling is added twice, the first stays."""
+
+    def __init__(self) -> None:
+        self.root = Node()
+        self.size = 0
+
+    def add(self, spelling: str, kind: Kind, value: int | str = "", form: str = "") -> None:
+        """Adds a word or a phrase, spelled as :func:`.tokens.normalize` leaves it."""
+        node = self.root
+        for character in spelling:
+            node = node.next.setdefault(character, Node())
+        if node.entry is None:
+            node.entry = (kind, value, form)
+            self.size += 1
+
+    def add_all(self, spellings: str, kind: Kind, value: int | str = "", form: str = "") -> None:
+        """Adds several, separated by ``|``."""
+        for spelling in spellings.split("|"):
+            self.add(spelling.strip(), kind, value, form)
+
+
+@functools.cache
+def lexicon() -> Lexicon:
+    """The one lexicon, of both languages: people mix them ("red のボール")."""
+    from brain_regions.language import words_english, words_japanese
+
+    words = Lexicon()
+    words_english.fill(words)
+    words_japanese.fill(words)
+    return words

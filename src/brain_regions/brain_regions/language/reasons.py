@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a text was not understood, said to the person in the language of the text, with what would be understood."""
+from __future__ import annotations
+
+import enum
+
+MAX_BYTES = 256     # bound of LanguageFeatures.reason
+
+
+class Why(enum.Enum):
+    """Reasons for not understanding: English, Japanese. ``{}`` is the word to blame."""
+
+    EMPTY = ("The text is empty. Say for example 'go to the red ball'.",
+             "文が空です。例：「赤いボールへ行って」")
+    LONG = ("The text is longer than 1000 characters. Say one short sentence, such as 'go to the red ball'.",
+            "文が1000文字を超えています。短い文で言ってください。例：「赤いボールへ行って」")
+    LANGUAGE = ("I understand English and Japanese. Say for example 'go to the red ball' or 「赤いボールへ行って」.",
+                "英語か日本語で言ってください。例：「赤いボールへ行って」")
+    NO_COMMAND = ("I found no command. Say 'go to', 'find' or 'stop', for example 'find the red ball'.",
+                  "命令が見つかりません。例：「赤いボールへ行って」「青い箱を探して」「止まれ」")
+    NO_TARGET = ("I do not know which object to go to. I know the colors red, green, blue, yellow and the shapes "
+                 "ball, box, cylinder.",
+                 "どの物か分かりません。色は赤・緑・青・黄色、形はボール・箱・円柱が分かります。")
+    WORD = ("I do not understand '{}'. I know the colors red, green, blue, yellow and the shapes ball, box, cylinder.",
+            "「{}」が分かりません。色は赤・緑・青・黄色、形はボール・箱・円柱が分かります。")
+    COLOR = ("I do not know the color '{}'. I know the colors red, green, blue and yellow.",
+             "「{}」という色は知りません。赤・緑・青・黄色なら分かります。")
+    COLORS = ("An object has one color. Name one of red, green, blue and yellow.",
+              "一つの物の色は一つだけ言ってください（赤・緑・青・黄色）。")
+    TWO_TARGETS = ("You named more than one object to go to. Name one at a time.",
+                   "行き先が二つ以上あります。一度に一つだけ言ってください。")
+    TWO_AVOIDED = ("You named more than one object to avoid. I can avoid one.",
+                   "避ける物が二つ以上あります。一つだけ言ってください。")
+    SAME = ("You asked for an object that you also want avoided. Name two different objects.",
+            "行き先と避ける物が同じです。別の物を言ってください。")
+    ONLY_NOT = ("I know what not to do, but not what to do. Say for example 'go to the red ball without going near "
+                "the blue box', or 'stop'.",
+                "してはいけないことだけで、行き先が分かりません。例：「青い箱を避けて赤いボールへ行って」")
+    CANNOT = ("I cannot do '{}'. I can go to an object, find one, avoid one, and stop.",
+              "「{}」はできません。できるのは、行く・探す・避ける・止まることです。")
+    CONDITION = ("I do not understand conditions such as 'if' and 'when'. Say what to do now.",
+                 "条件つきの命令は分かりません。今することを言ってください。")
+
+    def text(self, japanese: bool, word: str = "") -> str:
+        """The reason as at most 256 bytes of UTF-8; the word to blame is shortened where it is long."""
+        template = self.value[1 if japanese else 0]
+        room = min(MAX_BYTES - len(template.replace("{}", "").encode()), 60)
+        return template.replace("{}", cut(word, room))
+
+
+def cut(text: str, size: int) -> str:
+    """The longest start of ``text`` whose UTF-8 is at most ``size`` bytes long; what UTF-8 cannot say becomes ``?``."""
+    return text[:size].encode("utf-8", "replace")[:size].decode("utf-8", "ignore")

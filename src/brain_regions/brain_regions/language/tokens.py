@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From text to tokens.
+
+Normalization folds what different keyboards make of the same sentence: full width (NFKC), case, katakana to
+hiragana, apostrophes, brackets, dashes. The tokenizer then covers the text with words of the lexicon so that
+as little as possible stays unknown, and among such covers takes the one with the fewest words: longest match, but
+one that takes a step back where the longest word would leave an unknown rest, as Japanese without spaces needs.
+"""
+from __future__ import annotations
+
+import unicodedata
+
+from brain_regions.language.lexicon import Kind, Lexicon, Token
+
+_APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ`´′"), "'")
+_MARKS = {"。": ".", "．": ".", "｡": ".", "\n": ".", "\r": ".", "、": ",", "､": ",", ";": ",", ":": ",", "—": ",",
+          "–": ",", "…": ",", "―": ",", "→": ",", "&": " and ", "+": " and ", "/": " or ", "^": " ", "〜": "ー",
+          "~": "ー", "～": "ー", "゙": "", "゚": ""}
+_PUNCTUATION = ",.!?"
+_STRETCH = frozenset("ーぁぃぅぇぉっ")  # "くださーい", "行ってぇ": length that is not in the spelling
+_UNKNOWN = 10       # cost of an unknown Latin word or Japanese character; a known word costs 1
+
+
+def is_japanese(character: str) -> bool:
+    """Whether a character is kana or a Chinese character (which Japanese shares with Chinese)."""
+    return ("\u3041" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff" or character in "々〆ヶ"
+            or "\uf900" <= character <= "\ufaff")
+
+
+def _is_letter(character: str) -> bool:
+    return (character.isalnum() or character == "'") and not is_japanese(character)
+
+
+def normalize(text: str) -> str:
+    """Lower case, half width, hiragana; ``, . ! ?`` as the only marks; single spaces."""
+    text = text.translate(_APOSTROPHES).replace("...", ",").replace("--", ",")
+    text = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
+    folded = []
+    for character in text:
+        if "ァ" <= character <= "ヶ":
+            folded.append(chr(ord(character) - 0x60))
+        elif character in _MARKS:
+            folded.append(_MARKS[character])
+        elif character in _PUNCTUATION or is_japanese(character) or _is_letter(character):
+            folded.append(character)
+        elif unicodedata.category(character) == "Mn":
+            folded.append(character)    # an accent that did not compose belongs to its letter
+        else:
+            folded.append(" ")
+    return " ".join("".join(folded).split())
+
+
+def tokenize(text: str, words: Lexicon) -> list[Token]:
+    """Tokens of a normalized text. What is not in the lexicon becomes WORD: a whole Latin word, or a run of
+    Japanese characters."""
+    length = len(text)
+    # best cover of the rest, from the end to the start: (cost, end of the first token, its entry)
+    best: list[tuple[int, int, tuple | None]] = [(0, length, None)] * (length + 1)
+    for start in range(length - 1, -1, -1):
+        character = text[start]
+        if character == " ":
+            best[start] = (best[start + 1][0], start + 1, None)
+            continue
+        latin = _is_letter(character)
+        if latin and start and _is_letter(text[start - 1]):
+            continue    # inside a word: never reached
+        end = start + 1
+        if latin:
+            while end < length and (_is_letter(text[end]) or unicodedata.category(text[end]) == "Mn"):
+                end += 1
+        choice = (best[end][0] + (1 if character in _PUNCTUATION else _UNKNOWN), end, None)
+        node, position = words.root, start
+        while position < length:
+            following = node.next.get(text[position])
+            if following is None:
+                if position > start and text[position] in _STRETCH:
+                    position += 1
+                    if node.entry is not None and best[position][0] + 1 < choice[0]:
+                        choice = (best[position][0] + 1, position, node.entry)
+                    continue
+                break
+            node = following
+            position += 1
+            if node.entry is not None and not (latin and position < length and _is_letter(text[position])
+                                               and _is_letter(text[position - 1])):
+                cost = best[position][0] + 1
+                if cost <= choice[0]:   # the same cost: the longer word
+                    choice = (cost, position, node.entry)
+        best[start] = choice
+    return _collect(text, best)
+
+
+def _collect(text: str, best: list[tuple[int, int, tuple | None]]) -> list[Token]:
+    tokens: list[Token] = []
+    position, glued = 0, False
+    while position < len(text):
+        _, end, entry = best[position]
+        piece = text[position:end]
+        if piece == " ":
+            position, glued = end, False
+            continue
+        if entry is not None:
+            tokens.append(Token(entry[0], piece, entry[1], entry[2], glued))
+        elif piece == ",":
+            tokens.append(Token(Kind.COMMA, piece))
+        elif piece in _PUNCTUATION:
+            tokens.append(Token(Kind.END, piece, piece))
+        elif _is_letter(piece[0]):
+            # an adverb of manner never changes what is asked
+            manner = piece.endswith("ly") and len(piece) > 4
+            tokens.append(Token(Kind.FILLER if manner else Kind.WORD, piece, glued=glued))
+        elif glued and tokens and tokens[-1].kind is Kind.WORD and is_japanese(piece[0]):
+            tokens[-1] = Token(Kind.WORD, tokens[-1].text + piece, glued=tokens[-1].glued)
+        else:
+            tokens.append(Token(Kind.WORD, piece, glued=glued))
+        position, glued = end, True
+    return tokens
