@@ -5,6 +5,7 @@ Two generations are kept. What cannot be used is set aside and never overwritten
 """
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import os
@@ -28,12 +29,18 @@ def metadata(region: Region) -> dict[str, str]:
     """What a snapshot must have been made by to fit this region: format, class, hash of its code, and what the region
     adds (weights, micro-step, ...)."""
     cls = type(region)
+    return {"format": FORMAT, "class": f"{cls.__module__}:{cls.__qualname__}", "code": _code(cls),
+            **region.snapshot_metadata()}
+
+
+@functools.cache
+def _code(cls: type) -> str:
+    """Hash of the module that defines a region."""
     try:
         source = inspect.getsource(inspect.getmodule(cls))
     except (OSError, TypeError):
         source = cls.__qualname__  # defined where no source can be read, as in an interactive session
-    return {"format": FORMAT, "class": f"{cls.__module__}:{cls.__qualname__}",
-            "code": hashlib.sha256(source.encode()).hexdigest()[:16], **region.snapshot_metadata()}
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
 def _previous(path: Path) -> Path:
@@ -113,12 +120,17 @@ def restore(path: Path, region: Region) -> tuple[dict[str, Any] | None, list[str
         except FileNotFoundError:
             continue
         except SnapshotError as error:
-            aside = _set_aside(candidate)
+            aside = set_aside(candidate)
             warnings.append(f"{error}. It is kept as {aside.name}; {region.name} starts without it.")
     return None, warnings
 
 
-def _set_aside(path: Path) -> Path:
+def set_aside(path: Path) -> Path:
+    """Renames a snapshot that is not to be used to ``*.refused-N``.
+
+    Raises:
+        SnapshotError: that is not possible.
+    """
     number = 1
     while (aside := path.with_name(f"{path.name}.refused-{number}")).exists():
         number += 1

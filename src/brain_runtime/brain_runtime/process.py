@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A region's process: ``python -m brain_runtime.process --class brain_regions.vision:Vision --name vision``.
+
+The supervisor, launch files and ``brain run`` all start regions so. Status 0: ended in good order; 1: the region
+failed; 2: it could not start, and starting it again in the same way will not help.
+"""
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # before numpy or torch are imported: regions share few cores
+
+import argparse  # noqa: E402
+import gc  # noqa: E402
+import logging  # noqa: E402
+import signal  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Sequence  # noqa: E402
+
+from brain_runtime import ros_args  # noqa: E402
+from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
+from brain_runtime.parameters import ParameterError  # noqa: E402
+from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
+from brain_runtime.zenoh_host import ZenohHost  # noqa: E402
+
+log = logging.getLogger(__name__)
+
+SWITCH = 0.001  # s; how soon a thread that receives gets the interpreter from one that steps
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command line, without what stands behind ``--ros-args``."""
+    parser = argparse.ArgumentParser(prog="brain_runtime.process", description="Runs one region over Zenoh.")
+    parser.add_argument("--class", dest="cls", required=True, help="package.module:Class")
+    parser.add_argument("--name", help="node name; default: the class's")
+    parser.add_argument("--seed", type=int, default=0, help="of the region's random stream")
+    parser.add_argument("--state-dir", type=Path, help="folder of the snapshots; without it none are made")
+    parser.add_argument("--critical", action="store_true", help="the robot must not move without this region")
+    parser.add_argument("--restarts", type=int, default=0, help="times it was started again")
+    parser.add_argument("--router", help="Zenoh endpoint, as tcp/localhost:7447")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a region until SIGINT or SIGTERM; returns the exit status."""
+    stop = threading.Event()
+    host: ZenohHost | None = None
+
+    def end(number: int, frame: object) -> None:
+        stop.set()
+        if host is not None:
+            host.stop()
+
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGTERM, end)
+    try:
+        ros, rest = ros_args.parse(sys.argv[1:] if argv is None else argv)
+        options = arguments().parse_args(rest)
+        declared = options.name or options.cls.rpartition(":")[2].lower()
+        logging.basicConfig(level=ros.log_level or logging.INFO, stream=sys.stderr,
+                            format=f"%(asctime)s %(levelname)s [{declared}] %(message)s")
+        cls = RegionSpec(declared, options.cls).load()
+        name, namespace = ros.node_name(declared), ros.namespace(declared)
+        parameters = ros.parameters(name, namespace)
+        with open_session(options.router, patience=float("inf"), stop=stop) as session:
+            region = cls(name)
+            parameters.pop("use_sim_time", None)  # every ROS node takes it; a region has no clock of its own
+            host = ZenohHost(
+                region, session, name=name, namespace=namespace, parameters=parameters, seed=options.seed,
+                topic=lambda topic: ros.topic(topic, name, namespace), state_dir=options.state_dir,
+                critical=options.critical, restarts=options.restarts)
+            log.info("%s runs as %s, pid %d", options.cls, host.node.fqn, os.getpid())
+            gc.collect()
+            gc.freeze()  # what was imported stays; the collector need not look at it in the middle of a step
+            sys.setswitchinterval(SWITCH)
+            if stop.is_set():
+                host.stop()
+            return host.run()
+    except NoRouter:
+        if stop.is_set():
+            return 0
+        raise
+    except (ros_args.RosArgsError, GraphError, ParameterError, NameProblem, SessionProblem) as problem:
+        print(f"cannot start: {problem}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ROS 2's command line without ROS: ``--ros-args -r a:=b -r __ns:=/x -p name:=value --params-file f.yaml``.
+
+Parameters win in this order, the last the most: files before ``-p``; within the files ``/**``, then other wildcards,
+then the node's full name; among equals the later file.
+"""
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+import yaml
+
+from brain_runtime.wire import names
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
+           "error": logging.ERROR, "fatal": logging.CRITICAL}
+_FLAGS = ("--enable-rosout-logs", "--disable-rosout-logs", "--enable-stdout-logs", "--disable-stdout-logs",
+          "--enable-external-lib-logs", "--disable-external-lib-logs")
+_TAKES_VALUE = ("--log-config-file", "--log-file-name", "-e", "--enclave")
+
+
+class RosArgsError(ValueError):
+    """The command line or a parameter file is wrong; says where and how to write it."""
+
+
+@dataclass(frozen=True)
+class _Remap:
+    node: str | None
+    source: str
+    target: str
+
+
+@dataclass
+class RosArgs:
+    """What stood behind ``--ros-args``.
+
+    Attributes:
+        log_level: of ``logging``, or None.
+    """
+
+    log_level: int | None = None
+    _remaps: list[_Remap] = field(default_factory=list)
+    _sections: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)   # file, node pattern, parameters
+    _overrides: list[tuple[str, dict[str, Any]]] = field(default_factory=list)       # node pattern, parameters
+
+    def node_name(self, name: str) -> str:
+        """Name of a node after ``__node:=``.
+
+        Raises:
+            RosArgsError: it is no ROS 2 name.
+        """
+        return self._special(("__node", "__name"), name, name)
+
+    def namespace(self, name: str, default: str = "/") -> str:
+        """Absolute namespace of the node called ``name`` before remapping, after ``__ns:=``.
+
+        Raises:
+            RosArgsError: it is no ROS 2 name.
+        """
+        found = self._special(("__ns",), name, default)
+        try:
+            return names.absolute(found)
+        except names.NameProblem as problem:
+            raise RosArgsError(f"__ns:={found}: {problem}") from problem
+
+    def _special(self, sources: Sequence[str], name: str, default: str) -> str:
+        for rule in self._remaps:
+            if rule.source in sources and rule.node in (None, name):
+                return rule.target
+        return default
+
+    def topic(self, topic: str, node: str, namespace: str) -> str:
+        """Fully qualified name of a topic after the first remap rule that fits.
+
+        Args:
+            topic: as the node declares it.
+            node, namespace: of the node, after remapping.
+
+        Raises:
+            RosArgsError: a rule leads to what is no ROS 2 name.
+        """
+        full = names.expand(topic, namespace, node)
+        for rule in self._remaps:
+            if rule.source.startswith("__") or rule.node not in (None, node):
+                continue
+            try:
+                if names.expand(rule.source, namespace, node) == full:
+                    return names.expand(rule.target, namespace, node)
+            except names.NameProblem as problem:
+                raise RosArgsError(f"remap {rule.source}:={rule.target}: {problem}") from problem
+        return full
+
+    def parameters(self, node: str, namespace: str) -> dict[str, Any]:
+        """Parameters of a node, by name; nested ones joined with dots."""
+        fqn = f"{namespace.rstrip('/')}/{node}"
+        fitting = [(_rank(pattern, fqn), values) for _, pattern, values in self._sections if fits(pattern, fqn)]
+        found: dict[str, Any] = {}
+        for _, values in sorted(fitting, key=lambda item: item[0]):
+            found.update(values)
+        for pattern, values in self._overrides:
+            if pattern == "/**" or fits(pattern, fqn) or pattern == node:
+                found.update(values)
+        return found
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def add_remap(self, text: str) -> None:
+        """A rule ``from:=to`` or ``node:from:=to``.
+
+        Raises:
+            RosArgsError: it does not read so.
+        """
+        source, assign, target = text.partition(":=")
+        node, colon, rest = source.partition(":")
+        if colon and not source.startswith("rostopic:"):
+            source = rest
+        else:
+            node = None
+        source, target = source.removeprefix("rostopic://"), target.removeprefix("rostopic://")
+        if not assign or not source or not target or node == "":
+            raise RosArgsError(f"remap {text!r} must read from:=to, as in -r cmd_vel:=cmd_vel_brain")
+        if source in ("__node", "__name"):
+            try:
+                names.check_name(target, "node name")
+            except names.NameProblem as problem:
+                raise RosArgsError(f"remap {text}: {problem}") from problem
+        self._remaps.append(_Remap(node, source, target))
+
+    def add_parameter(self, text: str) -> None:
+        """An override ``name:=value`` or ``node:name:=value``, the value in YAML.
+
+        Raises:
+            RosArgsError: it does not read so.
+        """
+        name, assign, value = text.partition(":=")
+        node, colon, rest = name.rpartition(":")
+        name = rest if colon else name
+        if not assign or not name or not value:
+            raise RosArgsError(f"parameter {text!r} must read name:=value, as in -p rate:=20.0")
+        try:
+            parsed = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise RosArgsError(f"parameter {text}: the value is not YAML ({_one_line(error)}); quote text that holds "
+                               f"special characters") from error
+        self._overrides.append((node or "/**", _flatten(name, parsed, f"parameter {text}")))
+
+    def add_file(self, path: str) -> None:
+        """A ROS parameter file.
+
+        Raises:
+            RosArgsError: it cannot be read or is none.
+        """
+        try:
+            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise RosArgsError(f"cannot read parameter file {path}: {error.strerror}") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise RosArgsError(f"parameter file {path} is not YAML: {_one_line(error)}") from error
+        if content is None:
+            return
+        if not isinstance(content, dict):
+            raise RosArgsError(f"parameter file {path} must be a mapping of node names to ros__parameters")
+        self._add_sections(path, "", content)
+
+    def _add_sections(self, path: str, prefix: str, content: Mapping[Any, Any]) -> None:
+        for key, value in content.items():
+            if not isinstance(key, str) or not isinstance(value, dict):
+                raise RosArgsError(f"parameter file {path}: {prefix}{key} must hold `ros__parameters:` or namespaces, "
+                                   f"but is {value!r}")
+            if key == "ros__parameters":
+                if not prefix:
+                    raise RosArgsError(f"parameter file {path}: `ros__parameters` must stand below a node name, or "
+                                       f"below /** for all nodes")
+                self._sections.append((path, "/" + prefix.strip("/"), _flatten("", value, f"parameter file {path}")))
+            else:
+                self._add_sections(path, f"{prefix}{key.strip('/')}/", value)
+
+
+def _flatten(prefix: str, value: Any, where: str) -> dict[str, Any]:
+    if isinstance(value, dict):
+        found: dict[str, Any] = {}
+        for key, inner in value.items():
+            found.update(_flatten(f"{prefix}.{key}" if prefix else str(key), inner, where))
+        return found
+    if value is None or not prefix:
+        raise RosArgsError(f"{where}: {prefix or 'it'} has no value; write one, or leave the line out")
+    if isinstance(value, list):
+        kinds = {type(item) for item in value}
+        if kinds == {int, float}:
+            value = [float(item) for item in value]
+        elif len(kinds) > 1 or kinds - {bool, int, float, str}:
+            raise RosArgsError(f"{where}: {prefix} must be a list of one kind (numbers, texts or booleans), "
+                               f"but is {value!r}")
+    elif not isinstance(value, (bool, int, float, str)):
+        raise RosArgsError(f"{where}: {prefix} must be a number, a text, a boolean or a list, but is {value!r}")
+    return {prefix: value}
+
+
+def fits(pattern: str, fqn: str) -> bool:
+    """Whether a node's full name fits a pattern: ``*`` is one part of a name, ``**`` any number of parts."""
+    expression = re.escape("/" + pattern.strip("/")).replace(r"/\*\*", r"(/\w+)*").replace(r"\*", r"\w+")
+    return re.fullmatch(expression, fqn) is not None
+
+
+def _rank(pattern: str, fqn: str) -> int:
+    return 0 if pattern == "/**" else 1 if "*" in pattern else 2
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def parse(argv: Sequence[str]) -> tuple[RosArgs, list[str]]:
+    """Takes ROS's arguments out of a command line.
+
+    Args:
+        argv: without the program's name.
+
+    Returns:
+        What they say, and all other arguments in their order.
+
+    Raises:
+        RosArgsError: one of them is wrong.
+    """
+    result, rest = RosArgs(), []
+    inside = False
+    arguments = iter(argv)
+    for argument in arguments:
+        if not inside or argument == "--ros-args":
+            inside = inside or argument == "--ros-args"
+            if argument != "--ros-args":
+                rest.append(argument)
+            continue
+        if argument == "--":
+            inside = False
+            continue
+        option, equals, value = argument.partition("=") if argument.startswith("--") else (argument, "", "")
+        if option in _FLAGS:
+            continue
+        if not equals:
+            value = next(arguments, None)
+            if value is None or value == "--":
+                raise RosArgsError(f"{option} needs a value behind it")
+        if option in ("-r", "--remap"):
+            result.add_remap(value)
+        elif option in ("-p", "--param"):
+            result.add_parameter(value)
+        elif option == "--params-file":
+            result.add_file(value)
+        elif option == "--log-level":
+            level = value.rpartition(":=")[2].lower()
+            if level not in _LEVELS:
+                raise RosArgsError(f"--log-level {value}: it must be one of {', '.join(_LEVELS)}")
+            result.log_level = _LEVELS[level]
+        elif option not in _TAKES_VALUE:
+            raise RosArgsError(f"unknown argument {argument} behind --ros-args; end the ROS arguments with -- before "
+                               f"others. Known are -r, -p, --params-file, --log-level")
+    return result, rest

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code in the documentation runs as it stands, and its links lead somewhere."""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+
+
+def blocks(path, language):
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
+
+
+def write_region(folder):
+    for code in blocks(ROOT / "docs" / "write-a-region.md", "python"):
+        name = re.match(r"# (\w+\.py)\n", code)
+        assert name, "a python block of write-a-region.md must begin with the name of its file"
+        (folder / name[1]).write_text(code, encoding="utf-8")
+
+
+def test_the_region_of_the_docs_is_40_lines_and_runs(tmp_path):
+    write_region(tmp_path)
+    assert len((tmp_path / "ears.py").read_text().splitlines()) <= 40
+    done = subprocess.run([sys.executable, "try_ears.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "heard from [90] degrees"
+
+
+def test_the_region_of_the_docs_fits_into_the_graph(tmp_path, monkeypatch):
+    import yaml
+    from brain_runtime.graph import check_graph, parse_graph
+    write_region(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry = yaml.safe_load(blocks(ROOT / "docs" / "write-a-region.md", "yaml")[0])
+    brain = yaml.safe_load((ROOT / "config" / "brain.graph.yaml").read_text(encoding="utf-8"))
+    brain["regions"] |= entry["regions"]
+    assert check_graph(parse_graph(brain, "docs", "arena")) == []
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
+        if not target.startswith(("http://", "https://")):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}, which is not there"
