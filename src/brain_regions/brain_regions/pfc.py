@@ -156,7 +156,8 @@ class PrefrontalCortex(Region):
         motor = inbox.get("motor", within=0.3)
         if motor is not None and motor.state == M_ARRIVED and motor.goal_id == int(state["goal"][ID]):
             progress[ARRIVED] += 1
-            if progress[ARRIVED] >= 10 and share > 0.6:
+            # a moment to make sure, and longer where looks differ
+            if progress[ARRIVED] >= (10 if share > 0.6 else 60):
                 return IDLE, S_REACHED, math.nan, 0.0, row, "standing in front of it"
         else:
             progress[ARRIVED] = 0

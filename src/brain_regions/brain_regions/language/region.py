@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Language: hears sentences, says what they ask for.
+
+This region is conventional, a lexicon and a grammar (:mod:`.grammar`), and does not pretend otherwise: it has no neurons,
+so it counts no spikes and no synaptic operations, and its features carry no embedding.
+"""
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Mapping
+
+import numpy as np
+
+from brain_regions.language.grammar import Understanding, Verb, parse
+from brain_runtime import FEATURE, LATCHED, In, Out, Region, clip_utf8
+
+TEXT = 256              # bytes of the sentence and of the reason that are kept and published
+LARGEST = 2 ** 24       # goal ids live in float32 arrays, which count exactly up to here
+WAIT = 0.6              # s that a restored region listens for a newer goal before it speaks
+(ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD, CONFIDENCE) = range(8)    # of state "goal"
+
+
+class Language(Region):
+    """Publishes what the newest sentence asks for: at once, and again at ``rate`` for those who join late.
+
+    Each sentence gets the next goal id. A sentence that comes again only because it is latched, right after this
+    region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer goal than the
+    snapshot's is followed there, what the snapshot knows is past, and it stays silent until the next sentence.
+    """
+
+    rate = 5.0
+
+    text = In("goal/text", "std_msgs/msg/String", LATCHED, trigger=True, device=True)
+    control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
+    features = Out("lang/features", "brain_interfaces/msg/LanguageFeatures", FEATURE)
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self._restored = False      # until the first sentence after a restore
+        self._waited = 0.0
+        self._unheard = False       # a sentence waits for the end of WAIT
+
+    def initial_state(self):
+        return {"goal": np.zeros(8, np.float32), "text": np.zeros(TEXT, np.float32),
+                "reason": np.zeros(TEXT, np.float32), "digest": np.zeros(4, np.float32)}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        self._restored, self._waited = True, 0.0
+        return super().restore(state)
+
+    def step(self, inbox, state, dt, rng):
+        control = inbox.get("control")
+        followed = 0 if control is None else int(control.goal_id)
+        self._unheard |= inbox.new("text")
+        if self._restored and control is None and self._waited < WAIT:
+            self._waited += dt
+            return {}, state
+        sentence = inbox.get("text") if self._unheard else None
+        self._unheard = False
+        if sentence is not None:
+            digest = _digest(sentence.data)
+            again = self._restored and np.array_equal(digest, state["digest"]) and followed <= state["goal"][ID]
+            if not again:
+                number = max(int(state["goal"][ID]), followed) % LARGEST + 1
+                state = _remember(number, sentence.data, digest, parse(sentence.data))
+            self._restored = False
+        if followed > state["goal"][ID]:
+            return {}, state
+        return {"features": self._features(state)}, state
+
+    def _features(self, state: Mapping[str, np.ndarray]) -> Any:
+        goal = state["goal"]
+        number, verb, color, shape, avoid_color, avoid_shape = (int(v) for v in goal[:UNDERSTOOD])
+        return self.features(goal_id=number, text=_text(state["text"]), understood=bool(goal[UNDERSTOOD]), verb=verb,
+                             target_color=color, target_shape=shape, avoid_color=avoid_color,
+                             avoid_shape=avoid_shape, confidence=float(goal[CONFIDENCE]),
+                             reason=_text(state["reason"]))
+
+
+def _remember(number: int, text: str, digest: np.ndarray, meant: Understanding) -> dict[str, np.ndarray]:
+    goal = np.array([number, Verb(meant.verb), meant.color, meant.shape, meant.avoid_color, meant.avoid_shape,
+                     meant.understood, meant.confidence], np.float32)
+    return {"goal": goal, "text": _codes(text), "reason": _codes(meant.reason), "digest": digest}
+
+
+def _codes(text: str) -> np.ndarray:
+    """UTF-8 of the start of a text, as float32[256], filled up with zeros."""
+    printable = text[:TEXT].replace("\0", " ").encode("utf-8", "replace").decode()
+    data = clip_utf8(printable, TEXT).encode()
+    codes = np.zeros(TEXT, np.float32)
+    codes[:len(data)] = list(data)
+    return codes
+
+
+def _text(codes: np.ndarray) -> str:
+    data = codes[codes > 0].astype(np.uint8).tobytes()
+    return data.decode("utf-8", "replace")
+
+
+def _digest(text: str) -> np.ndarray:
+    """Tells whole sentences apart, as four numbers that float32 holds exactly."""
+    data = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return np.frombuffer(data, np.uint16).astype(np.float32)
