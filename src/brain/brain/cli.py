@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import typer
 
+from brain.emergency import estop, release
 from brain.evaluate import evaluate
+from brain.join import run
+from brain.say import say
+from brain.status import status
+from brain.up import up
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Runs a brain: regions in processes of their own that talk as ROS 2 nodes over Zenoh.")
+for verb in (up, say, status, run, estop, release):
+    app.command()(verb)
 app.command("eval")(evaluate)
-
-
-@app.callback()
-def _brain() -> None:
-    """Verbs follow."""
 
 
 def main() -> None:

@@ -90,13 +90,19 @@ class Referee:
 
 
 def file_parameters(graph: str) -> dict[str, dict[str, Any]]:
-    """Parameters by region from the file that belongs to a graph; empty without one."""
+    """Parameters by region from the file that belongs to a graph; empty without one.
+
+    Raises:
+        RosArgsError: the file is wrong.
+    """
+    from brain_runtime.ros_args import RosArgs
+
     path = graphs.params_file(graphs.find_graph(graph))
     if path is None:
         return {}
-    from brain_runtime.ros_args import read_params_file
-
-    return {spec.name: read_params_file(path, f"/{spec.name}") for spec in graphs.load(graph, "arena").regions}
+    arguments = RosArgs()
+    arguments.add_file(str(path))
+    return {spec.name: arguments.parameters(spec.name, "/") for spec in graphs.load(graph, "arena").regions}
 
 
 def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], referee: Referee) -> None:

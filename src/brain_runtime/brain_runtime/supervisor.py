@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Callable, Iterable, Mapping
 
 from brain_runtime import tether
-from brain_runtime.graph import Graph, Process
 from brain_runtime.health import Health, Limits
-from brain_runtime.ports import In
 
 THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
 ROUND = 0.1         # s between two looks at everything
@@ -79,19 +77,6 @@ class Event:
     child: str
     kind: str
     text: str
-
-
-def children_of(graph: Graph, processes: Iterable[Process], namespace: str = "") -> list[Child]:
-    """What to keep running for a graph, from its processes; devices of a world are ended after the brain."""
-    prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
-    result = []
-    for process in processes:
-        spec, cls = process.spec, process.spec.load()
-        triggers = tuple(spec.remap.get(p.topic, p.topic) for p in cls.ports().values()
-                         if isinstance(p, In) and p.trigger)
-        result.append(Child(spec.name, process.argv, f"{prefix}/{spec.name}", spec.restart == "always", True,
-                            cls.rate, triggers, 1 if spec.device else 0))
-    return result
 
 
 @dataclass
@@ -185,6 +170,11 @@ class Supervisor:
     def names(self) -> list[str]:
         """Names of the children."""
         return list(self._all)
+
+    @property
+    def nodes(self) -> list[str]:
+        """Full node names of the children that send heartbeats."""
+        return list(self._nodes)
 
     def pid(self, name: str) -> int | None:
         """Process id of a child, None while it does not run."""
@@ -374,8 +364,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def router_child(argv: tuple[str, ...], name: str = "router") -> Child:
-    """A router as a child: no heartbeats, ended last."""
-    return Child(name, argv, stop_after=2)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A brain's processes under a supervisor, with an ear on the wire that tells it how they are."""
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Callable, Iterable, Mapping
+
+from brain.graphs import merged, params_file
+from brain.inspect_graph import Facts
+from brain.listen import Ear
+from brain_runtime.graph import Graph, processes
+from brain_runtime.router import is_router
+from brain_runtime.supervisor import Child, Event, Supervisor
+from brain_runtime.wire import Node, NoRouter, open_session
+from brain_runtime.wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
+ROUTER = "router"
+
+
+class CrewError(RuntimeError):
+    """The processes cannot be started as asked; says why, and the remedy."""
+
+
+def router_endpoint(given: str | None) -> str:
+    """The router's endpoint: as given, or from ``BRAIN_ROUTER``, or the one on this machine."""
+    import os
+
+    return given or os.environ.get(ROUTER_VARIABLE, "").strip() or DEFAULT_ROUTER
+
+
+def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
+    """The router as a child, or None where one answers at ``endpoint`` already.
+
+    Args:
+        listen: endpoints that open it to a network.
+
+    Raises:
+        CrewError: there is none, and it cannot be started from here.
+    """
+    listen = list(listen)
+    if is_router(endpoint):
+        if listen:
+            raise CrewError(f"a router is running at {endpoint} already, so --listen cannot open another; end it first")
+        return None
+    scheme, _, address = endpoint.partition("/")
+    host, _, port = address.rpartition(":")
+    if scheme != "tcp" or host not in LOOPBACK or not port.isdecimal():
+        raise CrewError(f"no router answers at {endpoint}, and it cannot be started from here; start one there with "
+                        f"`python -m brain_runtime.router --listen tcp/0.0.0.0:7447`")
+    argv = [sys.executable, "-m", "brain_runtime.router"]
+    for place in listen:
+        argv += ["--listen", place]
+    if not listen:
+        argv += ["--port", port]
+    return Child(ROUTER, tuple(argv), stop_after=2)
+
+
+def region_children(graph: Graph, facts: Mapping[str, Facts], graph_path: Path, *, namespace: str, seed: int,
+                    state_dir: Path, router: str, params_files: Iterable[Path] = (),
+                    parameters: Mapping[str, Mapping[str, Any]] | None = None) -> list[Child]:
+    """All regions of a graph as children; devices of a world are ended after the brain."""
+    own = {name: {"critical": [c for c in graph.critical if c != name]}
+           for name, f in facts.items() if "critical" in f.parameters}
+    beside = params_file(graph_path)
+    files = [*([beside] if beside else []), *params_files]
+    prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
+    result = []
+    for process in processes(graph, namespace=prefix, seed=seed, state_dir=state_dir, router=router,
+                             params_files=files, parameters=merged(own, parameters or {})):
+        spec, f = process.spec, facts[process.spec.name]
+        result.append(Child(spec.name, process.argv, f"{prefix}/{spec.name}", spec.restart == "always", True, f.rate,
+                            f.triggers, 1 if spec.device else 0))
+    return result
+
+
+class Crew:
+    """Children under a supervisor, and the ear. Everything runs in the thread that calls :meth:`start` and
+    :meth:`round`; it must live as long as the children.
+
+    Args:
+        children: regions, and the router if it is to be one of them.
+        log_dir: for one log a process.
+        endpoint: router's endpoint.
+        namespace: of the brain.
+        on_event: told of each event of the supervisor.
+        hear: more listeners, by the names of :class:`Ear`'s arguments.
+    """
+
+    def __init__(self, children: list[Child], log_dir: Path, endpoint: str, namespace: str = "", *,
+                 on_event: Callable[[Event], None] | None = None, limits: Any = None,
+                 hear: Mapping[str, Callable] | None = None) -> None:
+        names = [c.name for c in children]
+        more = {} if limits is None else {"limits": limits}
+        self.supervisor = Supervisor(children, log_dir, on_event=on_event, router=ROUTER if ROUTER in names else None,
+                                     **more)
+        self.ear: Ear | None = None
+        self._hear = dict(hear or {})
+        self._endpoint, self._namespace = endpoint, namespace or "/"
+        self._session = self._node = None
+
+    def start(self, patience: float = 20.0, stop: threading.Event | None = None) -> None:
+        """Starts all children and waits for the router.
+
+        Raises:
+            NoRouter: it did not answer within ``patience`` s.
+            NameProblem: the namespace is no ROS 2 name.
+        """
+        self.supervisor.start()
+        try:
+            self._session = open_session(self._endpoint, patience=patience, stop=stop)
+        except NoRouter as error:
+            raise NoRouter(f"{error}; its log is {self.supervisor.log_path(ROUTER)}") from error
+        self._node = Node(self._session, "brain_supervisor", self._namespace)
+        self.ear = Ear(self._node, on_beat=self.supervisor.beat, on_token=self.supervisor.token,
+                       on_link=self.supervisor.link, **self._hear)
+
+    @property
+    def node(self) -> Node:
+        """The node that the ear listens with."""
+        return self._node
+
+    def round(self) -> None:
+        """Hears what there is, and looks after the children once."""
+        if self.ear is not None:
+            self.ear.listen(0.0)
+        self.supervisor.round()
+
+    def wait(self, seconds: float, condition: Callable[[], bool], stop: threading.Event | None = None) -> bool:
+        """Rounds until ``condition()`` holds, for up to ``seconds``; whether it does."""
+        import time
+
+        until = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > until or (stop is not None and stop.is_set()):
+                return False
+            self.round()
+        return True
+
+    def ready(self) -> bool:
+        """Whether all regions are active, and the brainstem, if there is one, lets the robot move."""
+        import time
+
+        if self.ear is None:
+            return False
+        now = time.monotonic()
+        nodes = [c for c in self.supervisor.nodes]
+        seen = [self.ear.regions.get(n) for n in nodes]
+        if any(s is None or s.state(now) != "active" for s in seen):
+            return False
+        has_brainstem = any(n.rsplit("/", 1)[-1] == "brainstem" for n in nodes)
+        return not has_brainstem or (self.ear.trace is not None and self.ear.trace.action in (0, 1, 2, 4))
+
+    def missing(self) -> list[str]:
+        """Why :meth:`ready` does not hold, a line for each region."""
+        import time
+
+        from brain.listen import ACTIONS
+
+        found, now = [], time.monotonic()
+        for node in self.supervisor.nodes:
+            seen = self.ear.regions.get(node) if self.ear else None
+            state = "never heard" if seen is None else seen.state(now)
+            if state != "active":
+                found.append(f"{node} is {state}" + (f" ({seen.beat.reason})" if seen and seen.beat.reason else "")
+                             + f", log {self.supervisor.log_path(node.rsplit('/', 1)[-1])}")
+        if not found and self.ear and self.ear.trace is not None:
+            found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "
+                         f"{self.ear.trace.reason}")
+        return found
+
+    def stop(self) -> None:
+        """Ends the children in good order, then the ear."""
+        self.supervisor.stop()
+        if self.ear is not None:
+            self.ear.close()
+        if self._node is not None:
+            self._node.close()
+        if self._session is not None:
+            self._session.close()

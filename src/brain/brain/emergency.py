@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain estop`` and ``brain release``: the emergency stop, confirmed by the brainstem."""
+from __future__ import annotations
+
+import time
+
+import typer
+
+from brain.options import Domain, Namespace, Router, fail, use_domain
+
+CONFIRM = 5.0   # s that the brainstem gets to confirm
+
+
+def _send(stop: bool, router: str | None, domain: int | None, namespace: str) -> None:
+    use_domain(domain)
+    from brain_runtime import messages
+    from brain_runtime.qos import FEATURE, LATCHED
+    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
+
+    try:
+        with open_node("brain_estop" if stop else "brain_release", namespace or "/", router=router) as node:
+            told = node.subscription("estop/status", "std_msgs/msg/Bool", LATCHED)
+            if stop:
+                out, message = node.publisher("estop", "std_msgs/msg/Bool", LATCHED), messages.make(
+                    "std_msgs/msg/Bool", data=True)
+            else:
+                out, message = node.publisher("estop/release", "std_msgs/msg/Empty", FEATURE), messages.make(
+                    "std_msgs/msg/Empty")
+            until = time.monotonic() + CONFIRM
+            state: bool | None = None
+            while (left := until - time.monotonic()) > 0:
+                out.publish(message)  # again and again: the brainstem may only just be starting
+                for arrival in told.wait(min(left, 0.25)):
+                    state = messages.decode(arrival.data, "std_msgs/msg/Bool").data
+                if state is stop:
+                    typer.secho("stopped; `brain release` ends it" if stop else "released",
+                                fg="red" if stop else "green")
+                    return
+    except (NoRouter, SessionProblem, NameProblem, messages.MessageError) as error:
+        fail(str(error))
+    heard = "it says nothing" if state is None else f"it says {'stopped' if state else 'released'}"
+    fail(f"the brainstem did not confirm within {CONFIRM:g} s ({heard}): "
+         + ("USE THE ROBOT'S OWN EMERGENCY STOP" if stop else "`brain status` shows whether it is well"))
+
+
+def estop(router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+    """Stops the robot until `brain release`, and waits until the brainstem has confirmed it.
+
+    It is not a certified safety function.
+    """
+    _send(True, router, domain, namespace)
+
+
+def release(router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+    """Ends the emergency stop, and waits until the brainstem has confirmed it."""
+    _send(False, router, domain, namespace)

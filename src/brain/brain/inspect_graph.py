@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a graph's classes say, found out in a process of its own.
+
+Checking a graph imports every region's module. The supervisor must outlive whatever those do, and stay small, so it
+asks here and gets JSON back.
+"""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from brain_runtime.graph import Graph, GraphError, RegionSpec, check_graph, load_graph
+
+TIMEOUT = 120.0  # s; importing is slow on a machine that has just been set up
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a region's class declares.
+
+    Attributes:
+        rate: steps a second by itself (Hz), or None.
+        triggers: topics that make it step, remapped.
+        parameters: names of its parameters.
+    """
+
+    rate: float | None
+    triggers: tuple[str, ...]
+    parameters: tuple[str, ...]
+
+
+def facts_of(spec: RegionSpec) -> Facts:
+    """Loads a region's class and reads what it declares.
+
+    Raises:
+        GraphError: the class cannot be loaded.
+    """
+    cls = spec.load()
+    triggers = tuple(spec.remap.get(p.topic, p.topic) for p in cls.inputs().values() if p.trigger)
+    return Facts(cls.rate, triggers, tuple(cls.Parameters.__dataclass_fields__))
+
+
+def inspect_graph(path: Path, world: str = "none") -> tuple[Graph, dict[str, Facts], list[str]]:
+    """Reads and checks a graph.
+
+    Returns:
+        The graph, facts by region, and warnings.
+
+    Raises:
+        GraphError: it cannot run; see :func:`brain_runtime.graph.check_graph`.
+    """
+    graph = load_graph(path, world)
+    try:
+        done = subprocess.run([sys.executable, "-m", __name__, str(path), world], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        raise GraphError(f"graph {path}: importing its regions took more than {TIMEOUT:g} s; look for a module that "
+                         f"works while it is imported") from None
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout.rpartition("\n\n")[2])
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        raise GraphError(f"graph {path}: importing its regions ended the process: {last}") from None
+    if "error" in answer:
+        raise GraphError(answer["error"])
+    facts = {name: Facts(f["rate"], tuple(f["triggers"]), tuple(f["parameters"]))
+             for name, f in answer["facts"].items()}
+    return graph, facts, answer["warnings"]
+
+
+def main(path: str, world: str) -> None:
+    """Prints, after an empty line, one JSON object: ``error``, or ``facts`` and ``warnings``."""
+    try:
+        graph = load_graph(path, world)
+        warnings = check_graph(graph)
+        answer = {"facts": {s.name: facts_of(s).__dict__ for s in graph.regions}, "warnings": warnings}
+    except GraphError as error:
+        answer = {"error": str(error)}
+    except Exception as error:  # a region's module may raise anything while it is imported
+        answer = {"error": f"graph {path}: {type(error).__name__} while its regions were loaded: {error}"}
+    print("\n\n" + json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain run``: joins one region to a brain that is running, on this machine or from another one."""
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brain.options import Domain, Namespace, Router, fail, use_domain
+
+
+def run(region: Annotated[str, typer.Argument(help="Region of the graph by its name, or any class as module:Class.")],
+        graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
+        name: Annotated[str | None, typer.Option(help="Node name. Default: the region's, or the class's in lower case.")
+                        ] = None,
+        param: Annotated[list[str] | None, typer.Option("--param", "-p", metavar="NAME:=VALUE",
+                                                        help="Parameter, as in ROS.")] = None,
+        params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file.")] = None,
+        remap: Annotated[list[str] | None, typer.Option("--remap", "-r", metavar="FROM:=TO",
+                                                        help="Other name for a topic, as in ROS.")] = None,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of the random stream.")] = 0,
+        state_dir: Annotated[Path | None, typer.Option(help="Folder for snapshots. Default: none are kept.")] = None,
+        router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+    """Joins one region to a brain that is running, until Ctrl-C.
+
+    A sensor that nobody knew of before: brain run brain_sim.strangers:Sonar
+    """
+    use_domain(domain)
+    from brain import graphs
+    from brain_runtime.graph import GraphError, RegionSpec
+
+    path = None
+    try:
+        if ":" in region:
+            cls = region
+            name = name or region.rpartition(":")[2].lower()
+            spec = RegionSpec(name, cls)
+        else:
+            path = graphs.find_graph(graph)
+            spec = _find(path, region)
+            name = name or spec.name
+        sys.path.insert(0, os.getcwd())  # a class of one's own, without installing it
+        loaded = spec.load()
+    except GraphError as error:
+        fail(str(error))
+    argv = [sys.executable, "-m", "brain_runtime.process", "--class", spec.cls, "--name", name, "--seed", str(seed)]
+    if state_dir is not None:
+        argv += ["--state-dir", str(state_dir)]
+    if router is not None:
+        argv += ["--router", router]
+    if spec.critical:
+        argv.append("--critical")
+    argv.append("--ros-args")
+    if namespace:
+        argv += ["-r", f"__ns:=/{namespace.strip('/')}"]
+    for topic, other in spec.remap.items():
+        argv += ["-r", f"{topic}:={other}"]
+    for rule in remap or ():
+        argv += ["-r", rule]
+    for file in [*([graphs.params_file(path)] if path and graphs.params_file(path) else []), *(params_file or ())]:
+        argv += ["--params-file", str(file)]
+    for value in param or ():
+        argv += ["-p", value]
+    ports = [f"hears {p.topic}" for p in loaded.inputs().values()] + [f"says {p.topic}"
+                                                                     for p in loaded.outputs().values()]
+    typer.secho(f"{name} ({spec.cls}) {', '.join(ports)}; Ctrl-C ends it", fg="green", err=True)
+    sys.stderr.flush()
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.execv(sys.executable, argv)
+
+
+def _find(path: Path, region: str):
+    """The entry of a region in the graph or in one of its worlds."""
+    import yaml
+
+    from brain_runtime.graph import GraphError, load_graph
+
+    graph = load_graph(path)
+    known = {spec.name: spec for spec in graph.regions}
+    for world in (yaml.safe_load(path.read_text(encoding="utf-8")).get("worlds") or {}):
+        known |= {spec.name: spec for spec in load_graph(path, world).regions}
+    if region not in known:
+        raise GraphError(f"graph {graph.name} has no region {region!r}; it has {', '.join(known)}. A class of your own "
+                         f"is named module:Class")
+    return known[region]

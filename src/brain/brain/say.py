@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain say``: tells the brain what to do, and waits for how it went."""
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any, Callable
+
+import typer
+
+from brain.options import Domain, Json, Namespace, Router, fail, use_domain
+
+STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting")
+IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING = range(8)
+PRESENCE = 2.0      # s in which a brain that is there has been heard
+LATCH = 0.5         # s in which the latched goal status of before has come
+TAKEN_UP = 5.0      # s in which a sentence is taken up
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a sentence went.
+
+    Attributes:
+        status: exit status: 0 reached (or taken up, where nobody waited), 1 not in time, 2 not understood.
+        state: of the goal, one of :data:`STATES`; empty if nobody took it up.
+        reason: for a person.
+        goal_id: number that language gave it, or None.
+        seconds: from speaking to the answer.
+    """
+
+    status: int
+    state: str
+    reason: str
+    goal_id: int | None
+    seconds: float
+
+
+class Speaker:
+    """Says sentences through a node and follows the goal's status.
+
+    Args:
+        node: its namespace is the brain's; it must stay open as long as the sentence is to stand.
+        look: called again and again while waiting, in the waiting thread.
+    """
+
+    def __init__(self, node: Any, look: Callable[[], None] | None = None) -> None:
+        from brain_runtime.qos import LATCHED
+
+        self._goals = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
+        self._statuses = node.subscription("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(16))
+        self._look = look
+        self.newest: Any | None = None
+
+    def hear(self, seconds: float = 0.0) -> list:
+        """Goal statuses that have come since the last call, waiting up to ``seconds`` for the first."""
+        from brain_runtime import messages
+
+        found = []
+        for arrival in self._statuses.wait(seconds) if seconds > 0 else self._statuses.take():
+            try:
+                found.append(messages.decode(arrival.data, "brain_interfaces/msg/GoalStatus"))
+            except messages.MessageError:
+                continue  # not the brain's: its messages can be read
+        if found:
+            self.newest = found[-1]
+        return found
+
+    def say(self, text: str) -> None:
+        """Says a sentence."""
+        from brain_runtime import messages
+
+        self._goals.publish(messages.make("std_msgs/msg/String", data=text))
+
+    def ask(self, text: str, wait: float | None) -> Answer:
+        """Says a sentence and waits until it is done, at most ``wait`` s; None: until it is taken up."""
+        before = None if self.newest is None else (self.newest.goal_id, self.newest.text)
+        begin = time.monotonic()
+        self.say(text)
+        until = begin + (TAKEN_UP if wait is None else wait)
+        ours: Any | None = None
+        while (left := until - time.monotonic()) > 0:
+            if self._look is not None:
+                self._look()
+            for status in self.hear(min(left, 0.1)):
+                taken = time.monotonic() - begin
+                if (status.goal_id, status.text) == before and ours is None:
+                    continue
+                if status.text != clipped(text):
+                    if ours is not None:
+                        return Answer(1, STATES[ours.state], f"another sentence took its place: {status.text!r}",
+                                      ours.goal_id, taken)
+                    continue
+                ours = status
+                if status.state == NOT_UNDERSTOOD:
+                    return Answer(2, STATES[NOT_UNDERSTOOD], status.reason, status.goal_id, taken)
+                if status.state in (REACHED, STOPPED):
+                    return Answer(0, STATES[status.state], status.reason, status.goal_id, taken)
+                if status.state == NOT_FOUND:
+                    return Answer(1 if wait is not None else 0, STATES[NOT_FOUND], status.reason, status.goal_id, taken)
+                if wait is None:
+                    return Answer(0, STATES[status.state], status.reason, status.goal_id, taken)
+        taken = time.monotonic() - begin
+        if ours is None:
+            return Answer(1, "", f"nobody took it up within {taken:.0f} s; `brain status` shows whether language and "
+                          f"pfc are well", None, taken)
+        return Answer(1, STATES[ours.state], f"not reached within {wait:g} s" + (f" ({ours.reason})" if ours.reason
+                                                                               else ""), ours.goal_id, taken)
+
+
+def clipped(text: str) -> str:
+    """A sentence as it stands in the goal's status."""
+    from brain_runtime.heartbeat import clip_utf8
+
+    return clip_utf8(text, 256)
+
+
+def checked(text: str) -> str:
+    """The sentence, if it can be sent.
+
+    Raises:
+        ValueError: it is empty or not text.
+    """
+    if not text.strip():
+        raise ValueError("the sentence is empty; say what is wanted, as in: brain say \"go to the red ball\"")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("the sentence is not UTF-8 text; set a UTF-8 locale, such as LANG=C.UTF-8") from None
+    return text
+
+
+def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japanese.")],
+        wait: Annotated[float | None, typer.Option(min=0.0, metavar="SECONDS", help="Wait until it is done.")] = None,
+        as_json: Json = False, router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+    """Tells the brain what to do.
+
+    Exit status: 0 when it was reached (without --wait: taken up), 1 when it was not in time, 2 when it was not
+    understood. The reason is printed.
+    """
+    number = use_domain(domain)
+    try:
+        text = checked(text)
+    except ValueError as error:
+        fail(str(error), 2)
+    from brain.listen import Ear
+    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
+
+    try:
+        with open_node("brain_say", namespace or "/", router=router) as node:
+            speaker, ear = Speaker(node), Ear(node)
+            if not ear.listen(PRESENCE, lambda e: bool(e.regions)):
+                fail(f"no brain is heard in domain {number}" + (f", namespace {namespace}" if namespace else "")
+                     + f", at {node.session.endpoint}; start one with `brain up`, or see --domain and --namespace")
+            speaker.hear(LATCH)
+            answer = speaker.ask(text, wait)
+            ear.close()
+    except (NoRouter, SessionProblem, NameProblem) as error:
+        fail(str(error))
+    if as_json:
+        typer.echo(json.dumps({"text": text, **answer.__dict__}, ensure_ascii=False))
+    else:
+        typer.secho(f"{answer.state or 'not taken up'} after {answer.seconds:.1f} s"
+                    + (f": {answer.reason}" if answer.reason else ""), fg="green" if answer.status == 0 else "red")
+    raise typer.Exit(answer.status)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain status``: how each region is, heard on the wire from any terminal."""
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Annotated, Any
+
+import typer
+
+from brain.options import Domain, Json, Namespace, Router, fail, use_domain
+
+WINDOW = 1.5        # s of listening where nothing else is said
+REFRESH = 0.5       # s between two pictures of --watch
+COLORS = {"active": "green", "gone": "red", "silent": "red", "error": "red"}
+
+
+def region_report(name: str, seen: Any, now: float) -> dict[str, Any]:
+    """What is known of a region, as plain JSON values (SI units; None where it is not known)."""
+    from brain_runtime.messages import time_seconds
+
+    b = seen.beat
+    number = lambda v: round(float(v), 6) if math.isfinite(v) else None  # noqa: E731
+    return {"name": name, "state": seen.state(now), "reason": b.reason, "host": b.host, "hostname": b.hostname,
+            "pid": int(b.pid), "critical": bool(b.critical), "restarts": int(b.restarts), "step": int(b.step),
+            "rate": number(b.rate), "step_p50": number(b.step_p50), "step_p99": number(b.step_p99),
+            "step_age": number(b.step_age), "stepping": bool(b.stepping),
+            "spikes_per_second": number(b.spikes_per_second), "synops_per_second": number(b.synops_per_second),
+            "inputs": {t: number(a) for t, a in zip(b.inputs, b.input_ages, strict=False)},
+            "last_heartbeat": round(time_seconds(b.header.stamp), 3), "heartbeat_age": round(now - seen.heard, 3),
+            "token": seen.token}
+
+
+def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[str, Any]:
+    """How a brain is.
+
+    Args:
+        ear: a :class:`brain.listen.Ear` that has listened.
+        expected: full names of the regions that ought to be there, if any of them is.
+    """
+    now = time.monotonic()
+    regions = [region_report(name, seen, now) for name, seen in sorted(ear.regions.items())]
+    missing = [n for n in expected if n not in ear.regions] if set(expected) & set(ear.regions) else []
+    trace = ear.trace
+    return {"domain": domain, "namespace": namespace or "/", "router": ear.linked, "regions": regions,
+            "missing": missing, "latency": ear.latency.report(), "unreadable": ear.broken,
+            "brainstem": None if trace is None else {
+                "action": _action(trace.action), "reason": trace.reason, "linear": round(float(trace.linear), 4),
+                "angular": round(float(trace.angular), 4)}}
+
+
+def _action(number: int) -> str:
+    from brain.listen import ACTIONS
+
+    return ACTIONS[number] if number < len(ACTIONS) else f"action {number}"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{1000 * value:.1f}"
+
+
+def _count(value: float | None) -> str:
+    if not value:
+        return ""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.1f}{unit}"
+    return f"{value:.0f}"
+
+
+def _inputs(region: dict) -> str:
+    short = lambda t: t.rsplit("/", 1)[-1]  # noqa: E731
+    return " ".join(f"{short(t)} {'-' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}"
+                    for t, a in region["inputs"].items())
+
+
+def table(found: dict[str, Any], *, inputs: bool = True) -> Any:
+    """A report as a Rich table.
+
+    Args:
+        inputs: show the age of each input.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    result = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    headings = ["region", "state", "pid", "host", "Hz", "p50 ms", "p99 ms", "spikes/s", "synops/s", "restarts", "beat s"]
+    for heading in headings + (["input ages s"] if inputs else []):
+        result.add_column(heading, justify="left" if heading in ("region", "state", "host", "input ages s") else "right",
+                          no_wrap=heading != "input ages s")
+    for r in found["regions"]:
+        state = Text(r["state"] + ("*" if r["stepping"] and r["state"] != "gone" and (r["step_age"] or 0) > 1 else ""),
+                     style=COLORS.get(r["state"], "yellow"))
+        row = [r["name"] + (" !" if r["critical"] else ""), state, str(r["pid"]), r["host"],
+               "" if r["rate"] is None else f"{r['rate']:.1f}", _milliseconds(r["step_p50"]),
+               _milliseconds(r["step_p99"]), _count(r["spikes_per_second"]), _count(r["synops_per_second"]),
+               str(r["restarts"]), f"{r['heartbeat_age']:.1f}"]
+        result.add_row(*row, *([_inputs(r)] if inputs else []))
+    for name in found["missing"]:
+        result.add_row(name, Text("gone", style="red"), *[""] * (len(headings) - 3), "never")
+    return result
+
+
+def footer(found: dict[str, Any]) -> str:
+    """One line: latency from camera to cmd_vel, and what the brainstem does."""
+    latency, stem = found["latency"], found["brainstem"]
+    text = "camera to cmd_vel: " + (f"p50 {1000 * latency['p50']:.0f} ms, p95 {1000 * latency['p95']:.0f} ms "
+                                    f"({latency['n']} pictures)" if latency["n"] else "not known yet")
+    if stem:
+        text += f"; brainstem: {stem['action']}" + (f", {stem['reason']}" if stem["reason"] else "")
+        text += f", {stem['linear']:.2f} m/s {stem['angular']:.2f} rad/s"
+    if not found["router"]:
+        text += "; NO LINK TO THE ROUTER"
+    return text + "; ! critical"
+
+
+def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to be there: a name or a path.")
+                            ] = "brain",
+           watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
+           seconds: Annotated[float, typer.Option(min=0.2, help="How long to listen.")] = WINDOW,
+           as_json: Json = False, router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+    """Shows how each region is: it listens on the wire and asks nobody.
+
+    Exit status: 0 when all regions that are heard or ought to be there are active, 1 otherwise.
+    With --watch --json, one line of JSON for each look.
+    """
+    number = use_domain(domain)
+    from rich.console import Console
+
+    from brain.listen import Ear
+    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
+
+    expected = _expected(graph, namespace)
+    found: dict[str, Any] = {}
+    try:
+        with open_node("brain_status", namespace or "/", router=router) as node:
+            ear = Ear(node)
+            look = lambda: report(ear, expected, number, namespace)  # noqa: E731
+            ear.listen(seconds)
+            found = look()
+            if watch:
+                _watch(ear, look, as_json, Console())
+                found = look()
+            ear.close()
+    except (NoRouter, SessionProblem, NameProblem) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        return
+    if not watch:
+        if as_json:
+            typer.echo(json.dumps(found, ensure_ascii=False, indent=1))
+        elif not found["regions"]:
+            fail(f"no brain is heard in domain {number}" + (f", namespace {namespace}" if namespace else "")
+                 + "; start one with `brain up`, or see --domain and --namespace")
+        else:
+            console = Console()
+            console.print(table(found))
+            console.print(footer(found), highlight=False)
+    well = found["regions"] and not found["missing"] and all(r["state"] == "active" for r in found["regions"])
+    raise typer.Exit(0 if well else 1)
+
+
+def _expected(graph: str, namespace: str) -> list[str]:
+    from brain.graphs import load
+    from brain_runtime.graph import GraphError
+
+    prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
+    try:
+        return [f"{prefix}/{spec.name}" for spec in load(graph).regions]
+    except GraphError as error:
+        fail(str(error))
+
+
+def _watch(ear: Any, look: Any, as_json: bool, console: Any) -> None:
+    if as_json:
+        while True:
+            ear.listen(REFRESH)
+            typer.echo(json.dumps(look(), ensure_ascii=False))
+    from rich.console import Group
+    from rich.live import Live
+
+    with Live(console=console, refresh_per_second=4) as live:
+        while True:
+            ear.listen(REFRESH)
+            found = look()
+            live.update(Group(table(found), footer(found)))
