@@ -2,6 +2,8 @@
 """The ``brain`` command: one module for each verb; here they are only put together."""
 from __future__ import annotations
 
+import logging
+
 import typer
 
 from brain.emergency import estop, release
@@ -20,6 +22,8 @@ app.command("eval")(evaluate)
 
 def main() -> None:
     """Entry point of the console script."""
+    # What goes wrong is said once, by the verb itself.
+    logging.getLogger("brain_runtime").setLevel(logging.ERROR)
     app()
 
 

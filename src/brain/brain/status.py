@@ -70,37 +70,35 @@ def _count(value: float | None) -> str:
 
 
 def _inputs(region: dict) -> str:
-    short = lambda t: t.rsplit("/", 1)[-1]  # noqa: E731
-    return " ".join(f"{short(t)} {'-' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}"
+    return ", ".join(f"{t} {'never' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}"
                     for t, a in region["inputs"].items())
 
 
-def table(found: dict[str, Any], *, inputs: bool = True) -> Any:
-    """A report as a Rich table.
-
-    Args:
-        inputs: show the age of each input.
-    """
+def table(found: dict[str, Any]) -> Any:
+    """A report as a Rich table that fits into 80 columns, but for the ages of the inputs."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    result = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    headings = ["region", "state", "pid", "host", "Hz", "p50 ms", "p99 ms", "spikes/s", "synops/s", "restarts", "beat s"]
-    for heading in headings + (["input ages s"] if inputs else []):
-        result.add_column(heading, justify="left" if heading in ("region", "state", "host", "input ages s") else "right",
-                          no_wrap=heading != "input ages s")
+    result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    headings = ["region", "state", "pid", "host", "Hz", "p50", "p99", "spk/s", "syn/s", "rst", "beat"]
+    for heading in headings:
+        result.add_column(heading, justify="left" if heading in ("region", "state", "host") else "right", no_wrap=True)
     for r in found["regions"]:
         state = Text(r["state"] + ("*" if r["stepping"] and r["state"] != "gone" and (r["step_age"] or 0) > 1 else ""),
                      style=COLORS.get(r["state"], "yellow"))
-        row = [r["name"] + (" !" if r["critical"] else ""), state, str(r["pid"]), r["host"],
+        result.add_row(*[r["name"] + (" !" if r["critical"] else ""), state, str(r["pid"]), r["host"],
                "" if r["rate"] is None else f"{r['rate']:.1f}", _milliseconds(r["step_p50"]),
                _milliseconds(r["step_p99"]), _count(r["spikes_per_second"]), _count(r["synops_per_second"]),
-               str(r["restarts"]), f"{r['heartbeat_age']:.1f}"]
-        result.add_row(*row, *([_inputs(r)] if inputs else []))
+               str(r["restarts"]), f"{r['heartbeat_age']:.1f}"])
     for name in found["missing"]:
         result.add_row(name, Text("gone", style="red"), *[""] * (len(headings) - 3), "never")
     return result
+
+
+def input_lines(found: dict[str, Any]) -> str:
+    """A line for each region with its inputs and their ages (s)."""
+    return "\n".join(f"  {r['name']} hears {_inputs(r)}" for r in found["regions"] if r["inputs"])
 
 
 def footer(found: dict[str, Any]) -> str:
@@ -113,7 +111,7 @@ def footer(found: dict[str, Any]) -> str:
         text += f", {stem['linear']:.2f} m/s {stem['angular']:.2f} rad/s"
     if not found["router"]:
         text += "; NO LINK TO THE ROUTER"
-    return text + "; ! critical"
+    return text + ".\n! critical; p50, p99: duration of a step (ms); rst: restarts; beat: age of the last heartbeat (s)"
 
 
 def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to be there: a name or a path.")
@@ -157,7 +155,8 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
         else:
             console = Console()
             console.print(table(found))
-            console.print(footer(found), highlight=False)
+            console.print("input ages (s):\n" + input_lines(found), highlight=False, soft_wrap=True)
+            console.print(footer(found), highlight=False, soft_wrap=True)
     well = found["regions"] and not found["missing"] and all(r["state"] == "active" for r in found["regions"])
     raise typer.Exit(0 if well else 1)
 
@@ -185,4 +184,4 @@ def _watch(ear: Any, look: Any, as_json: bool, console: Any) -> None:
         while True:
             ear.listen(REFRESH)
             found = look()
-            live.update(Group(table(found), footer(found)))
+            live.update(Group(table(found), input_lines(found), footer(found)))

@@ -68,7 +68,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     stop = threading.Event()
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: stop.set())

@@ -27,7 +27,7 @@ ROUND = 0.1         # s between two looks at everything
 LONGEST_ROUND = 0.3  # s that one round may count for, however late the supervisor itself is
 QUIET = 0.5         # s without a heartbeat from anybody, after which the wire is suspected first
 ALL_QUIET = 4.0     # s of that with a link, after which the processes are suspected after all
-LINK_LOST = 2.0     # s without a link to a router that runs, after which the router is suspected
+LINK_LOST = 1.0     # s without a link to a router that runs, after which the router is suspected
 ROUTER_START = 5.0  # s that a router gets before that
 
 
