@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole brain under `brain up`, over a real router: what is killed, frozen or fed nonsense, and what becomes of the rest.
+
+The world judges: at 500 Hz it logs that speed and acceleration keep their limits, and how long each stop took.
+"""
+import contextlib
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, messages
+from brain_runtime.wire import open_node
+
+REGIONS = ("vision", "language", "place", "pfc", "motor", "brainstem", "camera")
+STOPS = {"pfc", "motor", "brainstem"}       # without these nothing may move
+BRAKING = 0.5                               # s from top speed to standstill at the base's own deceleration
+STAND_WITHIN = 0.5                          # s, and the braking time, after any of them went
+
+
+class Brain:
+    """A running brain, and a node of ours beside it."""
+
+    def __init__(self, folder):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.router = f"tcp/127.0.0.1:{port}"
+        self.domain = port % 200
+        self.folder = folder
+        self.log = open(folder / "up.log", "wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "brain", "up", "--router", self.router, "--domain", str(self.domain),
+             "--run-dir", str(folder), "--seed", "3"], stdout=self.log, stderr=self.log)
+        self.beats = {}
+        self.exits = contextlib.ExitStack()
+        self.node = self.exits.enter_context(open_node("fault_test", domain=self.domain, router=self.router,
+                                                       patience=60))
+        hear = self.node.subscription
+        self._beats = hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, by_publisher=True)
+        self._verdict = hear("sim/verdict", "std_msgs/msg/String", LATCHED)
+        self._command = hear("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE.with_depth(10))
+        self._status = hear("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(10))
+        self._goal = self.node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
+        self._mark = self.node.publisher("sim/mark", "std_msgs/msg/String", FEATURE)
+        self.report, self.commands, self.status = {}, [], None
+
+    def listen(self, seconds=0.05):
+        time.sleep(seconds)
+        for arrival in self._beats.take():
+            beat = messages.decode(arrival.data, self._beats.type)
+            self.beats[beat.name.strip("/")] = (arrival.received, beat)
+        for arrival in self._verdict.take():
+            self.report = json.loads(messages.decode(arrival.data, self._verdict.type).data)
+        for arrival in self._command.take():
+            twist = messages.decode(arrival.data, self._command.type).twist
+            self.commands.append((twist.linear.x, twist.angular.z))
+        for arrival in self._status.take():
+            self.status = messages.decode(arrival.data, self._status.type)
+        return self
+
+    def until(self, condition, what, timeout=60.0):
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end, f"waited in vain for {what}\n" + (self.folder / "up.log").read_text()[-3000:]
+            self.listen()
+
+    def alive(self, name, not_pid=None):
+        if name not in self.beats:
+            return False
+        received, beat = self.beats[name]
+        return time.monotonic() - received < 0.5 and beat.state == 2 and beat.pid != not_pid
+
+    def whole(self):
+        return all(self.alive(name) for name in (*REGIONS, "world"))
+
+    def pid(self, name):
+        return self.beats[name][1].pid
+
+    def keep_moving(self):
+        """Gives it something to look for that is not there, and waits until it drives about."""
+        self._goal.publish(messages.make("std_msgs/msg/String", data="go to the " + ABSENT))
+        self.commands.clear()
+        self.until(lambda: any(v > 0.1 or abs(w) > 0.3 for v, w in self.commands[-10:]), "motion")
+
+    def mark(self, name):
+        """Tells the world that from now on the robot is to come to a standstill."""
+        self._mark.publish(messages.make("std_msgs/msg/String", data=name))
+
+    def stop_of(self, name):
+        found = [s for s in self.report.get("invariants", {}).get("stops", []) if s["trigger"] == name]
+        return found[-1]["standstill_after"] if found else None
+
+    def close(self):
+        self.exits.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(30)
+        finally:
+            self.process.kill()
+            self.log.close()
+
+
+ABSENT = "yellow ball"
+
+
+@pytest.fixture(scope="module")
+def brain(tmp_path_factory):
+    global ABSENT
+    from brain_sim.room import generate_room
+    there = {o.kind for o in generate_room("train", 3).objects}
+    color, shape = next((c, s) for c in ("yellow", "green", "blue", "red") for s in ("ball", "box", "cylinder")
+                        if (c, s) not in there)
+    ABSENT = f"{color} {shape}"
+    brain = Brain(tmp_path_factory.mktemp("brain"))
+    try:
+        brain.until(brain.whole, "all regions", 120)
+        yield brain
+    finally:
+        brain.close()
+
+
+@pytest.fixture(autouse=True)
+def _keeps_its_limits(brain):
+    """Whatever a test does: afterwards everything runs, and the world saw no limit broken."""
+    yield
+    brain.until(brain.whole, "all regions to be back")
+    brain.listen(0.6)
+    assert brain.report["invariants"]["violations"] == 0
+    assert brain.process.poll() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+@pytest.mark.parametrize("name", REGIONS)
+def test_a_region_that_goes_comes_back_and_the_others_stay(brain, name, number):
+    brain.keep_moving()
+    pids = {n: brain.pid(n) for n in (*REGIONS, "world")}
+    mark = f"{name} {number.name}"
+    os.kill(pids[name], number)
+    if name in STOPS:
+        brain.mark(mark)
+    brain.until(lambda: brain.alive(name, not_pid=pids[name]), f"{name} to be back")
+    brain.until(brain.whole, "everybody")
+    assert {n: brain.pid(n) for n in pids if n != name} == {n: p for n, p in pids.items() if n != name}
+    assert brain.beats[name][1].restarts >= 1
+    if name in STOPS:
+        brain.until(lambda: brain.stop_of(mark) is not None, "a standstill")
+        assert brain.stop_of(mark) <= STAND_WITHIN + BRAKING
+    brain.keep_moving()     # the goal, or a new one, is pursued again
+
+
+def test_the_router_killed_stops_the_robot_and_everything_links_again(brain):
+    brain.keep_moving()
+    pids = {n: brain.pid(n) for n in (*REGIONS, "world")}
+    children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(brain.process.pid)], capture_output=True,
+                              text=True, check=True).stdout.splitlines()
+    router = next(int(line.split()[0]) for line in children if "brain_runtime.router" in line)
+    os.kill(router, signal.SIGKILL)
+    time.sleep(1.0)
+    brain.until(brain.whole, "the regions to be heard again")
+    brain.keep_moving()
+    assert {n: brain.pid(n) for n in pids} == pids
+
+
+def test_broken_bytes_nan_and_wrong_sizes_on_every_topic_harm_nobody(brain):
+    pids = {n: brain.pid(n) for n in REGIONS}
+    rng = np.random.default_rng(0)
+    nan = np.full(36, math.nan, np.float32)
+    control = messages.make("brain_interfaces/msg/Control", mode=2, heading=math.nan, speed=math.inf, bearing=math.nan,
+                            distance=math.nan, hazard=nan, avoid_bearing=nan[:3], avoid_distance=nan[:3])
+    features = messages.make("brain_interfaces/msg/SensorFeatures", source="nonsense", confidence=math.nan, hazard=nan,
+                             novelty=nan)
+    command = messages.make("brain_interfaces/msg/MotorCommand")
+    command.twist.linear.x, command.twist.angular.z = math.nan, math.inf
+    seen = messages.make("brain_interfaces/msg/DetectedObjects", source="nonsense", objects=[messages.make(
+        "brain_interfaces/msg/DetectedObject", color=200, shape=77, confidence=math.nan, bearing=math.inf)] * 5)
+    image = messages.make("sensor_msgs/msg/Image", width=96, height=64, step=3, encoding="rgb8", data=[1, 2, 3])
+    huge = messages.make("sensor_msgs/msg/Image", width=2**20, height=2**20, step=2**20, encoding="32FC1")
+    scan = messages.make("sensor_msgs/msg/LaserScan", ranges=[math.nan] * 180, angle_increment=math.nan)
+    odom = messages.make("nav_msgs/msg/Odometry")
+    odom.pose.pose.position.x = math.nan
+    topics = {"pfc/control": (FEATURE, [control]), "sensor/features": (FEATURE, [features]),
+              "motor/command": (FEATURE, [command]), "vision/objects": (FEATURE, [seen]),
+              "camera/image_raw": (SENSOR, [image, huge]), "scan": (SENSOR, [scan]), "odom": (SENSOR, [odom])}
+    publishers = {t: (self_made, brain.node.publisher(t, self_made[0].__msgtype__, qos))
+                  for t, (qos, self_made) in topics.items()}
+    time.sleep(1.0)
+    for _ in range(20):
+        for made, publisher in publishers.values():
+            for message in made:
+                publisher.publish(message)
+            publisher.publish_bytes(rng.bytes(int(rng.integers(0, 3000))))
+            publisher.publish_bytes(b"\0\1\0\0" + rng.bytes(40))
+        brain.listen(0.05)
+    publishers["camera/image_raw"][1].publish_bytes(bytes(100 * 2**20))
+    for _, publisher in publishers.values():
+        publisher.close()
+        brain.node._parts.remove(publisher)
+    assert all(math.isfinite(v) and math.isfinite(w) for v, w in brain.commands)
+    brain.until(brain.whole, "everybody")
+    assert {n: brain.pid(n) for n in REGIONS} == pids
+    logs = "".join(p.read_text(errors="replace") for p in (brain.folder / "logs").glob("*.log"))
+    assert "dropped a message" in logs and "/fault_test" in logs
+    brain.keep_moving()
+
+
+def test_another_type_on_our_topic_is_warned_about_and_not_heard(brain):
+    publisher = brain.node.publisher("pfc/control", "std_msgs/msg/String")
+    brain.until(lambda: "pfc/control" in (brain.folder / "logs" / "motor.log").read_text(), "a warning", 20)
+    publisher.publish(messages.make("std_msgs/msg/String", data="x"))
+    publisher.close()
+    brain.node._parts.remove(publisher)
+
+
+@pytest.mark.parametrize("text, state", [("", 5), ("x" * 2**20, 5), ("Gehe zum roten Ball", 5), ("\0\x01\uffff", 5),
+                                         ("what a lovely day", 5)], ids=["empty", "1 MB", "german", "control", "chat"])
+def test_sentences_of_no_use_move_nothing_and_say_why(brain, text, state):
+    brain._goal.publish(messages.make("std_msgs/msg/String", data="stop"))
+    brain.until(lambda: brain.status is not None and brain.status.state == 6, "stop")
+    number = brain.status.goal_id
+    brain._goal.publish(messages.make("std_msgs/msg/String", data=text))
+    brain.until(lambda: brain.status.goal_id != number, "an answer")
+    assert brain.status.state == state and len(brain.status.reason) > 10
+    brain.listen(1.0)
+    brain.commands.clear()
+    brain.listen(1.0)
+    assert brain.commands and all(command == (0.0, 0.0) for command in brain.commands)
+
+
+def test_floods_are_survived(brain):
+    publisher = brain.node.publisher("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE)
+    pids = {n: brain.pid(n) for n in REGIONS}
+    end = time.monotonic() + 3.0
+    number = 0
+    while time.monotonic() < end:
+        number += 1
+        publisher.publish(messages.make("brain_interfaces/msg/SensorFeatures", source=f"flood{number}", confidence=1.0))
+        if number % 50 == 0:
+            brain.listen(0.005)
+    publisher.close()
+    brain.node._parts.remove(publisher)
+    brain.until(brain.whole, "everybody")
+    assert {n: brain.pid(n) for n in REGIONS} == pids
+    brain.keep_moving()
+
+
+def test_a_full_disk_keeps_the_last_snapshot_and_the_region(tmp_path):
+    """A file system of its own that is full; where none can be mounted, a folder that cannot be written to."""
+    from brain_regions.pfc import PrefrontalCortex
+    from brain_runtime import snapshot
+    region = PrefrontalCortex("pfc")
+    region.configure({})
+    state = region.initial_state()
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = os.geteuid() == 0 and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True).returncode == 0
+    try:
+        path = folder / "pfc.safetensors"
+        snapshot.write(path, region, state)
+        before = path.read_bytes()
+        if mounted:
+            with contextlib.suppress(OSError):
+                with open(folder / "fill", "wb", buffering=0) as file:
+                    while True:
+                        file.write(bytes(4096))
+        else:
+            folder.chmod(0o500)
+            if os.access(folder, os.W_OK):
+                pytest.skip("running as root without the right to mount: no disk can be made full")
+        with pytest.raises(snapshot.SnapshotError, match="last snapshot is kept"):
+            snapshot.write(path, region, state)
+        assert path.read_bytes() == before and not list(folder.glob("*.tmp"))
+        assert snapshot.restore(path, region)[0] is not None
+    finally:
+        if mounted:
+            subprocess.run(["umount", str(folder)], check=True)
+        else:
+            folder.chmod(0o700)
