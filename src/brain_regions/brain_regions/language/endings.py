@@ -51,6 +51,8 @@ def ending(c: Cursor, verb: Token, question: bool) -> tuple[Mood, bool, bool]:
         return (Mood.CHAIN if arrived or verb.kind in (K.FIND, K.STOP) else Mood.CONDITION), False, False
     if form == "stem":
         return _after_stem(c, question), False, False
+    if form == "while":
+        return Mood.CHAIN, False, False
     if form == "vn":
         return _after_noun(c), False, False
     return _after_plain(c, question, negated=form == "nai")

@@ -32,6 +32,7 @@ _PREPOSITIONS = frozenset({K.TO, K.NEAR, K.FROM, K.PAST, K.OF})
 _OPENERS = frozenset({K.FILLER, K.YOU, K.TO, K.AND, K.INSTEAD, K.AIM})
 _PLACES = frozenset({K.FILLER, K.PLACE, K.APART, K.MODIFIER, K.DETERMINER, K.OF, K.MANY})
 _BREAKS = frozenset({K.COMMA, K.END, K.AND})
+_MATTERS = frozenset({K.AVOID, K.TOUCH, K.KEEP, K.OUT})
 _PLACE_WORDS = 4    # unknown words that may name a place: "behind the old garden shed over there"
 
 
@@ -137,6 +138,10 @@ def _finish(cursor: Cursor, found: Thing, hint: int) -> Thing:
     return found
 
 
+def _starts_thing(c: Cursor) -> bool:
+    return c.kind() in (K.DETERMINER, K.COLOR, K.SHAPE, K.THING, K.MODIFIER)
+
+
 class _Sentence:
     """Reads one sentence from left to right."""
 
@@ -162,9 +167,18 @@ class _Sentence:
                 self.begin_clause()
             elif token.kind in ACTIONS and self.may_command(token):
                 self.action()
+            elif token.kind is K.STATE and token.form == "past" and c.peek(-1).text.endswith("if you"):
+                self.action(Token(K[str(token.value)], token.text, form="base"))    # "I'd be glad if you went ..."
+            elif token.kind in _MATTERS:
+                # a prohibition that is not understood must not be lost
+                self.into.lost = self.into.lost or token.text
+                c.take()
+                self.strange += 1
+            elif token.kind is K.RELATIVE and not self.strange and self.attribute():
+                continue
             elif token.kind is K.NOT:
                 self.negation()
-            elif token.kind is K.REQUEST:
+            elif token.kind is K.REQUEST or token.text == "do" and c.peek(1).form == "base" and not self.strange:
                 c.take()
                 self.strange, self.requested = 0, True
             elif token.kind is K.AIM and not self.strange and not self.negated:
@@ -207,7 +221,9 @@ class _Sentence:
     def negation(self) -> None:
         """NOT before a verb, or before an object in the tail of a command."""
         c = self.c
-        c.take()
+        token = c.take()
+        if token.text == "no" and c.peek().form != "ing" and not _starts_thing(c):
+            return      # "no, stop"
         self.negated = True
         if len(self.into.acts) <= self.first or self.strange:
             return
@@ -244,6 +260,12 @@ class _Sentence:
                 pass
             self.into.acts.append(Act(K.AVOID, "", objects=[found]))
             return
+        if not self.strange and self.c.kind() is K.BE and self.c.kind(1) is K.AIM:
+            self.c.at += 2      # "the blue box is your goal"
+            self.into.acts.append(Act(K.MOVE, "", objects=[found]))
+            return
+        if not self.strange and (self.c.done or self.c.kind() in (K.COMMA, K.END)) and not found.empty:
+            self.into.fragments.append(found)   # "The red ball! Go!"
         if self.instead:
             self.instead = False
             return
@@ -260,6 +282,20 @@ class _Sentence:
         if last.kind not in (K.MOVE, K.FIND):
             return False
         self.into.acts.append(Act(last.kind, last.text, objects=[found]))
+        return True
+
+    def attribute(self) -> bool:
+        """ "Find a ball. It should be red." """
+        last = next((a for a in reversed(self.into.acts) if a.objects), None)
+        if last is None:
+            return False
+        mark = self.c.at
+        self.c.take()
+        found = thing(self.c)
+        if found is None or found.empty or not last.objects[-1].fits(found) or self.c.kind() not in _BREAKS:
+            self.c.at = mark
+            return False
+        last.objects[-1].take(found)
         return True
 
     def aim(self) -> None:
@@ -280,16 +316,21 @@ class _Sentence:
             c.at = max(mark, after)
 
     def elliptical(self) -> bool:
-        """ "To the red ball!": a destination without a verb."""
+        """ "To the red ball!": a destination without a verb; "..., away from the box"."""
         c = self.c
         mark = c.at
         token = c.take()
+        if token.value == "away" and len(self.into.acts) > self.first:
+            found = thing(c)
+            if found is not None:
+                self.into.acts.append(Act(K.AVOID, token.text, objects=[found]))
+                return True
         c.skip(frozenset({K.PLACE, K.OF, K.FILLER}))
         found = thing(c) if c.kind() not in ACTIONS else None
         acts = self.into.acts[self.first:]
         repeated = bool(acts) and acts[-1].negated and acts[-1].kind in (K.MOVE, K.FIND)    # "..., but to the ball"
         if found is None or found.empty or self.instead or self.negated or not (
-                repeated or token.kind is K.TO and not acts):
+                repeated or (token.kind is K.TO or self.requested and token.kind is K.NEAR) and not acts):
             c.at = mark + 1
             if token.kind is not K.TO:
                 self.strange += 1
@@ -304,10 +345,10 @@ class _Sentence:
 
     # -- a verb and what follows it ---------------------------------------------------------------------------------
 
-    def action(self) -> None:
+    def action(self, verb: Token | None = None) -> None:
         """Reads a verb, its objects and its tail."""
         c = self.c
-        verb = c.take()
+        verb, _ = (verb or c.peek()), c.take()
         act = Act(verb.kind, verb.text, negated=self.negated)
         dropped = self.instead
         if verb.kind is K.KEEP and c.kind() in ACTIONS and c.peek().form == "ing":
@@ -391,6 +432,8 @@ class _Sentence:
         """Verbs that with an object mean something else."""
         bare = any(t.bare for t in act.objects)
         if verb.kind is K.STOP:
+            if act.its and not act.objects:
+                return      # "stop there"
             act.kind = K.MOVE if not directly else K.OTHER  # "stop at the ball"; "stop the ball"
         elif verb.kind is K.MOVE and directly and not act.negated and (
                 verb.value == "bare" or bare and verb.text in ("go", "head", "come")):
@@ -435,8 +478,8 @@ class _Sentence:
             if found is None or found.empty or self.out() or c.kind() in (K.BE, K.STATE) or c.kind() in ACTIONS:
                 c.at = mark
                 return
-            if joined == "," and (first.covers(found) or found.covers(first)):
-                first.color, first.shape = first.color or found.color, first.shape or found.shape
+            if joined == "," and first.fits(found):
+                first.take(found)
             else:   # "the ball, the red one" above is one object, this is another
                 act.objects.append(found)
         if self.out() and not act.negated and act.kind in (K.MOVE, K.FIND) and len(act.objects) == 1:
@@ -506,7 +549,9 @@ class _Sentence:
             elif token.kind is K.OUT and act.objects:
                 return self.make_out(act)
             elif token.kind is K.CONDITION:
-                if act.kind is not K.STOP:
+                if (act.kind is K.AVOID or act.negated) and self.when_going():
+                    return
+                if not self.when_done() and act.kind is not K.STOP:
                     self.into.conditional = True
                 self.clause_end()
             elif token.kind is K.WORD and act.kind is not K.STOP:
@@ -523,6 +568,27 @@ class _Sentence:
             else:
                 self.into.doubts += 1
                 c.take()
+
+    def when_going(self) -> bool:
+        """ "Mind the box when you go to the ball": the ball is the goal."""
+        ahead = 1
+        while self.c.kind(ahead) in (K.YOU, K.REQUEST, K.FILLER, K.BE):
+            ahead += 1
+        if self.c.peek().text != "when" or self.c.kind(ahead) not in (K.MOVE, K.FIND):
+            return False
+        self.c.at += ahead
+        self.requested = True
+        return True
+
+    def when_done(self) -> bool:
+        """ "... after you find it": a condition that is what was asked for."""
+        c = self.c
+        c.take()
+        c.skip(frozenset({K.YOU, K.REQUEST, K.FILLER, K.STATE, K.BE}))
+        if c.kind() in (K.MOVE, K.FIND):
+            c.take()
+        c.skip(_PREPOSITIONS)
+        return c.kind() is K.ITS or c.kind() in _BREAKS and c.peek(-1).kind in (K.MOVE, K.FIND)
 
     def make_out(self, act: Act) -> None:
         """ "... the blue box, which you should avoid": the last object is not the verb's."""
@@ -555,6 +621,9 @@ class _Sentence:
                 return True
         else:
             found = thing(c)
+            if found is not None and act.kind is K.AVOID and not act.negated:
+                self.into.acts.append(Act(K.MOVE, token.text, objects=[found]))     # "go around the box to the ball"
+                return True
             if found is not None and not found.barrier:
                 act.objects.append(found)   # "the box to the ball": two
                 return True

@@ -102,6 +102,8 @@ def decide(reading: Reading, unknown: bool = False) -> Understanding:
     halts = [a for a in reading.acts if a.kind is Kind.STOP and not a.negated
              or a.ceased or a.kind is Kind.MOVE and a.negated and not (a.objects or a.its)]
     targets = [t for act in wanted for t in act.objects]
+    if wanted and not targets and not any(a.its for a in wanted):
+        targets = wanted[-1].objects = reading.fragments
     confidence = max(_LEAST, 1.0 - _DOUBT * (reading.doubts + sum(t.doubts for t in targets)))
     if halts and not targets:
         return Understanding(Verb.STOP, understood=True, confidence=confidence)
@@ -134,6 +136,8 @@ def _refuse_what_cannot_be(reading: Reading, wanted: list[Act]) -> None:
                 raise _NotUnderstood(*found.problem)
     if reading.problem:
         raise _NotUnderstood(*reading.problem)
+    if reading.lost and wanted:
+        raise _NotUnderstood(Why.WORD, reading.lost)
     if reading.conditional and wanted:
         raise _NotUnderstood(Why.CONDITION)
     for act in wanted:

@@ -133,6 +133,7 @@ class _Sentence:
         self.acted = False              # a verb was read
         self.unknown: str | None = None     # word in this clause that nothing excuses
         self.its = False
+        self.found: list[Thing] = []    # of 見つけたら, for the next verb
         self.aim = False
         self.clause_start = True
 
@@ -305,6 +306,7 @@ class _Sentence:
                 if c.kind() is K.PARTICLE and c.peek().value in ("に", "へ", "まで", "を"):
                     self.unknown = word.text
                 return
+            self.others |= role in ("が", "は", "も")
             if role in ("で", "から", "と") and not self.waiting:
                 c.take()
                 return
@@ -338,7 +340,7 @@ class _Sentence:
         act.ceased |= ceased
         self.take_objects(act, mood)
         if token.form == "tara" and token.kind is K.FIND:
-            self.into.topics.extend(act.objects)    # 見つけたら近づいて
+            self.found = act.objects    # 見つけたら近づいて
             return
         if self.unknown is not None and mood is not Mood.STATE:
             self.into.blame(Why.WORD, self.unknown)
@@ -359,7 +361,7 @@ class _Sentence:
     def take_objects(self, act: Act, mood: Mood) -> None:
         """Gives the verb the objects that waited."""
         waiting = [w for w in self.waiting if w.role != "&"] or self.waiting
-        if len(waiting) > 1 and mood is Mood.CHAIN:
+        if len(waiting) > 1 and mood is Mood.CHAIN and not self.last_verb():
             taken, self.waiting = waiting[-1:], waiting[:-1]
         else:
             taken, self.waiting = waiting, []
@@ -378,11 +380,21 @@ class _Sentence:
                 act.text.startswith(("動", "うご", "移", "うつ")) or "詰" in act.text):
             act.kind = K.OTHER
         act.objects = [t for w in taken for t in w.things]
-        if not act.objects and self.its:
+        if not act.objects and self.found:
+            act.objects, self.found = self.found, []
+            act.kind = K.FIND if act.kind in (K.STOP, K.MOVE) and not act.negated else act.kind
+        elif not act.objects and self.into.topics and (act.kind is K.AVOID or act.negated and act.kind in (
+                K.MOVE, K.TOUCH) and not act.text.startswith(("動", "うご"))):
+            act.objects.append(self.into.topics.pop())      # 「青い箱がある。近づかないで」
+        elif not act.objects and self.its:
             act.its = True
             if self.into.topics:
                 act.objects.append(self.into.topics.pop())
         self.its = False
+
+    def last_verb(self) -> bool:
+        """Whether no verb follows in this sentence."""
+        return not any(t.kind in ACTIONS or t.kind is K.STATE for t in self.c.tokens[self.c.at:])
 
     def one_of_two(self, taken: list[_Waiting]) -> None:
         """「ボールは赤いのに行って」: two names of one object."""
@@ -422,8 +434,12 @@ class _Sentence:
             self.aim = False
             return
         self.into.topics.extend(t for t in things if not t.empty)
+        self.into.fragments.extend(t for t in things if not t.empty)
+        if token.kind is K.STATE and token.value in (K.AVOID.name, K.TOUCH.name) and not c.done:
+            self.into.lost = self.into.lost or token.text
         if token.kind is not K.BE:
-            if not (token.kind is K.EXIST and c.kind() is K.PARTICLE and c.peek().value in ("か", "の")):
+            if not (token.kind is K.EXIST and c.kind() is K.PARTICLE and c.peek().value in ("か", "の")
+                    and c.kind(1) is not K.END):
                 self.chain = [a for a in self.chain if a.kind is K.AVOID] if token.kind is K.EXIST else []
             else:
                 # 「赤いボールがどこにあるか探して」
@@ -444,11 +460,14 @@ class _Sentence:
             self.into.acts.append(Act(K.MOVE, "", objects=things))
         elif things and last is not None and not last.objects and last.kind in (K.MOVE, K.FIND, K.AVOID):
             last.objects = things   # 「行って、赤いボールに」
+        elif things and last is not None and len(self.waiting) == 1 and not last.negated and last.kind in (K.MOVE, K.FIND):
+            last.objects.extend(things)
         elif things:
             before = len(self.into.acts)
             self.elliptical()
             if len(self.into.acts) == before:
                 self.into.topics.extend(things)
+                self.into.fragments.extend(things)
             elif len(self.waiting):
                 self.into.topics.extend(t for w in self.waiting for t in w.things)
         if self.chain and self.unknown is not None:

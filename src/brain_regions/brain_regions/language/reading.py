@@ -35,6 +35,16 @@ class Thing:
         """Nothing is known of it ("that one")."""
         return not (self.color or self.shape or self.barrier or self.problem)
 
+    def fits(self, other: Thing) -> bool:
+        """Whether one object can be both."""
+        return (self.color in (0, other.color) or not other.color) and (
+            self.shape in (0, other.shape) or not other.shape)
+
+    def take(self, other: Thing) -> None:
+        """Adds what another name of the same object says."""
+        self.color, self.shape = self.color or other.color, self.shape or other.shape
+        self.problem = self.problem or other.problem
+
     def covers(self, other: Thing) -> bool:
         """Whether all that fits ``other`` fits this too."""
         return self.color in (0, other.color) and self.shape in (0, other.shape)
@@ -67,6 +77,8 @@ class Reading:
     Attributes:
         acts: in the order of the text.
         topics: objects that were named outside of commands and not meant by an "it" yet.
+        fragments: objects that were named alone, for a verb without an object ("The red ball! Go!").
+        lost: a verb of prohibition that stands where no command was read.
         problem: the first thing within a command that was not understood, and the word to blame.
         conditional: a command hangs on a condition.
         doubts: words that were skipped.
@@ -74,6 +86,8 @@ class Reading:
 
     acts: list[Act] = field(default_factory=list)
     topics: list[Thing] = field(default_factory=list)
+    fragments: list[Thing] = field(default_factory=list)
+    lost: str = ""
     problem: tuple[Why, str] | None = None
     conditional: bool = False
     doubts: int = 0

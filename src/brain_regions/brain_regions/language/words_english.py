@@ -30,8 +30,8 @@ HINTS = {
 # "bare": an object that follows without a preposition is what would be moved, and that the robot cannot do
 MOVES = ("go|head|travel|proceed|navigate|approach|reach|come|visit|make your way|make it|find your way|set off|"
          "set out|set course|make a beeline|rush|dash|hurry|zoom|speed|sprint|cruise|march|jog|crawl|glide|"
-         "wander|stroll|step|position yourself|place yourself|put yourself|park yourself|arrive|take me|lead me|"
-         "guide me|escort me|drive me|take us|lead us|bring me|bring us|bring yourself|take yourself|get yourself|"
+         "wander|stroll|step|position yourself|place yourself|put yourself|park yourself|arrive|"
+         "bring yourself|take yourself|get yourself|"
          "move yourself|transport yourself|direct yourself|drive yourself|go see|go and see|go visit|go check|"
          "go check out|go look at|go and look at|go meet|go have a look at|go take a look at|go up|"
          "meet|journey|home in|close in|zero in|pull up|draw near|draw close|draw up|"
@@ -39,18 +39,21 @@ MOVES = ("go|head|travel|proceed|navigate|approach|reach|come|visit|make your wa
          "get closer|get next|get beside|go near|go close|come near|come close|come closer|move near|move close|"
          "move closer|move in|pay a visit|be on your way|turn up|show up|make for|make tracks|start out|"
          "start off|send the robot|drive the robot|move the robot|take the robot|navigate the robot|bring the robot|"
-         "steer the robot|guide the robot|get going|get moving|get over|on your way|on the way|en route|"
+         "steer the robot|guide the robot|get going|get moving|get over|take the path|take a path|take the route|take a route|take the shortest path|take the shortest route|"
+         "take the shortest way|take the fastest route|take the fastest way|take the quickest route|take the quickest way|"
+         "take the direct route|take the direct way|take the safest route|take the long way|on your way|on the way|en route|"
          "work your way|follow the path|follow a path|roll yourself|wheel yourself|wheel|trundle|scoot|scurry|"
          "mosey|trot|hop|gravitate|progress|continue on|carry on|press on|move ahead|move on|move forward|"
          "move forwards|drive forward|drive on|rendezvous|dock|catch up")
-MOVES_BARE = ("move|drive|walk|run|roll|get|steer|park|shift|relocate|ride|fly|slide|race|return|advance|"
+MOVES_BARE = ("take me|lead me|guide me|escort me|drive me|take us|lead us|bring me|bring us|move|drive|walk|run|roll|get|steer|park|shift|relocate|ride|fly|slide|race|return|advance|"
               "aim|stand|sail|transfer|push on|lead|navigate us")
 FINDS = ("find|find me|locate|look for|look around for|search|search for|search out|search around for|seek|seek out|"
          "hunt|hunt for|hunt down|track down|spot|discover|detect|scan for|scan the room for|search the room for|"
          "scout for|scout out|explore for|keep an eye out for|be on the lookout for|find out where|figure out where|"
          "see where|show me|show us|pinpoint|trace|uncover|ferret out|go find|go and find|look out where|chase|"
          "pursue|go after|check where|get eyes on|identify|look up|sniff out|root out|dig up|seek for|"
-         "have a look for|take a look for|have a look around for|search everywhere for|look everywhere for")
+         "until you find|until you see|till you find|until you spot|until you locate|until you have found|"
+         "until you've found|have a look for|take a look for|have a look around for|search everywhere for|look everywhere for")
 AVOIDS = ("avoid|evade|dodge|bypass|skirt|skirt around|circumvent|sidestep|shun|watch out for|look out for|"
           "beware|beware of|be careful of|be careful with|be careful around|be careful about|be wary of|"
           "be mindful of|mind|be cautious of|be cautious around|detour around|make a detour around|"
@@ -82,7 +85,7 @@ OTHERS = ("pick|pick up|lift|carry|push|pull|kick|throw|catch|grab|grasp|fetch|d
           "take a picture of|film|record|sort|stack|collect|gather|deliver|drag|tow|spin|rotate|turn|"
           "face|look at|watch|stare at|point at|point to|inspect|examine|observe|circle|circle around|"
           "orbit|follow|climb|hide|hide behind|go get|go fetch|go and get|come back|go back|"
-          "remember|forget|imagine|draw me|make|build|create|remove|delete|replace|hold the|squeeze|"
+          "imagine|draw me|make|build|create|remove|delete|replace|hold the|squeeze|"
           "shake|compare|choose|pick out|select|measure|call|help me understand|attack|smash|hug|kiss|guard|protect|"
           "get rid of|get me|get us|pick me|keep hold of|send|send me|show off")
 KEEPS = "keep|leave|give"
@@ -107,22 +110,24 @@ def _ing(verb: str) -> str:
     return f"{first}ing {rest}".strip()
 
 
-def _stating(verb: str) -> list[str]:
+def _stating(verb: str) -> tuple[str, str]:
+    """Third person and past."""
     first, _, rest = verb.partition(" ")
     third = first + ("es" if first.endswith(("s", "sh", "ch", "x", "o")) else "s")
     if first.endswith("y") and first[-2] not in "aeou":
         third = first[:-1] + "ies"
     past = _PAST.get(first) or (first + "d" if first.endswith("e") else
                                 first + first[-1] + "ed" if first in _DOUBLED else first + "ed")
-    return [f"{form} {rest}".strip() for form in (third, past)]
+    return f"{third} {rest}".strip(), f"{past} {rest}".strip()
 
 
 def _verbs(words: Lexicon, verbs: str, kind: Kind, value: str = "") -> None:
     for verb in verbs.split("|"):
         words.add(verb, kind, value, "base")
         words.add(_ing(verb), kind, value, "ing")
-        for form in _stating(verb):
-            words.add(form, Kind.STATE)
+        third, past = _stating(verb)
+        words.add(third, Kind.STATE)
+        words.add(past, Kind.STATE, kind.name, "past")
 
 
 def _nouns(words: Lexicon, nouns: str, kind: Kind, value: int | str = "") -> None:
@@ -132,20 +137,22 @@ def _nouns(words: Lexicon, nouns: str, kind: Kind, value: int | str = "") -> Non
 
 
 WORDS: list[tuple[Kind, str, str]] = [
-    (Kind.BE, "", "is|are|be|was|were|am|been|being|isn't|aren't|lies|stands|sits|is located|is standing|is lying|"
+    (Kind.BE, "", "is|are|be|was|were|am|been|isn't|aren't|lies|stands|sits|is located|is standing|is lying|"
      "is situated|is placed|is sitting|is found"),
     (Kind.REQUEST, "", "please|pls|plz|kindly|can you|could you|would you|will you|can u|could u|would u|"
      "would you mind|do you mind|would you be able to|are you able to|would you be so kind as to|"
      "would you be so kind to|would you kindly|you to|it is important that you|it's important that you|you should|you must|you need to|you have to|"
      "you ought to|you shall|you will|you'll|you are to|you're to|you can|you could|you may|you might|you would|"
      "you might want to|you better|you'd better|you had better|you are supposed to|you've got to|you gotta|"
-     "you got to|you are going to|you're going to|you're gonna|if you could|if you would|if you can|"
+     "you got to|you are going to|you're going to|you're gonna|if you could|if you would|it if you could|it if you would|it if you can|if you can|"
      "if you don't mind|if you wouldn't mind|if possible|if you please|if you want|if that's ok|"
      "if it's ok|if it is ok|if it isn't too much trouble|if it's not too much trouble|if you like|"
-     "be so kind as to|be so kind and|be kind enough to|be good enough to|let's|lets|let us|why don't you|"
+     "be so kind as to|be so kind and|be kind enough to|be good enough to|can we|could we|see you|be happy if you|be glad if you|be nice if you|be great if you|be good if you|"
+     "appreciate it if you|love it if you|like it if you|grateful if you|be lovely if you|prefer if you|prefer it if you|"
+     "be best if you|be better if you|let's|lets|let us|why don't you|"
      "why not|why don't we|shall we|we should|we need to|we have to|we must|"
      "how about you|how about|what about|what if you|do me a favor and|do me a favour and|"
-     "do me a favor|do me a favour|help me|help me to|help us|help us to|go ahead and|go on and|"
+     "do me a favor|do me a favour|i want you|i need you|i'd like you|i would like you|help me|help me to|help us|help us to|go ahead and|go on and|"
      "make sure to|make sure you|make sure that you|make sure|be sure to|be sure you|be sure|ensure|ensure you|"
      "ensure that you|see to it that you|remember to|don't forget to|do not forget to|try to|try and|try|"
      "attempt to|manage to|see if you can|see whether you can|feel free to|start|start by|start to|begin|begin by|"
@@ -166,8 +173,8 @@ WORDS: list[tuple[Kind, str, str]] = [
      "everyone listening|rover|assistant|computer|brain"),
     (Kind.WHO, "", "i|we|he|she|they|i'm|i'd|i'll|i've|we're|we'll|we've|he's|she's|they're|someone|somebody|who|"
      "people|everybody|everyone|nobody|his|her|their|him|myself|am i|should i|may i|can i|could i|do i|did i|"
-     "shall i|must i|will i|can we|could we|should we|do we|did we|are we|if i"),
-    (Kind.ASK, "", "what|what's|whats|where|where's|wheres|when|why|which|how|how many|how far|how big|whose|whom|"
+     "shall i|must i|will i|should we|do we|did we|are we|if i"),
+    (Kind.ASK, "", "what|what's|whats|where|where's|wheres|why|which|how|how many|how far|how big|whose|whom|"
      "do you|do you want to|did you|have you|has|are you|were you|is there|are there|does|did|is it|was it|do|"
      "would you like|would you like to|do you like|can you see|can you tell|is that|is this|could it|can it|"
      "had|having|don't you|didn't you|haven't you|doesn't|didn't|"
@@ -194,7 +201,7 @@ WORDS: list[tuple[Kind, str, str]] = [
      "until you reach|until you get to|until you are at|until you're at|until you arrive at|until you come to|"
      "as far as|as close as possible to|as close as you can to|as near as possible to|within reach of|"
      "within half a meter of|within a meter of|within range of|so that you are at|so you are at|"
-     "until you find|until you see|till you find|close up to"),
+     "close up to"),
     (Kind.NEAR, "", "near|near to|by|beside|next to|close to|closer to|alongside|in front of|right in front of|"
      "just in front of|directly in front of|around|nearby|right by|right next to|just next to|behind|opposite|"
      "across from|under|on|in|inside|within|with|left of|right of|to the left of|to the right of|adjacent to|"
@@ -211,7 +218,7 @@ WORDS: list[tuple[Kind, str, str]] = [
     (Kind.PAST, "past", "past|via|through|across|over|between|along|by way of|straight through|in between"),
     (Kind.OF, "", "of|whose"),
     (Kind.RELATIVE, "", "that is|that's|thats|that are|which is|which are|who is|that looks|that has|which has|"
-     "that have|which|that was|painted|dyed|in color|it's|it is|they're"),
+     "that have|which|that was|it should be|it must be|it has to be|it needs to be|it will be|it ought to be|painted|dyed|in color|it's|it is|they're"),
     (Kind.INSTEAD, "", "instead of|rather than|as opposed to|other than|ignore|ignoring|forget about|forget|"
      "never mind|disregard|disregarding|unlike|in place of|besides|not to be confused with|leaving out|skip|"
      "skipping|except|except for|apart from|leaving aside|no longer"),
@@ -222,10 +229,11 @@ WORDS: list[tuple[Kind, str, str]] = [
      "so as not to|in order not to|you must not|you mustn't|you should not|you shouldn't|you may not|you can't|"
      "you cannot|try not to|make sure not to|make sure you don't|make sure you do not|be sure not to|"
      "take care not to|careful not to|ensure you don't|ensure you do not|make sure you never|"
-     "no need to|needn't|need not|don't need to|don't have to|stop yourself from|resist"),
+     "don't even think about|don't think about|don't think of|don't even think of|don't dare|don't dare to|"
+     "don't you dare to|do not even think about|not even think about|don't try to|don't attempt to|don't let yourself|no need to|needn't|need not|don't need to|don't have to|stop yourself from|resist"),
     (Kind.OUT, "", "off limits|is off limits|is forbidden|is prohibited|is dangerous|is a no go|is not allowed|"
      "is taboo|is hot|is to be avoided|should be avoided|must be avoided|has to be avoided|needs to be avoided|"
-     "to avoid|you must avoid|you should avoid|that must be avoided|which must be avoided|"
+     "you must avoid|you should avoid|that must be avoided|which must be avoided|"
      "are off limits|are dangerous|are forbidden|must not be touched|should not be touched|"
      "must not be approached|should not be approached|is an obstacle|is fragile|is not safe|is unsafe|"
      "is poison|is poisonous|is lava|is bad|must not be hit|is to be left alone|is not to be touched|"
@@ -261,15 +269,16 @@ WORDS: list[tuple[Kind, str, str]] = [
     (Kind.FILLER, "", "now|right now|quickly|quick|fast|slow|slowly|carefully|ok|okay|alright|all right|right then|well|hey|hi|"
      "hello|yo|oi|hey there|hi there|hello there|good morning|good evening|good afternoon|dear|so|just|simply|"
      "straight|straight ahead|direct|forward|"
-     "forwards|onward|onwards|over|up|down|out|along|again|once more|one more time|once again|first|first of all|"
+     "forwards|onward|onwards|over|up|down|out|along|again|once more|one more time|once again|first|first of all|before all else|above all|above all else|first and foremost|before anything else|most importantly|"
+     "keep looking|keep going|keep searching|anywhere|nowhere|"
      "immediately|at once|right away|straight away|asap|as soon as possible|as soon as you can|"
      "as fast as possible|as fast as you can|as quickly as possible|as quickly as you can|as directly as possible|"
      "instantly|urgently|thanks|thank you|thank you very much|thanks a lot|thx|ty|many thanks|cheers|"
-     "thanks in advance|thank you so much|um|uh|er|erm|hmm|ah|oh|eh|no problem|yes|yeah|yep|sure|go go go|"
+     "thanks in advance|thank you so much|being|could|would|um|uh|er|erm|hmm|ah|oh|eh|no problem|yes|yeah|yep|sure|go go go|"
      "listen|look here|look|attention|come on|c'mon|me|us|for me|for us|with me|to me|here|from here|"
      "from there|from where you are|from your position|in the room|in this room|around here|around you|somewhere|"
      "somewhere around here|out there|right there|up ahead|in sight|in view|on the way|on your way|along the way|"
-     "on the way there|while driving|while moving|while you drive|while you're at it|while going|while doing so|"
+     "on the way there|while you're at it|while doing so|"
      "in doing so|in the process|when you get there|when you arrive|when you are there|when you're there|"
      "when you reach it|once you get there|once you arrive|once you're there|once you are there|"
      "when you are ready|when you're ready|whenever you are ready|whenever you're ready|"
@@ -289,7 +298,7 @@ WORDS: list[tuple[Kind, str, str]] = [
      "this instant|this very moment|this second|at this point|right here|in place|right this second|"
      "moving|motion|movement|all motion|all movement|what you are doing|what you're doing|"
      "whatever you are doing|whatever you're doing|immediately please|dead|in your tracks|"
-     "and wait|and wait there|and wait for me|and stay there|and stay|and report|and report back|and tell me|"
+     "and wait for me|and report|and report back|and tell me|"
      "and let me know|let me know|and look at it|would you|will you|can you|could you|don't worry|"
      "that's it|that is all|that's all|over and out|over there please|as usual|the hell|the heck|just in case|"
      "of course|definitely|in one go|without delay|without hesitation|without stopping|without a stop|"
@@ -307,7 +316,7 @@ BARRIERS = ("anything|everything|anyone|obstacle|obstruction|wall|collision|othe
             "everything else|any object|any other object|any obstacle|all obstacles|any obstacles|hazard|barrier|"
             "all other objects|the others|the rest|any of the objects|something|any wall|any walls|trouble|"
             "any collision|any collisions|danger|bump|all the obstacles|other stuff|stuff|things|the other objects|"
-            "the other things|anybody|nothing|any contact|contact|anywhere|everywhere")
+            "the other things|anybody|nothing|any contact|contact|everywhere")
 THINGS = "one|thing|object|item|figure"
 
 
