@@ -161,10 +161,10 @@ class _LIFRun(torch.autograd.Function):
 def _integrate(x: Tensor, v: Tensor, threshold: float, beta: float, spikes: Tensor, potentials: Tensor | None) -> None:
     """Runs the recursion in place: ``v`` becomes the last potential, ``spikes`` (and ``potentials``) are filled in."""
     reset = (v > threshold).to(v.dtype)
-    for t in range(len(x)):
-        v.mul_(beta).add_(x[t]).sub_(reset, alpha=threshold)
-        reset = spikes[t]
-        torch.gt(v, threshold, out=reset)
+    for t, (charge, fired) in enumerate(zip(x.unbind(0), spikes.unbind(0))):
+        torch.add(charge, v, alpha=beta, out=v).sub_(reset, alpha=threshold)
+        torch.gt(v, threshold, out=fired)
+        reset = fired
         if potentials is not None:
             potentials[t] = v
 
@@ -187,8 +187,8 @@ def lif_run(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple[
     if torch.is_grad_enabled() and (x.requires_grad or state.v.requires_grad):
         spikes, v = _LIFRun.apply(x, state.v, p, beta)
         return spikes, LIFState(v)
-    spikes = torch.empty(x.shape, dtype=x.dtype)
     v = state.v.clone()
+    spikes = torch.empty_strided(x.shape, (v.numel(), *v.stride()), dtype=v.dtype)  # in the potentials' layout
     _integrate(x, v, p.threshold, beta, spikes, None)
     return spikes, LIFState(v)
 

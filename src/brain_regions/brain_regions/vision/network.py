@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spiking network of vision: a picture in, per azimuth column what object is there, where and how far.
+
+Six layers of leaky integrate-and-fire neurons. The first gets the picture as a constant current, computed once a
+frame; all others hear spikes alone. Columns of the picture stay columns of the network to the end, so that where
+something is needs not be learned. A linear readout of leaky integrators answers for each column:
+
+    is an object here?  which color?  which shape?  how far aside is its center, how far away is it, how wide?
+
+`SpikingVision` carries membrane potentials from frame to frame; `AnnTwin` is the same network with ReLU in place of
+the neurons and without time, to compare with.
+"""
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from brain_regions.neurons import LI, LIF, MICRO_STEP, LIFState, li_weights, lif_run
+
+WIDTH, HEIGHT = 96, 64
+"""Pixels of the picture that the network was made for; focal length 48 px (90 degrees across)."""
+FOCAL = 48.0
+TOP = 16
+"""Rows above this are not looked at: no object that stands on the floor reaches them from 0.6 m on."""
+COLUMNS = 48
+INPUT_SCALING = "rgb8 / 127.5 - 1"
+
+
+class Layer(NamedTuple):
+    """One convolution and its neurons; pairs are (rows, columns)."""
+
+    name: str
+    inputs: int
+    outputs: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int] = (1, 1)
+
+
+LAYERS = (
+    Layer("edges", 3, 16, (5, 5), (2, 2), (2, 2)),          # 16 x 24 x 48
+    Layer("parts", 16, 24, (3, 3), (2, 1), (1, 1)),         # 24 x 12 x 48
+    Layer("shapes", 24, 32, (3, 3), (2, 1), (1, 1)),        # 32 x  6 x 48
+    Layer("columns", 32, 64, (6, 3), (1, 1), (0, 1)),       # 64 x  1 x 48: a column's whole height at once
+    Layer("near", 64, 64, (1, 3), (1, 1), (0, 2), (1, 2)),  # and its neighbours, for what is near and wide
+    Layer("wide", 64, 64, (1, 3), (1, 1), (0, 4), (1, 4)),
+)
+NEURON = LIF(tau=0.020, threshold=1.0, slope=4.0)
+READOUT = LI(tau=0.020)
+GAIN = 0.5      # of the normalization before the neurons at the start of training: about one in ten then fires
+
+OBJECT, COLOR, SHAPE, ASIDE, DISTANCE, EXTENT = (
+    slice(0, 1), slice(1, 5), slice(5, 8), slice(8, 9), slice(9, 10), slice(10, 11))
+"""Rows of the readout: logit of an object; logits of the colors and of the shapes (order of DetectedObject's constants);
+angle from the column to the center (in units of ASIDE_UNIT rad, positive to the left); log of the distance from the
+camera (m); log of the width (rad)."""
+OUTPUTS = 11
+ASIDE_UNIT = 0.1
+
+
+def column_angles() -> Tensor:
+    """Azimuth of each column's middle in the network's own camera, rad, positive to the left: [COLUMNS]."""
+    pixel = (torch.arange(COLUMNS) + 0.5) * (WIDTH / COLUMNS)
+    return torch.atan((WIDTH / 2 - pixel) / FOCAL)
+
+
+def prepare(images: Tensor) -> Tensor:
+    """Input of the network from pictures.
+
+    Args:
+        images: uint8 [..., HEIGHT, WIDTH, 3].
+
+    Returns:
+        float32 [..., 3, HEIGHT - TOP, WIDTH], -1..1.
+    """
+    return images[..., TOP:, :, :].movedim(-1, -3).to(torch.float32).div_(127.5).sub_(1.0)
+
+
+def sizes() -> list[tuple[int, int, int]]:
+    """Channels, rows and columns of each layer."""
+    rows, columns, found = HEIGHT - TOP, WIDTH, []
+    for layer in LAYERS:
+        rows, columns = (
+            (size + 2 * p - d * (k - 1) - 1) // s + 1
+            for size, p, d, k, s in zip((rows, columns), layer.padding, layer.dilation, layer.kernel, layer.stride))
+        found.append((layer.outputs, rows, columns))
+    return found
+
+
+def fan_outs() -> list[Tensor]:
+    """Per layer, how many synapses leave a neuron at each place (the readout's included): [rows, columns].
+
+    The first entry is the input's: its sum over places and colors is the number of multiply-accumulates a frame.
+    """
+    found = []
+    for number, (layer, (_, rows, columns)) in enumerate(zip(LAYERS, sizes())):
+        before = (HEIGHT - TOP, WIDTH) if number == 0 else sizes()[number - 1][1:]
+        reach = F.conv_transpose2d(
+            torch.ones(1, 1, rows, columns), torch.ones(1, 1, *layer.kernel), stride=layer.stride,
+            padding=layer.padding, dilation=layer.dilation)[0, 0]
+        whole = torch.zeros(before)
+        whole[:reach.shape[0], :reach.shape[1]] = reach[:before[0], :before[1]]
+        found.append(whole * layer.outputs)
+    found[LAYERS_READ[0] + 1] += OUTPUTS
+    found.append(torch.full(sizes()[-1][1:], float(OUTPUTS)))
+    return found
+
+
+LAYERS_READ = (3, 5)
+"""Numbers of the layers that the readout hears."""
+
+
+class _Network(nn.Module):
+    """The weights that both networks have: convolutions, their normalization while training, and the readout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(l.inputs, l.outputs, l.kernel, l.stride, l.padding, l.dilation) for l in LAYERS)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(l.outputs) for l in LAYERS)
+        self.readout = nn.Conv1d(sum(LAYERS[k].outputs for k in LAYERS_READ), OUTPUTS, 1)
+        with torch.no_grad():
+            self.readout.bias[OBJECT] = -2.0  # few columns show an object
+
+    def folded(self):
+        """A copy for inference, with the normalization multiplied into the weights."""
+        other = copy.deepcopy(self).eval()
+        for k, (convolution, norm) in enumerate(zip(other.convolutions, other.norms)):
+            if isinstance(norm, nn.BatchNorm2d):
+                other.convolutions[k] = nn.utils.fuse_conv_bn_eval(convolution, norm)
+                other.norms[k] = nn.Identity()
+        return other.to(memory_format=torch.channels_last)
+
+
+class SpikingVision(_Network):
+    """The spiking network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.no_grad():
+            for norm in self.norms:
+                norm.weight.fill_(GAIN)
+
+    @staticmethod
+    def rest(batch: int = 1) -> dict[str, Tensor]:
+        """State of a network that has seen nothing: potentials by layer [batch, channels, rows, columns], and the
+        readout's [batch, OUTPUTS, COLUMNS]."""
+        state = {
+            f"v_{layer.name}": torch.zeros(batch, *size).to(memory_format=torch.channels_last)
+            for layer, size in zip(LAYERS, sizes())}
+        state["u"] = torch.zeros(batch, OUTPUTS, COLUMNS)
+        return state
+
+    def forward(self, image: Tensor, state: dict[str, Tensor], steps: int) -> tuple[dict[str, Tensor], list[Tensor]]:
+        """Looks at pictures for ``steps`` micro-steps.
+
+        Args:
+            image: [batch, 3, HEIGHT - TOP, WIDTH] from :func:`prepare`.
+            state: from :meth:`rest` or the last call; it is not changed.
+            steps: number of micro-steps, 0 or more. The answer is ``u`` of the new state.
+
+        Returns:
+            The new state, and the spikes of each layer [steps, batch, channels, rows, columns].
+        """
+        if steps == 0:
+            return state, [torch.zeros(0, *state[f"v_{layer.name}"].shape) for layer in LAYERS]
+        batch, new, trains = len(image), {}, []
+        x = self.norms[0](self.convolutions[0](image)).expand(steps, -1, -1, -1, -1)
+        for k, layer in enumerate(LAYERS):
+            if k:
+                x = self.norms[k](self.convolutions[k](x.flatten(0, 1))).unflatten(0, (steps, batch))
+            name = f"v_{layer.name}"
+            x, potential = lif_run(x, LIFState(state[name]), NEURON, MICRO_STEP)
+            new[name] = potential.v
+            trains.append(x)
+        kept, weights = li_weights(steps, READOUT, MICRO_STEP)
+        heard = torch.cat([torch.tensordot(weights, trains[k].squeeze(-2), 1) for k in LAYERS_READ], dim=1)
+        answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
+        new["u"] = kept * state["u"] + answer
+        return new, trains
+
+
+class AnnTwin(_Network):
+    """The same layers with ReLU, one picture at a time."""
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Answer [batch, OUTPUTS, COLUMNS] for pictures [batch, 3, HEIGHT - TOP, WIDTH]."""
+        heard = []
+        for k in range(len(LAYERS)):
+            image = F.relu(self.norms[k](self.convolutions[k](image)))
+            if k in LAYERS_READ:
+                heard.append(image.squeeze(-2))
+        return self.readout(torch.cat(heard, dim=1))
+
+
+class Counter:
+    """Counts what a step costs: spikes, and the synaptic operations (accumulates) that they cause by their actual
+    fan-out. ``multiplies`` is the number of multiply-accumulates that the first layer takes a frame."""
+
+    def __init__(self) -> None:
+        first, *others = fan_outs()
+        self.multiplies = int(first.sum().item()) * LAYERS[0].inputs
+        self._fan_outs = others
+
+    def count(self, trains: list[Tensor]) -> tuple[int, int]:
+        """Spikes and synaptic operations of one call's spike trains."""
+        spikes = synops = 0.0
+        for train, fan_out in zip(trains, self._fan_outs):
+            places = train.sum(dim=(0, 1, 2))
+            spikes += places.sum().item()
+            synops += (places * fan_out).sum().item()
+        return int(spikes), int(synops)

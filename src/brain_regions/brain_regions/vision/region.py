@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vision as a region: pictures in, objects and spikes out. Membrane potentials carry from picture to picture."""
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from brain_regions.vision import weights
+from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, Region, parameter
+
+log = logging.getLogger(__name__)
+
+MICRO_STEP = 0.005          # s; the network's h
+MOST_STEPS = 10             # micro-steps in one call
+FIRST_STEPS = 10            # at the first picture, before which no time is known
+CHANNELS = {"rgb8": (0, 1, 2), "bgr8": (2, 1, 0), "rgba8": (0, 1, 2), "bgra8": (2, 1, 0)}
+SPIKES = 4096               # in one SpikeTrain
+
+
+@dataclass(frozen=True)
+class VisionParameters:
+    """What is told, and where the camera sits."""
+
+    confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
+                                  low=-1.0, high=1.0)
+    camera_x: float = parameter(0.15, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
+    camera_yaw: float = parameter(0.0, "direction the camera looks in", unit="rad", low=-math.pi, high=math.pi)
+    field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
+                                     high=2.8)
+    spikes: bool = parameter(True, "publish spikes")
+
+
+class Vision(Region):
+    """The spiking network of :mod:`brain_regions.vision.network`."""
+
+    Parameters = VisionParameters
+
+    image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
+    camera_info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
+
+    objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image")
+    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, stamp_from="image")
+
+    def configure(self, parameters) -> None:
+        """Loads the shipped weights.
+
+        Raises:
+            ParameterError, WeightsError: a parameter or the weight file does not fit.
+        """
+        super().configure(parameters)
+        import torch
+
+        from brain_regions.vision import decode, network
+
+        torch.set_num_threads(1)
+        self._torch, self._network_module, self._decode = torch, network, decode.decode
+        self._network, report, self._weights = weights.load()
+        self._threshold = float(report["threshold"])
+        self._counter = network.Counter()
+        self._complained: set[str] = set()
+
+    def initial_state(self):
+        """Potentials of a network that has seen nothing; see :meth:`SpikingVision.rest`. ``left``: time that was
+        too short for a micro-step (s); ``excess``: micro-steps that were left out so far; ``frames``: pictures so far."""
+        return {**self._network.rest(), **{n: np.zeros(1, np.float32) for n in ("left", "excess", "frames")}}
+
+    def restore(self, state):
+        """Tensors of a snapshot."""
+        rest = self.initial_state()
+        return {name: value if isinstance(rest[name], np.ndarray) else self._torch.from_numpy(np.array(value))
+                for name, value in state.items()}
+
+    def snapshot_metadata(self):
+        """A snapshot fits only the weights it was made with."""
+        return {"weights": self._weights, "h": repr(MICRO_STEP), "input": self._network_module.INPUT_SCALING}
+
+    def step(self, inbox, state, dt, rng):
+        """Looks at a new picture for as long as has passed."""
+        message = inbox.get("image")
+        if message is None or not inbox.new("image"):
+            return {}, state
+        picture = self._picture(message)
+        if picture is None:
+            return {}, state
+        first = state["frames"][0] == 0
+        whole = FIRST_STEPS if first else int((dt + float(state["left"][0])) / MICRO_STEP + 1e-6)
+        steps = min(whole, MOST_STEPS)
+        left = 0.0 if first or whole > MOST_STEPS else dt + float(state["left"][0]) - whole * MICRO_STEP
+        torch, network = self._torch, self._network_module
+        with torch.inference_mode():
+            x = network.prepare(torch.from_numpy(picture)[None])
+            membranes = {n: v for n, v in state.items() if not isinstance(v, np.ndarray)}
+            new, trains = self._network(x, membranes, steps)
+            spikes, synops = self._counter.count(trains) if steps else (0, 0)
+        self.count(spikes=spikes, synops=synops)
+        frames = float(state["frames"][0]) % 2 ** 20 + 1
+        new["left"] = np.array([max(left, 0.0)], np.float32)
+        new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)
+        new["frames"] = np.array([frames], np.float32)
+        focal = self._focal(inbox, message)
+        outbox = {"objects": self._objects(new["u"][0].numpy(), focal)}
+        if self.parameters.spikes and steps:
+            outbox["spike_train"] = self._spikes(trains, int(frames) % len(trains))
+        return outbox, new
+
+    # -- input -----------------------------------------------------------------------------------------------------
+
+    def _picture(self, message) -> np.ndarray | None:
+        """uint8 [HEIGHT, WIDTH, 3] of an Image of any size, or None, with a warning, when it cannot be read.
+
+        Sizes are brought to the network's by taking the nearest pixel, after the largest whole-number averaging.
+        """
+        n = self._network_module
+        order = CHANNELS.get(message.encoding)
+        if order is None:
+            return self._complain(f"encoding {message.encoding!r} is not one of {', '.join(CHANNELS)}")
+        depth = 4 if "a8" in message.encoding else 3
+        rows, columns, step = message.height, message.width, message.step
+        if rows < 16 or columns < 16 or step < columns * depth or len(message.data) < rows * step:
+            return self._complain(f"a picture of {columns} x {rows} with rows of {step} bytes cannot have "
+                                  f"{len(message.data)} bytes")
+        data = np.asarray(message.data[:rows * step], np.uint8).reshape(rows, step)
+        picture = data[:, :columns * depth].reshape(rows, columns, depth)[..., order]
+        factor = min(rows // n.HEIGHT, columns // n.WIDTH)
+        if factor > 1:
+            cut = picture[:rows // factor * factor, :columns // factor * factor].astype(np.uint16)
+            picture = cut.reshape(rows // factor, factor, columns // factor, factor, 3).mean((1, 3)).astype(np.uint8)
+        if picture.shape[:2] != (n.HEIGHT, n.WIDTH):
+            picture = picture[np.arange(n.HEIGHT) * picture.shape[0] // n.HEIGHT][
+                :, np.arange(n.WIDTH) * picture.shape[1] // n.WIDTH]
+        return np.ascontiguousarray(picture)
+
+    def _complain(self, what: str) -> None:
+        if what not in self._complained and len(self._complained) < 20:
+            self._complained.add(what)
+            log.warning("camera/image_raw is not looked at: %s; publish rgb8 pictures of at least 16 x 16 pixels", what)
+
+    def _focal(self, inbox, image) -> float:
+        """Focal length (px) of a picture of the network's width, from camera_info or the parameter."""
+        width = self._network_module.WIDTH
+        info = inbox.get("camera_info")
+        if info is not None and info.width > 0 and math.isfinite(info.k[0]) and info.k[0] > 0:
+            return float(info.k[0]) * width / info.width
+        return width / 2 / math.tan(self.parameters.field_of_view / 2)
+
+    # -- output ----------------------------------------------------------------------------------------------------
+
+    def _objects(self, answer: np.ndarray, focal: float) -> Any:
+        p = self.parameters
+        threshold = self._threshold if p.confidence < 0 else p.confidence
+        found = []
+        for seen in self._decode(answer, focal):
+            if seen.confidence < threshold:
+                continue
+            # from the camera to base_link
+            angle = seen.bearing + p.camera_yaw
+            x, y = p.camera_x + seen.distance * math.cos(angle), seen.distance * math.sin(angle)
+            found.append(self._object(seen, math.atan2(y, x), math.hypot(x, y)))
+        found.sort(key=lambda o: o.distance)
+        half = math.atan(self._network_module.WIDTH / 2 / focal)
+        message = self.objects(source=self.name, azimuth_min=p.camera_yaw - half, azimuth_max=p.camera_yaw + half,
+                               objects=found[:32])
+        message.header.frame_id = "base_link"
+        return message
+
+    @staticmethod
+    def _object(seen, bearing: float, distance: float) -> Any:
+        from brain_runtime.messages import make
+
+        return make("brain_interfaces/msg/DetectedObject", color=seen.color + 1, shape=seen.shape + 1,
+                    confidence=min(seen.confidence, 1.0), bearing=bearing, distance=distance, width=seen.width)
+
+    def _spikes(self, trains, number: int) -> Any:
+        """Spikes of one layer, a different one with each picture."""
+        train = trains[number][:, 0]
+        steps, size = len(train), train[0].numel()
+        bins, neurons = np.nonzero(train.reshape(steps, -1).numpy())
+        keep = slice(0, SPIKES)
+        if len(bins) > SPIKES:  # evenly thinned, so that none of the bins is favored
+            keep = np.linspace(0, len(bins) - 1, SPIKES).astype(int)
+        return self.spike_train(population=f"{self.name}/{self._network_module.LAYERS[number].name}", size=size,
+                                bin_width=MICRO_STEP, total=len(bins), neuron=neurons[keep], bin=bins[keep])

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures and their labels for vision: clips of a driving robot's camera in generated rooms.
+
+Labels come from which object each ray met, so they also know what stands behind what.
+"""
+from __future__ import annotations
+
+from typing import Callable, Iterator, NamedTuple
+
+import numpy as np
+
+from brain_regions.vision.network import COLUMNS, HEIGHT, WIDTH
+from brain_sim.camera import RayCamera, SeenObject
+from brain_sim.mjcf import room_xml
+from brain_sim.room import generate_room, split_rng
+from brain_sim.things import COLORS, SHAPES
+from brain_training.driving import Drive
+
+NOTHING, UNSURE = -1, -2
+"""Color labels of columns that show no object, and of those about which nothing is asked: too little to tell."""
+CLEAR_PIXELS = 10       # an object counts from so many visible pixels on
+COLUMN_SHARE = 0.34     # of the object's fullest column: columns with less are its edge, and not asked about
+NEAR_SHARE = 0.4        # of the training clips begin close to an object
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and what there is to do."""
+
+
+class Labels(NamedTuple):
+    """What each column shows: arrays [..., COLUMNS].
+
+    Attributes:
+        color: int8, number in COLORS, or NOTHING, or UNSURE.
+        shape: int8, number in SHAPES (0 where there is none).
+        bearing: float32, rad, of the object's center from the camera.
+        distance: float32, m, from the camera.
+        width: float32, rad, that the object covers, or would without what hides it.
+    """
+
+    color: np.ndarray
+    shape: np.ndarray
+    bearing: np.ndarray
+    distance: np.ndarray
+    width: np.ndarray
+
+
+class Clips(NamedTuple):
+    """Training clips: uint8 pictures [clips, frames, HEIGHT, WIDTH, 3] and labels [clips, frames, COLUMNS]."""
+
+    images: np.ndarray
+    labels: Labels
+
+
+class Way(NamedTuple):
+    """A held-out way: uint8 pictures [frames, HEIGHT, WIDTH, 3], and the visible objects of each."""
+
+    images: np.ndarray
+    objects: list[list[SeenObject]]
+
+
+def object_width(radius: float, distance: float) -> float:
+    """Angle (rad) that an object of ``radius`` m at ``distance`` m covers."""
+    return 2.0 * float(np.arcsin(min(radius / max(distance, radius), 0.999)))
+
+
+def label_columns(camera: RayCamera, radii: dict[str, float]) -> Labels:
+    """Labels [COLUMNS] of the picture that ``camera`` rendered last; ``radii`` in m by name."""
+    color = np.full(COLUMNS, NOTHING, np.int8)
+    shape = np.zeros(COLUMNS, np.int8)
+    bearing, distance, width = (np.zeros(COLUMNS, np.float32) for _ in range(3))
+    ids = camera.geom_ids.reshape(HEIGHT, COLUMNS, WIDTH // COLUMNS)
+    most = np.zeros(COLUMNS, int)
+    for seen in camera.ground_truth_objects():
+        count = (ids == camera.model.geom(seen.name).id).sum(axis=(0, 2))
+        here = count > most
+        sure = here & (count >= max(1, COLUMN_SHARE * count.max())) & (seen.pixels >= CLEAR_PIXELS)
+        color[here & ~sure & ((color == NOTHING) | (count > 2 * most))] = UNSURE
+        color[sure] = COLORS.index(seen.color)
+        shape[sure] = SHAPES.index(seen.shape)
+        bearing[sure] = seen.camera_bearing
+        distance[sure] = seen.camera_distance
+        width[sure] = object_width(radii[seen.name], seen.camera_distance)
+        most = np.maximum(most, count)
+    return Labels(color, shape, bearing, distance, width)
+
+
+def _room(split: str, seed: int, purpose: str) -> tuple[RayCamera, Drive, dict[str, float], np.random.Generator]:
+    room = generate_room(split, seed)
+    rng = split_rng(split, seed, purpose)
+    return RayCamera(room_xml(room)), Drive(room, rng), {o.name: o.radius for o in room.objects}, rng
+
+
+def make_clips(rooms: int, clips_per_room: int, frames: int, *, split: str = "train", first_seed: int = 0,
+               progress: Progress | None = None) -> Clips:
+    """Clips for training.
+
+    Args:
+        rooms: number of rooms, with the seeds from ``first_seed`` on.
+        clips_per_room, frames: clips in each room, and pictures (50 ms apart) in each clip.
+
+    Raises:
+        ValueError: the split is ``test``, on which nothing is trained.
+    """
+    if split == "test":
+        raise ValueError("training refuses the split 'test': use 'train'")
+    images = np.empty((rooms * clips_per_room, frames, HEIGHT, WIDTH, 3), np.uint8)
+    columns = [np.empty((rooms * clips_per_room, frames, COLUMNS), kind)
+               for kind in (np.int8, np.int8, np.float32, np.float32, np.float32)]
+    clip = 0
+    for room in range(rooms):
+        camera, drive, radii, rng = _room(split, first_seed + room, "vision clips")
+        for _ in range(clips_per_room):
+            start = drive.place(near=rng.random() < NEAR_SHARE)
+            for frame, pose in enumerate(drive.poses(start, frames)):
+                images[clip, frame] = camera.render(*pose, rng)
+                for array, values in zip(columns, label_columns(camera, radii)):
+                    array[clip, frame] = values
+            clip += 1
+        if progress:
+            progress(room + 1, rooms)
+    return Clips(images, Labels(*columns))
+
+
+def make_ways(rooms: int, frames: int, *, split: str, first_seed: int, progress: Progress | None = None) -> Iterator[Way]:
+    """One driven way of ``frames`` pictures in each of ``rooms`` rooms, for thresholds and held-out figures."""
+    for room in range(rooms):
+        camera, drive, _, rng = _room(split, first_seed + room, "vision ways")
+        images, objects = np.empty((frames, HEIGHT, WIDTH, 3), np.uint8), []
+        for frame, pose in enumerate(drive.poses(drive.place(near=False), frames)):
+            images[frame] = camera.render(*pose, rng)
+            objects.append(camera.ground_truth_objects())
+        if progress:
+            progress(room + 1, rooms)
+        yield Way(images, objects)
