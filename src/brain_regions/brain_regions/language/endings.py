@@ -47,6 +47,8 @@ def ending(c: Cursor, verb: Token, question: bool) -> tuple[Mood, bool, bool]:
         bad = _take(c, "bad")
         return (Mood.COMMAND if bad else Mood.STATE), bad, False
     if form == "tara":
+        if _take(c, "bad"):
+            return Mood.COMMAND, True, False    # 動いたらだめ
         arrived = verb.value in _ARRIVALS
         return (Mood.CHAIN if arrived or verb.kind in (K.FIND, K.STOP) else Mood.CONDITION), False, False
     if form == "stem":

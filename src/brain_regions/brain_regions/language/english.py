@@ -32,7 +32,6 @@ _PREPOSITIONS = frozenset({K.TO, K.NEAR, K.FROM, K.PAST, K.OF})
 _OPENERS = frozenset({K.FILLER, K.YOU, K.TO, K.AND, K.INSTEAD, K.AIM})
 _PLACES = frozenset({K.FILLER, K.PLACE, K.APART, K.MODIFIER, K.DETERMINER, K.OF, K.MANY})
 _BREAKS = frozenset({K.COMMA, K.END, K.AND})
-_MATTERS = frozenset({K.AVOID, K.TOUCH, K.KEEP, K.OUT})
 _PLACE_WORDS = 4    # unknown words that may name a place: "behind the old garden shed over there"
 
 
@@ -57,7 +56,9 @@ def thing(cursor: Cursor) -> Thing | None:
             if found.color not in (0, token.value):
                 found.problem = (Why.COLORS, token.text)
             found.color, named = int(token.value), True
-            if cursor.kind(1) is K.AND and cursor.kind(2) in (K.COLOR, K.OTHER_COLOR) and (
+            if cursor.kind(1) is K.AND and cursor.kind(2) is K.HINT:
+                cursor.take()   # "something red and round"
+            elif cursor.kind(1) is K.AND and cursor.kind(2) in (K.COLOR, K.OTHER_COLOR) and (
                     _ahead(cursor, 3) or not determined):
                 cursor.take()   # "the red and blue ball"
         elif token.kind is K.OTHER_COLOR:
@@ -120,6 +121,8 @@ def _finish(cursor: Cursor, found: Thing, hint: int) -> Thing:
         cursor.take()
         cursor.skip(frozenset({K.DETERMINER, K.MODIFIER, K.HUE, K.OF, K.BE}))
         token = cursor.peek()
+        if found.empty and cursor.peek(-1).kind is not K.OF and _ahead(cursor, 0):
+            return thing(cursor) or found   # "the thing that is a red ball"
         if token.kind in (K.COLOR, K.OTHER_COLOR) and not _ahead(cursor, 1):
             cursor.take()
             cursor.skip(frozenset({K.HUE}))
@@ -169,11 +172,6 @@ class _Sentence:
                 self.action()
             elif token.kind is K.STATE and token.form == "past" and c.peek(-1).text.endswith("if you"):
                 self.action(Token(K[str(token.value)], token.text, form="base"))    # "I'd be glad if you went ..."
-            elif token.kind in _MATTERS:
-                # a prohibition that is not understood must not be lost
-                self.into.lost = self.into.lost or token.text
-                c.take()
-                self.strange += 1
             elif token.kind is K.RELATIVE and not self.strange and self.attribute():
                 continue
             elif token.kind is K.NOT:
@@ -188,16 +186,28 @@ class _Sentence:
             elif token.kind is K.INSTEAD:
                 c.take()
                 self.instead = True
+            elif token.kind is K.CONDITION and token.text == "if" and c.kind(1) is K.YOU and c.peek(2).form == "past":
+                c.at += 2
+                self.strange = 0
+                self.action(Token(K[str(c.peek().value)], c.peek().text, form="base"))  # "it's best if you went ..."
             elif token.kind is K.CONDITION:
                 c.take()
                 self.into.conditional = True
                 self.strange += 1
+            elif token.kind is K.BE and (c.kind(1) is K.NOT or token.text == "be" and not self.strange
+                                         and c.kind(1) in (K.TO, K.NEAR)):
+                if c.kind(1) is K.NOT:
+                    c.take()    # "you are not to go ..."
+                else:
+                    self.action(Token(K.MOVE, token.text, form="base"))     # "be next to the ball"
             elif token.kind in (K.DETERMINER, K.COLOR, K.SHAPE, K.HINT, K.THING, K.BARRIER, K.MODIFIER, K.MANY,
                                 K.OTHER_COLOR):
                 self.topic()
             else:
                 c.take()
-                if token.kind is K.AND and self.strange and token.value != "by":
+                if token.text == "so":
+                    self.begin_clause()     # "I hate the box so stay away"
+                elif token.kind is K.AND and self.strange and token.value != "by":
                     pass    # "I like balls and go to the red ball" is no command
                 elif token.kind not in _OPENERS and token.kind is not K.END:
                     self.strange += 1
@@ -352,6 +362,7 @@ class _Sentence:
         act = Act(verb.kind, verb.text, negated=self.negated)
         dropped = self.instead
         if verb.kind is K.KEEP and c.kind() in ACTIONS and c.peek().form == "ing":
+            self.requested = True
             return      # "keep going"
         if verb.kind in (K.AVOID, K.STOP) and c.kind() in ACTIONS and c.peek().form == "ing":
             if verb.kind is K.AVOID or self.negated:    # "avoid touching"; "don't stop looking" is odd enough
@@ -382,11 +393,12 @@ class _Sentence:
     def objects(self, act: Act, verb: Token, instead: bool = False) -> None:
         """Reads the objects of a verb."""
         c = self.c
-        directly, away, negated_here = True, False, False
+        directly, away, negated_here, apart = True, False, False, False
         while True:
             token = c.peek()
             if token.kind in (K.FILLER, K.PLACE, K.APART, K.YOU, K.REQUEST):
                 c.take()
+                apart |= token.kind is K.APART
             elif token.kind is K.COMMA and (c.peek(-1).kind in _PREPOSITIONS or c.peek(-1).kind is K.DETERMINER
                                             or c.kind(1) is K.FILLER and c.kind(2) is K.COMMA):
                 c.take()    # "go to the, um, red ball"
@@ -423,12 +435,14 @@ class _Sentence:
                 break
         if away and verb.kind in (K.MOVE, K.STOP, K.KEEP, K.FIND):
             act.kind = K.AVOID
+        elif verb.kind is K.FIND and verb.value == "bare" and act.objects and directly and not act.negated:
+            act.kind = K.OTHER
         elif act.objects or act.its:
-            self._what_it_takes(act, verb, directly)
+            self._what_it_takes(act, verb, directly, apart)
         if negated_here and act.negated and act.kind is K.AVOID:
             act.negated = False
 
-    def _what_it_takes(self, act: Act, verb: Token, directly: bool) -> None:
+    def _what_it_takes(self, act: Act, verb: Token, directly: bool, apart: bool) -> None:
         """Verbs that with an object mean something else."""
         bare = any(t.bare for t in act.objects)
         if verb.kind is K.STOP:
@@ -442,6 +456,8 @@ class _Sentence:
             if self.c.kind() is K.APART or self.c.kind() is K.FROM:
                 self.c.take()
                 act.kind = K.AVOID
+            elif apart:
+                act.kind = K.AVOID      # "leave some room around the box"
             else:
                 act.kind = K.OTHER
 
@@ -496,7 +512,8 @@ class _Sentence:
             if verb.kind is K.STOP and token.text in ("before", "because", "otherwise", "or else"):
                 self.clause_end()
                 return
-            self.into.conditional = True
+            if not self.when_done():
+                self.into.conditional = True
             self.clause_end()
             return
         if token.kind in _BREAKS or token.kind in ACTIONS and c.peek(-1).kind is not K.DETERMINER or token.kind in (
@@ -542,6 +559,9 @@ class _Sentence:
                     token.kind in (K.DETERMINER, K.ASK) and act.objects):
                 if self.out():
                     return self.make_out(act)
+                if c.peek(1).form == "third" and c.peek(1).value == K.AVOID.name:
+                    c.take()
+                    return self.action(Token(K.AVOID, c.peek().text, form="base"))    # "a way that avoids the box"
                 self.into.doubts += 1
                 while not c.done and c.kind() not in (K.COMMA, K.END, K.NOT, K.REQUEST) and not (
                         c.kind() is K.AND and c.kind(1) in ACTIONS | {K.NOT, K.FILLER}):

@@ -21,7 +21,7 @@ import enum
 from dataclasses import dataclass
 
 from brain_regions.language import english, japanese
-from brain_regions.language.lexicon import Kind, lexicon
+from brain_regions.language.lexicon import Kind, Token, lexicon
 from brain_regions.language.reading import Act, Reading, Thing
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import is_japanese, normalize, tokenize
@@ -85,9 +85,30 @@ def parse(text: str) -> Understanding:
             raise _NotUnderstood(Why.EMPTY if not text.strip() or normalized else Why.LANGUAGE)
         reading = Reading()
         (japanese if in_japanese else english).read(tokens, reading)
-        return decide(reading, unknown=all(t.kind in (Kind.WORD, Kind.PARTICLE, Kind.FILLER) for t in content))
+        meant = decide(reading, unknown=all(t.kind in (Kind.WORD, Kind.PARTICLE, Kind.FILLER) for t in content))
+        word = _prohibition(tokens)
+        if meant.color + meant.shape and word and not any(a.negated or a.kind is Kind.AVOID for a in reading.acts):
+            raise _NotUnderstood(Why.WORD, word)
+        return meant
     except _NotUnderstood as no:
         return Understanding(reason=no.why.text(in_japanese, no.word))
+
+
+def _prohibition(tokens: list[Token]) -> str:
+    """A word by which something is forbidden. Where there is one and no grammar made anything of it, the rest must not
+    be done either: half a command is worse than none."""
+    denied = ""
+    for token in tokens:
+        if token.kind in (Kind.COMMA, Kind.END):
+            denied = ""
+        elif token.kind is Kind.NOT:
+            denied = token.text
+        elif denied and token.kind in (Kind.MOVE, Kind.TOUCH, Kind.FIND):
+            return denied
+        if token.kind in (Kind.AVOID, Kind.OUT) or token.value in (Kind.AVOID.name, "bad") or (
+                token.form in ("naide", "zu", "forbid") and token.kind in (Kind.MOVE, Kind.TOUCH, Kind.OTHER)):
+            return token.text
+    return ""
 
 
 def decide(reading: Reading, unknown: bool = False) -> Understanding:
@@ -123,7 +144,7 @@ def decide(reading: Reading, unknown: bool = False) -> Understanding:
         avoid = _only(avoided, Why.TWO_AVOIDED)
         if avoid.covers(target):
             raise _NotUnderstood(Why.SAME)
-    verb = next(Verb.FIND if a.kind is Kind.FIND else Verb.GO for a in wanted if a.objects)
+    verb = Verb.FIND if any(a.kind is Kind.FIND for a in wanted) else Verb.GO
     return Understanding(verb, target.color, target.shape, avoid.color, avoid.shape, True, confidence)
 
 
@@ -136,8 +157,6 @@ def _refuse_what_cannot_be(reading: Reading, wanted: list[Act]) -> None:
                 raise _NotUnderstood(*found.problem)
     if reading.problem:
         raise _NotUnderstood(*reading.problem)
-    if reading.lost and wanted:
-        raise _NotUnderstood(Why.WORD, reading.lost)
     if reading.conditional and wanted:
         raise _NotUnderstood(Why.CONDITION)
     for act in wanted:

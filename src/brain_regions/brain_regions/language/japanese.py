@@ -29,6 +29,7 @@ from brain_regions.language.reasons import Why
 K = Kind
 _NAMES = frozenset({K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT, K.THING, K.BARRIER, K.DETERMINER, K.MODIFIER, K.MANY})
 _HEADS = frozenset({K.SHAPE, K.THING, K.BARRIER})
+_SIDES = frozenset({"方", "ほう", "側", "がわ", "ところ", "所", "とこ", "場所", "方向", "付近"})   # of a color alone: 赤い方
 _CORE = frozenset({K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT})
 
 
@@ -205,7 +206,8 @@ class _Sentence:
             if not (found.color and found.shape):
                 found.problem = found.problem or (Why.WORD, prefix)
         following = c.peek()
-        if following.kind is K.WORD and following.glued:
+        if following.kind in (K.WORD, K.PLACE) and following.glued and (
+                following.kind is K.WORD or not found.shape and following.text not in _SIDES):
             found.problem = found.problem or (Why.WORD, following.text)
             c.take()    # 箱根, 玉ねぎ
         place, role = self.role(found)
@@ -229,7 +231,8 @@ class _Sentence:
         while True:
             if _no(c) and c.kind(1) is K.PLACE:
                 c.at += 2
-            elif c.kind() is K.PLACE and (c.peek().glued or place):
+            elif c.kind() is K.PLACE and (c.peek().glued or place) and (
+                    found.shape or place or c.peek().text in _SIDES):
                 c.at += 1
             elif c.kind() is K.PARTICLE and c.peek().value in ("が", "の") and c.kind(1) is K.EXIST and (
                     c.kind(2) is K.PLACE):
@@ -346,6 +349,7 @@ class _Sentence:
             self.into.blame(Why.WORD, self.unknown)
         if mood is Mood.STATE:
             self.into.topics.extend(t for t in act.objects if not t.empty)
+            self.into.fragments.extend(t for t in act.objects if not t.empty)
             self.chain.clear()
             return
         if mood is Mood.CONDITION:
@@ -435,8 +439,6 @@ class _Sentence:
             return
         self.into.topics.extend(t for t in things if not t.empty)
         self.into.fragments.extend(t for t in things if not t.empty)
-        if token.kind is K.STATE and token.value in (K.AVOID.name, K.TOUCH.name) and not c.done:
-            self.into.lost = self.into.lost or token.text
         if token.kind is not K.BE:
             if not (token.kind is K.EXIST and c.kind() is K.PARTICLE and c.peek().value in ("か", "の")
                     and c.kind(1) is not K.END):

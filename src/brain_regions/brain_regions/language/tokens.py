@@ -33,7 +33,7 @@ def _is_letter(character: str) -> bool:
 
 def normalize(text: str) -> str:
     """Lower case, half width, hiragana; ``, . ! ?`` as the only marks; single spaces."""
-    text = text.translate(_APOSTROPHES).replace("...", ",").replace("--", ",")
+    text = text.translate(_APOSTROPHES).replace("...", ",").replace("--", ",").replace(" - ", ",")
     text = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
     folded = []
     for character in text:

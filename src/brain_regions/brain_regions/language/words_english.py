@@ -28,7 +28,7 @@ HINTS = {
 }
 
 # "bare": an object that follows without a preposition is what would be moved, and that the robot cannot do
-MOVES = ("go|head|travel|proceed|navigate|approach|reach|come|visit|make your way|make it|find your way|set off|"
+MOVES = ("go|go 2|head|travel|proceed|navigate|approach|reach|come|visit|make your way|make it|find your way|set off|"
          "set out|set course|make a beeline|rush|dash|hurry|zoom|speed|sprint|cruise|march|jog|crawl|glide|"
          "wander|stroll|step|position yourself|place yourself|put yourself|park yourself|arrive|"
          "bring yourself|take yourself|get yourself|"
@@ -45,6 +45,7 @@ MOVES = ("go|head|travel|proceed|navigate|approach|reach|come|visit|make your wa
          "work your way|follow the path|follow a path|roll yourself|wheel yourself|wheel|trundle|scoot|scurry|"
          "mosey|trot|hop|gravitate|progress|continue on|carry on|press on|move ahead|move on|move forward|"
          "move forwards|drive forward|drive on|rendezvous|dock|catch up")
+FINDS_BARE = "scan|explore|check"
 MOVES_BARE = ("take me|lead me|guide me|escort me|drive me|take us|lead us|bring me|bring us|move|drive|walk|run|roll|get|steer|park|shift|relocate|ride|fly|slide|race|return|advance|"
               "aim|stand|sail|transfer|push on|lead|navigate us")
 FINDS = ("find|find me|locate|look for|look around for|search|search for|search out|search around for|seek|seek out|"
@@ -126,7 +127,7 @@ def _verbs(words: Lexicon, verbs: str, kind: Kind, value: str = "") -> None:
         words.add(verb, kind, value, "base")
         words.add(_ing(verb), kind, value, "ing")
         third, past = _stating(verb)
-        words.add(third, Kind.STATE)
+        words.add(third, Kind.STATE, kind.name, "third")
         words.add(past, Kind.STATE, kind.name, "past")
 
 
@@ -207,12 +208,12 @@ WORDS: list[tuple[Kind, str, str]] = [
      "across from|under|on|in|inside|within|with|left of|right of|to the left of|to the right of|adjacent to|"
      "on top of|at the side of|against|beneath|below|above|to the side of|on the side of|beyond|outside|"
      "in the vicinity of|in the neighborhood of|nearest to|anywhere near|too near|too close to|any closer to|"
-     "any nearer to|anywhere close to|so close to|as near to|among|amongst|upon|right beside|not far from|"
+     "any nearer to|anywhere close to|so close to|as near to|among|amongst|upon|right beside|not far from|wherever|"
      "on the left of|on the right of|to the front of|in the presence of"),
     (Kind.FROM, "source", "from|out of|starting from|coming from|starting at|off"),
     (Kind.FROM, "away", "away from|far from|far away from|clear of|well clear of|well away from|"
      "at a distance from|at a safe distance from|distant from|wide of|a distance from|a safe distance from|"
-     "distance from|your distance from|far off from|well wide of|free of|clear from|further from|"
+     "distance from|your distance from|far off from|well wide of|free of|out of the way of|out of reach of|clear from|further from|"
      "a good distance from|some distance from|the heck away from|the hell away from"),
     (Kind.PAST, "around", "round about|all around"),
     (Kind.PAST, "past", "past|via|through|across|over|between|along|by way of|straight through|in between"),
@@ -270,7 +271,7 @@ WORDS: list[tuple[Kind, str, str]] = [
      "hello|yo|oi|hey there|hi there|hello there|good morning|good evening|good afternoon|dear|so|just|simply|"
      "straight|straight ahead|direct|forward|"
      "forwards|onward|onwards|over|up|down|out|along|again|once more|one more time|once again|first|first of all|before all else|above all|above all else|first and foremost|before anything else|most importantly|"
-     "keep looking|keep going|keep searching|anywhere|nowhere|"
+     "keep looking|under any circumstances|in any circumstances|for any reason|on any account|in any case|anywhere|nowhere|"
      "immediately|at once|right away|straight away|asap|as soon as possible|as soon as you can|"
      "as fast as possible|as fast as you can|as quickly as possible|as quickly as you can|as directly as possible|"
      "instantly|urgently|thanks|thank you|thank you very much|thanks a lot|thx|ty|many thanks|cheers|"
@@ -317,7 +318,7 @@ BARRIERS = ("anything|everything|anyone|obstacle|obstruction|wall|collision|othe
             "all other objects|the others|the rest|any of the objects|something|any wall|any walls|trouble|"
             "any collision|any collisions|danger|bump|all the obstacles|other stuff|stuff|things|the other objects|"
             "the other things|anybody|nothing|any contact|contact|everywhere")
-THINGS = "one|thing|object|item|figure"
+THINGS = "one|thing|object|item|figure|whatever|whichever"
 
 
 def fill(words: Lexicon) -> None:
@@ -334,7 +335,7 @@ def fill(words: Lexicon) -> None:
         if kind in (Kind.REQUEST, Kind.AIM, Kind.SEEN, Kind.NOT, Kind.OUT):
             words.add_all(text, kind, value)
     for text, kind, value in ((STOPS, Kind.STOP, ""), (KEEPS, Kind.KEEP, ""), (AVOIDS, Kind.AVOID, ""),
-                              (FINDS, Kind.FIND, ""), (MOVES, Kind.MOVE, ""), (MOVES_BARE, Kind.MOVE, "bare"),
+                              (FINDS, Kind.FIND, ""), (FINDS_BARE, Kind.FIND, "bare"), (MOVES, Kind.MOVE, ""), (MOVES_BARE, Kind.MOVE, "bare"),
                               (TOUCHES, Kind.TOUCH, ""), (OTHERS, Kind.OTHER, "")):
         _verbs(words, text, kind, value)
     _nouns(words, BARRIERS, Kind.BARRIER)
