@@ -6,6 +6,7 @@ import logging
 
 import typer
 
+from brain.demo import demo
 from brain.emergency import estop, release
 from brain.evaluate import evaluate
 from brain.join import run
@@ -15,7 +16,7 @@ from brain.up import up
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Runs a brain: regions in processes of their own that talk as ROS 2 nodes over Zenoh.")
-for verb in (up, say, status, run, estop, release):
+for verb in (up, say, status, run, estop, release, demo):
     app.command()(verb)
 app.command("eval")(evaluate)
 

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a run fails: which part did, why, and where that is written."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+from brain import say
+from brain_runtime.supervisor import Event
+
+TROUBLE = ("ended", "unhealthy", "given up")
+STALE, ESTOP, REFUSED = 3, 4, 5     # Trace ACTION_*
+
+
+@dataclass(frozen=True)
+class Blame:
+    """A part, why it, and its log file."""
+
+    part: str
+    why: str
+    log: str
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.why}; see {self.log}"
+
+
+def blame(text: str, status: Any | None, verdict: dict[str, Any] | None, trace: Any | None, events: Sequence[Event],
+          log: Callable[[str], Any]) -> Blame:
+    """What to blame for a sentence that was not done.
+
+    Args:
+        text: the sentence.
+        status: newest goal status, or None.
+        verdict: the world's, or None.
+        trace: newest trace of the brainstem, or None.
+        events: of the supervisor, since the sentence.
+        log: from a part's name to its log file.
+    """
+    make = lambda part, why: Blame(part, why, str(log(part)))  # noqa: E731
+    trouble = next((e for e in events if e.kind in TROUBLE), None)
+    if trouble is not None:
+        return make(trouble.child, trouble.text)
+    if verdict is not None and verdict["outcome"] == "contact":
+        return make("motor", f"it {verdict['reason']}")
+    if verdict is not None and verdict["outcome"] == "wrong_object":
+        return make("vision", f"it {verdict['reason']} instead")
+    if verdict is not None and verdict["outcome"] == "avoid_violated":
+        return make("motor", f"it {verdict['reason']}")
+    if status is None or status.text != say.clipped(text):
+        return make("language", "it did not take the sentence up")
+    if status.state == say.NOT_UNDERSTOOD:
+        return make("language", f"it did not understand: {status.reason}")
+    if trace is not None and trace.action in (STALE, ESTOP, REFUSED):
+        return make("brainstem", f"it does not let the robot move: {trace.reason}")
+    if status.state == say.REACHED:
+        return make("pfc", "it takes the target for reached, but the world's referee does not")
+    if status.state == say.APPROACHING:
+        return make("motor", f"it did not get there in time ({status.reason})")
+    return make("pfc", f"the target was not found in time ({say.STATES[status.state]}, {status.reason})")

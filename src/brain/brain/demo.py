@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain demo``: a robot in a room, a brain of separate processes, and two sentences; leaves pictures of it."""
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from brain.evaluate import Split
+from brain.options import Domain, Router, fail, use_domain
+
+SENTENCES = (("go to the red ball", "go to the red ball", ("red", "ball")),
+             ("\u9752\u3044\u7bb1\u3078\u884c\u3063\u3066", "go to the blue box", ("blue", "box")))
+SEED = 2
+READY = 40.0        # s until all regions must be active
+LEG = 45.0          # s for each sentence
+AGREE = 3.0         # s that the brain and the referee get to come to the same end
+SETTLE = 1.0        # s that the senses get before the first word
+
+
+def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = SEED,
+         split: Annotated[Split, typer.Option(help="Which rooms.")] = Split.val,
+         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
+         runs: Annotated[Path, typer.Option(help="Folder below which the run's folder is made.")] = Path("runs"),
+         turn: Annotated[bool | None, typer.Option("--turn/--no-turn", help="Ask for sentences afterwards. Default: "
+                                                                            "on a terminal.")] = None,
+         router: Router = None, domain: Domain = None) -> None:
+    """Starts a robot in a simulated room and a brain over Zenoh, and tells it twice what to find.
+
+    Exit status 0 when both were reached. Leaves pictures, a summary and logs in runs/<time>/. On a terminal it then
+    takes sentences, and a digit kills a region, so that you can see the robot stop and the region come back.
+    """
+    number = use_domain(domain)
+    folder = runs / datetime.now().strftime("%Y%m%d-%H%M%S")
+    from brain.crew import CrewError
+    from brain.stage import Stage
+    from brain_runtime.graph import GraphError
+    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
+
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    stop = threading.Event()
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, lambda *_: stop.set())
+    try:
+        stage = Stage(graph, folder, split=split.value, seed=seed, router=router, domain=number, stop=stop,
+                      request=request(split.value, seed))
+    except (GraphError, CrewError, SessionProblem, OSError) as error:
+        fail(str(error))
+    try:
+        stage.start(READY)
+        raise typer.Exit(_play(stage, folder, terminal and turn is not False or turn is True))
+    except (NoRouter, NameProblem, CrewError) as error:
+        fail("ended" if stop.is_set() else str(error), 130 if stop.is_set() else 1)
+    finally:
+        stage.close()
+
+
+def request(split: str, seed: int) -> dict[str, Any]:
+    """What the world is asked for on sim/episode: a room with both targets, and what is to be judged."""
+    return {"split": split, "seed": seed,
+            "goals": [{"text": text, "target": list(kind)} for text, _, kind in SENTENCES]}
+
+
+def _play(stage: Any, folder: Path, turn: bool) -> int:
+    from brain.draw import Leg, draw_all
+    from brain.results import environment
+
+    stage.settle(SETTLE)
+    legs, outcomes, blames = [], [], []
+    for text, gloss, kind in SENTENCES:
+        stage.tell(f"says {text!r}" + ("" if text == gloss else f" ({gloss})"))
+        outcome = stage.perform(text, LEG, AGREE)
+        outcomes.append({"text": text, "gloss": gloss, "target": list(kind), **outcome})
+        legs.append(Leg(text, gloss, outcome["begin"], outcome["end"],
+                        "reached" if outcome["reached"] else "not reached"))
+        if outcome["blame"]:
+            blames.append(outcome["blame"])
+        stage.tell(f"{'reached' if outcome['reached'] else 'NOT reached'} after {outcome['seconds']:.1f} s")
+        if stage.stopped:
+            break
+    reached = len(outcomes) == len(SENTENCES) and all(o["reached"] for o in outcomes)
+    summary = {"reached": reached, "sentences": outcomes, **stage.facts(), **environment()}
+    targets = [o["object"] for o in outcomes if o["reached"]]
+    drawing: list[str] = []
+    pencil = threading.Thread(target=lambda: drawing.extend(draw_all(folder, stage.recording(), legs, targets)),
+                              name="pencil")
+    (folder / "summary.json").write_text(json.dumps(summary, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    stage.tell("drawing the pictures")
+    pencil.start()
+    if turn and not stage.stopped:
+        stage.take_turns()
+    stage.end()
+    pencil.join()
+    for problem in drawing:
+        stage.tell(f"could not be drawn: {problem}")
+    return _close(stage, folder, reached, outcomes, blames)
+
+
+def _close(stage: Any, folder: Path, reached: bool, outcomes: list, blames: list) -> int:
+    if reached:
+        stage.tell("both reached: " + ", ".join(f"{o['gloss'].removeprefix('go to the ')} after {o['seconds']:.1f} s"
+                                                for o in outcomes) + f"; pictures and logs in {folder}/")
+        return 0
+    if stage.stopped and not blames:
+        stage.tell("ended before both were reached")
+        return 130
+    last = blames[0] if blames else f"not both were said; see {folder}/logs"
+    stage.tell(f"failed: {last}")
+    return 1

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps what a run was like: the true path, what the eye saw, spikes, and what was wanted. It only listens."""
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from brain_runtime import messages
+from brain_runtime.qos import FEATURE, LATCHED, SENSOR, STREAM
+from brain_runtime.wire import Node
+
+PATH_PERIOD = 0.1       # s between two points of the path
+EYE_PERIOD = 0.2        # s between two pictures that are kept
+MOST_SPIKES = 3_000_000
+MOST_PICTURES = 6000
+
+
+@dataclass
+class Spikes:
+    """Spikes of one population: ``times`` (s since the recording began) and ``neurons`` of each, in arrays by message."""
+
+    size: int
+    times: list[np.ndarray] = field(default_factory=list)
+    neurons: list[np.ndarray] = field(default_factory=list)
+
+
+class Recorder:
+    """Records through a node. It does nothing by itself: call :meth:`take` often.
+
+    Attributes:
+        path: (t, x, y, yaw) of the robot: s since the recording began, m, rad.
+        eye: (t, uint8 [H, W, 3]) pictures.
+        spikes: by population.
+        room: the room's JSON, from sim/world.
+        report: newest sim/verdict.
+        objects, control: newest messages of vision and pfc.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.begin = time.monotonic()
+        self.path: list[tuple[float, float, float, float]] = []
+        self.eye: list[tuple[float, np.ndarray]] = []
+        self.spikes: dict[str, Spikes] = {}
+        self.room: dict[str, Any] | None = None
+        self.xml = ""
+        self.request: dict[str, Any] = {}
+        self.report: dict[str, Any] = {}
+        self.objects: Any | None = None
+        self.control: Any | None = None
+        self.picture: np.ndarray | None = None
+        self._kept = 0
+        topic = node.subscription
+        self._handlers = [
+            (topic("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR), self._pose),
+            (topic("camera/image_raw", "sensor_msgs/msg/Image", SENSOR), self._image),
+            (topic("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM), self._spikes),
+            (topic("sim/world", "std_msgs/msg/String", LATCHED), self._world),
+            (topic("sim/verdict", "std_msgs/msg/String", LATCHED), self._verdict),
+            (topic("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE), self._objects),
+            (topic("pfc/control", "brain_interfaces/msg/Control", FEATURE), self._control),
+        ]
+
+    @property
+    def now(self) -> float:
+        """Seconds since the recording began."""
+        return time.monotonic() - self.begin
+
+    def take(self) -> None:
+        """Takes in what has come."""
+        for subscription, handler in self._handlers:
+            for arrival in subscription.take():
+                if handler in (self._pose, self._image) and not self._due(handler, arrival.received):
+                    continue
+                try:
+                    handler(messages.decode(arrival.data, subscription.type), arrival.received - self.begin)
+                except (messages.MessageError, ValueError, KeyError):
+                    continue  # a picture of the run may miss what was broken; the regions complain about it
+
+    def _due(self, handler: Any, received: float) -> bool:
+        kept, period = (self.path, PATH_PERIOD) if handler == self._pose else (self.eye, EYE_PERIOD)
+        return not kept or received - self.begin - kept[-1][0] >= period
+
+    def _pose(self, message: Any, t: float) -> None:
+        p, q = message.pose.pose.position, message.pose.pose.orientation
+        self.path.append((t, p.x, p.y, 2 * float(np.arctan2(q.z, q.w))))
+
+    def _image(self, message: Any, t: float) -> None:
+        if message.encoding != "rgb8":
+            return
+        self.picture = np.array(message.data, np.uint8).reshape(message.height, message.width, 3)
+        if len(self.eye) < MOST_PICTURES:
+            self.eye.append((t, self.picture))
+
+    def _spikes(self, message: Any, t: float) -> None:
+        if self._kept > MOST_SPIKES:
+            return
+        kept = self.spikes.setdefault(message.population, Spikes(int(message.size)))
+        bins = np.asarray(message.bin, np.float32)
+        last = float(bins.max()) if len(bins) else 0.0
+        kept.times.append((t + (bins - last) * message.bin_width).astype(np.float32))
+        kept.neurons.append(np.array(message.neuron, np.uint32))
+        self._kept += len(bins)
+
+    def _world(self, message: Any, t: float) -> None:
+        world = json.loads(message.data)
+        self.room, self.xml, self.request = world["room"], world["xml"], world["request"]
+
+    def _verdict(self, message: Any, t: float) -> None:
+        self.report = json.loads(message.data)
+
+    def _objects(self, message: Any, t: float) -> None:
+        self.objects = message
+
+    def _control(self, message: Any, t: float) -> None:
+        self.control = message
+
+    @property
+    def verdicts(self) -> list[dict[str, Any]]:
+        """The world's verdicts so far."""
+        return self.report.get("verdicts") or []
+
+    def moved(self) -> float | None:
+        """When the robot had driven or turned for the first time (s since the recording began), or None."""
+        for before, after in zip(self.path, self.path[1:]):
+            if np.hypot(after[1] - before[1], after[2] - before[2]) > 0.01 or abs(after[3] - before[3]) > 0.02:
+                return after[0]
+        return None
