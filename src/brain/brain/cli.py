@@ -6,6 +6,7 @@ import logging
 
 import typer
 
+from brain import bench, train
 from brain.demo import demo
 from brain.emergency import estop, release
 from brain.evaluate import evaluate
@@ -19,6 +20,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
 for verb in (up, say, status, run, estop, release, demo):
     app.command()(verb)
 app.command("eval")(evaluate)
+app.add_typer(train.app, name="train")
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

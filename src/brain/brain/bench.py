@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain bench``: measures parts of the runtime on this machine."""
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brain.options import Json, fail
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+                  help="Measures parts of the runtime on this machine.")
+
+
+@app.callback()
+def _bench() -> None:
+    """Measures parts of the runtime on this machine."""
+
+
+def free_port() -> int:
+    """A TCP port of this machine that nobody listens at just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@app.command()
+def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round trips for each size.")] = 10,
+         as_json: Json = False) -> None:
+    """Round trips between two regions on ZenohHost, beside bare eclipse-zenoh, through one router of its own.
+
+    Messages are decoded at both ends on the regions' side. Exit status 0 when the median is at most
+    30 % or 60 us longer.
+    """
+    from rich.console import Console
+
+    from brain import bench_wire
+    from brain.results import cpu
+    from brain_runtime.supervisor import Child, Supervisor
+    from brain_runtime.wire import NoRouter
+
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
+    region = lambda name: (sys.executable, "-m", "brain_runtime.process", "--class", f"brain.bench_wire:{name}",  # noqa: E731
+                           "--name", name.lower(), "--router", endpoint)
+    children = [Child("router", (sys.executable, "-m", "brain_runtime.router", "--listen", endpoint), stop_after=2),
+                Child("echo", region("Echo")), Child("ping", region("Ping")),
+                Child("bare", (sys.executable, "-m", "brain.bench_wire", endpoint))]
+    found: list[bench_wire.Comparison] = []
+    console = Console(stderr=True)
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+        supervisor = Supervisor(children, Path(folder))
+        stop = threading.Event()
+        supervisor.start()
+        keeper = threading.Thread(target=lambda: _keep(supervisor, stop))
+        keeper.start()
+        try:
+            with console.status("starting") as shown:
+                for size, block, comparison in bench_wire.compare(endpoint, blocks):
+                    shown.update(f"{size}: {block} of {blocks} blocks")
+                    if comparison is not None:
+                        found.append(comparison)
+        except (TimeoutError, NoRouter) as error:
+            logs = "; ".join(p.read_text(errors="replace").strip()[-200:] for p in Path(folder).glob("*.log"))
+            fail(f"{error}; the logs end: {logs}")
+        finally:
+            stop.set()
+            keeper.join()
+            supervisor.stop()
+    if as_json:
+        typer.echo(json.dumps({"cpu": cpu(), "round_trips": [c.to_dict() for c in found]}, indent=1))
+    else:
+        Console().print(_table(found))
+    raise typer.Exit(0 if all(c.more <= c.allowed for c in found) else 1)
+
+
+def _keep(supervisor, stop: threading.Event) -> None:
+    while not stop.is_set():
+        supervisor.round()
+
+
+def _table(found):
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title="round trip, us", box=SIMPLE_HEAD)
+    for heading in ("size", "n", "bare p50", "p99", "regions p50", "p99", "more", "allowed"):
+        table.add_column(heading, justify="right")
+    for c in found:
+        table.add_row(c.size, str(c.n), *(f"{1e6 * v:.0f}" for v in (c.bare_p50, c.bare_p99, c.host_p50, c.host_p99,
+                                                                   c.more, c.allowed)))
+    return table

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Round trips over the wire: between two regions on ZenohHost, and between two bare Zenoh sessions, through one router.
+
+The bare side is the least that eclipse-zenoh can do from Python: a callback that puts the bytes back. The regions'
+side is what a region gets: messages decoded at both ends, rings, the step, the encoder, tokens and attachments.
+Blocks of both alternate, so that a noisy machine is as noisy for either.
+"""
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+import numpy as np
+
+from brain_runtime import FEATURE, LATCHED, In, Out, Region, messages
+
+TYPE = "std_msgs/msg/UInt8MultiArray"
+SIZES = {"200 B": 200, "12 KiB": 12 * 1024}
+BLOCK = 200             # round trips in one block
+WARM_UP = 50            # the first ones of each block do not count
+READY = 30.0            # s for the processes to answer
+LOST = 1.0              # s after which a message counts as lost
+
+
+class Echo(Region):
+    """Sends each message back."""
+
+    ping = In("bench/ping", TYPE, FEATURE, trigger=True, device=True)
+    pong = Out("bench/pong", TYPE, FEATURE)
+
+    def step(self, inbox, state, dt, rng):
+        message = inbox.get("ping")
+        return ({"pong": message} if message is not None and inbox.new("ping") else {}), state
+
+
+class Ping(Region):
+    """Times round trips as it is told on bench/go: JSON with ``id``, ``size`` (bytes) and ``count``."""
+
+    rate = 5.0
+
+    go = In("bench/go", "std_msgs/msg/String", FEATURE, trigger=True, device=True)
+    pong = In("bench/pong", TYPE, FEATURE, trigger=True, device=True)
+    ping = Out("bench/ping", TYPE, FEATURE)
+    result = Out("bench/result", "std_msgs/msg/String", LATCHED)
+
+    def configure(self, parameters):
+        super().configure(parameters)
+        self._block: dict[str, Any] | None = None
+
+    def step(self, inbox, state, dt, rng):
+        now = time.perf_counter()
+        if inbox.new("go"):
+            self._block = json.loads(inbox.get("go").data)
+            self._left, self._times = self._block["count"], []
+            return self._send(), state
+        if self._block is None:
+            return {}, state
+        if inbox.new("pong") and len(inbox.get("pong").data) == self._block["size"]:
+            self._times.append(now - self._sent)
+            self._left -= 1
+            if self._left > 0:
+                return self._send(), state
+            block, self._block = self._block, None
+            return {"result": self.result(data=json.dumps({"id": block["id"], "times": self._times}))}, state
+        return (self._send() if now - self._sent > LOST else {}), state
+
+    def _send(self):
+        message = self.ping(data=np.zeros(self._block["size"], np.uint8))
+        self._sent = time.perf_counter()
+        return {"ping": message}
+
+
+class BareEcho:
+    """Puts back what comes, in Zenoh's callback."""
+
+    def __init__(self, session: Any) -> None:
+        publisher = session.declare_publisher("bench/bare/pong")
+        self._keep = publisher, session.declare_subscriber(
+            "bench/bare/ping", lambda sample: publisher.put(sample.payload))
+
+
+class BarePing:
+    """Times round trips in Zenoh's callback."""
+
+    def __init__(self, session: Any) -> None:
+        self._publisher = session.declare_publisher("bench/bare/ping")
+        self._done = threading.Event()
+        self._left = 0
+        self._keep = session.declare_subscriber("bench/bare/pong", self._back)
+
+    def block(self, size: int, count: int) -> list[float]:
+        """Round trip times (s) of ``count`` messages of ``size`` bytes; fewer if one was lost."""
+        self._payload, self._times, self._left = bytes(size), [], count
+        self._done.clear()
+        self._send()
+        self._done.wait(LOST + count * 0.05)
+        self._left = 0
+        return list(self._times)
+
+    def _send(self) -> None:
+        self._sent = time.perf_counter()
+        self._publisher.put(self._payload)
+
+    def _back(self, sample: Any) -> None:
+        now = time.perf_counter()
+        if self._left <= 0 or len(sample.payload) != len(self._payload):
+            return
+        self._times.append(now - self._sent)
+        self._left -= 1
+        if self._left > 0:
+            self._send()
+        else:
+            self._done.set()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Round trips of one size: p50 and p99 (s) of both, and how much more the regions' take (s, share)."""
+
+    size: str
+    n: int
+    bare_p50: float
+    bare_p99: float
+    host_p50: float
+    host_p99: float
+
+    @property
+    def more(self) -> float:
+        """How much longer the regions' median is (s)."""
+        return self.host_p50 - self.bare_p50
+
+    @property
+    def allowed(self) -> float:
+        """How much longer it may be (s): 30 %, but at least 60 us."""
+        return max(0.3 * self.bare_p50, 60e-6)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**self.__dict__, "more": self.more, "allowed": self.allowed, "within": self.more <= self.allowed}
+
+
+def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison | None]]:
+    """Measures through the router at ``endpoint``, where an :class:`Echo`, a :class:`Ping` and a bare echo run.
+
+    Yields:
+        Size, number of the block that was done, and after a size's last one the comparison.
+
+    Raises:
+        TimeoutError: one of the processes does not answer.
+    """
+    from brain_runtime.wire import open_node, open_session
+
+    with open_session(endpoint, patience=READY) as session, open_node("bench", router=endpoint) as node:
+        bare = BarePing(session.zenoh)
+        go = node.publisher("bench/go", "std_msgs/msg/String", FEATURE)
+        results = node.subscription("bench/result", "std_msgs/msg/String", LATCHED)
+        host = _Blocks(go, results)
+        _wait_for(lambda: len(bare.block(64, 1)) == 1, "the bare echo")
+        _wait_for(lambda: len(host.block(64, 1, patience=LOST)) == 1, "the regions")
+        for name, size in SIZES.items():
+            bare_times, host_times = [], []
+            for number in range(blocks):
+                bare_times += bare.block(size, BLOCK + WARM_UP)[WARM_UP:]
+                host_times += host.block(size, BLOCK + WARM_UP)[WARM_UP:]
+                yield name, number + 1, None
+            if not bare_times or not host_times:
+                raise TimeoutError(f"no round trip of {name} came back; the machine is too busy, try again")
+            b, h = np.array(bare_times), np.array(host_times)
+            yield name, blocks, Comparison(name, len(h), *(float(np.percentile(x, q)) for x in (b, h)
+                                                           for q in (50, 99)))
+
+
+class _Blocks:
+    """Asks the Ping region for blocks."""
+
+    def __init__(self, go: Any, results: Any) -> None:
+        self._go, self._results, self._id = go, results, 0
+
+    def block(self, size: int, count: int, patience: float = 60.0) -> list[float]:
+        self._id += 1
+        order = json.dumps({"id": self._id, "size": size, "count": count})
+        self._go.publish(messages.make("std_msgs/msg/String", data=order))
+        until = time.monotonic() + patience
+        while (left := until - time.monotonic()) > 0:
+            for arrival in self._results.wait(left):
+                result = json.loads(messages.decode(arrival.data, "std_msgs/msg/String").data)
+                if result["id"] == self._id:
+                    return result["times"]
+        return []
+
+
+def _wait_for(condition: Any, what: str) -> None:
+    until = time.monotonic() + READY
+    while not condition():
+        if time.monotonic() > until:
+            raise TimeoutError(f"{what} did not answer within {READY:g} s")
+
+
+def main(endpoint: str) -> None:
+    """Echoes bare messages at ``endpoint`` until it is ended."""
+    import signal
+
+    from brain_runtime.wire import open_session
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with open_session(endpoint, patience=READY) as session:
+        echo = BareEcho(session.zenoh)
+        stop.wait()
+        del echo
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
