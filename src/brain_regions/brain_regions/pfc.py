@@ -248,7 +248,7 @@ class PrefrontalCortex(Region):
         """Hazard map (see SensorFeatures) round objects to be avoided: as if they reached 0.4 m farther."""
         hazard = np.zeros(azimuth.BINS, np.float32)
         for angle, distance in zip(angles, away):
-            reach = 0.25 + 0.42                         # m, radius of the largest object and what is kept from it
+            reach = 0.30 + 0.42                         # m, radius of the largest object and what is kept from it
             spread = math.asin(min(reach / max(distance, reach), 1.0))
             inside = np.abs(azimuth.wrap(azimuth.CENTERS - angle)) <= spread
             gap = max(distance - reach - 0.18, 0.0)

@@ -34,7 +34,7 @@ class PlaceParameters:
     radius: float = parameter(0.18, "radius of the base", unit="m", low=0.02, high=2.0)
     look_range: float = parameter(4.0, "distance up to which the camera would have known an object", unit="m", low=0.5,
                                   high=20.0)
-    object_radius: float = parameter(0.25, "radius of the largest object", unit="m", low=0.02, high=2.0)
+    object_radius: float = parameter(0.30, "radius of the largest object", unit="m", low=0.02, high=2.0)
     plan_every: int = parameter(3, "scans between two plans", low=1, high=50)
     turn_cost: float = parameter(0.5, "way that a turn of one radian is worth", unit="m/rad", low=0.0, high=10.0)
     gain: float = parameter(1.2, "way that a square meter of unseen floor is worth", unit="m/m^2", low=0.0, high=100.0)

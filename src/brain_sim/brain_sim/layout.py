@@ -12,6 +12,9 @@ from brain_sim.geometry import Footprint, sight_lines, wrap_angle
 from brain_sim.grid import Grid, path_length
 from brain_sim.things import COLORS, SHAPES, Kind, Obstacle, RoomObject, object_rgb
 
+# What can be named differs in outline, so that it can be told apart from ten pixels on: round, low and wide, slim and tall.
+RADII = {"ball": (0.18, 0.25), "box": (0.21, 0.26), "cylinder": (0.12, 0.15)}    # or half the side, m
+HEIGHTS = {"box": (0.26, 0.30), "cylinder": (0.65, 0.85)}                       # m
 PATH_MARGIN = 0.12          # beside the robot's radius, free on the guaranteed path
 AVOID_MARGIN = 0.10         # beyond the 0.4 m of an avoided object, free on the guaranteed path
 OBJECT_GAP = 0.8            # between surfaces of objects, so that a stop at one is not a stop at another
@@ -73,8 +76,8 @@ class RoomPlan:
                 rgb=(float(tone * (1 + brown)), float(tone), float(tone * (1 - brown)))))
 
     def _sized(self, index: int, color: str, shape: str) -> RoomObject:
-        radius = float(self.rng.uniform(0.18, 0.25))
-        height = float(self.rng.uniform(0.36, 0.55)) if shape == "cylinder" else 2 * radius
+        radius = float(self.rng.uniform(*RADII[shape]))
+        height = 2 * radius if shape == "ball" else float(self.rng.uniform(*HEIGHTS[shape]))
         return RoomObject(f"object_{index}_{color}_{shape}", color, shape, 0.0, 0.0,
                           float(self.rng.uniform(-np.pi, np.pi)), radius, height, object_rgb(color, self.rng))
 

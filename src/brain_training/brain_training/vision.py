@@ -28,7 +28,7 @@ class Recipe:
     rooms: int = 1500
     clips_per_room: int = 4
     frames: int = 3
-    epochs: int = 4
+    epochs: int = 6
     batch: int = 16
     rate: float = 3e-3
 
