@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows a Japanese verb, and makes of it a command, a prohibition, a link of a chain, or a statement."""
+"""What follows a Japanese verb, and makes of it a command, a prohibition, a link in a chain, a statement."""
 from __future__ import annotations
 
 import enum
@@ -150,7 +150,7 @@ def _after_noun(c: Cursor) -> Mood:
     if _particle(c, "だ", "よ", "ね", "ぞ"):
         _final(c)
         return Mood.COMMAND
-    if _take(c, "while", "must") or c.kind() in _CLOSE or c.kind() in (K.FILLER, K.AND) or c.kind() in ACTIONS:
+    if _take(c, "while", "must") or c.kind() in _CLOSE | ACTIONS | {K.FILLER, K.AND}:
         return Mood.CHAIN
     return Mood.STATE
 

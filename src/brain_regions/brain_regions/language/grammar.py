@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a sentence to what the robot is to do.
 
-``parse`` normalizes and tokenizes the text, lets the grammar of its language (:mod:`.english`, :mod:`.japanese`) read
-the commands out of it, and decides here what they mean together. What was decided about meaning:
+``parse`` normalizes and tokenizes the text, lets the grammar of its language (:mod:`.english`,
+:mod:`.japanese`) read the commands out of it, and decides here what they mean together. What was decided
+about meaning:
 
-* A target may be only a color ("go to the red one") or only a shape ("go to the ball"); the other is then 0: any.
-* One target. Two that are joined ("the ball and the box", "the ball or the box") or named by two commands are not
-  understood, unless the second only repeats the first ("find the red ball and go to the ball").
+* A target may be only a color ("go to the red one") or only a shape ("go to the ball"); the other is 0: any.
+* One target. Two that are joined ("the ball and the box", "the ball or the box") or named by two commands are
+  not understood, unless the second only repeats the first ("find the red ball and go to the ball").
 * At most one object to avoid. "Avoid obstacles", "without hitting anything" add nothing: that is done always.
-* Forbidding to go to, approach, pass or touch an object is to avoid it. A text that only forbids is not understood:
-  there is nothing to do. "Don't move" is stop.
+* Forbidding to go to, approach, pass or touch an object is to avoid it. A text that only forbids is not
+  understood: there is nothing to do. A prohibition that no grammar made anything of spoils the rest, too.
+  "Don't move" is stop.
 * "Not the blue one", "instead of the blue one" say what is not meant, which is not to avoid it.
-* An object to avoid that covers the target (the same, or "avoid balls" with the target a red ball) contradicts it.
+* An object to avoid that covers the target (the same, or "avoid balls" where that is a red ball) contradicts
+  it.
 * "Stop at the ball" is to go there. Stop with a target that is named by another command is that command.
 * Questions, statements, wishes of others, and conditions are not understood.
 """
@@ -50,7 +53,7 @@ class Understanding:
         avoid_color, avoid_shape: of the object to keep away from; both 0: none.
         understood: whether there is something to do.
         confidence: 0..1; less for each word that had to be skipped; 0 where the text was not understood.
-        reason: empty, or for a person: what was not understood, and what would be. At most 256 bytes of UTF-8.
+        reason: empty, or for a person: what was not understood, and what would be. At most 256 bytes.
     """
 
     verb: Verb = Verb.NONE
@@ -85,34 +88,41 @@ def parse(text: str) -> Understanding:
             raise _NotUnderstood(Why.EMPTY if not text.strip() or normalized else Why.LANGUAGE)
         reading = Reading()
         (japanese if in_japanese else english).read(tokens, reading)
-        meant = decide(reading, unknown=all(t.kind in (Kind.WORD, Kind.PARTICLE, Kind.FILLER) for t in content))
-        word = _prohibition(tokens)
-        if meant.color + meant.shape and word and not any(a.negated or a.kind is Kind.AVOID for a in reading.acts):
-            raise _NotUnderstood(Why.WORD, word)
+        known = sum(t.kind not in (Kind.WORD, Kind.PARTICLE, Kind.FILLER) for t in content)
+        unknown = known <= len(content) // 4
+        meant = decide(reading, unknown)
+        forbids = any(a.negated or a.kind is Kind.AVOID for a in reading.acts)
+        if meant.verb in (Verb.GO, Verb.FIND) and not forbids and _prohibition(tokens):
+            raise _NotUnderstood(Why.WORD, _prohibition(tokens))
         return meant
     except _NotUnderstood as no:
         return Understanding(reason=no.why.text(in_japanese, no.word))
 
 
 def _prohibition(tokens: list[Token]) -> str:
-    """A word by which something is forbidden. Where there is one and no grammar made anything of it, the rest must not
-    be done either: half a command is worse than none."""
+    """A word by which something is forbidden. Where there is one and no grammar made anything of it, the rest
+    must not be done either: half a command is worse than none."""
     denied = ""
     for token in tokens:
         if token.kind in (Kind.COMMA, Kind.END):
             denied = ""
         elif token.kind is Kind.NOT:
             denied = token.text
-        elif denied and token.kind in (Kind.MOVE, Kind.TOUCH, Kind.FIND):
+        elif denied and token.kind in (Kind.MOVE, Kind.TOUCH):
             return denied
-        if token.kind in (Kind.AVOID, Kind.OUT) or token.value in (Kind.AVOID.name, "bad") or (
-                token.form in ("naide", "zu", "forbid") and token.kind in (Kind.MOVE, Kind.TOUCH, Kind.OTHER)):
+        if token.kind in (Kind.AVOID, Kind.OUT) or token.value in (Kind.AVOID.name, "bad", "away"):
+            return token.text
+        if token.form in ("naide", "zu", "forbid") and token.kind in (Kind.MOVE, Kind.TOUCH, Kind.OTHER):
             return token.text
     return ""
 
 
 def decide(reading: Reading, unknown: bool = False) -> Understanding:
     """What the commands mean together.
+
+    Args:
+        reading: what was read.
+        unknown: hardly any word is of a language that is known.
 
     Raises:
         _NotUnderstood: nothing that could be done.
@@ -128,7 +138,7 @@ def decide(reading: Reading, unknown: bool = False) -> Understanding:
     confidence = max(_LEAST, 1.0 - _DOUBT * (reading.doubts + sum(t.doubts for t in targets)))
     if halts and not targets:
         return Understanding(Verb.STOP, understood=True, confidence=confidence)
-    _refuse_what_cannot_be(reading, wanted)
+    _refuse_what_cannot_be(reading, wanted, shunned)
     if not targets:
         if wanted:
             raise _NotUnderstood(Why.NO_TARGET)
@@ -148,7 +158,7 @@ def decide(reading: Reading, unknown: bool = False) -> Understanding:
     return Understanding(verb, target.color, target.shape, avoid.color, avoid.shape, True, confidence)
 
 
-def _refuse_what_cannot_be(reading: Reading, wanted: list[Act]) -> None:
+def _refuse_what_cannot_be(reading: Reading, wanted: list[Act], shunned: list[Act]) -> None:
     for act in reading.acts:
         if act.kind in (Kind.OTHER, Kind.TOUCH) and not act.negated:
             raise _NotUnderstood(Why.CANNOT, act.text)
@@ -157,6 +167,9 @@ def _refuse_what_cannot_be(reading: Reading, wanted: list[Act]) -> None:
                 raise _NotUnderstood(*found.problem)
     if reading.problem:
         raise _NotUnderstood(*reading.problem)
+    for act in shunned:
+        if act.its and not act.objects and act.kind is not Kind.TOUCH:      # "don't touch it" may be the target
+            raise _NotUnderstood(Why.WORD, act.text)
     if reading.conditional and wanted:
         raise _NotUnderstood(Why.CONDITION)
     for act in wanted:

@@ -10,10 +10,10 @@
              |  nothing, after へ に まで        「赤いボールへ（お願いします）」
              |  EXIST | STATE | BE              states: the things can be meant by a later それ, そこ
 
-Objects wait until the verb comes. A verb in the middle of a sentence (て, ながら, ずに) takes the nearest of them; the
-one at the end takes the rest, and its mood is the mood of all that are chained to it: 「探して、見つけた」 commands nothing.
-An unknown word is harmless in a clause of its own, before で (where, by what) and before の in the full name of an
-object; elsewhere in a clause with a verb it makes the command not understood.
+Objects wait until the verb comes. A verb in the middle of a sentence (て, ながら, ずに) takes the nearest of them;
+the one at the end takes the rest, and its mood is the mood of all that are chained to it: 「探して、見つけた」
+commands nothing. An unknown word is harmless in a clause of its own, before で (where, by what) and before の
+in the full name of an object; elsewhere in a clause with a verb it makes the command not understood.
 """
 from __future__ import annotations
 
@@ -25,16 +25,13 @@ from brain_regions.language.endings import Mood, ending
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
 from brain_regions.language.reading import Act, Cursor, Reading, Thing, sentences
 from brain_regions.language.reasons import Why
+from brain_regions.language.things_japanese import NAMES, SIDES, role, thing
 
 K = Kind
-_NAMES = frozenset({K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT, K.THING, K.BARRIER, K.DETERMINER, K.MODIFIER, K.MANY})
-_HEADS = frozenset({K.SHAPE, K.THING, K.BARRIER})
-_SIDES = frozenset({"方", "ほう", "側", "がわ", "ところ", "所", "とこ", "場所", "方向", "付近"})   # of a color alone: 赤い方
-_CORE = frozenset({K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT})
 
 
 def read(tokens: Sequence[Token], into: Reading) -> None:
-    """Reads Japanese sentences into ``into``; those that hold no Japanese verb but an English one, as English."""
+    """Reads sentences into ``into``; those with English verbs and no Japanese particle are read as English."""
     for sentence in sentences(tokens):
         if any(t.text.isascii() and t.kind in ACTIONS for t in sentence) and not any(
                 t.kind is K.PARTICLE for t in sentence):
@@ -50,75 +47,6 @@ class _Waiting:
     things: list[Thing]
     role: str = ""      # the particle
     place: bool = False
-
-
-def thing(c: Cursor) -> Thing | None:
-    """Reads the name of an object, or nothing."""
-    start = c.at
-    found, named, hint, determined = Thing(), False, 0, False
-    if c.kind() is K.HUE and c.kind(1) is K.PARTICLE and c.kind(2) is K.COLOR:
-        c.at += 2   # 色が赤いボール
-    while True:
-        token = c.peek()
-        if token.kind in (K.DETERMINER, K.MODIFIER, K.MANY):
-            if named and c.kind(1) not in _NAMES and not (_no(c, 1) and c.kind(2) in _NAMES):
-                break
-            determined = True
-            found.many |= token.kind is K.MANY
-        elif token.kind in (K.COLOR, K.OTHER_COLOR):
-            if token.kind is K.OTHER_COLOR:
-                found.problem = (Why.COLOR, token.text)
-            elif found.color not in (0, token.value):
-                found.problem = (Why.COLORS, token.text)
-            else:
-                found.color = int(token.value)
-            named = True
-            if _joined(c, 1) and c.kind(2) in (K.COLOR, K.OTHER_COLOR):
-                c.at += 1   # 赤と青のボール
-        elif token.kind is K.HINT:
-            hint, named = int(token.value), True
-        elif token.kind is K.SHAPE:
-            if found.shape not in (0, token.value):
-                found.problem = (Why.WORD, token.text)
-            found.shape, named = int(token.value), True
-        elif token.kind in (K.THING, K.BARRIER) and (not named or token.kind is K.THING):
-            found.barrier |= token.kind is K.BARRIER
-            named |= token.kind is K.BARRIER
-            determined = True
-        elif token.kind in (K.HUE, K.SHAPED) and named:
-            pass
-        else:
-            break
-        c.take()
-        if token.kind is K.SHAPE and c.kind() is K.SHAPED:
-            continue
-        if _no(c) and (token.kind in _CORE | {K.HUE, K.SHAPED, K.MODIFIER, K.MANY} or token.kind is K.BARRIER):
-            # 赤の箱, ボールの赤いの; and の as a noun: 赤いのに
-            following = c.kind(1)
-            if token.kind is K.SHAPE and not (following is K.COLOR and not found.color and c.kind(2) is not K.SHAPE
-                                              or following is K.SHAPED):
-                break
-            if following in _CORE | _HEADS | {K.MODIFIER, K.HUE, K.SHAPED}:
-                c.take()
-            elif following in (K.PARTICLE, K.BE, K.INSTEAD) and token.kind is not K.SHAPE:
-                c.take()
-                break
-    if not (named or determined):
-        c.at = start
-        return None
-    found.shape = found.shape or hint
-    return found
-
-
-def _no(c: Cursor, ahead: int = 0) -> bool:
-    token = c.peek(ahead)
-    return token.kind is K.PARTICLE and token.value == "の"
-
-
-def _joined(c: Cursor, ahead: int = 0) -> bool:
-    token = c.peek(ahead)
-    return token.kind is K.PARTICLE and token.value in ("と", "や", "か", "も") or (
-        token.kind is K.AND and token.value in ("and", "or"))
 
 
 class _Sentence:
@@ -150,7 +78,7 @@ class _Sentence:
                 self.comma()
             elif token.kind in ACTIONS:
                 self.verb()
-            elif token.kind in _NAMES or token.kind is K.HUE:
+            elif token.kind in NAMES or token.kind is K.HUE:
                 self.name()
             elif token.kind is K.WORD:
                 self.word(start)
@@ -165,7 +93,7 @@ class _Sentence:
                 self.others |= c.kind() is K.PARTICLE and c.peek().value in ("は", "が", "も")
             elif token.kind is K.AIM:
                 c.take()
-                self.aim = c.kind() in (K.PARTICLE, K.COMMA, K.DETERMINER) or c.kind() in _NAMES
+                self.aim = c.kind() in (K.PARTICLE, K.COMMA, K.DETERMINER) or c.kind() in NAMES
                 if c.kind() is K.PARTICLE:
                     c.take()
             elif token.kind is K.CONDITION:
@@ -189,7 +117,7 @@ class _Sentence:
         elif token.text in ("場合", "場合は", "場合には", "なら", "ならば", "たび"):
             self.into.conditional = True
 
-    # -- objects ----------------------------------------------------------------------------------------------------
+    # -- objects ----
 
     def name(self, prefix: str = "") -> None:
         """An object and its role."""
@@ -207,82 +135,21 @@ class _Sentence:
                 found.problem = found.problem or (Why.WORD, prefix)
         following = c.peek()
         if following.kind in (K.WORD, K.PLACE) and following.glued and (
-                following.kind is K.WORD or not found.shape and following.text not in _SIDES):
+                following.kind is K.WORD or not found.shape and following.text not in SIDES):
             found.problem = found.problem or (Why.WORD, following.text)
             c.take()    # 箱根, 玉ねぎ
-        place, role = self.role(found)
-        if role == "drop":
+        place, particle = role(c, found)
+        if particle == "drop":
             return
-        if role == "bad":
+        if particle == "bad":
             self.into.acts.append(Act(K.AVOID, "", objects=[found]))
             return
         last = self.waiting[-1] if self.waiting else None
         if last is not None and last.role == "&":
             last.things.append(found)
-            last.role, last.place = role, place
+            last.role, last.place = particle, place
         elif not found.empty:
-            self.waiting.append(_Waiting([found], role, place))
-
-    def role(self, found: Thing) -> tuple[bool, str]:
-        """Reads what follows an object. Returns whether a place beside it is meant, and its particle; ``drop`` for a
-        landmark, ``bad`` for what is to be avoided, ``&`` where another object is joined to it."""
-        c = self.c
-        place = False
-        while True:
-            if _no(c) and c.kind(1) is K.PLACE:
-                c.at += 2
-            elif c.kind() is K.PLACE and (c.peek().glued or place) and (
-                    found.shape or place or c.peek().text in _SIDES):
-                c.at += 1
-            elif c.kind() is K.PARTICLE and c.peek().value in ("が", "の") and c.kind(1) is K.EXIST and (
-                    c.kind(2) is K.PLACE):
-                c.at += 3   # ボールがある場所
-            elif c.kind() is K.MANY and c.peek().text != "みんな":
-                c.at += 1
-                found.many = True
-                continue
-            else:
-                break
-            place = True
-        token = c.peek()
-        if token.kind is K.INSTEAD:
-            c.take()
-            return place, "drop"
-        if token.kind is K.ENDING and token.value == "bad":
-            c.take()
-            return place, "bad"
-        if _joined(c) and token.value != "も":
-            ahead = 1
-            while c.kind(ahead) in (K.COMMA, K.FILLER, K.AND) or c.peek(ahead).kind is K.PARTICLE and _joined(c, ahead):
-                ahead += 1
-            if c.kind(ahead) in _NAMES or c.kind(ahead) is K.WORD and token.value != "と":
-                c.at += ahead
-                return place, "&"
-        if token.kind is not K.PARTICLE:
-            return place, ""
-        c.take()
-        role = str(token.value)
-        while c.kind() is K.PARTICLE:
-            if c.peek().value == "の" and role != "の":
-                role = "の"     # までの道
-            c.take()
-        following = c.peek()
-        if following.kind is K.INSTEAD:
-            c.take()
-            return place, "drop"
-        if following.kind is K.ENDING and following.value == "bad" and role in ("は", "が", "に", "も"):
-            c.take()
-            return place, "bad"
-        if role in ("に", "の", "が") and following.kind is K.EXIST and c.kind(1) in _NAMES:
-            c.take()    # 箱の隣にあるボール
-            return place, "drop"
-        if role == "の" and (following.kind in _NAMES):
-            return place, "drop"
-        if role == "の" and following.kind in (K.WORD, K.HUE, K.AIM, K.YOU, K.WHO):
-            found.problem = found.problem or (Why.WORD, following.text)     # ボールの絵
-        if role == "も" and following.kind in _NAMES:
-            return place, "&"
-        return place, role
+            self.waiting.append(_Waiting([found], particle, place))
 
     def skip_role(self) -> None:
         """Particles and places after それ, そこ."""
@@ -300,7 +167,7 @@ class _Sentence:
             return
         if following.kind is K.PARTICLE:
             role = following.value
-            if role in ("の", "な") and c.kind(1) in _NAMES:
+            if role in ("の", "な") and c.kind(1) in NAMES:
                 c.take()
                 self.name(word.text)
                 return
@@ -313,12 +180,12 @@ class _Sentence:
             if role in ("で", "から", "と") and not self.waiting:
                 c.take()
                 return
-        if start and (following.kind in _NAMES or following.kind in ACTIONS) and (
+        if start and (following.kind in NAMES or following.kind in ACTIONS) and (
                 len(word.text) > 2 or not following.glued):
-            if following.kind in _NAMES:
+            if following.kind in NAMES:
                 self.name(word.text)    # a name to call it by: ロボ太赤いボールへ
             return
-        if following.kind in _NAMES and following.glued:
+        if following.kind in NAMES and following.glued:
             self.name(word.text)
             if self.waiting:
                 waiting = self.waiting[-1].things[-1]
@@ -326,7 +193,7 @@ class _Sentence:
             return
         self.unknown = self.unknown or word.text
 
-    # -- verbs ------------------------------------------------------------------------------------------------------
+    # -- verbs ----
 
     def verb(self) -> None:
         """A verb, its endings, and the objects that waited for it."""
@@ -445,7 +312,8 @@ class _Sentence:
                 self.chain = [a for a in self.chain if a.kind is K.AVOID] if token.kind is K.EXIST else []
             else:
                 # 「赤いボールがどこにあるか探して」
-                self.waiting.extend(_Waiting([self.into.topics.pop()], "を") for _ in things[-1:] if self.into.topics)
+                for _ in things[-1:]:
+                    self.waiting.append(_Waiting([self.into.topics.pop()], "を"))
 
     def comma(self) -> None:
         """The end of a clause, maybe within a chain."""
@@ -462,7 +330,8 @@ class _Sentence:
             self.into.acts.append(Act(K.MOVE, "", objects=things))
         elif things and last is not None and not last.objects and last.kind in (K.MOVE, K.FIND, K.AVOID):
             last.objects = things   # 「行って、赤いボールに」
-        elif things and last is not None and len(self.waiting) == 1 and not last.negated and last.kind in (K.MOVE, K.FIND):
+        elif things and last is not None and len(self.waiting) == 1 and not last.negated and (
+                last.kind in (K.MOVE, K.FIND)):
             last.objects.extend(things)
         elif things:
             before = len(self.into.acts)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words that language knows: kinds of tokens, and a trie over the English and Japanese words.
 
-The words themselves stand in :mod:`.words_english` and :mod:`.words_japanese`; here is only what a word can be.
+The words themselves stand in :mod:`.words_english`, :mod:`.verbs_english` and so on; here is what a word can
+be.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class Kind(enum.Enum):
     COLOR = enum.auto()     # value: COLOR_*
     OTHER_COLOR = enum.auto()   # a color that no object of the world has
     SHAPE = enum.auto()     # value: SHAPE_*
-    HINT = enum.auto()      # an adjective of shape ("round"); value: SHAPE_*, used where no noun says the shape
+    HINT = enum.auto()      # an adjective of shape ("round"); value: SHAPE_*, where no noun says the shape
     THING = enum.auto()     # a noun that leaves the shape open: "one", "object"
     BARRIER = enum.auto()   # what is always avoided: walls, obstacles, "anything"
     DETERMINER = enum.auto()

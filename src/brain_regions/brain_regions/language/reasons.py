@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a text was not understood, said to the person in the language of the text, with what would be understood."""
+"""Why a text was not understood, said to the person in the language of the text, and what would be."""
 from __future__ import annotations
 
 import enum
@@ -18,10 +18,11 @@ class Why(enum.Enum):
                 "英語か日本語で言ってください。例：「赤いボールへ行って」")
     NO_COMMAND = ("I found no command. Say 'go to', 'find' or 'stop', for example 'find the red ball'.",
                   "命令が見つかりません。例：「赤いボールへ行って」「青い箱を探して」「止まれ」")
-    NO_TARGET = ("I do not know which object to go to. I know the colors red, green, blue, yellow and the shapes "
-                 "ball, box, cylinder.",
+    NO_TARGET = ("I do not know which object to go to. I know the colors red, green, blue, yellow and the "
+                 "shapes ball, box, cylinder.",
                  "どの物か分かりません。色は赤・緑・青・黄色、形はボール・箱・円柱が分かります。")
-    WORD = ("I do not understand '{}'. I know the colors red, green, blue, yellow and the shapes ball, box, cylinder.",
+    WORD = ("I do not understand '{}'. I know the colors red, green, blue, yellow and the shapes ball, box, "
+            "cylinder.",
             "「{}」が分かりません。色は赤・緑・青・黄色、形はボール・箱・円柱が分かります。")
     COLOR = ("I do not know the color '{}'. I know the colors red, green, blue and yellow.",
              "「{}」という色は知りません。赤・緑・青・黄色なら分かります。")
@@ -33,8 +34,8 @@ class Why(enum.Enum):
                    "避ける物が二つ以上あります。一つだけ言ってください。")
     SAME = ("You asked for an object that you also want avoided. Name two different objects.",
             "行き先と避ける物が同じです。別の物を言ってください。")
-    ONLY_NOT = ("I know what not to do, but not what to do. Say for example 'go to the red ball without going near "
-                "the blue box', or 'stop'.",
+    ONLY_NOT = ("I know what not to do, but not what to do. Say for example 'go to the red ball without "
+                "going near the blue box', or 'stop'.",
                 "してはいけないことだけで、行き先が分かりません。例：「青い箱を避けて赤いボールへ行って」")
     CANNOT = ("I cannot do '{}'. I can go to an object, find one, avoid one, and stop.",
               "「{}」はできません。できるのは、行く・探す・避ける・止まることです。")
@@ -49,5 +50,5 @@ class Why(enum.Enum):
 
 
 def cut(text: str, size: int) -> str:
-    """The longest start of ``text`` whose UTF-8 is at most ``size`` bytes long; what UTF-8 cannot say becomes ``?``."""
+    """The longest start of ``text`` that takes at most ``size`` bytes in UTF-8."""
     return text[:size].encode("utf-8", "replace")[:size].decode("utf-8", "ignore")

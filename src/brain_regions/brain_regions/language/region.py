@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Language: hears sentences, says what they ask for.
 
-This region is conventional, a lexicon and a grammar (:mod:`.grammar`), and does not pretend otherwise: it has no neurons,
-so it counts no spikes and no synaptic operations, and its features carry no embedding.
+This region is conventional, a lexicon and a grammar (:mod:`.grammar`), and does not pretend otherwise: it has
+no neurons, so it counts no spikes and no synaptic operations, and its features carry no embedding.
 """
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ WAIT = 0.6              # s that a restored region listens for a newer goal befo
 class Language(Region):
     """Publishes what the newest sentence asks for: at once, and again at ``rate`` for those who join late.
 
-    Each sentence gets the next goal id. A sentence that comes again only because it is latched, right after this
-    region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer goal than the
-    snapshot's is followed there, what the snapshot knows is past, and it stays silent until the next sentence.
+    Each sentence gets the next goal id. A sentence that comes again only because it is latched, right after
+    this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
+    goal than the snapshot's is followed there, what the snapshot knows is past, and it stays silent until the
+    next sentence.
     """
 
     rate = 5.0
@@ -59,7 +60,8 @@ class Language(Region):
         self._unheard = False
         if sentence is not None:
             digest = _digest(sentence.data)
-            again = self._restored and np.array_equal(digest, state["digest"]) and followed <= state["goal"][ID]
+            same = np.array_equal(digest, state["digest"])
+            again = self._restored and same and followed <= state["goal"][ID]
             if not again:
                 number = max(int(state["goal"][ID]), followed) % LARGEST + 1
                 state = _remember(number, sentence.data, digest, parse(sentence.data))
@@ -71,8 +73,8 @@ class Language(Region):
     def _features(self, state: Mapping[str, np.ndarray]) -> Any:
         goal = state["goal"]
         number, verb, color, shape, avoid_color, avoid_shape = (int(v) for v in goal[:UNDERSTOOD])
-        return self.features(goal_id=number, text=_text(state["text"]), understood=bool(goal[UNDERSTOOD]), verb=verb,
-                             target_color=color, target_shape=shape, avoid_color=avoid_color,
+        return self.features(goal_id=number, text=_text(state["text"]), understood=bool(goal[UNDERSTOOD]),
+                             verb=verb, target_color=color, target_shape=shape, avoid_color=avoid_color,
                              avoid_shape=avoid_shape, confidence=float(goal[CONFIDENCE]),
                              reason=_text(state["reason"]))
 

@@ -3,8 +3,9 @@
 
 Normalization folds what different keyboards make of the same sentence: full width (NFKC), case, katakana to
 hiragana, apostrophes, brackets, dashes. The tokenizer then covers the text with words of the lexicon so that
-as little as possible stays unknown, and among such covers takes the one with the fewest words: longest match, but
-one that takes a step back where the longest word would leave an unknown rest, as Japanese without spaces needs.
+as little as possible stays unknown, and among such covers takes the one with the fewest words: longest match,
+but one that takes a step back where the longest word would leave an unknown rest, as Japanese without spaces
+needs.
 """
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ import unicodedata
 from brain_regions.language.lexicon import Kind, Lexicon, Token
 
 _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ`´′"), "'")
-_MARKS = {"。": ".", "．": ".", "｡": ".", "\n": ".", "\r": ".", "、": ",", "､": ",", ";": ",", ":": ",", "—": ",",
-          "–": ",", "…": ",", "―": ",", "→": ",", "&": " and ", "+": " and ", "/": " or ", "^": " ", "〜": "ー",
+_MARKS = {"。": ".", "．": ".", "｡": ".", "\n": ".", "\r": ".", "、": ",", "､": ",", ";": ",", ":": ",",
+          "—": ",", "–": ",", "…": ",", "―": ",", "→": ",", "&": " and ", "+": " and ", "/": " or ", "^": " ",
+          "〜": "ー",
           "~": "ー", "～": "ー", "゙": "", "゚": ""}
 _PUNCTUATION = ",.!?"
 _STRETCH = frozenset("ーぁぃぅぇぉっ")  # "くださーい", "行ってぇ": length that is not in the spelling
@@ -106,9 +108,10 @@ def _collect(text: str, best: list[tuple[int, int, tuple | None]]) -> list[Token
         elif piece in _PUNCTUATION:
             tokens.append(Token(Kind.END, piece, piece))
         elif _is_letter(piece[0]):
-            # an adverb of manner never changes what is asked
+            # an adverb of manner or a number never changes what is asked
             manner = piece.endswith("ly") and len(piece) > 4
-            tokens.append(Token(Kind.FILLER if manner else Kind.WORD, piece, glued=glued))
+            kind = Kind.FILLER if manner or piece[0].isdigit() else Kind.WORD
+            tokens.append(Token(kind, piece, glued=glued))
         elif glued and tokens and tokens[-1].kind is Kind.WORD and is_japanese(piece[0]):
             tokens[-1] = Token(Kind.WORD, tokens[-1].text + piece, glued=tokens[-1].glued)
         else:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The English words, by kind. Spelled as normalization leaves them: lower case, hyphens as spaces.
-
-Verbs are listed in their base form and inflected here: ``base`` and ``ing`` may command, the other forms state.
-"""
+"""The English words but for verbs, by kind, spelled as normalization leaves them: hyphens are spaces."""
 from __future__ import annotations
 
+from brain_regions.language import verbs_english
 from brain_regions.language.lexicon import (
     COLOR_BLUE, COLOR_GREEN, COLOR_RED, COLOR_YELLOW, SHAPE_BALL, SHAPE_BOX, SHAPE_CYLINDER, Kind, Lexicon)
 
@@ -14,8 +12,9 @@ COLORS = {
     COLOR_BLUE: "blue|bluish|azure|navy|cobalt|sapphire",
     COLOR_YELLOW: "yellow|yellowish|lemon",
 }
-OTHER_COLORS = ("orange|purple|violet|pink|black|white|gray|grey|brown|cyan|magenta|turquoise|teal|golden|silver|"
-                "beige|maroon|indigo|tan|ivory|olive|mauve|lilac|bronze")
+OTHER_COLORS = (
+    "orange|purple|violet|pink|black|white|gray|grey|brown|cyan|magenta|turquoise|teal|golden|silver|"
+    "beige|maroon|indigo|tan|ivory|olive|mauve|lilac|bronze")
 NOUNS = {
     SHAPE_BALL: "ball|sphere|orb|globe|spheroid",
     SHAPE_BOX: "box|cube|crate|block|cuboid|carton|parcel|package|square|chest|brick",
@@ -26,299 +25,241 @@ HINTS = {
     SHAPE_BOX: "cubic|cubical|boxy|box like|rectangular|cuboidal",
     SHAPE_CYLINDER: "cylindrical|tubular|cylinder like",
 }
-
-# "bare": an object that follows without a preposition is what would be moved, and that the robot cannot do
-MOVES = ("go|go 2|head|travel|proceed|navigate|approach|reach|come|visit|make your way|make it|find your way|set off|"
-         "set out|set course|make a beeline|rush|dash|hurry|zoom|speed|sprint|cruise|march|jog|crawl|glide|"
-         "wander|stroll|step|position yourself|place yourself|put yourself|park yourself|arrive|"
-         "bring yourself|take yourself|get yourself|"
-         "move yourself|transport yourself|direct yourself|drive yourself|go see|go and see|go visit|go check|"
-         "go check out|go look at|go and look at|go meet|go have a look at|go take a look at|go up|"
-         "meet|journey|home in|close in|zero in|pull up|draw near|draw close|draw up|"
-         "end up|join|pop over|pop round|swing by|stop by|drop by|pass by|go get close|get near|get close|"
-         "get closer|get next|get beside|go near|go close|come near|come close|come closer|move near|move close|"
-         "move closer|move in|pay a visit|be on your way|turn up|show up|make for|make tracks|start out|"
-         "start off|send the robot|drive the robot|move the robot|take the robot|navigate the robot|bring the robot|"
-         "steer the robot|guide the robot|get going|get moving|get over|take the path|take a path|take the route|take a route|take the shortest path|take the shortest route|"
-         "take the shortest way|take the fastest route|take the fastest way|take the quickest route|take the quickest way|"
-         "take the direct route|take the direct way|take the safest route|take the long way|on your way|on the way|en route|"
-         "work your way|follow the path|follow a path|roll yourself|wheel yourself|wheel|trundle|scoot|scurry|"
-         "mosey|trot|hop|gravitate|progress|continue on|carry on|press on|move ahead|move on|move forward|"
-         "move forwards|drive forward|drive on|rendezvous|dock|catch up")
-FINDS_BARE = "scan|explore|check"
-MOVES_BARE = ("take me|lead me|guide me|escort me|drive me|take us|lead us|bring me|bring us|move|drive|walk|run|roll|get|steer|park|shift|relocate|ride|fly|slide|race|return|advance|"
-              "aim|stand|sail|transfer|push on|lead|navigate us")
-FINDS = ("find|find me|locate|look for|look around for|search|search for|search out|search around for|seek|seek out|"
-         "hunt|hunt for|hunt down|track down|spot|discover|detect|scan for|scan the room for|search the room for|"
-         "scout for|scout out|explore for|keep an eye out for|be on the lookout for|find out where|figure out where|"
-         "see where|show me|show us|pinpoint|trace|uncover|ferret out|go find|go and find|look out where|chase|"
-         "pursue|go after|check where|get eyes on|identify|look up|sniff out|root out|dig up|seek for|"
-         "until you find|until you see|till you find|until you spot|until you locate|until you have found|"
-         "until you've found|have a look for|take a look for|have a look around for|search everywhere for|look everywhere for")
-AVOIDS = ("avoid|evade|dodge|bypass|skirt|skirt around|circumvent|sidestep|shun|watch out for|look out for|"
-          "beware|beware of|be careful of|be careful with|be careful around|be careful about|be wary of|"
-          "be mindful of|mind|be cautious of|be cautious around|detour around|make a detour around|"
-          "take a detour around|detour|give a wide berth to|steer around|swerve around|"
-          "swerve|eschew|stay off|keep off|keep out of|stay out of|make way for|work around|"
-          "go wide of|circle wide around|veer around|veer off|give way to|keep your hands off|be clear of|"
-          "maintain distance|maintain a distance|maintain a safe distance|maintain your distance|maintain clearance|"
-          "keep distance|keep a distance|keep your distance|keep a safe distance|keep some distance|"
-          "keep plenty of distance|keep a good distance|keep a wide distance|stay distant|leave space around|"
-          "leave some space around|leave room around")
-STOPS = ("stop|halt|freeze|stay|wait|pause|hold|hold on|hold it|hold still|hold up|hold position|hold your position|"
-         "hold your horses|stay put|stay still|stay where you are|stay there|stay here|stay in place|stand still|"
-         "stand down|remain|remain still|remain where you are|keep still|be still|brake|hit the brakes|"
-         "apply the brakes|put on the brakes|slam on the brakes|abort|cancel|quit|cease|desist|terminate|"
-         "come to a stop|come to a halt|come to rest|make a stop|"
-         "come to a standstill|emergency stop|emergency halt|full stop|whoa|no further|standstill|suspend|"
-         "stop right there|stop where you are|cut it out|stop it|stop that|stop this|stop everything|"
-         "stop yourself|stop the robot|stop the motors|stop the motor|stop the car|stop the machine|"
-         "stop the movement|stop all movement|stop all motion|halt the robot|kill the motors|rest|be motionless|"
-         "stay motionless|remain motionless|stop dead|enough|that's enough|that is enough")
-TOUCHES = ("touch|hit|bump|bump into|bump against|collide with|crash into|crash|run into|drive into|"
-           "contact|make contact with|come into contact with|strike|graze|brush|brush against|scrape|ram|"
-           "run over|knock over|knock|knock down|disturb|bother|nudge|cross|enter|pass|"
-           "cross paths with|come in contact with|get in contact with|tread on|step on|"
-           "interact with|get in the way of|brush past")
-OTHERS = ("pick|pick up|lift|carry|push|pull|kick|throw|catch|grab|grasp|fetch|drop|put|open|close|eat|drink|buy|sell|"
-          "paint|draw|wash|clean|break|destroy|cut|cook|give|hand|hand me|bring|bring back|take|steal|count|describe|"
-          "name|tell|explain|read|write|print|play|play with|sing|dance|jump|fight|shoot|photograph|"
-          "take a picture of|film|record|sort|stack|collect|gather|deliver|drag|tow|spin|rotate|turn|"
-          "face|look at|watch|stare at|point at|point to|inspect|examine|observe|circle|circle around|"
-          "orbit|follow|climb|hide|hide behind|go get|go fetch|go and get|come back|go back|"
-          "imagine|draw me|make|build|create|remove|delete|replace|hold the|squeeze|"
-          "shake|compare|choose|pick out|select|measure|call|help me understand|attack|smash|hug|kiss|guard|protect|"
-          "get rid of|get me|get us|pick me|keep hold of|send|send me|show off")
-KEEPS = "keep|leave|give"
-
-_DOUBLED = frozenset("stop get hit run swim cut quit put sit step spin grab pop bypass hop drop jog trot dig"
-                     " ram spot scan hug scrap skip hum swing".split()) - {"bypass", "swing"}
-_PAST = {"go": "went", "come": "came", "get": "got", "find": "found", "seek": "sought", "make": "made",
-         "take": "took", "drive": "drove", "run": "ran", "bring": "brought", "lead": "led", "meet": "met",
-         "keep": "kept", "leave": "left_", "give": "gave", "hold": "held", "freeze": "froze", "stand": "stood",
-         "see": "saw", "tell": "told", "say": "said", "buy": "bought", "eat": "ate", "throw": "threw",
-         "break": "broke", "fly": "flew", "ride": "rode", "sit": "sat", "hide": "hid", "sing": "sang"}
-
-
-def _ing(verb: str) -> str:
-    first, _, rest = verb.partition(" ")
-    if first in _DOUBLED:
-        first += first[-1]
-    elif first.endswith("ie"):
-        first = first[:-2] + "y"
-    elif first.endswith("e") and not first.endswith(("ee", "be")):
-        first = first[:-1]
-    return f"{first}ing {rest}".strip()
-
-
-def _stating(verb: str) -> tuple[str, str]:
-    """Third person and past."""
-    first, _, rest = verb.partition(" ")
-    third = first + ("es" if first.endswith(("s", "sh", "ch", "x", "o")) else "s")
-    if first.endswith("y") and first[-2] not in "aeou":
-        third = first[:-1] + "ies"
-    past = _PAST.get(first) or (first + "d" if first.endswith("e") else
-                                first + first[-1] + "ed" if first in _DOUBLED else first + "ed")
-    return f"{third} {rest}".strip(), f"{past} {rest}".strip()
-
-
-def _verbs(words: Lexicon, verbs: str, kind: Kind, value: str = "") -> None:
-    for verb in verbs.split("|"):
-        words.add(verb, kind, value, "base")
-        words.add(_ing(verb), kind, value, "ing")
-        third, past = _stating(verb)
-        words.add(third, Kind.STATE, kind.name, "third")
-        words.add(past, Kind.STATE, kind.name, "past")
+BARRIERS = (
+    "anything|everything|anyone|obstacle|obstruction|wall|collision|other object|other thing|"
+    "anything else|everything else|any object|any other object|any obstacle|all obstacles|any obstacles|"
+    "hazard|barrier|all other objects|the others|the rest|any of the objects|something|any wall|"
+    "any walls|trouble|any collision|any collisions|danger|bump|all the obstacles|other stuff|stuff|"
+    "things|the other objects|the other things|anybody|nothing|any contact|contact|everywhere")
+THINGS = "one|thing|object|item|figure|whatever|whichever"
+WORDS: list[tuple[Kind, str, str]] = [
+    (Kind.BE, "", (
+        "is|are|be|was|were|am|been|isn't|aren't|lies|stands|sits|is located|is standing|is lying|"
+        "is situated|is placed|is sitting|is found")),
+    (Kind.REQUEST, "", (
+        "please|pls|plz|kindly|can you|could you|would you|will you|can u|could u|would u|"
+        "would you mind|do you mind|would you be able to|are you able to|would you be so kind as to|"
+        "would you be so kind to|would you kindly|you to|it is important that you|"
+        "it's important that you|you should|you must|you need to|you have to|you ought to|you shall|"
+        "you will|you'll|you are to|you're to|you can|you could|you may|you might|you would|"
+        "you might want to|you better|you'd better|you had better|you are supposed to|you've got to|"
+        "you gotta|you got to|you are going to|you're going to|you're gonna|if you could|if you would|"
+        "it if you could|it if you would|it if you can|if you can|if you don't mind|"
+        "if you wouldn't mind|if possible|if you please|if you want|if that's ok|if it's ok|if it is ok|"
+        "if it isn't too much trouble|if it's not too much trouble|if you like|be so kind as to|"
+        "be so kind and|be kind enough to|be good enough to|can we|could we|see you|be happy if you|"
+        "be glad if you|be nice if you|be great if you|be good if you|appreciate it if you|"
+        "love it if you|like it if you|grateful if you|be lovely if you|prefer if you|prefer it if you|"
+        "be best if you|be better if you|let's|lets|let us|why don't you|why not|why don't we|shall we|"
+        "we should|we need to|we have to|we must|how about you|how about|what about|what if you|"
+        "do me a favor and|do me a favour and|do me a favor|do me a favour|i want you|i need you|"
+        "i'd like you|i would like you|help me|help me to|help us|help us to|go ahead and|go on and|"
+        "make sure to|make sure you|make sure that you|make sure|be sure to|be sure you|be sure|ensure|"
+        "ensure you|ensure that you|see to it that you|remember to|don't forget to|do not forget to|"
+        "try to|try and|try|attempt to|manage to|see if you can|see whether you can|feel free to|start|"
+        "start by|start to|begin|begin by|begin to|continue|continue to|it's time to|it is time to|"
+        "time to|i said|i repeat|i want to see you|let me see you|can the robot|could the robot|"
+        "the robot should|the robot must|the robot has to|the robot needs to|robot should|robot must|"
+        "the robot shall|the robot is to|have the robot|tell the robot to|make the robot|"
+        "ask the robot to|get the robot to|let the robot|i want the robot to|i'd like the robot to|"
+        "i would like the robot to|i need the robot to|may i ask you to|can't you|couldn't you|"
+        "won't you|wouldn't you|would it be possible to|would it be possible for you to|"
+        "is it possible to|is it possible for you to|hurry up and|hurry and|quick and|get ready to|"
+        "be ready to|prepare to|mind you|would you please|can you please|could you please|"
+        "will you please|i ask that you|i suggest you|i suggest that you|i request that you|"
+        "i insist that you|use your camera to|use your sensors to|you just|you only need to|"
+        "all you need to do is|all you have to do is|what i want is for you to|the plan is to|"
+        "the idea is to|your orders are to|go straight and|turn and|turn around and|look around and|"
+        "while you|as you|take care to|take care")),
+    (Kind.YOU, "", (
+        "you|yourself|robot|the robot|robo|bot|machine|dear robot|little robot|mr robot|hey robot|"
+        "ok robot|hello robot|u|buddy|pal|friend|my friend|dude|mate|man|sir|boy|good boy|good robot|"
+        "rover|assistant|computer|brain")),
+    (Kind.WHO, "", (
+        "i|we|he|she|they|i'm|i'd|i'll|i've|we're|we'll|we've|he's|she's|they're|someone|somebody|who|"
+        "people|everybody|everyone|nobody|his|her|their|him|myself|am i|should i|may i|can i|could i|"
+        "do i|did i|shall i|must i|will i|should we|do we|did we|are we|if i")),
+    (Kind.ASK, "", (
+        "what|what's|whats|where|where's|wheres|why|which|how|how many|how far|how big|whose|whom|"
+        "do you|do you want to|did you|have you|has|are you|were you|is there|are there|does|did|is it|"
+        "was it|do|would you like|would you like to|do you like|can you see|can you tell|is that|"
+        "is this|could it|can it|had|having|don't you|didn't you|haven't you|doesn't|didn't|aren't you|"
+        "isn't it|how come|what if|what color|which color")),
+    (Kind.CONDITION, "", (
+        "if|when|whenever|unless|until|till|once|after|as soon as|in case|provided|assuming|because|"
+        "although|as long as|before|whether|the moment|otherwise")),
+    (Kind.SEEN, "", (
+        "if you see|when you see|once you see|if you find|when you find|once you find|if you spot|"
+        "when you spot|if there is|if there's|there is|there's|you see|see the|do you see|i see|"
+        "i can see|there are|as soon as you see|as soon as you find|there should be|there must be|"
+        "somewhere there is|here is|here's|if you meet|when you meet|if you come across|"
+        "when you come across|should you see|if you encounter|you know|do you know|you remember|"
+        "i know there is|you will see|you'll see|you can see|if you happen to see|in case you see|"
+        "if you notice|you'll find|you will find")),
+    (Kind.AIM, "", (
+        "your goal|the goal|goal|new goal|your target|the target|target|new target|your destination|"
+        "the destination|destination|new destination|your objective|the objective|objective|"
+        "your mission|the mission|your task|the task|task|your job|the job|job|your aim|next target|"
+        "next goal|next destination|next task|next stop|the next target|the next goal|the next stop|"
+        "the next destination|your next target|your next goal|your next destination|your next task|"
+        "your next stop|your current target|your new target|your new goal|your new destination|"
+        "your assignment|my command|my order|your order")),
+    (Kind.ITS, "", (
+        "it|there|over there|them|that place|that direction|its location|its position|thereto|"
+        "that object|that thing|that one|this one|those|the same|this object|this thing")),
+    (Kind.TO, "to", (
+        "to|towards|toward|up to|over to|onto|into|at|for|in the direction of|all the way to|"
+        "straight to|straight for|right up to|right to|directly to|down to|across to|on to|over towards|"
+        "over toward|unto|forward to|back to|on over to|straight towards|straight toward|on towards|"
+        "off to|out to|through to|till you reach|until you reach|until you get to|until you are at|"
+        "until you're at|until you arrive at|until you come to|as far as|as close as possible to|"
+        "as close as you can to|as near as possible to|within reach of|within half a meter of|"
+        "within a meter of|within range of|so that you are at|so you are at|close up to")),
+    (Kind.NEAR, "", (
+        "near|near to|by|beside|next to|close to|closer to|alongside|in front of|right in front of|"
+        "just in front of|directly in front of|around|nearby|right by|right next to|just next to|behind|"
+        "opposite|across from|under|on|in|inside|within|with|left of|right of|to the left of|"
+        "to the right of|adjacent to|on top of|at the side of|against|beneath|below|above|"
+        "to the side of|on the side of|beyond|outside|in the vicinity of|in the neighborhood of|"
+        "nearest to|anywhere near|too near|too close to|any closer to|any nearer to|anywhere close to|"
+        "so close to|as near to|among|amongst|upon|right beside|not far from|wherever|on the left of|"
+        "on the right of|to the front of|in the presence of")),
+    (Kind.FROM, "source", "from|out of|starting from|coming from|starting at|off"),
+    (Kind.FROM, "away", (
+        "away from|far from|far away from|clear of|well clear of|well away from|at a distance from|"
+        "at a safe distance from|distant from|wide of|a distance from|a safe distance from|"
+        "distance from|your distance from|far off from|well wide of|free of|out of the way of|"
+        "out of reach of|clear from|further from|a good distance from|some distance from|"
+        "the heck away from|the hell away from")),
+    (Kind.PAST, "around", "round about|all around"),
+    (Kind.PAST, "past", (
+        "past|via|through|across|over|between|along|by way of|straight through|in between")),
+    (Kind.OF, "", "of|whose"),
+    (Kind.RELATIVE, "", (
+        "that is|that's|thats|that are|which is|which are|who is|that looks|that has|which has|"
+        "that have|which|that was|it should be|it must be|it has to be|it needs to be|it will be|"
+        "it ought to be|painted|dyed|in color|it's|it is|they're")),
+    (Kind.INSTEAD, "", (
+        "instead of|rather than|as opposed to|other than|ignore|ignoring|forget about|forget|never mind|"
+        "disregard|disregarding|unlike|in place of|besides|not to be confused with|leaving out|skip|"
+        "skipping|except|except for|apart from|leaving aside|no longer")),
+    (Kind.NOT, "", (
+        "not|don't|dont|do not|never|never ever|must not|mustn't|should not|shouldn't|cannot|can not|"
+        "can't|cant|without|without ever|no|nor|neither|refrain from|under no circumstances|in no case|"
+        "on no account|not allowed to|not to|keep from|may not|not ever|by no means|be careful not to|"
+        "don't you|won't|wouldn't|don't ever|do not ever|don't you dare|not permitted to|forbidden to|"
+        "forbidden from|prohibited from|so as not to|in order not to|you must not|you mustn't|"
+        "you should not|you shouldn't|you may not|you can't|you cannot|try not to|make sure not to|"
+        "make sure you don't|make sure you do not|be sure not to|take care not to|careful not to|"
+        "ensure you don't|ensure you do not|make sure you never|don't even think about|"
+        "don't think about|don't think of|don't even think of|don't dare|don't dare to|"
+        "don't you dare to|do not even think about|not even think about|don't try to|don't attempt to|"
+        "don't let yourself|no need to|needn't|need not|don't need to|don't have to|stop yourself from|"
+        "resist")),
+    (Kind.OUT, "", (
+        "off limits|is off limits|is forbidden|is prohibited|is dangerous|is a no go|is not allowed|"
+        "is taboo|is hot|is to be avoided|should be avoided|must be avoided|has to be avoided|"
+        "needs to be avoided|you must avoid|you should avoid|that must be avoided|which must be avoided|"
+        "are off limits|are dangerous|are forbidden|must not be touched|should not be touched|"
+        "must not be approached|should not be approached|is an obstacle|is fragile|is not safe|"
+        "is unsafe|is poison|is poisonous|is lava|is bad|must not be hit|is to be left alone|"
+        "is not to be touched|is not to be approached|can't be touched|is hazardous|is a hazard|"
+        "you need to avoid|you have to avoid")),
+    (Kind.APART, "", (
+        "at a distance|alone|a wide berth|wide berth|plenty of space|some space|space|plenty of room|"
+        "some room|room|at bay|at arm's length|far away|at a safe distance|out of your way|"
+        "out of the way|away|clear|lots of space|lots of room|a lot of space|enough room|enough space|"
+        "a miss|in peace|untouched|undisturbed|well away|well alone|be|a wide margin|well clear")),
+    (Kind.AND, "and", "and|and also|as well as|plus|along with|and be sure to|together with"),
+    (Kind.AND, "then", (
+        "then|and then|afterwards|after that|and after that|followed by|next|and next|finally|"
+        "and finally")),
+    (Kind.AND, "or", "or|or else|either|or maybe|or perhaps"),
+    (Kind.AND, "but", (
+        "but|but rather|however|though|but only|yet|but instead|but just|just make sure|on the condition")),
+    (Kind.AND, "while", (
+        "while|whilst|all the while|at the same time|by|also|while also|and while|thereby|thus|"
+        "taking care|being sure|making sure|making sure you|making sure to|so|so that")),
+    (Kind.HUE, "", "color|colour|colored|coloured|colors|colours|hue|tinted|toned|in colour|hued"),
+    (Kind.SHAPED, "", "shaped|shape|formed"),
+    (Kind.DETERMINER, "", (
+        "the|a|an|that|this|some|my|your|our|its|these|any|another|one of the|one of|certain")),
+    (Kind.MODIFIER, "", (
+        "big|large|small|little|tiny|huge|tall|short|long|wide|narrow|high|low|nearest|closest|near|"
+        "nearby|other|old|new|nice|pretty|beautiful|shiny|bright|dark|light|deep|pale|vivid|pure|plain|"
+        "solid|wooden|metal|plastic|rubber|cardboard|glass|paper|steel|heavy|hollow|empty|visible|first|"
+        "second|last|single|lovely|cute|famous|said|particular|specific|only|lone|same|correct|right|"
+        "real|smooth|soft|hard|striking|ordinary|standing|lying|hidden|giant|medium|sized|medium sized|"
+        "nasty|evil|ugly|stupid|damn|bloody|awesome|gorgeous|brilliant|strange|weird|dull|matte|glossy|"
+        "far|distant|farthest|furthest|mysterious|brightly|remaining|biggest|largest|smallest|tallest|"
+        "leftmost|rightmost|dangerous|fat|thin|toy|painted|scary|precious|fragile")),
+    (Kind.MANY, "", (
+        "both|two|three|four|five|all|all the|all of the|every|each|each of the|many|several|"
+        "both of the|2|3|4|5")),
+    (Kind.PLACE, "", (
+        "side|corner|room|left|right|front|back|rear|end|middle|center|centre|floor|ground|area|arena|"
+        "place|spot|location|position|vicinity|direction|house|kitchen|hall|hallway|window|door|table|"
+        "shelf|north|south|east|west|ahead|base|edge|surface|neighborhood|space|point|foot|surroundings|"
+        "maze|lab|office|garden|building|map|zone|whereabouts|coordinates|site|distance|opposite side|"
+        "other side|far side|far end|region")),
+    (Kind.FILLER, "", (
+        "now|right now|quickly|quick|fast|slow|slowly|carefully|ok|okay|alright|all right|right then|"
+        "well|hey|hi|hello|yo|oi|hey there|hi there|hello there|good morning|good evening|"
+        "good afternoon|dear|so|just|simply|straight|straight ahead|direct|forward|forwards|onward|"
+        "onwards|over|up|down|out|along|again|once more|one more time|once again|first|first of all|"
+        "before all else|above all|above all else|first and foremost|before anything else|"
+        "most importantly|keep looking|under any circumstances|in any circumstances|for any reason|"
+        "on any account|in any case|anywhere|nowhere|immediately|at once|right away|straight away|asap|"
+        "as soon as possible|as soon as you can|as fast as possible|as fast as you can|"
+        "as quickly as possible|as quickly as you can|as directly as possible|instantly|urgently|thanks|"
+        "thank you|thank you very much|thanks a lot|thx|ty|many thanks|cheers|thanks in advance|"
+        "thank you so much|being|could|would|um|uh|er|erm|hmm|ah|oh|eh|no problem|yes|yeah|yep|sure|"
+        "listen|look here|look|attention|come on|c'mon|me|us|for me|for us|with me|to me|here|from here|"
+        "from there|from where you are|from your position|in the room|in this room|around here|"
+        "around you|somewhere|somewhere around here|out there|right there|up ahead|in sight|in view|"
+        "on the way|on your way|along the way|on the way there|while you're at it|while doing so|"
+        "in doing so|in the process|when you get there|when you arrive|when you are there|"
+        "when you're there|when you reach it|once you get there|once you arrive|once you're there|"
+        "once you are there|when you are ready|when you're ready|whenever you are ready|"
+        "whenever you're ready|when you can|when you have time|when you get a chance|for now|for today|"
+        "today|tonight|this time|at least|at most|meter|meters|metre|metres|feet|a meter|a bit|a little|"
+        "a little bit|little by little|very|really|real|too|quite|much|even|still|yet|already|maybe|"
+        "perhaps|actually|instead|anyway|by the way|at full speed|full speed|full speed ahead|"
+        "at top speed|in a straight line|with caution|with care|cautious|safe|safe and sound|safely|"
+        "be careful|careful|be quick|hurry|hurry up|here we go|that way|this way|way|ever|"
+        "whatever happens|whatever you do|at all|at all costs|at any cost|no matter what|in any way|"
+        "anytime|as well|too close|too near|close|close by|close up|close enough|will do|turn left|"
+        "turn right|turn around|look around|look left|look right|look carefully|spin around|"
+        "look closely|explore|explore the room|look around the room|if necessary|if needed|if you must|"
+        "if you haven't already|if it is there|if it's there|if you see it|if you find it|"
+        "if you can find it|when you see it|when you find it|wherever it is|wherever it may be|"
+        "wherever it might be|wherever that is|where it is|right|correct|a second|a moment|a minute|"
+        "a sec|one second|for a second|for a moment|for a minute|for a while|for a bit|one moment|"
+        "and only|only|this instant|this very moment|this second|at this point|right here|in place|"
+        "right this second|moving|motion|movement|all motion|all movement|what you are doing|"
+        "what you're doing|whatever you are doing|whatever you're doing|immediately please|dead|"
+        "in your tracks|and wait for me|and report|and report back|and tell me|and let me know|"
+        "let me know|and look at it|would you|will you|can you|could you|don't worry|that's it|"
+        "that is all|that's all|over and out|over there please|as usual|the hell|the heck|just in case|"
+        "of course|definitely|in one go|without delay|without hesitation|without stopping|"
+        "without a stop|without hurry|without any detour|no rush|take your time|gently|all the way|"
+        "of yours|of mine|of ours|accidentally|by accident|in particular|especially|including|"
+        "with your camera|using your camera|using your sensors|using the camera|with your eyes|"
+        "before you|to you|from you|of you|your|own|you see|you know|quietly|calmly|nicely|smoothly|"
+        "gradually|steadily|swiftly|promptly|speedily|nice and easy|anyhow|basically|closer|nearer|"
+        "further|farther|far|back|off|on|away|time|a few|no|nope|nah|wait|one sec|sorry|excuse me|"
+        "pardon|great|good|fine|perfect|cool|nice|awesome|half|half a meter|would be great|"
+        "would be nice|would be good|that would be great|that would be nice|that would be lovely|"
+        "i would appreciate it|i'd appreciate it|it would be great|it would be nice|it'd be great|"
+        "it would be good|it would be lovely")),
+]
+_FIRST = (Kind.REQUEST, Kind.AIM, Kind.SEEN, Kind.NOT, Kind.OUT)     # they win over verbs of one spelling
 
 
 def _nouns(words: Lexicon, nouns: str, kind: Kind, value: int | str = "") -> None:
     for noun in nouns.split("|"):
         words.add(noun, kind, value)
         words.add(noun + ("es" if noun.endswith(("x", "s", "ch")) else "s"), kind, value)
-
-
-WORDS: list[tuple[Kind, str, str]] = [
-    (Kind.BE, "", "is|are|be|was|were|am|been|isn't|aren't|lies|stands|sits|is located|is standing|is lying|"
-     "is situated|is placed|is sitting|is found"),
-    (Kind.REQUEST, "", "please|pls|plz|kindly|can you|could you|would you|will you|can u|could u|would u|"
-     "would you mind|do you mind|would you be able to|are you able to|would you be so kind as to|"
-     "would you be so kind to|would you kindly|you to|it is important that you|it's important that you|you should|you must|you need to|you have to|"
-     "you ought to|you shall|you will|you'll|you are to|you're to|you can|you could|you may|you might|you would|"
-     "you might want to|you better|you'd better|you had better|you are supposed to|you've got to|you gotta|"
-     "you got to|you are going to|you're going to|you're gonna|if you could|if you would|it if you could|it if you would|it if you can|if you can|"
-     "if you don't mind|if you wouldn't mind|if possible|if you please|if you want|if that's ok|"
-     "if it's ok|if it is ok|if it isn't too much trouble|if it's not too much trouble|if you like|"
-     "be so kind as to|be so kind and|be kind enough to|be good enough to|can we|could we|see you|be happy if you|be glad if you|be nice if you|be great if you|be good if you|"
-     "appreciate it if you|love it if you|like it if you|grateful if you|be lovely if you|prefer if you|prefer it if you|"
-     "be best if you|be better if you|let's|lets|let us|why don't you|"
-     "why not|why don't we|shall we|we should|we need to|we have to|we must|"
-     "how about you|how about|what about|what if you|do me a favor and|do me a favour and|"
-     "do me a favor|do me a favour|i want you|i need you|i'd like you|i would like you|help me|help me to|help us|help us to|go ahead and|go on and|"
-     "make sure to|make sure you|make sure that you|make sure|be sure to|be sure you|be sure|ensure|ensure you|"
-     "ensure that you|see to it that you|remember to|don't forget to|do not forget to|try to|try and|try|"
-     "attempt to|manage to|see if you can|see whether you can|feel free to|start|start by|start to|begin|begin by|"
-     "begin to|continue|continue to|it's time to|it is time to|time to|i said|i repeat|i want to see you|"
-     "let me see you|can the robot|could the robot|the robot should|the robot must|the robot has to|"
-     "the robot needs to|robot should|robot must|the robot shall|the robot is to|have the robot|tell the robot to|"
-     "make the robot|ask the robot to|get the robot to|let the robot|i want the robot to|i'd like the robot to|"
-     "i would like the robot to|i need the robot to|may i ask you to|can't you|couldn't you|won't you|wouldn't you|"
-     "would it be possible to|would it be possible for you to|is it possible to|is it possible for you to|"
-     "hurry up and|hurry and|quick and|get ready to|be ready to|prepare to|mind you|would you please|"
-     "can you please|could you please|will you please|i ask that you|i suggest you|i suggest that you|"
-     "i request that you|i insist that you|i recommend you|use your camera to|use your sensors to|"
-     "you're to go and|you just|you only need to|all you need to do is|all you have to do is|"
-     "what i want is for you to|the plan is to|the idea is to|your orders are to|"
-     "go straight and|turn and|turn around and|look around and|while you|as you|take care to|take care"),
-    (Kind.YOU, "", "you|yourself|robot|the robot|robo|bot|machine|dear robot|little robot|mr robot|mister robot|"
-     "hey robot|ok robot|hello robot|u|buddy|pal|friend|my friend|dude|mate|man|sir|boy|good boy|good robot|"
-     "everyone listening|rover|assistant|computer|brain"),
-    (Kind.WHO, "", "i|we|he|she|they|i'm|i'd|i'll|i've|we're|we'll|we've|he's|she's|they're|someone|somebody|who|"
-     "people|everybody|everyone|nobody|his|her|their|him|myself|am i|should i|may i|can i|could i|do i|did i|"
-     "shall i|must i|will i|should we|do we|did we|are we|if i"),
-    (Kind.ASK, "", "what|what's|whats|where|where's|wheres|why|which|how|how many|how far|how big|whose|whom|"
-     "do you|do you want to|did you|have you|has|are you|were you|is there|are there|does|did|is it|was it|do|"
-     "would you like|would you like to|do you like|can you see|can you tell|is that|is this|could it|can it|"
-     "had|having|don't you|didn't you|haven't you|doesn't|didn't|"
-     "aren't you|isn't it|how come|what if|what color|which color"),
-    (Kind.CONDITION, "", "if|when|whenever|unless|until|till|once|after|as soon as|in case|provided|assuming|because|"
-     "although|as long as|before|whether|the moment|otherwise"),
-    (Kind.SEEN, "", "if you see|when you see|once you see|if you find|when you find|once you find|if you spot|"
-     "when you spot|if there is|if there's|there is|there's|you see|see that|see the|do you see|i see|"
-     "i can see|there are|as soon as you see|as soon as you find|there should be|there must be|somewhere there is|"
-     "here is|here's|if you meet|when you meet|if you come across|when you come across|should you see|"
-     "if you encounter|you know|do you know|you remember|i know there is|you will see|you'll see|you can see|"
-     "if you happen to see|in case you see|if you notice|you'll find|you will find"),
-    (Kind.AIM, "", "your goal|the goal|goal|new goal|your target|the target|target|new target|your destination|"
-     "the destination|destination|new destination|your objective|the objective|objective|your mission|the mission|"
-     "mission|your task|the task|task|your job|the job|job|your aim|next target|next goal|next destination|"
-     "next task|next stop|the next target|the next goal|the next stop|the next destination|your next target|"
-     "your next goal|your next destination|your next task|your next stop|your current target|"
-     "your new target|your new goal|your new destination|your assignment|my command|my order|your order"),
-    (Kind.ITS, "", "it|there|over there|them|that place|that direction|its location|its position|thereto|"
-     "that object|that thing|that one|this one|those|the same|this object|this thing"),
-    (Kind.TO, "to", "to|towards|toward|up to|over to|onto|into|at|for|in the direction of|all the way to|straight to|"
-     "straight for|right up to|right to|directly to|down to|across to|on to|over towards|over toward|unto|forward to|"
-     "back to|on over to|straight towards|straight toward|on towards|off to|out to|through to|till you reach|"
-     "until you reach|until you get to|until you are at|until you're at|until you arrive at|until you come to|"
-     "as far as|as close as possible to|as close as you can to|as near as possible to|within reach of|"
-     "within half a meter of|within a meter of|within range of|so that you are at|so you are at|"
-     "close up to"),
-    (Kind.NEAR, "", "near|near to|by|beside|next to|close to|closer to|alongside|in front of|right in front of|"
-     "just in front of|directly in front of|around|nearby|right by|right next to|just next to|behind|opposite|"
-     "across from|under|on|in|inside|within|with|left of|right of|to the left of|to the right of|adjacent to|"
-     "on top of|at the side of|against|beneath|below|above|to the side of|on the side of|beyond|outside|"
-     "in the vicinity of|in the neighborhood of|nearest to|anywhere near|too near|too close to|any closer to|"
-     "any nearer to|anywhere close to|so close to|as near to|among|amongst|upon|right beside|not far from|wherever|"
-     "on the left of|on the right of|to the front of|in the presence of"),
-    (Kind.FROM, "source", "from|out of|starting from|coming from|starting at|off"),
-    (Kind.FROM, "away", "away from|far from|far away from|clear of|well clear of|well away from|"
-     "at a distance from|at a safe distance from|distant from|wide of|a distance from|a safe distance from|"
-     "distance from|your distance from|far off from|well wide of|free of|out of the way of|out of reach of|clear from|further from|"
-     "a good distance from|some distance from|the heck away from|the hell away from"),
-    (Kind.PAST, "around", "round about|all around"),
-    (Kind.PAST, "past", "past|via|through|across|over|between|along|by way of|straight through|in between"),
-    (Kind.OF, "", "of|whose"),
-    (Kind.RELATIVE, "", "that is|that's|thats|that are|which is|which are|who is|that looks|that has|which has|"
-     "that have|which|that was|it should be|it must be|it has to be|it needs to be|it will be|it ought to be|painted|dyed|in color|it's|it is|they're"),
-    (Kind.INSTEAD, "", "instead of|rather than|as opposed to|other than|ignore|ignoring|forget about|forget|"
-     "never mind|disregard|disregarding|unlike|in place of|besides|not to be confused with|leaving out|skip|"
-     "skipping|except|except for|apart from|leaving aside|no longer"),
-    (Kind.NOT, "", "not|don't|dont|do not|never|never ever|must not|mustn't|should not|shouldn't|cannot|can not|can't|"
-     "cant|without|without ever|no|nor|neither|refrain from|under no circumstances|in no case|on no account|"
-     "not allowed to|not to|keep from|may not|not ever|by no means|be careful not to|don't you|won't|wouldn't|"
-     "don't ever|do not ever|don't you dare|not permitted to|forbidden to|forbidden from|prohibited from|"
-     "so as not to|in order not to|you must not|you mustn't|you should not|you shouldn't|you may not|you can't|"
-     "you cannot|try not to|make sure not to|make sure you don't|make sure you do not|be sure not to|"
-     "take care not to|careful not to|ensure you don't|ensure you do not|make sure you never|"
-     "don't even think about|don't think about|don't think of|don't even think of|don't dare|don't dare to|"
-     "don't you dare to|do not even think about|not even think about|don't try to|don't attempt to|don't let yourself|no need to|needn't|need not|don't need to|don't have to|stop yourself from|resist"),
-    (Kind.OUT, "", "off limits|is off limits|is forbidden|is prohibited|is dangerous|is a no go|is not allowed|"
-     "is taboo|is hot|is to be avoided|should be avoided|must be avoided|has to be avoided|needs to be avoided|"
-     "you must avoid|you should avoid|that must be avoided|which must be avoided|"
-     "are off limits|are dangerous|are forbidden|must not be touched|should not be touched|"
-     "must not be approached|should not be approached|is an obstacle|is fragile|is not safe|is unsafe|"
-     "is poison|is poisonous|is lava|is bad|must not be hit|is to be left alone|is not to be touched|"
-     "is not to be approached|can't be touched|is hazardous|is a hazard|you need to avoid|you have to avoid"),
-    (Kind.APART, "", "at a distance|alone|a wide berth|wide berth|plenty of space|some space|space|plenty of room|"
-     "some room|room|at bay|at arm's length|far away|at a safe distance|out of your way|out of the way|away|"
-     "clear|lots of space|lots of room|a lot of space|enough room|enough space|a miss|in peace|untouched|"
-     "undisturbed|well away|well alone|be|a wide margin|well clear"),
-    (Kind.AND, "and", "and|and also|as well as|plus|along with|and be sure to|together with"),
-    (Kind.AND, "then", "then|and then|afterwards|after that|and after that|followed by|next|and next|finally|and finally"),
-    (Kind.AND, "or", "or|or else|either|or maybe|or perhaps"),
-    (Kind.AND, "but", "but|but rather|however|though|but only|yet|but instead|but just|"
-     "just make sure|on the condition"),
-    (Kind.AND, "while", "while|whilst|all the while|at the same time|by|also|while also|and while|thereby|thus|"
-     "taking care|being sure|making sure|making sure you|making sure to|so|so that"),
-    (Kind.HUE, "", "color|colour|colored|coloured|colors|colours|hue|tinted|toned|in colour|hued"),
-    (Kind.SHAPED, "", "shaped|shape|formed"),
-    (Kind.DETERMINER, "", "the|a|an|that|this|some|my|your|our|its|these|any|another|one of the|one of|certain"),
-    (Kind.MODIFIER, "", "big|large|small|little|tiny|huge|tall|short|long|wide|narrow|high|low|nearest|closest|near|"
-     "nearby|other|old|new|nice|pretty|beautiful|shiny|bright|dark|light|deep|pale|vivid|pure|plain|solid|wooden|"
-     "metal|plastic|rubber|cardboard|glass|paper|steel|heavy|hollow|empty|visible|first|second|last|single|"
-     "lovely|cute|famous|said|particular|specific|only|lone|same|correct|right|real|smooth|soft|hard|"
-     "striking|ordinary|standing|lying|hidden|giant|medium|sized|medium sized|nasty|evil|ugly|stupid|damn|"
-     "bloody|awesome|gorgeous|brilliant|strange|weird|dull|matte|glossy|far|distant|farthest|furthest|mysterious|"
-     "brightly|lone|remaining|biggest|largest|smallest|tallest|leftmost|rightmost|dangerous|fat|thin|"
-     "toy|painted|scary|precious|fragile"),
-    (Kind.MANY, "", "both|two|three|four|five|all|all the|all of the|every|each|each of the|many|several|"
-     "both of the|2|3|4|5"),
-    (Kind.PLACE, "", "side|corner|room|left|right|front|back|rear|end|middle|center|centre|floor|ground|area|arena|"
-     "place|spot|location|position|vicinity|direction|house|kitchen|hall|hallway|window|door|table|shelf|north|"
-     "south|east|west|ahead|base|edge|surface|neighborhood|space|point|foot|surroundings|maze|lab|office|garden|"
-     "building|map|zone|whereabouts|coordinates|site|distance|opposite side|other side|far side|far end|region"),
-    (Kind.FILLER, "", "now|right now|quickly|quick|fast|slow|slowly|carefully|ok|okay|alright|all right|right then|well|hey|hi|"
-     "hello|yo|oi|hey there|hi there|hello there|good morning|good evening|good afternoon|dear|so|just|simply|"
-     "straight|straight ahead|direct|forward|"
-     "forwards|onward|onwards|over|up|down|out|along|again|once more|one more time|once again|first|first of all|before all else|above all|above all else|first and foremost|before anything else|most importantly|"
-     "keep looking|under any circumstances|in any circumstances|for any reason|on any account|in any case|anywhere|nowhere|"
-     "immediately|at once|right away|straight away|asap|as soon as possible|as soon as you can|"
-     "as fast as possible|as fast as you can|as quickly as possible|as quickly as you can|as directly as possible|"
-     "instantly|urgently|thanks|thank you|thank you very much|thanks a lot|thx|ty|many thanks|cheers|"
-     "thanks in advance|thank you so much|being|could|would|um|uh|er|erm|hmm|ah|oh|eh|no problem|yes|yeah|yep|sure|go go go|"
-     "listen|look here|look|attention|come on|c'mon|me|us|for me|for us|with me|to me|here|from here|"
-     "from there|from where you are|from your position|in the room|in this room|around here|around you|somewhere|"
-     "somewhere around here|out there|right there|up ahead|in sight|in view|on the way|on your way|along the way|"
-     "on the way there|while you're at it|while doing so|"
-     "in doing so|in the process|when you get there|when you arrive|when you are there|when you're there|"
-     "when you reach it|once you get there|once you arrive|once you're there|once you are there|"
-     "when you are ready|when you're ready|whenever you are ready|whenever you're ready|"
-     "when you can|when you have time|when you get a chance|for now|for today|today|tonight|this time|"
-     "at least|at most|meter|meters|metre|metres|feet|a meter|a bit|a little|a little bit|little by little|very|"
-     "really|real|too|quite|much|even|still|yet|already|maybe|perhaps|actually|instead|anyway|by the way|"
-     "at full speed|full speed|full speed ahead|at top speed|in a straight line|with caution|with care|cautious|"
-     "safe|safe and sound|safely|be careful|carefull|careful|be quick|hurry|hurry up|move it|here we go|"
-     "here you go|that way|this way|way|ever|whatever happens|whatever you do|at all|at all costs|at any cost|"
-     "no matter what|in any way|anytime|as well|too close|too near|close|close by|close up|close enough|will do|"
-     "turn left|turn right|turn around|look around|look left|look right|look carefully|spin around|look closely|"
-     "explore|explore the room|look around the room|if necessary|if needed|if needed be|if you must|"
-     "if you haven't already|if it is there|if it's there|if you see it|if you find it|if you can find it|"
-     "when you see it|when you find it|wherever it is|wherever it may be|wherever it might be|"
-     "wherever that is|where it is|right|correct|mission|a second|a moment|a minute|a sec|one second|"
-     "for a second|for a moment|for a minute|for a while|for a bit|one moment|still|and only|only|"
-     "this instant|this very moment|this second|at this point|right here|in place|right this second|"
-     "moving|motion|movement|all motion|all movement|what you are doing|what you're doing|"
-     "whatever you are doing|whatever you're doing|immediately please|dead|in your tracks|"
-     "and wait for me|and report|and report back|and tell me|"
-     "and let me know|let me know|and look at it|would you|will you|can you|could you|don't worry|"
-     "that's it|that is all|that's all|over and out|over there please|as usual|the hell|the heck|just in case|"
-     "of course|definitely|in one go|without delay|without hesitation|without stopping|without a stop|"
-     "without hurry|without any detour|no rush|take your time|gently|all the way|of yours|of mine|of ours|"
-     "accidentally|by accident|in particular|especially|including|with your camera|using your camera|using your sensors|"
-     "using the camera|with your eyes|before you|to you|from you|of you|your|own|you see|you know|"
-     "quietly|calmly|nicely|smoothly|gradually|steadily|swiftly|promptly|speedily|nice and easy|anyhow|basically|"
-     "physically|literally|closer|nearer|further|farther|far|back|off|on|away|time|a few|hold your distance|"
-     "no|nope|nah|wait|one sec|sorry|excuse me|pardon|great|good|fine|perfect|cool|nice|awesome|"
-     "0.5|1|0|half|half a meter|ish|would be great|would be nice|would be good|"
-     "that would be great|that would be nice|that would be lovely|i would appreciate it|i'd appreciate it|"
-     "it would be great|it would be nice|it'd be great|it would be good|it would be lovely"),
-]
-BARRIERS = ("anything|everything|anyone|obstacle|obstruction|wall|collision|other object|other thing|anything else|"
-            "everything else|any object|any other object|any obstacle|all obstacles|any obstacles|hazard|barrier|"
-            "all other objects|the others|the rest|any of the objects|something|any wall|any walls|trouble|"
-            "any collision|any collisions|danger|bump|all the obstacles|other stuff|stuff|things|the other objects|"
-            "the other things|anybody|nothing|any contact|contact|everywhere")
-THINGS = "one|thing|object|item|figure|whatever|whichever"
 
 
 def fill(words: Lexicon) -> None:
@@ -330,15 +271,12 @@ def fill(words: Lexicon) -> None:
         _nouns(words, text, Kind.SHAPE, value)
     for value, text in HINTS.items():
         words.add_all(text, Kind.HINT, value)
-    words.add_all("see|sees|saw|seen|seeing|have|like|likes|liked|love|want|wants|wanted", Kind.STATE)
     for kind, value, text in WORDS:
-        if kind in (Kind.REQUEST, Kind.AIM, Kind.SEEN, Kind.NOT, Kind.OUT):
+        if kind in _FIRST:
             words.add_all(text, kind, value)
-    for text, kind, value in ((STOPS, Kind.STOP, ""), (KEEPS, Kind.KEEP, ""), (AVOIDS, Kind.AVOID, ""),
-                              (FINDS, Kind.FIND, ""), (FINDS_BARE, Kind.FIND, "bare"), (MOVES, Kind.MOVE, ""), (MOVES_BARE, Kind.MOVE, "bare"),
-                              (TOUCHES, Kind.TOUCH, ""), (OTHERS, Kind.OTHER, "")):
-        _verbs(words, text, kind, value)
+    verbs_english.fill(words)
     _nouns(words, BARRIERS, Kind.BARRIER)
     _nouns(words, THINGS, Kind.THING)
     for kind, value, text in WORDS:
-        words.add_all(text, kind, value)
+        if kind not in _FIRST:
+            words.add_all(text, kind, value)
