@@ -13,7 +13,7 @@ from brain_regions.language import Understanding, Verb, parse
 from brain_regions.language.grammar import MAX_CHARACTERS
 from brain_regions.language.lexicon import Kind, lexicon
 from brain_regions.language.reasons import Why
-from brain_regions.language.tokens import normalize, tokenize
+from brain_regions.language.tokens import fold, normalize, tokenize
 from brain_runtime import messages
 
 SENTENCES = Path(__file__).with_name("test_language_sentences")
@@ -116,7 +116,7 @@ def test_tokens_cover_the_text():
     for _ in range(300):
         text = normalize("".join(rng.choices(pool, k=rng.randrange(60))))
         tokens = tokenize(text, lexicon())
-        assert "".join(t.text for t in tokens).replace(" ", "") == text.replace(" ", "")
+        assert "".join(t.text for t in tokens).replace(" ", "") == fold(text).replace(" ", "")
 
 
 def test_no_text_raises():
@@ -151,6 +151,23 @@ def test_clauses_in_another_order_never_lose_or_swap_an_object():
             understood += meant == expected
             assert meant[0] in (Verb.NONE, Verb.STOP) or meant[1:] == expected[1:], (mark.join(order), meant)
     assert understood >= 0.7 * tried
+
+
+UNKNOWN = [("red", "purple"), ("red", "mauvish"), ("blue", "glowing"), ("ball", "chair"), ("box", "shoe"),
+           ("box", "pyramid"), ("cylinder", "cone"), ("赤い", "紫の"), ("赤い", "ピカピカ"), ("青い", "オレンジの"),
+           ("ボール", "椅子"), ("ボール", "三角錐"), ("箱", "ペンギン"), ("円柱", "鉛筆")]
+
+
+@pytest.mark.parametrize(("known", "unknown"), UNKNOWN)
+def test_an_unknown_color_or_shape_is_never_taken_for_any(known, unknown):
+    """With "purple" for "red", no sentence may send the robot to a ball of whatever color."""
+    tried = 0
+    for sentence, expected in ALL:
+        if expected[0] in (Verb.GO, Verb.FIND) and known in sentence:
+            meant = fields(parse(sentence.replace(known, unknown)))
+            tried += 1
+            assert meant[0] in (Verb.NONE, Verb.STOP) or meant == expected, (sentence, meant)
+    assert tried >= 15
 
 
 def calls_of(function, *arguments) -> int:

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from brain_regions.language.commands_english import BREAKS, Commands
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
 from brain_regions.language.reading import Act, Cursor, Reading, sentences
+from brain_regions.language.reasons import Why
 from brain_regions.language.things_english import thing
 
 K = Kind
@@ -186,8 +187,11 @@ class _Sentence(Commands):
         if last is None:
             return False
         mark = self.c.at
-        self.c.take()
+        said = self.c.take()
         found = thing(self.c)
+        if found is None and self.c.kind() is K.WORD and said.text.startswith("it ") and said.text != "it is":
+            self.into.blame(Why.WORD, self.c.take().text)   # "It should be teal."
+            return True
         if found is None or found.empty or not last.objects[-1].fits(found) or self.c.kind() not in BREAKS:
             self.c.at = mark
             return False

@@ -27,7 +27,7 @@ from brain_regions.language import english, japanese
 from brain_regions.language.lexicon import Kind, Token, lexicon
 from brain_regions.language.reading import Act, Reading, Thing
 from brain_regions.language.reasons import Why
-from brain_regions.language.tokens import is_japanese, normalize, tokenize
+from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize
 
 MAX_CHARACTERS = 1000
 _DOUBT = 0.1            # confidence lost by each word that was skipped
@@ -96,7 +96,9 @@ def parse(text: str) -> Understanding:
             raise _NotUnderstood(Why.WORD, _prohibition(tokens))
         return meant
     except _NotUnderstood as no:
-        return Understanding(reason=no.why.text(in_japanese, no.word))
+        place = fold(normalized).find(no.word)      # the word as it was written
+        word = normalized[place:place + len(no.word)] if place >= 0 else no.word
+        return Understanding(reason=no.why.text(in_japanese, word))
 
 
 def _prohibition(tokens: list[Token]) -> str:

@@ -54,16 +54,17 @@ def thing(cursor: Cursor) -> Thing | None:
         elif token.kind in (K.THING, K.BARRIER) or token.kind is K.AIM and (named or determined):
             cursor.take()
             found.barrier = token.kind is K.BARRIER
-            if found.barrier and cursor.kind() in (K.COLOR, K.HINT):
+            if found.barrier and cursor.kind() in (K.COLOR, K.HINT, K.OTHER_COLOR):
                 determined = True
                 continue    # "anything blue"
             if not named and cursor.kind() is K.SHAPED:
                 continue
             found.barrier &= not named
             return _finish(cursor, found, hint)
-        elif token.kind is K.WORD and (named or determined) and cursor.kind(1) in (K.COLOR, K.SHAPE) and (
-                found.color or cursor.kind(1) is K.COLOR):
+        elif token.kind is K.WORD and (named or determined) and cursor.kind(1) in (K.COLOR, K.SHAPE, K.THING):
             found.doubts += 1   # "the red tennis ball", "the rusty red ball"
+            if not found.color and cursor.kind(1) is not K.COLOR:
+                found.problem = found.problem or (Why.WORD, token.text)     # "the teal ball"
         else:
             break
         cursor.take()
@@ -99,6 +100,12 @@ def _finish(cursor: Cursor, found: Thing, hint: int) -> Thing:
                 found.problem = (Why.COLOR if token.kind is K.OTHER_COLOR else Why.COLORS, token.text)
             else:
                 found.color, found.barrier = int(token.value), False
+            return found
+        if token.kind is K.WORD and not found.color and (
+                cursor.kind(1) is K.HUE or cursor.peek(-1).kind is K.RELATIVE and cursor.kind(1) in (
+                    K.END, K.COMMA, K.AND)):
+            found.problem = found.problem or (Why.WORD, token.text)     # "the ball that is teal"
+            cursor.take()
             return found
         if token.kind is K.HINT and not found.shape:
             found.shape = int(cursor.take().value)

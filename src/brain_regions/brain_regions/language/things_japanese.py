@@ -77,6 +77,8 @@ def role(c: Cursor, found: Thing) -> tuple[bool, str]:
     place = False
     while True:
         if _no(c) and c.kind(1) is K.PLACE:
+            if not (found.shape or place or c.peek(1).text in SIDES):
+                found.problem = found.problem or (Why.WORD, c.peek(1).text)     # 緑の机
             c.at += 2
         elif c.kind() is K.PLACE and (c.peek().glued or place) and (
                 found.shape or place or c.peek().text in SIDES):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From text to tokens.
 
-Normalization folds what different keyboards make of the same sentence: full width (NFKC), case, katakana to
-hiragana, apostrophes, brackets, dashes. The tokenizer then covers the text with words of the lexicon so that
+Normalization folds what different keyboards make of the same sentence: full width (NFKC), case, apostrophes, brackets, dashes. The tokenizer then covers the text with words of the lexicon so that
 as little as possible stays unknown, and among such covers takes the one with the fewest words: longest match,
 but one that takes a step back where the longest word would leave an unknown rest, as Japanese without spaces
 needs.
@@ -20,6 +19,7 @@ _MARKS = {"。": ".", "．": ".", "｡": ".", "\n": ".", "\r": ".", "、": ",", 
           "~": "ー", "～": "ー", "゙": "", "゚": ""}
 _PUNCTUATION = ",.!?"
 _STRETCH = frozenset("ーぁぃぅぇぉっ")  # "くださーい", "行ってぇ": length that is not in the spelling
+_UNLIKELY = 15
 _UNKNOWN = 10       # cost of an unknown Latin word or Japanese character; a known word costs 1
 
 
@@ -34,14 +34,12 @@ def _is_letter(character: str) -> bool:
 
 
 def normalize(text: str) -> str:
-    """Lower case, half width, hiragana; ``, . ! ?`` as the only marks; single spaces."""
+    """Lower case, half width; ``, . ! ?`` as the only marks; single spaces."""
     text = text.translate(_APOSTROPHES).replace("...", ",").replace("--", ",").replace(" - ", ",")
     text = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
     folded = []
     for character in text:
-        if "ァ" <= character <= "ヶ":
-            folded.append(chr(ord(character) - 0x60))
-        elif character in _MARKS:
+        if character in _MARKS:
             folded.append(_MARKS[character])
         elif character in _PUNCTUATION or is_japanese(character) or _is_letter(character):
             folded.append(character)
@@ -52,10 +50,20 @@ def normalize(text: str) -> str:
     return " ".join("".join(folded).split())
 
 
-def tokenize(text: str, words: Lexicon) -> list[Token]:
+def fold(text: str) -> str:
+    """Katakana as hiragana, as the lexicon spells it; the length stays."""
+    return "".join(chr(ord(ch) - 0x60) if _is_katakana(ch) else ch for ch in text)
+
+
+def _is_katakana(character: str) -> bool:
+    return "ァ" <= character <= "ヶ"
+
+
+def tokenize(normalized: str, words: Lexicon) -> list[Token]:
     """Tokens of a normalized text. What is not in the lexicon becomes WORD: a whole Latin word, or a run of
     Japanese characters."""
-    length = len(text)
+    text, length = fold(normalized), len(normalized)
+    mixed = any("ぁ" <= ch <= "ん" for ch in normalized)
     # best cover of the rest, from the end to the start: (cost, end of the first token, its entry)
     best: list[tuple[int, int, tuple | None]] = [(0, length, None)] * (length + 1)
     for start in range(length - 1, -1, -1):
@@ -85,7 +93,9 @@ def tokenize(text: str, words: Lexicon) -> list[Token]:
             position += 1
             if node.entry is not None and not (latin and position < length and _is_letter(text[position])
                                                and _is_letter(text[position - 1])):
-                cost = best[position][0] + 1
+                # no particle stands within a word in katakana: ピカピカ
+                inside = mixed and position == start + 1 and _is_katakana(normalized[start])
+                cost = best[position][0] + (_UNLIKELY if inside else 1)
                 if cost <= choice[0]:   # the same cost: the longer word
                     choice = (cost, position, node.entry)
         best[start] = choice

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from brain_regions.language.lexicon import Kind, Lexicon
-from brain_regions.language.tokens import normalize
+from brain_regions.language.tokens import fold
 
 _ROWS = {"う": "わいえおって", "く": "かきけこいて", "ぐ": "がぎげごいで", "す": "さしせそして", "つ": "たちてとって",
          "ぶ": "ばびべぼんで", "む": "まみめもんで", "る": "らりれろって", "ぬ": "なにねのんで"}
@@ -223,7 +223,7 @@ def fill_requests(words: Lexicon) -> None:
     """Adds the requests, in kana and with Chinese characters."""
     for kana, written in (("", ""), ("もら", "貰"), ("いただ", "頂"), ("いただ", "戴"), ("ほしい", "欲しい"), ("ちょうだい", "頂戴")):
         for spelling in _REQUESTS.split("|"):
-            words.add(normalize(spelling.replace(kana, written)), Kind.ENDING, "req")
+            words.add(fold(spelling.replace(kana, written)), Kind.ENDING, "req")
 
 
 def fill(words: Lexicon) -> None:
@@ -233,9 +233,9 @@ def fill(words: Lexicon) -> None:
              for spelling, form in _CONJUGATIONS[conjugation](verb)]
     for kind, verb, spelling, form in forms:
         if form not in ("state", "able", "can"):
-            words.add(normalize(spelling), kind, verb, form)
+            words.add(fold(spelling), kind, verb, form)
     for kind, verb, spelling, form in forms:    # 触れない is of 触れる, not that one cannot 触る
         if form in ("able", "can"):
-            words.add(normalize(spelling), kind, verb, form)
+            words.add(fold(spelling), kind, verb, form)
         elif form == "state":
-            words.add(normalize(spelling), Kind.STATE, kind.name)
+            words.add(fold(spelling), Kind.STATE, kind.name)

@@ -90,7 +90,7 @@ WORDS: list[tuple[Kind, str, str]] = [
         "although|as long as|before|whether|the moment|otherwise")),
     (Kind.SEEN, "", (
         "if you see|when you see|once you see|if you find|when you find|once you find|if you spot|"
-        "when you spot|if there is|if there's|there is|there's|you see|see the|do you see|i see|"
+        "when you spot|if there is|if there's|there is|there's|you see|do you see|i see|"
         "i can see|there are|as soon as you see|as soon as you find|there should be|there must be|"
         "somewhere there is|here is|here's|if you meet|when you meet|if you come across|"
         "when you come across|should you see|if you encounter|you know|do you know|you remember|"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from brain_regions.language import verbs_japanese
 from brain_regions.language.lexicon import (
     COLOR_BLUE, COLOR_GREEN, COLOR_RED, COLOR_YELLOW, SHAPE_BALL, SHAPE_BOX, SHAPE_CYLINDER, Kind, Lexicon)
-from brain_regions.language.tokens import normalize
+from brain_regions.language.tokens import fold
 
 # roots; 赤 makes 赤い, 赤色, 赤くて, ...
 COLORS = {
@@ -164,7 +164,7 @@ def fill(words: Lexicon) -> None:
     """Adds the Japanese words. Earlier additions win where one spelling has two uses."""
     def add_all(text: str, kind: Kind, value: int | str = "", form: str = "") -> None:
         for spelling in text.split("|"):
-            words.add(normalize(spelling), kind, value, form)
+            words.add(fold(spelling), kind, value, form)
 
     for value, roots in COLORS.items():
         for root in roots.split("|"):
@@ -181,7 +181,7 @@ def fill(words: Lexicon) -> None:
         add_all(text, Kind.HINT, value)
     for particles in PARTICLES.split("|"):
         for spelling in particles.split():
-            words.add(normalize(spelling), Kind.PARTICLE, normalize(particles.split()[0]))
+            words.add(fold(spelling), Kind.PARTICLE, fold(particles.split()[0]))
     verbs_japanese.fill_requests(words)
     for kind, value, text in WORDS:
         add_all(text, kind, value)
