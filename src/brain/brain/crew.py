@@ -86,19 +86,21 @@ class Crew:
         endpoint: router's endpoint.
         namespace: of the brain.
         on_event: told of each event of the supervisor.
-        hear: more listeners, by the names of :class:`Ear`'s arguments.
+        limits: when a child counts as unhealthy, as the supervisor's default has it.
+        domain: ROS domain of the brain; None: that of the environment.
     """
 
     def __init__(self, children: list[Child], log_dir: Path, endpoint: str, namespace: str = "", *,
                  on_event: Callable[[Event], None] | None = None, limits: Any = None,
-                 hear: Mapping[str, Callable] | None = None) -> None:
+                 domain: int | None = None) -> None:
         names = [c.name for c in children]
-        more = {} if limits is None else {"limits": limits}
+        more: dict[str, Any] = {} if limits is None else {"limits": limits}
+        if domain is not None:
+            more["environment"] = {"ROS_DOMAIN_ID": str(domain)}
         self.supervisor = Supervisor(children, log_dir, on_event=on_event, router=ROUTER if ROUTER in names else None,
                                      **more)
         self.ear: Ear | None = None
-        self._hear = dict(hear or {})
-        self._endpoint, self._namespace = endpoint, namespace or "/"
+        self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain
         self._session = self._node = None
 
     def start(self, patience: float = 20.0, stop: threading.Event | None = None) -> None:
@@ -113,9 +115,9 @@ class Crew:
             self._session = open_session(self._endpoint, patience=patience, stop=stop)
         except NoRouter as error:
             raise NoRouter(f"{error}; its log is {self.supervisor.log_path(ROUTER)}") from error
-        self._node = Node(self._session, "brain_supervisor", self._namespace)
+        self._node = Node(self._session, "brain_supervisor", self._namespace, self._domain)
         self.ear = Ear(self._node, on_beat=self.supervisor.beat, on_token=self.supervisor.token,
-                       on_link=self.supervisor.link, **self._hear)
+                       on_link=self.supervisor.link)
 
     @property
     def node(self) -> Node:

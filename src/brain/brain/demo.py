@@ -89,7 +89,8 @@ def _play(stage: Any, folder: Path, turn: bool) -> int:
     summary = {"reached": reached, "sentences": outcomes, **stage.facts(), **environment()}
     targets = [o["object"] for o in outcomes if o["reached"]]
     drawing: list[str] = []
-    pencil = threading.Thread(target=lambda: drawing.extend(draw_all(folder, stage.recording(), legs, targets)),
+    recording = stage.recorder.freeze()
+    pencil = threading.Thread(target=lambda: drawing.extend(draw_all(folder, recording, legs, targets)),
                               name="pencil")
     (folder / "summary.json").write_text(json.dumps(summary, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     stage.tell("drawing the pictures")

@@ -9,16 +9,15 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from brain.record import Recorder
+from brain.record import Recorder, Spikes
 
 PANEL = (240, 160)      # px, each of the three panels of the moving picture
 CAPTION = 26            # px below them
 FRAMES = 130            # of the moving picture
 FRAME_TIME = 0.1        # s that one is shown
 LAST = 1.2              # s that the last one is shown
-WINDOW = 2.0            # s of spikes beside a picture
+WINDOW = 1.0            # s of spikes beside a picture
 LARGEST = 5_000_000     # bytes of the moving picture
-DOTS = 60_000           # spikes drawn in the raster at most
 CJK = ("Noto Sans CJK JP", "IPAexGothic", "TakaoGothic", "VL Gothic", "Hiragino Sans", "Yu Gothic", "Noto Sans JP")
 INK, PAPER = (235, 235, 235), (24, 24, 28)
 
@@ -74,14 +73,15 @@ def trajectory(path: Path, room: Any, recorder: Recorder, legs: Sequence[Leg], t
                     title=f"room {room.split} {room.seed}")
 
 
-def populations(recorder: Recorder) -> list[tuple[str, int, np.ndarray, np.ndarray]]:
-    """Name, size, times (s) and neurons of each population's spikes, by name, in the order of time."""
+def populations(recorder: Recorder) -> list[tuple[str, Spikes, np.ndarray, np.ndarray]]:
+    """Name, record, times (s) and rows of each population's spikes in the order of time; the largest first, which is
+    the order of a network that narrows."""
     found = []
-    for name, kept in sorted(recorder.spikes.items()):
+    for name, kept in sorted(recorder.spikes.items(), key=lambda item: (-item[1].size, item[0])):
         times = np.concatenate(kept.times) if kept.times else np.zeros(0, np.float32)
-        neurons = np.concatenate(kept.neurons) if kept.neurons else np.zeros(0, np.uint32)
+        rows = np.concatenate(kept.chosen) if kept.chosen else np.zeros(0, np.int16)
         order = np.argsort(times, kind="stable")
-        found.append((name, max(kept.size, 1), times[order], neurons[order]))
+        found.append((name, kept, times[order], rows[order]))
     return found
 
 
@@ -100,33 +100,33 @@ def spikes(path: Path, recorder: Recorder, legs: Sequence[Leg]) -> None:
     figure = Figure(figsize=(11, 2.2 + 1.1 * len(found)))
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(found) + 1, 1, sharex=True, height_ratios=[1.0] * len(found) + [1.2])
-    rng = np.random.default_rng(0)
-    for axis, (name, size, times, neurons) in zip(axes, found, strict=False):
-        pick = np.arange(len(times))
-        if len(pick) > DOTS // len(found):
-            pick = np.sort(rng.choice(pick, DOTS // len(found), replace=False))
-        axis.scatter(times[pick], neurons[pick], s=0.3, color="#20407a", linewidths=0, rasterized=True)
-        axis.set_ylim(0, size)
-        axis.set_ylabel(name.replace("/", "\n"), rotation=0, ha="right", va="center", fontsize=8)
-        axis.tick_params(labelsize=7)
-    for name, size, times, _ in found:
-        counts, edges = np.histogram(times, np.arange(0.0, max(recorder.now, 1.0), 0.5))
-        axes[-1].plot(edges[:-1] + 0.25, counts / 0.5 / size, label=name, linewidth=1)
-    axes[-1].set_ylabel("heard spikes\nper neuron\nand s", rotation=0, ha="right", va="center", fontsize=8)
+    for axis, (name, kept, times, rows) in zip(axes, found, strict=False):
+        axis.scatter(times, rows, s=0.5, color="#20407a", linewidths=0, rasterized=True)
+        axis.set_ylim(-1, kept.rows)
+        axis.set_yticks([])
+        label = f"{name}\n{kept.rows} of {kept.size}"
+        axis.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=8)
+    for name, kept, _, _ in found:
+        if kept.rates:
+            t, rate = np.array(kept.rates).T
+            axes[-1].plot(t, rate, label=name, linewidth=0.9)
+    axes[-1].set_ylabel("spikes per\nneuron and s,\nall neurons", rotation=0, ha="right", va="center", fontsize=8)
+    axes[-1].set_ylim(bottom=0)
     axes[-1].legend(fontsize=7, ncol=min(6, len(found)), loc="upper right")
-    axes[-1].set_xlabel("time (s)")
+    axes[-1].set_xlabel("time (s); a population is published every few pictures, hence the gaps")
     for leg in legs:
         for axis in axes:
             axis.axvline(leg.begin, color="#c0392b", linewidth=0.9)
-        axes[0].annotate(leg.gloss, (leg.begin, 1.02), xycoords=("data", "axes fraction"), fontsize=8,
+        axes[0].annotate(leg.gloss, (leg.begin, 1.04), xycoords=("data", "axes fraction"), fontsize=8,
                          color="#c0392b")
-    axes[-1].set_xlim(min((leg.begin for leg in legs), default=1.0) - 1.0, max(recorder.path[-1][0], 1.0))
+    axes[-1].set_xlim(min((leg.begin for leg in legs), default=1.0) - 1.0,
+                      max((leg.end for leg in legs), default=recorder.now))
     figure.tight_layout()
     figure.savefig(path, dpi=110)
 
 
 class _Raster:
-    """The last spikes before a moment, as a picture of its own; populations in bands."""
+    """The last spikes before a moment, as a picture of its own; populations in bands, a line for each neuron."""
 
     _COLORS = ((120, 200, 255), (255, 200, 110), (160, 255, 160), (255, 150, 190), (200, 170, 255), (250, 250, 140))
 
@@ -137,12 +137,14 @@ class _Raster:
         """uint8 [H, W, 3] of the spikes in the ``WINDOW`` s before ``t``."""
         width, height = PANEL
         image = np.full((height, width, 3), PAPER, np.uint8)
-        top = 14
-        band = (height - top) / max(len(self._found), 1)
-        for k, (_, size, times, neurons) in enumerate(self._found):
+        top = 16
+        band = (height - top) // max(len(self._found), 1)
+        for k, (_, kept, times, rows) in enumerate(self._found):
             first, last = np.searchsorted(times, (t - WINDOW, t))
-            x = ((times[first:last] - (t - WINDOW)) / WINDOW * (width - 1)).astype(int)
-            y = (top + band * k + neurons[first:last] / size * (band - 3)).astype(int)
+            step = -(-kept.rows // (band - 4))
+            picked = rows[first:last] % step == 0
+            x = ((times[first:last] - (t - WINDOW)) / WINDOW * (width - 1)).astype(int)[picked]
+            y = top + band * k + rows[first:last][picked] // step
             image[np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)] = self._COLORS[k % len(self._COLORS)]
         return image
 

@@ -64,8 +64,10 @@ def evaluate(
     from rich.console import Console
 
     from brain import policies, results
+    from brain.crew import CrewError
     from brain.graphs import find_graph
     from brain_runtime.graph import GraphError
+    from brain_runtime.wire import NoRouter
     from brain_sim.suite import SUITE
     from brain_sim.suite import episodes as suite_episodes
 
@@ -80,6 +82,8 @@ def evaluate(
         found = _run(console, chosen, policy.value, host.value, jobs, graph)
     except (GraphError, ValueError, ImportError) as error:
         fail(str(error), 2)
+    except (CrewError, NoRouter) as error:
+        fail(str(error))
     summary = results.summary(found)
     report = {"policy": policy.value, "split": split.value, "seed": seed, "episodes": episodes, "host": host.value,
               "low_obstacles": low_obstacles, "graph": graph, "took": round(time.time() - begin, 1),
@@ -98,7 +102,7 @@ def evaluate(
         for r in found:
             if not r["success"]:
                 console.print(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} {r['reason']}",
-                              highlight=False)
+                              highlight=False, soft_wrap=True)
 
 
 def _run(console, chosen: list, policy: str, host: str, jobs: int, graph: str) -> list[dict]:

@@ -2,9 +2,9 @@
 """Keeps what a run was like: the true path, what the eye saw, spikes, and what was wanted. It only listens."""
 from __future__ import annotations
 
+import copy
 import json
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,42 @@ from brain_runtime.wire import Node
 
 PATH_PERIOD = 0.1       # s between two points of the path
 EYE_PERIOD = 0.2        # s between two pictures that are kept
-MOST_SPIKES = 3_000_000
+ROWS = 120              # neurons of each population whose spikes are kept
+MOST_POPULATIONS = 16
+MOST_MESSAGES = 20_000  # of each population
 MOST_PICTURES = 6000
 
 
-@dataclass
 class Spikes:
-    """Spikes of one population: ``times`` (s since the recording began) and ``neurons`` of each, in arrays by message."""
+    """Spikes of one population: those of a fixed, random choice of its neurons, and the rate of all.
 
-    size: int
-    times: list[np.ndarray] = field(default_factory=list)
-    neurons: list[np.ndarray] = field(default_factory=list)
+    Attributes:
+        size: neurons in the population.
+        rows: how many of them were chosen.
+        times, chosen: per message, when (s since the recording began) which row spiked.
+        rates: (s, spikes per neuron and second) of each message.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = max(size, 1)
+        self.rows = min(ROWS, self.size)
+        self.times: list[np.ndarray] = []
+        self.chosen: list[np.ndarray] = []
+        self.rates: list[tuple[float, float]] = []
+        picked = np.sort(np.random.default_rng(0).choice(self.size, self.rows, replace=False))
+        self._row = np.full(self.size, -1, np.int16)
+        self._row[picked] = np.arange(self.rows)
+
+    def add(self, message: Any, t: float) -> None:
+        """Takes in a ``SpikeTrain`` whose last bin ended at ``t``."""
+        bins = np.asarray(message.bin, np.float32)
+        neurons = np.minimum(np.asarray(message.neuron), self.size - 1)
+        count = float(bins.max()) + 1.0 if len(bins) else 1.0
+        rows = self._row[neurons]
+        kept = rows >= 0
+        self.times.append((t + (bins[kept] + 1.0 - count) * message.bin_width).astype(np.float32))
+        self.chosen.append(rows[kept])
+        self.rates.append((t, float(message.total) / self.size / max(count * message.bin_width, 1e-6)))
 
 
 class Recorder:
@@ -52,7 +77,6 @@ class Recorder:
         self.objects: Any | None = None
         self.control: Any | None = None
         self.picture: np.ndarray | None = None
-        self._kept = 0
         topic = node.subscription
         self._handlers = [
             (topic("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR), self._pose),
@@ -96,14 +120,11 @@ class Recorder:
             self.eye.append((t, self.picture))
 
     def _spikes(self, message: Any, t: float) -> None:
-        if self._kept > MOST_SPIKES:
-            return
-        kept = self.spikes.setdefault(message.population, Spikes(int(message.size)))
-        bins = np.asarray(message.bin, np.float32)
-        last = float(bins.max()) if len(bins) else 0.0
-        kept.times.append((t + (bins - last) * message.bin_width).astype(np.float32))
-        kept.neurons.append(np.array(message.neuron, np.uint32))
-        self._kept += len(bins)
+        if message.population not in self.spikes and len(self.spikes) < MOST_POPULATIONS:
+            self.spikes[message.population] = Spikes(int(message.size))
+        kept = self.spikes.get(message.population)
+        if kept is not None and len(kept.times) < MOST_MESSAGES:
+            kept.add(message, t)
 
     def _world(self, message: Any, t: float) -> None:
         world = json.loads(message.data)
@@ -117,6 +138,16 @@ class Recorder:
 
     def _control(self, message: Any, t: float) -> None:
         self.control = message
+
+    def freeze(self) -> Recorder:
+        """A copy that does not grow any more."""
+        frozen = copy.copy(self)
+        frozen.path, frozen.eye = list(self.path), list(self.eye)
+        frozen.spikes = {}
+        for name, kept in self.spikes.items():
+            still = frozen.spikes[name] = copy.copy(kept)
+            still.times, still.chosen, still.rates = list(kept.times), list(kept.chosen), list(kept.rates)
+        return frozen
 
     @property
     def verdicts(self) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 """A brain with its world, watched, spoken to and recorded from one loop: what the demo plays on."""
 from __future__ import annotations
 
-import copy
 import json
 import sys
 import threading
@@ -213,14 +212,6 @@ class Stage:
                 "restarts": {name: self.crew.supervisor.restarts(name) for name in self.crew.supervisor.names},
                 "events": [e.__dict__ for e in self.events if e.kind != "started"],
                 "invariants": self.recorder.report.get("invariants")}
-
-    def recording(self) -> Recorder:
-        """What was recorded so far; it does not grow any more."""
-        frozen = copy.copy(self.recorder)
-        frozen.path, frozen.eye = list(self.recorder.path), list(self.recorder.eye)
-        frozen.spikes = {name: type(s)(s.size, list(s.times), list(s.neurons))
-                         for name, s in self.recorder.spikes.items()}
-        return frozen
 
     def end(self) -> None:
         """Ends the live view and the processes."""
