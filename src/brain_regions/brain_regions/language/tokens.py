@@ -17,6 +17,7 @@ _MARKS = {"。": ".", "．": ".", "｡": ".", "\n": ".", "\r": ".", "、": ",", 
           "—": ",", "–": ",", "…": ",", "―": ",", "→": ",", "&": " and ", "+": " and ", "/": " or ", "^": " ",
           "〜": "ー",
           "~": "ー", "～": "ー", "゙": "", "゚": ""}
+_HIRAGANA = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
 _PUNCTUATION = ",.!?"
 _STRETCH = frozenset("ーぁぃぅぇぉっ")  # "くださーい", "行ってぇ": length that is not in the spelling
 _UNLIKELY = 15
@@ -52,7 +53,7 @@ def normalize(text: str) -> str:
 
 def fold(text: str) -> str:
     """Katakana as hiragana, as the lexicon spells it; the length stays."""
-    return "".join(chr(ord(ch) - 0x60) if _is_katakana(ch) else ch for ch in text)
+    return text.translate(_HIRAGANA)
 
 
 def _is_katakana(character: str) -> bool:
@@ -79,25 +80,25 @@ def tokenize(normalized: str, words: Lexicon) -> list[Token]:
             while end < length and (_is_letter(text[end]) or unicodedata.category(text[end]) == "Mn"):
                 end += 1
         choice = (best[end][0] + (1 if character in _PUNCTUATION else _UNKNOWN), end, None)
-        node, position = words.root, start
-        while position < length:
-            following = node.next.get(text[position])
-            if following is None:
-                if position > start and text[position] in _STRETCH:
-                    position += 1
-                    if node.entry is not None and best[position][0] + 1 < choice[0]:
-                        choice = (best[position][0] + 1, position, node.entry)
-                    continue
-                break
-            node = following
-            position += 1
-            if node.entry is not None and not (latin and position < length and _is_letter(text[position])
-                                               and _is_letter(text[position - 1])):
+        span, position, spelling = words.begin(character), start + 1, character
+        while span is not None:
+            entry = words.entry(spelling, span)
+            whole = position == length or not (latin and _is_letter(text[position]) and _is_letter(text[position - 1]))
+            if entry is not None and whole:
                 # no particle stands within a word in katakana: ピカピカ
                 inside = mixed and position == start + 1 and _is_katakana(normalized[start])
                 cost = best[position][0] + (_UNLIKELY if inside else 1)
                 if cost <= choice[0]:   # the same cost: the longer word
-                    choice = (cost, position, node.entry)
+                    choice = (cost, position, entry)
+            if position == length:
+                break
+            following = words.narrow(spelling + text[position], span)
+            if following is not None:
+                spelling += text[position]
+                span = following
+            elif text[position] not in _STRETCH:
+                break
+            position += 1
         best[start] = choice
     return _collect(text, best)
 
