@@ -8,6 +8,7 @@ import typer
 
 from brain.options import Domain, Namespace, Router, fail, use_domain
 
+OWN = "USE THE ROBOT'S OWN EMERGENCY STOP"
 CONFIRM = 5.0   # s that the brainstem gets to confirm
 
 
@@ -37,10 +38,10 @@ def _send(stop: bool, router: str | None, domain: int | None, namespace: str) ->
                                 fg="red" if stop else "green")
                     return
     except (NoRouter, SessionProblem, NameProblem, messages.MessageError) as error:
-        fail(str(error))
+        fail(f"{error}" + (f". {OWN}" if stop else ""))
     heard = "it says nothing" if state is None else f"it says {'stopped' if state else 'released'}"
     fail(f"the brainstem did not confirm within {CONFIRM:g} s ({heard}): "
-         + ("USE THE ROBOT'S OWN EMERGENCY STOP" if stop else "`brain status` shows whether it is well"))
+         + (OWN if stop else "`brain status` shows whether it is well"))
 
 
 def estop(router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line by itself: help, exit statuses, and what is said when something is wrong."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from brain.bench import free_port
+from brain.cli import app
+
+VERBS = ("up", "say", "status", "run", "estop", "release", "eval", "train vision", "bench wire", "demo")
+
+
+@pytest.fixture
+def brain(monkeypatch):
+    """Runs the command in this process; nobody listens where it looks for a router."""
+    monkeypatch.setenv("ROS_DOMAIN_ID", "87")
+    monkeypatch.setenv("BRAIN_ROUTER", f"tcp/127.0.0.1:{free_port()}")
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(brain, verb):
+    result = brain(*verb.split(), "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.output and len(result.output.splitlines()) > 5
+
+
+def test_help_lists_every_verb_and_imports_nothing_heavy():
+    code = ("import sys\nfrom brain.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+            "print([m for m in ('torch', 'mujoco', 'zenoh', 'numpy', 'matplotlib') if m in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    for verb in VERBS:
+        assert re.search(rf"^\s+{verb.split()[0]}\b", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("verb", [("say", "go to the red ball"), ("status",), ("estop",), ("release",)])
+def test_without_a_router_the_remedy_is_named(brain, verb):
+    result = brain(*verb)
+    assert result.exit_code == 1
+    assert "no Zenoh router at tcp/127.0.0.1:" in result.output and "brain up" in result.output
+
+
+def test_a_stop_that_reached_nobody_says_what_to_do(brain):
+    assert "ROBOT'S OWN EMERGENCY STOP" in brain("estop").output
+    assert "EMERGENCY" not in brain("release").output
+
+
+@pytest.mark.parametrize("text", ["", "   \n"])
+def test_an_empty_sentence_is_not_understood(brain, text):
+    result = brain("say", text)
+    assert result.exit_code == 2 and "empty" in result.output
+
+
+def test_text_that_is_no_text(brain):
+    result = brain("say", "go to the \udcff ball")
+    assert result.exit_code == 2 and "UTF-8" in result.output
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    (None, "there is no graph file"),
+    ("regions: [", "not YAML"),
+    ("regions: {a: {class: nonsense}}", "package.module:Class"),
+    ("regions: {a: 'no_such_package.x:Y'}", "cannot import no_such_package"),
+    ("regions: {a: 'brain.policies:WITHOUT_BRAIN'}", "is not a Region"),
+    ("regions: {a: 'brain_regions.motor:Motor'}", "nobody feeds"),
+    ("regions: {a: 'two:Says', b: 'two:Hears'}", "topic x has two types"),
+    ("regions: {a: 'falls_over:Region'}", "RuntimeError while its regions were loaded"),
+    ("regions: {a: 'leaves:Region'}", "ended the process"),
+])
+def test_a_graph_that_cannot_run(brain, tmp_path, monkeypatch, content, said):
+    (tmp_path / "falls_over.py").write_text("raise RuntimeError('I always do')\n")
+    (tmp_path / "leaves.py").write_text("import os\nos._exit(3)\n")
+    (tmp_path / "two.py").write_text(
+        "from brain_runtime import In, Out, Region\n\nclass Says(Region):\n    x = Out('x', 'std_msgs/msg/String')\n\n"
+        "class Hears(Region):\n    x = In('x', 'std_msgs/msg/Bool')\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
+    graph = tmp_path / "bad.graph.yaml"
+    if content is not None:
+        graph.write_text(content)
+    result = brain("up", str(graph), "--world", "none", "--run-dir", str(tmp_path / "run"))
+    assert result.exit_code == 1
+    assert said in result.output.replace("\n", " ")
+    assert not (tmp_path / "run" / "logs").exists()
+
+
+def test_an_unknown_graph_and_an_unknown_world(brain, tmp_path):
+    result = brain("up", "brian", "--run-dir", str(tmp_path))
+    assert result.exit_code == 1 and "no graph 'brian'" in result.output and "brain" in result.output
+    result = brain("up", "--world", "moon", "--run-dir", str(tmp_path))
+    assert result.exit_code == 1 and "no world 'moon'" in result.output and "arena" in result.output
+
+
+def test_a_router_elsewhere_is_not_started_from_here(brain, tmp_path):
+    result = brain("up", "--router", "tcp/192.0.2.1:7447", "--run-dir", str(tmp_path))
+    assert result.exit_code == 1
+    assert "python -m brain_runtime.router --listen" in result.output.replace("\n", " ")
+
+
+def test_run_names_the_regions_there_are(brain):
+    result = brain("run", "cerebellum")
+    assert result.exit_code == 1
+    assert all(name in result.output for name in ("vision", "brainstem", "camera", "module:Class"))
+
+
+def test_eval_of_an_unknown_suite(brain):
+    result = brain("eval", "--suite", "language-v9")
+    assert result.exit_code == 2 and "language-v1" in result.output
+
+
+def test_eval_of_a_control_as_json(brain):
+    result = brain("eval", "--policy", "oracle", "--episodes", "3", "--seed", "5", "--json", "-")
+    assert result.exit_code == 0
+    report = json.loads(result.stdout)
+    assert report["policy"] == "oracle" and len(report["results"]) == 3 and len(report["suite_hash"]) == 64
+    assert report["summary"]["all"]["n"] == 3
+    again = json.loads(brain("eval", "--policy", "oracle", "--episodes", "3", "--seed", "5", "--json", "-").stdout)
+    keep = ("id", "outcome", "time", "path", "spl")
+    assert [[r[k] for k in keep] for r in again["results"]] == [[r[k] for k in keep] for r in report["results"]]
+
+
+def test_quick_training_never_replaces_the_shipped_weights(brain):
+    result = brain("train", "vision", "--quick")
+    assert result.exit_code == 2 and "--out" in result.output

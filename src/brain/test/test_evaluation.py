@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies, results and episodes in lockstep."""
+import math
+
+import pytest
+
+from brain import graphs, policies, results
+from brain.episodes import run_local
+from brain.results import group, share, summary
+from brain_sim.suite import episodes
+
+
+def made_up(outcome, *, kind="go", lang="en", visibility="front", time=10.0, spl=0.5):
+    return {"id": "x", "kind": kind, "lang": lang, "visibility": visibility, "outcome": outcome,
+            "success": outcome == "success", "time": time, "spl": spl if outcome == "success" else 0.0,
+            "synops": 1e6, "spikes": 1e4, "simulated": 20.0, "wall": 4.0}
+
+
+def test_shares_carry_wilson_intervals():
+    found = share(80, 100)
+    assert found["share"] == 0.8
+    assert found["wilson95"] == pytest.approx([0.7112, 0.8666], abs=2e-4)  # Wilson 1927, worked by hand
+    assert share(0, 0)["wilson95"] == [0.0, 1.0]
+
+
+def test_groups_and_classes():
+    some = [made_up("success"), made_up("contact", visibility="hidden"), made_up("timeout", lang="ja"),
+            made_up("success", kind="stop", spl=1.0), made_up("wrong_object", visibility="hidden", time=math.nan)]
+    found = summary(some)
+    assert found["all"]["n"] == 5 and found["all"]["success"]["count"] == 2
+    assert found["visibility"]["hidden"]["contact"]["share"] == 0.5
+    assert found["visibility"]["hidden"]["wrong_object"]["share"] == 0.5
+    assert found["kind"]["stop"]["success"]["share"] == 1.0
+    assert found["all"]["spl"] == pytest.approx(0.5 / 4)    # of what was to be driven to, failures count as 0
+    assert found["all"]["time"] == 10.0
+    assert found["times_real_time"] == 5.0
+
+
+def test_outcomes_beyond_the_usual_are_counted_too():
+    assert group([made_up("avoid_violated"), made_up("error")])["error"]["count"] == 1
+
+
+def test_shuffled_words_belong_to_an_episode_with_another_target():
+    some = episodes("val", 20)
+    for index, episode in enumerate(some):
+        said = policies.words("shuffled-words", some, index)
+        owner = next(e for e in some if e.script == said)
+        assert owner.target != episode.target
+        assert policies.words("brain", some, index) == episode.script
+    with pytest.raises(ValueError, match="--episodes"):
+        policies.words("shuffled-words", some[:1], 0)
+
+
+def test_controls_change_one_region():
+    graph = graphs.load("brain", "arena")
+    plain = policies.regions_of(graph, "brain")
+    for policy, region in (("blind", "camera"), ("scripted", "vision")):
+        changed = policies.regions_of(graph, policy)
+        assert {n for n in plain if plain[n] != changed[n]} == {region}
+    assert policies.regions_of(graph, "shuffled-words") == plain
+    with pytest.raises(ValueError, match="does not run a brain"):
+        policies.regions_of(graph, "oracle")
+
+
+def test_a_controls_region_has_the_ports_of_what_it_replaces():
+    graph = graphs.load("brain", "arena")
+    for policy, region in (("blind", "camera"), ("scripted", "vision")):
+        one, other = (policies.make_regions(graph, p)[region] for p in ("brain", policy))
+        wire = lambda r: {(p.topic, p.type) for p in r.outputs().values()} - {  # noqa: E731
+            ("brain/spikes", "brain_interfaces/msg/SpikeTrain")}
+        assert wire(one) == wire(other)
+
+
+def first(kind, **more):
+    return next(e for e in episodes("val", 60) if e.kind == kind and all(getattr(e, k) == v for k, v in more.items()))
+
+
+def test_the_brain_stands_still_at_nonsense():
+    result = run_local(first("nonsense"))
+    assert result["outcome"] == "success", result["reason"]
+    assert result["synops"] > 0 and result["violations"] == 0
+
+
+def test_an_episode_is_the_same_again():
+    episode = first("stop")
+    one, other = run_local(episode), run_local(episode)
+    del one["wall"], other["wall"]
+    assert one == other
+
+
+def test_the_blind_brain_sees_nothing():
+    from brain_runtime.local_host import LocalHost
+
+    graph = graphs.load("brain", "arena")
+    host = LocalHost(policies.make_regions(graph, "blind"), parameters=graphs.own_parameters(graph))
+    pictures = []
+    host.listen("camera/image_raw", pictures.append)
+    host.advance(0.5)
+    assert pictures and all(p.data.max() == 0 and len(p.data) == p.height * p.width * 3 for p in pictures)
+
+
+def test_a_region_that_raises_is_an_error_of_its_episode(tmp_path, monkeypatch):
+    (tmp_path / "raises.py").write_text(
+        "from brain_runtime import Region\n\nclass Raises(Region):\n    rate = 10.0\n\n"
+        "    def step(self, inbox, state, dt, rng):\n        raise ValueError('by design')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    shipped = graphs.find_graph("brain").read_text()
+    (tmp_path / "odd.graph.yaml").write_text(shipped.replace("regions:\n", "regions:\n  odd: raises:Raises\n", 1))
+    result = run_local(first("nonsense"), graph=str(tmp_path / "odd.graph.yaml"))
+    assert result["outcome"] == "error" and "odd failed in step 1: ValueError: by design" in result["reason"]
+    assert not result["success"]
+
+
+def test_results_say_what_they_were_measured_with():
+    found = results.environment()
+    assert found["cpu"] and found["cores"] >= 1 and len(found["suite_hash"]) == 64
+    assert any(name.endswith("vision.safetensors") for name in found["weights"])
