@@ -114,15 +114,16 @@ class RayCamera:
         self._pose = (x, y, yaw)
         return self._picture(eye, yaw, rng)
 
-    def render_from(self, eye, yaw: float, base: tuple[float, float, float] | None = None) -> np.ndarray:
+    def render_from(self, eye, yaw: float, base: tuple[float, float, float] | None = None,
+                    rng: np.random.Generator | None = None) -> np.ndarray:
         """Picture uint8[height, width, 3] from any point `eye` (meters) inside the room, looking along `yaw`.
 
-        base: (x, y, yaw) of the robot, shown only when the camera was made with chase=True.
+        base: (x, y, yaw) of the robot, shown only by a camera made with chase=True. rng: as in render.
         """
         if base is not None:
             self._move_robot(base)
         self._pose = None
-        return self._picture(np.asarray(eye, float), yaw, None)
+        return self._picture(np.asarray(eye, float), yaw, rng)
 
     def _move_robot(self, base) -> None:
         x, y, yaw = base

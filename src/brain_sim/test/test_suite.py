@@ -65,17 +65,18 @@ def test_script_of_a_stop_episode():
 def test_phrasings_differ_between_splits(purpose, lang):
     # Letter case and marks make no phrasing of its own.
     def plain(split):
-        return {"".join(c for c in t.lower() if c not in " .,;:!?。、") for t in templates(purpose, lang, split)}
+        marks = " .,;:!?。、"
+        return {"".join(c for c in t.lower() if c not in marks) for t in templates(purpose, lang, split)}
 
     train, val, test = plain("train"), plain("val"), plain("test")
     assert not train & val and not train & test and not val & test
     assert min(len(train), len(val), len(test)) >= 5
 
 
-def test_every_sentence_holds_its_words(rng_count=300):
+def test_every_sentence_holds_its_words():
     import numpy as np
     rng = np.random.default_rng(4)
-    for _ in range(rng_count):
+    for _ in range(300):
         split, lang = rng.choice(["train", "val", "test"]), rng.choice(LANGUAGES)
         t, a = ("red", "ball"), ("blue", "box")
         text = sentence("avoid", lang, split, rng, t, a)
@@ -116,7 +117,8 @@ def test_suite_hash_changes_with_a_file(monkeypatch, tmp_path):
     assert suite_hash() != before
 
 
-@pytest.mark.parametrize("k, n, low, high", [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (50, 100, 0.4038, 0.5962)])
+@pytest.mark.parametrize("k, n, low, high", [
+    (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (50, 100, 0.4038, 0.5962)])
 def test_wilson_against_published_values(k, n, low, high):
     assert wilson(k, n) == pytest.approx((low, high), abs=2e-4)
 

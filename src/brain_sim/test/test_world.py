@@ -33,7 +33,8 @@ def verdict(host: LocalHost) -> dict:
 
 
 def start(**parameters) -> LocalHost:
-    host = LocalHost({"world": World(), "camera": Camera()}, parameters={"world": parameters}, through_bytes=True)
+    regions = {"world": World(), "camera": Camera()}
+    host = LocalHost(regions, parameters={"world": parameters}, through_bytes=True)
     host.advance(0.02)
     return host
 
