@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`brain up` with toy regions over a real router: what ends, hangs, is stuck or raises is started again, and says why."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from brain.bench import free_port
+from brain_runtime import FEATURE, messages
+from brain_runtime.wire import open_node
+
+REGIONS = '''
+import time
+from brain_runtime import FEATURE, In, Out, Region
+
+class Steady(Region):
+    rate = 20.0
+    tick = Out("tick", "std_msgs/msg/String", FEATURE)
+
+    def step(self, inbox, state, dt, rng):
+        return {"tick": self.tick(data=self.name)}, state
+
+class Moody(Region):
+    tick = In("tick", "std_msgs/msg/String", FEATURE, trigger=True)
+    mood = In("mood", "std_msgs/msg/String", FEATURE, trigger=True, device=True)
+
+    def step(self, inbox, state, dt, rng):
+        if inbox.new("mood"):
+            mood = inbox.get("mood").data
+            if mood == "stuck":
+                time.sleep(600)
+            if mood == "raise":
+                raise ValueError("as I was told")
+        return {}, state
+
+class Unwilling(Region):
+    rate = 1.0
+
+    def configure(self, parameters):
+        raise RuntimeError("I never start")
+'''
+GRAPH = '''
+name: toys
+regions:
+  steady: toys:Steady
+  moody: toys:Moody
+  mortal: {class: "toys:Steady", restart: never}
+  unwilling: {class: "toys:Unwilling", restart: RESTART}
+'''
+PATIENCE = 60.0     # s; only against waiting for ever
+
+
+class Up:
+    """A running `brain up` of the toys."""
+
+    def __init__(self, folder, restart="never"):
+        self.folder, self.port = folder, free_port()
+        (folder / "toys.py").write_text(REGIONS)
+        (folder / "toys.graph.yaml").write_text(GRAPH.replace("RESTART", restart))
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
+                            "ROS_DOMAIN_ID": str(self.port % 200), "BRAIN_ROUTER": f"tcp/127.0.0.1:{self.port}"}
+        self.output = open(folder / "up.out", "wb")
+        self.process = self.brain("up", str(folder / "toys.graph.yaml"), "--world", "none", "--run-dir",
+                                  str(folder / "run"), "--state-dir", str(folder / "state"))
+
+    def brain(self, *arguments):
+        return subprocess.Popen([sys.executable, "-m", "brain", *arguments], env=self.environment,
+                                stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
+
+    def status(self):
+        """What `brain status --json` says: regions by name."""
+        done = subprocess.run(
+            [sys.executable, "-m", "brain", "status", "--json", "--seconds", "0.6", "--graph",
+             str(self.folder / "toys.graph.yaml")], env=self.environment, capture_output=True, text=True)
+        found = json.loads(done.stdout) if done.stdout else {"regions": [], "missing": []}
+        return {r["name"]: r for r in found["regions"]}, found, done.returncode
+
+    def well(self, *names, restarts=0):
+        """Waits until the regions are active, and one of them was restarted so often; their reports."""
+        return self.until(lambda: (lambda s: s if all(
+            n in s and s[n]["state"] == "active" for n in names) and s[names[-1]]["restarts"] >= restarts else None)(
+                self.status()[0]), f"{names} active with {restarts} restarts")
+
+    def told(self):
+        path = self.folder / "run" / "logs" / "supervisor.log"
+        return path.read_text() if path.exists() else ""
+
+    def until(self, condition, what):
+        end = time.monotonic() + PATIENCE
+        while not (found := condition()):
+            assert self.process.poll() is None, self.text()
+            assert time.monotonic() < end, f"never: {what}\n{self.text()}"
+            time.sleep(0.05)
+        return found
+
+    def text(self):
+        return (self.folder / "up.out").read_text()
+
+    def pids(self):
+        """Processes below `brain up`, by /proc."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdecimal() and f"\nPPid:\t{self.process.pid}\n" in (entry / "status").read_text():
+                    found.append(int(entry.name))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        return found
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(PATIENCE)
+        self.output.close()
+
+
+@pytest.fixture
+def up(tmp_path):
+    running = Up(tmp_path)
+    yield running
+    running.end()
+
+
+def gone(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_killed_frozen_stuck_and_raising(up):
+    first = up.well("/steady", "/moody")
+    os.kill(first["/steady"]["pid"], signal.SIGKILL)
+    second = up.well("/moody", "/steady", restarts=1)
+    assert second["/steady"]["pid"] != first["/steady"]["pid"]
+    assert second["/moody"]["pid"] == first["/moody"]["pid"] and second["/moody"]["restarts"] == 0
+    assert "steady ended: killed by SIGKILL" in up.told()
+
+    os.kill(second["/steady"]["pid"], signal.SIGSTOP)
+    up.well("/moody", "/steady", restarts=2)
+    assert "steady unhealthy" in up.told() and "hung: no heartbeat" in up.told()
+
+    with open_node("mood", domain=up.port % 200, router=f"tcp/127.0.0.1:{up.port}") as node:
+        mood = node.publisher("mood", "std_msgs/msg/String", FEATURE)
+
+        def say(text):
+            mood.publish(messages.make("std_msgs/msg/String", data=text))
+            return text
+
+        up.until(lambda: say("stuck") and "stuck: step" in up.told(), "a stuck step is noticed")
+        up.well("/steady", "/moody", restarts=1)
+        up.until(lambda: say("raise") and "as I was told" in up.told(), "what raised is named")
+        up.well("/steady", "/moody", restarts=2)
+
+
+def test_one_that_cannot_start_does_not_hold_up_the_others(up):
+    up.well("/steady", "/moody")
+    up.until(lambda: "unwilling given up" in up.told(), "giving up")
+    assert "I never start" in up.told()
+
+
+def test_restart_with_growing_waits(tmp_path):
+    running = Up(tmp_path, restart="always")
+    try:
+        running.until(lambda: running.told().count("unwilling ended") >= 3, "three failures")
+        waits = [float(line.rsplit(" in ", 1)[1].removesuffix(" s")) for line in running.told().splitlines()
+                 if "unwilling ended" in line]
+        assert waits[:3] == [0.2, 0.4, 0.8]
+    finally:
+        running.end()
+
+
+def test_a_router_that_hangs_or_dies_is_started_again(up):
+    up.well("/steady", "/moody")
+
+    def router():
+        return next((p for p in up.pids() if b"brain_runtime.router" in Path(f"/proc/{p}/cmdline").read_bytes()), None)
+
+    for number, reason in ((signal.SIGSTOP, "router unhealthy"), (signal.SIGKILL, "router ended: killed by SIGKILL")):
+        before = router()
+        os.kill(before, number)
+        up.until(lambda reason=reason: reason in up.told(), reason)
+        up.until(lambda before=before: router() not in (None, before), "another router")
+        reports = up.well("/steady", "/moody")
+        assert all(r["restarts"] == 0 for r in reports.values()), up.told()  # nobody else was blamed for it
+
+
+def test_the_end_leaves_nobody_and_takes_no_force(up):
+    up.well("/steady", "/moody")
+    children = up.pids()
+    assert len(children) >= 3
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(PATIENCE) == 0
+    assert all(gone(pid) for pid in children)
+    stopped = [line for line in up.told().splitlines() if " stopped: " in line]
+    assert len(stopped) == 4 and all(line.endswith("status 0") for line in stopped)
+    assert "router" in stopped[-1]
+
+
+def test_kill_9_of_the_supervisor_leaves_no_orphans(up):
+    up.well("/steady", "/moody")
+    children = up.pids()
+    os.kill(children[0], signal.SIGSTOP)
+    up.process.kill()
+    up.process.wait()
+    end = time.monotonic() + PATIENCE
+    while not all(gone(pid) for pid in children):
+        assert time.monotonic() < end, "orphans"
+        time.sleep(0.02)
+
+
+def test_status_of_regions_that_are_missing_or_gone(up):
+    up.well("/steady", "/moody", "/mortal")
+    reports, found, status = up.status()
+    assert found["missing"] == ["/unwilling"] and status == 1
+    assert found["router"] is True and found["unreadable"] == 0
+    assert reports["/steady"]["host"] == "zenoh" and reports["/steady"]["step"] > 0
+    assert set(reports["/moody"]["inputs"]) == {"tick", "mood"} and reports["/moody"]["inputs"]["mood"] is None
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "brain", "status", "--watch", "--json", "--seconds", "0.6", "--graph",
+         str(up.folder / "toys.graph.yaml")], env=up.environment, stdout=subprocess.PIPE, text=True)
+    try:
+        seen = json.loads(watch.stdout.readline())
+        os.kill(next(r["pid"] for r in seen["regions"] if r["name"] == "/mortal"), signal.SIGKILL)
+        while True:
+            mortal = next(r for r in json.loads(watch.stdout.readline())["regions"] if r["name"] == "/mortal")
+            if mortal["state"] == "gone":
+                break
+        assert mortal["heartbeat_age"] > 1.0 and mortal["token"] is False and mortal["step"] > 0
+        assert mortal["last_heartbeat"] > 0
+    finally:
+        watch.terminate()
+        watch.wait()
+        watch.stdout.close()
+
+
+def test_a_second_brain_of_the_same_names_is_refused(up):
+    up.well("/steady", "/moody")
+    second = subprocess.run(
+        [sys.executable, "-m", "brain", "up", str(up.folder / "toys.graph.yaml"), "--world", "none", "--run-dir",
+         str(up.folder / "second")], env=up.environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert second.returncode == 1 and "running already" in second.stderr and "--domain" in second.stderr
+    assert up.well("/steady", "/moody")
