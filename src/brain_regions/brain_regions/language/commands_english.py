@@ -40,10 +40,18 @@ class Commands:
 
     def out(self) -> bool:
         """Whether the object that was just read is to be avoided ("... is off limits")."""
-        ahead = 0
-        while self.c.kind(ahead) in (K.RELATIVE, K.BE, K.FILLER, K.COMMA, K.YOU) and ahead < 3:
+        ahead, relative = 0, False
+        while ahead < 4 and (self.c.kind(ahead) in (K.RELATIVE, K.BE, K.FILLER, K.COMMA, K.YOU)
+                             or relative and self.c.kind(ahead) is K.REQUEST):
+            relative |= self.c.kind(ahead) is K.RELATIVE
             ahead += 1
-        return self.c.kind(ahead) is K.OUT
+        which = relative and self.c.kind(ahead) is K.AVOID and self.c.kind(ahead + 1) in BREAKS
+        return which or self.c.kind(ahead) is K.OUT     # "which you should avoid"
+
+    def take_out(self) -> None:
+        """Moves past what :meth:`out` saw."""
+        while self.c.take().kind not in (K.OUT, K.AVOID):
+            pass
 
     def action(self, verb: Token | None = None) -> None:
         """Reads a verb, its objects and its tail."""
@@ -92,6 +100,8 @@ class Commands:
             elif token.kind is K.COMMA and (c.peek(-1).kind in PREPOSITIONS or c.peek(-1).kind is K.DETERMINER
                                             or c.kind(1) is K.FILLER and c.kind(2) is K.COMMA):
                 c.take()    # "go to the, um, red ball"
+            elif token.kind is K.COMMA and c.peek(-1) is verb and self.listed():
+                c.take()    # "avoid: blue box"
             elif token.kind is K.NOT and c.kind(1) in PREPOSITIONS | {K.DETERMINER}:
                 c.take()
                 act.negated = negated_here = True   # "go not to the blue box but to the red ball"
@@ -130,6 +140,15 @@ class Commands:
             self._what_it_takes(act, verb, directly, apart)
         if negated_here and act.negated and act.kind is K.AVOID:
             act.negated = False
+
+    def listed(self) -> bool:
+        """Whether an object stands alone behind the mark here."""
+        mark = self.c.at
+        self.c.take()
+        found = thing(self.c)
+        alone = found is not None and not found.empty and self.c.kind() in BREAKS
+        self.c.at = mark
+        return alone
 
     def _what_it_takes(self, act: Act, verb: Token, directly: bool, apart: bool) -> None:
         """Verbs that with an object mean something else."""
@@ -191,7 +210,8 @@ class Commands:
     def no_object(self, act: Act, verb: Token, token: Token, directly: bool) -> None:
         """Decides what a verb without a known object means."""
         c = self.c
-        if token.kind is K.ITS:
+        pointing = token.text in ("that", "this", "those", "these") and c.kind(1) in BREAKS
+        if token.kind is K.ITS or pointing:
             c.take()
             act.its = self.its(act)
             return
@@ -299,8 +319,7 @@ class Commands:
 
     def make_out(self, act: Act) -> None:
         """ "... the blue box, which you should avoid": the last object is not the verb's."""
-        while self.c.take().kind is not K.OUT:
-            pass
+        self.take_out()
         out = act.objects.pop()
         self.into.acts.append(Act(K.AVOID, "", objects=[out]))
 

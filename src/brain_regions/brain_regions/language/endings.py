@@ -57,6 +57,9 @@ def ending(c: Cursor, verb: Token, question: bool) -> tuple[Mood, bool, bool]:
         return Mood.CHAIN, False, False
     if form == "vn":
         return _after_noun(c), False, False
+    if verb.kind is K.AVOID and c.kind() is K.PLACE:
+        c.take()
+        return Mood.CHAIN, form == "nai", False     # 避けるルートで
     return _after_plain(c, question, negated=form == "nai")
 
 

@@ -59,7 +59,7 @@ class _Sentence(Commands):
                 self.begin_clause()
             elif token.kind in ACTIONS and self.may_command(token):
                 self.action()
-            elif token.kind is K.STATE and token.form == "past" and c.peek(-1).text.endswith("if you"):
+            elif token.form == "past" and c.kind(-1) is K.REQUEST and c.peek(-1).text.endswith("you"):
                 self.action(Token(K[str(token.value)], token.text, form="base"))    # "... glad if you went"
             elif token.kind is K.RELATIVE and not self.strange and self.attribute():
                 continue
@@ -80,6 +80,8 @@ class _Sentence(Commands):
                 c.at += 2
                 self.strange = 0
                 self.action(Token(K[str(c.peek().value)], c.peek().text, form="base"))
+            elif token.kind is K.CONDITION and self.shuns() and self.when_going():
+                continue
             elif token.kind is K.CONDITION:
                 c.take()
                 self.into.conditional = True
@@ -123,12 +125,19 @@ class _Sentence(Commands):
                 K.AND, K.NEAR, K.COMMA, K.FILLER)
         return True
 
+    def shuns(self) -> bool:
+        """Whether the last act forbids."""
+        last = self.into.acts[-1] if len(self.into.acts) > self.first else None
+        return last is not None and (last.kind is K.AVOID) != last.negated
+
     def negation(self) -> None:
         """NOT before a verb, or before an object in the tail of a command."""
         c = self.c
         token = c.take()
-        if token.text == "no" and c.peek().form != "ing" and not _starts_thing(c):
+        if token.text == "no" and c.peek().form != "ing" and not _starts_thing(c) and c.kind() is not K.TOUCH:
             return      # "no, stop"
+        if c.kind() in (K.COMMA, K.END) and c.peek(-2).kind is K.AND and self.into.acts:
+            self.into.blame(Why.WORD, token.text)       # "... or don't"
         self.negated = True
         if self.strange:
             return
@@ -153,8 +162,7 @@ class _Sentence(Commands):
             self.strange += token.kind not in (K.DETERMINER, K.MODIFIER)
             return
         if self.out():
-            while self.c.take().kind is not K.OUT:
-                pass
+            self.take_out()
             self.into.acts.append(Act(K.AVOID, "", objects=[found]))
             return
         if not self.strange and self.c.kind() is K.BE and self.c.kind(1) is K.AIM:

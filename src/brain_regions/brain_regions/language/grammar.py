@@ -31,6 +31,7 @@ from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize
 
 MAX_CHARACTERS = 1000
 _DOUBT = 0.1            # confidence lost by each word that was skipped
+_CAREFUL = ("気", "き", "注意", "ちゅうい", "用心", "警戒")     # what may be said without an object
 _LEAST = 0.3            # confidence of what was understood at all
 
 
@@ -133,9 +134,9 @@ def decide(reading: Reading, unknown: bool = False) -> Understanding:
     shunned = [a for a in reading.acts if a.kind is Kind.AVOID and not a.negated
                or a.kind in (Kind.MOVE, Kind.FIND, Kind.TOUCH, Kind.OTHER) and a.negated]
     halts = [a for a in reading.acts if a.kind is Kind.STOP and not a.negated
-             or a.ceased or a.kind is Kind.MOVE and a.negated and not (a.objects or a.its)]
+             or a.ceased or a.kind is Kind.MOVE and a.negated and not (a.objects or a.its or _nearing(a))]
     targets = [t for act in wanted for t in act.objects]
-    if wanted and not targets and not any(a.its for a in wanted):
+    if wanted and not targets:
         targets = wanted[-1].objects = reading.fragments
     confidence = max(_LEAST, 1.0 - _DOUBT * (reading.doubts + sum(t.doubts for t in targets)))
     if halts and not targets:
@@ -170,13 +171,20 @@ def _refuse_what_cannot_be(reading: Reading, wanted: list[Act], shunned: list[Ac
     if reading.problem:
         raise _NotUnderstood(*reading.problem)
     for act in shunned:
-        if act.its and not act.objects and act.kind is not Kind.TOUCH:      # "don't touch it" may be the target
+        if act.kind is Kind.AVOID and not (act.objects or act.its) and not act.text.startswith(_CAREFUL):
+            raise _NotUnderstood(Why.WORD, act.text)
+        if act.its and not act.objects and act.kind is not Kind.TOUCH:  # "don't touch it": the target
             raise _NotUnderstood(Why.WORD, act.text)
     if reading.conditional and wanted:
         raise _NotUnderstood(Why.CONDITION)
     for act in wanted:
         if any(t.many for t in act.objects):
             raise _NotUnderstood(Why.TWO_TARGETS)
+
+
+def _nearing(act: Act) -> bool:
+    """Whether a verb is about coming near: "don't go near" says something else than "don't go"."""
+    return any(word in act.text for word in ("near", "close", "approach", "近", "ちか", "寄", "よら", "接近"))
 
 
 def _only(things: list[Thing], why: Why) -> Thing:

@@ -31,7 +31,7 @@ K = Kind
 
 
 def read(tokens: Sequence[Token], into: Reading) -> None:
-    """Reads sentences into ``into``; those with English verbs and no Japanese particle are read as English."""
+    """Reads sentences into ``into``; those with English verbs and no Japanese particle as English."""
     for sentence in sentences(tokens):
         if any(t.text.isascii() and t.kind in ACTIONS for t in sentence) and not any(
                 t.kind is K.PARTICLE for t in sentence):
@@ -61,6 +61,7 @@ class _Sentence:
         self.others = False             # somebody else is the subject
         self.acted = False              # a verb was read
         self.unknown: str | None = None     # word in this clause that nothing excuses
+        self.patient = False    # the unknown word is what something is done to
         self.its = False
         self.found: list[Thing] = []    # of 見つけたら, for the next verb
         self.aim = False
@@ -91,9 +92,11 @@ class _Sentence:
             elif token.kind is K.WHO:
                 c.take()
                 self.others |= c.kind() is K.PARTICLE and c.peek().value in ("は", "が", "も")
+                if c.kind() is K.PARTICLE and c.peek().value in ("を", "へ", "まで"):
+                    self.unknown = token.text
             elif token.kind is K.AIM:
                 c.take()
-                self.aim = c.kind() in (K.PARTICLE, K.COMMA, K.DETERMINER) or c.kind() in NAMES
+                self.aim = c.kind() in NAMES | {K.PARTICLE, K.COMMA, K.BE}
                 if c.kind() is K.PARTICLE:
                     c.take()
             elif token.kind is K.CONDITION:
@@ -191,6 +194,7 @@ class _Sentence:
                 waiting = self.waiting[-1].things[-1]
                 waiting.problem = waiting.problem or (Why.WORD, word.text)
             return
+        self.patient |= following.kind is K.PARTICLE and following.value == "を"
         self.unknown = self.unknown or word.text
 
     # -- verbs ----
@@ -202,6 +206,7 @@ class _Sentence:
         if token.kind is K.OTHER and token.form == "te" and self.chain and c.peek(-2).form == "te":
             token = Token(self.chain[-1].kind, token.text, token.value, token.form)     # 探して見て
             act = self.chain.pop()
+            self.waiting.append(_Waiting(act.objects))
         else:
             act = Act(token.kind, token.text)
         self.acted = True
@@ -238,6 +243,8 @@ class _Sentence:
             taken, self.waiting = waiting, []
             if len(taken) == 2 and taken[0].role in ("は", "", "の") and len(taken[0].things) == 1:
                 self.one_of_two(taken)
+        if act.kind is K.STOP and self.patient:
+            act.kind = K.OTHER  # 話を止めて
         if act.kind is K.STOP and taken:
             if taken[-1].role == "を":
                 act.kind = K.OTHER
@@ -305,7 +312,9 @@ class _Sentence:
             self.aim = False
             return
         self.into.topics.extend(t for t in things if not t.empty)
-        self.into.fragments.extend(t for t in things if not t.empty)
+        described = c.kind() is K.PARTICLE and c.peek().value in ("な", "の")      # 好きな犬
+        if c.kind() in (K.END, K.COMMA) or c.kind() is K.PARTICLE and not described:
+            self.into.fragments.extend(t for t in things if not t.empty)
         if token.kind is not K.BE:
             if not (token.kind is K.EXIST and c.kind() is K.PARTICLE and c.peek().value in ("か", "の")
                     and c.kind(1) is not K.END):
@@ -320,6 +329,10 @@ class _Sentence:
         if self.unknown is not None and (self.waiting or self.chain):
             self.into.blame(Why.WORD, self.unknown)
         self.unknown = None
+        if self.aim and self.waiting:
+            self.into.acts.append(Act(K.MOVE, "", objects=[t for w in self.waiting for t in w.things]))
+            self.waiting.clear()
+            self.aim = False
         self.clause_start = True
 
     def end(self) -> None:

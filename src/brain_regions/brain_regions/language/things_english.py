@@ -100,6 +100,9 @@ def _finish(cursor: Cursor, found: Thing, hint: int) -> Thing:
                 found.problem = (Why.COLOR if token.kind is K.OTHER_COLOR else Why.COLORS, token.text)
             else:
                 found.color, found.barrier = int(token.value), False
+            if cursor.kind() is K.AND and cursor.kind(1) is K.HINT:
+                cursor.take()   # "the thing that is blue and round"
+                found.shape = found.shape or int(cursor.take().value)
             return found
         if token.kind is K.WORD and not found.color and (
                 cursor.kind(1) is K.HUE or cursor.peek(-1).kind is K.RELATIVE and cursor.kind(1) in (
@@ -107,8 +110,13 @@ def _finish(cursor: Cursor, found: Thing, hint: int) -> Thing:
             found.problem = found.problem or (Why.WORD, token.text)     # "the ball that is teal"
             cursor.take()
             return found
-        if token.kind is K.HINT and not found.shape:
+        if token.kind is K.WORD and cursor.kind(1) is K.SHAPED:
+            found.problem = found.problem or (Why.WORD, token.text)     # "the one that is cone shaped"
+            return found
+        shaped = token.kind is K.SHAPE and cursor.kind(1) is K.SHAPED
+        if (token.kind is K.HINT or shaped) and not found.shape:
             found.shape = int(cursor.take().value)
+            cursor.skip(frozenset({K.SHAPED}))
             return found
         cursor.at = mark
     following = cursor.peek()

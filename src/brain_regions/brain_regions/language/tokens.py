@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """From text to tokens.
 
-Normalization folds what different keyboards make of the same sentence: full width (NFKC), case, apostrophes, brackets, dashes. The tokenizer then covers the text with words of the lexicon so that
-as little as possible stays unknown, and among such covers takes the one with the fewest words: longest match,
-but one that takes a step back where the longest word would leave an unknown rest, as Japanese without spaces
-needs.
+Normalization folds what different keyboards make of the same sentence: full width (NFKC), case, apostrophes,
+brackets, dashes. The tokenizer then covers the text with words of the lexicon, katakana and hiragana alike, so
+that as little as possible stays unknown, and among such covers takes the one with the fewest words: longest
+match, but one that takes a step back where the longest word would leave an unknown rest, as Japanese without
+spaces needs.
 """
 from __future__ import annotations
 
@@ -83,8 +84,8 @@ def tokenize(normalized: str, words: Lexicon) -> list[Token]:
         span, position, spelling = words.begin(character), start + 1, character
         while span is not None:
             entry = words.entry(spelling, span)
-            whole = position == length or not (latin and _is_letter(text[position]) and _is_letter(text[position - 1]))
-            if entry is not None and whole:
+            within = position < length and _is_letter(text[position]) and _is_letter(text[position - 1])
+            if entry is not None and not (latin and within):
                 # no particle stands within a word in katakana: ピカピカ
                 inside = mixed and position == start + 1 and _is_katakana(normalized[start])
                 cost = best[position][0] + (_UNLIKELY if inside else 1)

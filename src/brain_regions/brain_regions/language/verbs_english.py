@@ -9,7 +9,8 @@ from __future__ import annotations
 from brain_regions.language.lexicon import Kind, Lexicon
 
 MOVES = (
-    "go|go 2|head|travel|proceed|navigate|approach|reach|come|visit|make your way|make it|find your way|"
+    "swing over|hang out|hang around|come over|drop in|scoot over|go|go 2|head|travel|proceed|navigate|"
+    "approach|reach|come|visit|make your way|make it|find your way|"
     "set off|set out|set course|make a beeline|rush|dash|hurry|zoom|speed|sprint|cruise|march|jog|crawl|"
     "glide|wander|stroll|step|position yourself|place yourself|put yourself|park yourself|arrive|"
     "bring yourself|take yourself|get yourself|move yourself|transport yourself|direct yourself|"
@@ -43,7 +44,8 @@ FINDS = (
     "have a look around for|search everywhere for|look everywhere for")
 FINDS_BARE = "scan|explore|check"
 AVOIDS = (
-    "avoid|evade|dodge|bypass|skirt|skirt around|circumvent|sidestep|shun|watch out for|look out for|"
+    "careful with|careful of|careful around|careful about|avoid|evade|dodge|bypass|skirt|skirt around|"
+    "circumvent|sidestep|shun|watch out for|look out for|"
     "beware|beware of|be careful of|be careful with|be careful around|be careful about|be wary of|"
     "be mindful of|mind|be cautious of|be cautious around|detour around|make a detour around|"
     "take a detour around|detour|give a wide berth to|steer around|swerve around|stay off|keep off|"

@@ -111,7 +111,7 @@ def _godan(verb: str) -> Iterator[tuple[str, str]]:
     root, last = verb[:-1], verb[-1]
     a, i, e, o, *te = _ROWS[last]
     sound = "".join(te)
-    if verb.endswith(("行く", "いく", "ゆく")) and not verb.endswith("うごく"):
+    if verb.endswith(("行く", "いく", "ゆく", "てく")) and not verb.endswith("うごく"):
         sound = "って"
     yield from _shared(root + sound, root + a, root + i, verb)
     yield root + e, "imp"

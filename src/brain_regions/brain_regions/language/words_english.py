@@ -37,6 +37,10 @@ WORDS: list[tuple[Kind, str, str]] = [
         "is|are|be|was|were|am|been|isn't|aren't|lies|stands|sits|is located|is standing|is lying|"
         "is situated|is placed|is sitting|is found")),
     (Kind.REQUEST, "", (
+        "be a dear and|be a pal and|be nice and|be kind and|be so good as to|we need you|we want you|"
+        "we need you over|i need you over|i want you over|i wish you|"
+        "i wish that you|my wish is that you|i hope you|i'd rather you|i would rather you|"
+        "i'd prefer you|rather you|"
         "please|pls|plz|kindly|can you|could you|would you|will you|can u|could u|would u|"
         "would you mind|do you mind|would you be able to|are you able to|would you be so kind as to|"
         "would you be so kind to|would you kindly|you to|it is important that you|"
@@ -144,7 +148,7 @@ WORDS: list[tuple[Kind, str, str]] = [
         "disregard|disregarding|unlike|in place of|besides|not to be confused with|leaving out|skip|"
         "skipping|except|except for|apart from|leaving aside|no longer")),
     (Kind.NOT, "", (
-        "not|don't|dont|do not|never|never ever|must not|mustn't|should not|shouldn't|cannot|can not|"
+        "no more|not|don't|dont|do not|never|never ever|must not|mustn't|should not|shouldn't|cannot|can not|"
         "can't|cant|without|without ever|no|nor|neither|refrain from|under no circumstances|in no case|"
         "on no account|not allowed to|not to|keep from|may not|not ever|by no means|be careful not to|"
         "don't you|won't|wouldn't|don't ever|do not ever|don't you dare|not permitted to|forbidden to|"
@@ -159,12 +163,11 @@ WORDS: list[tuple[Kind, str, str]] = [
     (Kind.OUT, "", (
         "off limits|is off limits|is forbidden|is prohibited|is dangerous|is a no go|is not allowed|"
         "is taboo|is hot|is to be avoided|should be avoided|must be avoided|has to be avoided|"
-        "needs to be avoided|you must avoid|you should avoid|that must be avoided|which must be avoided|"
+        "needs to be avoided|that must be avoided|which must be avoided|"
         "are off limits|are dangerous|are forbidden|must not be touched|should not be touched|"
         "must not be approached|should not be approached|is an obstacle|is fragile|is not safe|"
         "is unsafe|is poison|is poisonous|is lava|is bad|must not be hit|is to be left alone|"
-        "is not to be touched|is not to be approached|can't be touched|is hazardous|is a hazard|"
-        "you need to avoid|you have to avoid")),
+        "is not to be touched|is not to be approached|can't be touched|is hazardous|is a hazard")),
     (Kind.APART, "", (
         "at a distance|alone|a wide berth|wide berth|plenty of space|some space|space|plenty of room|"
         "some room|room|at bay|at arm's length|far away|at a safe distance|out of your way|"
@@ -203,7 +206,8 @@ WORDS: list[tuple[Kind, str, str]] = [
         "maze|lab|office|garden|building|map|zone|whereabouts|coordinates|site|distance|opposite side|"
         "other side|far side|far end|region")),
     (Kind.FILLER, "", (
-        "now|right now|quickly|quick|fast|slow|slowly|carefully|ok|okay|alright|all right|right then|"
+        "together|now|right now|quickly|quick|fast|slow|slowly|carefully|ok|okay|alright|all right|"
+        "right then|"
         "well|hey|hi|hello|yo|oi|hey there|hi there|hello there|good morning|good evening|"
         "good afternoon|dear|so|just|simply|straight|straight ahead|direct|forward|forwards|onward|"
         "onwards|over|up|down|out|along|again|once more|one more time|once again|first|first of all|"
