@@ -25,7 +25,7 @@ WIDTH, HEIGHT = 96, 64
 """Pixels of the picture that the network was made for; focal length 48 px (90 degrees across)."""
 FOCAL = 48.0
 TOP = 16
-"""Rows above this are not looked at: no object that stands on the floor reaches them from 0.6 m on."""
+"""Rows above this are not looked at: only what is tall and near reaches them, and its foot tells enough."""
 COLUMNS = 48
 INPUT_SCALING = "rgb8 / 127.5 - 1"
 
@@ -102,9 +102,12 @@ def fan_outs() -> list[Tensor]:
         before = (HEIGHT - TOP, WIDTH) if number == 0 else sizes()[number - 1][1:]
         reach = F.conv_transpose2d(
             torch.ones(1, 1, rows, columns), torch.ones(1, 1, *layer.kernel), stride=layer.stride,
-            padding=layer.padding, dilation=layer.dilation)[0, 0]
+            dilation=layer.dilation)[0, 0]
+        # off with the padding on all sides; where a stride leaves the last places out, no synapse leaves them
+        (above, aside), (height, width) = layer.padding, before
+        inside = reach[above:above + height, aside:aside + width]
         whole = torch.zeros(before)
-        whole[:reach.shape[0], :reach.shape[1]] = reach[:before[0], :before[1]]
+        whole[:inside.shape[0], :inside.shape[1]] = inside
         found.append(whole * layer.outputs)
     found[LAYERS_READ[0] + 1] += OUTPUTS
     found.append(torch.full(sizes()[-1][1:], float(OUTPUTS)))

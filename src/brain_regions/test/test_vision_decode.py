@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From answers of columns to objects, and what the counter counts."""
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from brain_regions.vision.decode import decode
+from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, HEIGHT, LAYERS,
+                                          LAYERS_READ, OBJECT, OUTPUTS, SHAPE, TOP, WIDTH, Counter, SpikingVision,
+                                          column_angles, prepare, sizes)
+
+ANGLES = column_angles().numpy()
+
+
+def answer(*objects):
+    """A readout in which the columns ``first..last`` say surely that there is an object of a color and a shape."""
+    u = np.zeros((OUTPUTS, COLUMNS))
+    u[OBJECT] = -9.0
+    for first, last, color, shape, bearing, distance, width in objects:
+        here = slice(first, last + 1)
+        u[OBJECT, here] = 5.0
+        u[COLOR, here], u[SHAPE, here] = -5.0, -5.0
+        u[COLOR.start + color, here] = u[SHAPE.start + shape, here] = 5.0
+        u[ASIDE, here] = (bearing - ANGLES[here]) / ASIDE_UNIT
+        u[DISTANCE, here], u[EXTENT, here] = math.log(distance), math.log(width)
+    return u
+
+
+def test_nothing_is_seen_where_no_column_is_sure():
+    assert decode(answer()) == []
+
+
+def test_columns_that_vote_for_one_center_are_one_object():
+    (found,) = decode(answer((10, 20, 2, 1, 0.4, 1.5, 0.3)))
+    assert (found.color, found.shape) == (2, 1) and found.confidence > 0.95
+    assert found[3:] == pytest.approx((0.4, 1.5, 0.3), abs=1e-6)
+
+
+def test_neighbours_of_other_colors_or_places_stay_apart():
+    found = decode(answer(
+        (10, 14, 0, 0, 0.5, 2.0, 0.2), (15, 19, 1, 0, 0.35, 2.0, 0.2), (30, 33, 0, 0, -0.3, 3.0, 0.1)))
+    assert sorted((f.color, round(f.bearing, 2)) for f in found) == [(0, -0.3), (0, 0.5), (1, 0.35)]
+
+
+def test_a_column_that_is_unsure_of_the_shape_is_outvoted():
+    u = answer((20, 25, 3, 2, 0.0, 1.0, 0.4))
+    u[SHAPE, 22] = 0.1, 0.0, 0.0
+    (found,) = decode(u)
+    assert found.shape == 2
+
+
+def test_the_surest_comes_first():
+    u = answer((5, 8, 0, 0, 0.6, 2.0, 0.1), (40, 43, 1, 1, -0.6, 2.0, 0.1))
+    u[OBJECT, 5:9] = 1.0
+    assert [f.color for f in decode(u)] == [1, 0]
+
+
+def test_a_longer_lens_narrows_angles_and_lengthens_distances():
+    u = answer((10, 20, 2, 1, 0.4, 1.5, 0.3))
+    (found,) = decode(u, focal=2 * FOCAL)
+    assert math.tan(found.bearing) == pytest.approx(math.tan(0.4) / 2)
+    assert (found.distance, found.width) == pytest.approx((3.0, 0.15))
+
+
+def test_no_answer_makes_it_fail():
+    """Whatever the readout says, every number told is finite and in range."""
+    rng = np.random.default_rng(0)
+    for scale in (1.0, 100.0, 1e30):
+        for found in decode(rng.normal(0.0, scale, (OUTPUTS, COLUMNS))):
+            assert 0.0 <= found.confidence <= 1.0 and abs(found.bearing) <= math.pi / 2
+            assert all(math.isfinite(value) and value > 0 for value in (found.distance, found.width))
+
+
+def test_column_angles_are_those_of_a_pinhole_camera():
+    assert ANGLES[0] == pytest.approx(math.atan(47 / 48)) and ANGLES[-1] == pytest.approx(-ANGLES[0])
+    assert (np.diff(ANGLES) < 0).all()
+
+
+@pytest.mark.parametrize("number", range(len(LAYERS)))
+def test_a_spike_counts_as_many_operations_as_it_has_synapses(number):
+    """Against the network itself: what one spike changes downstream, with all weights 1."""
+    generator = torch.Generator().manual_seed(number)
+    trains = [torch.zeros(1, 1, *size) for size in sizes()]
+    place = [int(torch.randint(0, n, (), generator=generator)) for n in sizes()[number]]
+    trains[number][0, 0, place[0], place[1], place[2]] = 1.0
+    expected = OUTPUTS if number in LAYERS_READ else 0
+    if number + 1 < len(LAYERS):
+        layer = LAYERS[number + 1]
+        reached = F.conv2d(trains[number][0], torch.ones(layer.outputs, layer.inputs, *layer.kernel), None,
+                           layer.stride, layer.padding, layer.dilation)
+        expected += int(reached.sum())
+    assert Counter().count(trains) == (1, expected)
+
+
+def test_the_first_layer_takes_as_many_multiplications_as_it_has_synapses():
+    layer = LAYERS[0]
+    ones = F.conv2d(torch.ones(1, 3, HEIGHT - TOP, WIDTH), torch.ones(layer.outputs, 3, *layer.kernel), None,
+                    layer.stride, layer.padding)
+    assert Counter().multiplies == int(ones.sum())
+
+
+def test_folding_the_normalization_changes_nothing():
+    torch.manual_seed(0)
+    network = SpikingVision()
+    image = prepare(torch.randint(0, 256, (2, HEIGHT, WIDTH, 3), dtype=torch.uint8))
+    with torch.no_grad():
+        network.train()
+        network(image, network.rest(2), 6)     # so that the running means are not 0 and 1
+        network.eval()
+        convolution, norm = network.convolutions[0], network.norms[0]
+        torch.testing.assert_close(network.folded().convolutions[0](image), norm(convolution(image)),
+                                   rtol=1e-4, atol=1e-5)
