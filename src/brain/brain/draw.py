@@ -19,6 +19,7 @@ LAST = 1.2              # s that the last one is shown
 WINDOW = 1.0            # s of spikes beside a picture
 LARGEST = 5_000_000     # bytes of the moving picture
 CJK = ("Noto Sans CJK JP", "IPAexGothic", "TakaoGothic", "VL Gothic", "Hiragino Sans", "Yu Gothic", "Noto Sans JP")
+COLORS = ((90, 190, 255), (255, 180, 60), (120, 255, 120), (255, 110, 170), (190, 140, 255), (250, 250, 90))
 INK, PAPER = (235, 235, 235), (24, 24, 28)
 
 
@@ -128,8 +129,6 @@ def spikes(path: Path, recorder: Recorder, legs: Sequence[Leg]) -> None:
 class _Raster:
     """The last spikes before a moment, as a picture of its own; populations in bands, a line for each neuron."""
 
-    _COLORS = ((120, 200, 255), (255, 200, 110), (160, 255, 160), (255, 150, 190), (200, 170, 255), (250, 250, 140))
-
     def __init__(self, found: list) -> None:
         self._found = found
 
@@ -145,7 +144,8 @@ class _Raster:
             picked = rows[first:last] % step == 0
             x = ((times[first:last] - (t - WINDOW)) / WINDOW * (width - 1)).astype(int)[picked]
             y = top + band * k + rows[first:last][picked] // step
-            image[np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)] = self._COLORS[k % len(self._COLORS)]
+            for across in (0, 1):
+                image[np.clip(y, 0, height - 1), np.clip(x + across, 0, width - 1)] = COLORS[k % len(COLORS)]
         return image
 
 
@@ -181,10 +181,13 @@ def _palette(frames: list) -> Any:
 
     some = frames[::max(1, len(frames) // 12)]
     width, height = some[0].size
-    sheet = Image.new("RGB", (width, height * len(some)))
+    swatch = 60  # px; the spikes' colors are rare, but must not be lost
+    sheet = Image.new("RGB", (width, height * len(some) + swatch))
     for k, frame in enumerate(some):
         sheet.paste(frame, (0, k * height))
-    return sheet.quantize(128, dither=0)
+    for k, color in enumerate((*COLORS, INK, PAPER)):
+        sheet.paste(color, (k * swatch, height * len(some), (k + 1) * swatch, height * len(some) + swatch))
+    return sheet.quantize(160, dither=0)
 
 
 class _Writer:
