@@ -96,16 +96,6 @@ class View:
         """How the brain is, as ``brain status --json`` tells it."""
         return report(self._ear, self._expected, self._domain, self._namespace)
 
-    def inputs(self, found: dict[str, Any]) -> str:
-        """The oldest input of each region that has any."""
-        oldest = []
-        for r in found["regions"]:
-            ages = [(a, t) for t, a in r["inputs"].items() if a is not None and _streams(t)]
-            if ages:
-                age, topic = max(ages)
-                oldest.append(f"{r['name'].rsplit('/', 1)[-1]} {age:.2f} ({topic})")
-        return "oldest input (s): " + ", ".join(oldest)
-
     def render(self, color: bool = True) -> Any:
         """What to show now, for Rich."""
         found = self.report()
@@ -113,7 +103,7 @@ class View:
         words.add_row(Text("sees", style="bold"), Text(seen(self._recorder)))
         words.add_row(Text("wants", style="bold"), Text(wanted(self._recorder, self.status)))
         words.add_row(Text("does", style="bold"), Text(footer(found).split("\n")[0]))
-        parts = [table(found), Text(self.inputs(found), style="dim")]
+        parts = [table(found, live=True)]
         if color and self._recorder.picture is not None:
             beside = Table.grid(padding=(0, 2))
             beside.add_row(eye(self._recorder.picture), words)
@@ -133,11 +123,6 @@ class View:
         return (f"{self._recorder.now:5.1f} s  {states.count('active')} of {len(self._expected)} regions active, "
                 f"{spikes / 1000:.0f} k spikes/s" + (f", {1000 * latency:.0f} ms p95" if latency else "")
                 + f" | sees {seen(self._recorder)} | wants {wanted(self._recorder, self.status)}")
-
-
-def _streams(topic: str) -> bool:
-    """Whether a topic comes again and again: the age of a latched one means nothing."""
-    return not topic.startswith(("estop", "goal/", "sim/"))
 
 
 class Ticker:

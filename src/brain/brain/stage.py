@@ -47,7 +47,7 @@ class Stage:
                  stop: threading.Event, request: dict[str, Any]) -> None:
         self.begin = time.monotonic()
         self._stop, self._folder, self._request, self._domain = stop, folder, request, domain
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = Console(highlight=False)
         path = graphs.find_graph(graph)
         loaded, facts, _ = inspect_graph(path, "arena")
         endpoint = router_endpoint(router)
@@ -183,10 +183,10 @@ class Stage:
                     if key in keys:
                         self.tell(f"killing {keys[key]}" if self.crew.supervisor.kill(keys[key])
                                   else f"{keys[key]} is not running")
-                    elif key == "\n":
-                        return
-                    elif key.endswith("\n"):
+                    elif key.strip():
                         self._say(key.strip())
+                    elif key == "\n":
+                        keyboard.ended = True
                 self.view.note = f"{help_text}; empty line or Ctrl-D: end\nYour turn: {keyboard.line}_"
                 self.round()
         self.view.note = ""

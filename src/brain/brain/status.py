@@ -13,6 +13,7 @@ from brain.options import Domain, Json, Namespace, Router, fail, use_domain
 
 WINDOW = 1.5        # s of listening where nothing else is said
 REFRESH = 0.5       # s between two pictures of --watch
+ONCE = ("estop", "goal/", "sim/")     # topics on which nothing comes for long
 COLORS = {"active": "green", "gone": "red", "silent": "red", "error": "red"}
 
 
@@ -74,25 +75,38 @@ def _inputs(region: dict) -> str:
                     for t, a in region["inputs"].items())
 
 
-def table(found: dict[str, Any]) -> Any:
-    """A report as a Rich table that fits into 80 columns, but for the ages of the inputs."""
+def oldest_input(region: dict[str, Any]) -> str:
+    """Age (s) and topic of a region's oldest input; latched topics do not count, since their age means nothing."""
+    ages = [(a, t) for t, a in region["inputs"].items() if a is not None and not t.startswith(ONCE)]
+    return f"{max(ages)[0]:.2f} {max(ages)[1]}" if ages else ""
+
+
+def table(found: dict[str, Any], *, live: bool = False) -> Any:
+    """A report as a Rich table that fits into 80 columns.
+
+    Args:
+        live: with each region's oldest input, in place of process id and host.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    headings = ["region", "state", "pid", "host", "Hz", "p50", "p99", "spk/s", "syn/s", "rst", "beat"]
+    headings = ["region", "state", *([] if live else ["pid", "host"]), "Hz", "p50", "p99", "spk/s", "syn/s", "rst",
+                "beat", *(["oldest input"] if live else [])]
     for heading in headings:
-        result.add_column(heading, justify="left" if heading in ("region", "state", "host") else "right", no_wrap=True)
+        left = heading in ("region", "state", "host", "oldest input")
+        result.add_column(heading, justify="left" if left else "right", no_wrap=True)
     for r in found["regions"]:
         state = Text(r["state"] + ("*" if r["stepping"] and r["state"] != "gone" and (r["step_age"] or 0) > 1 else ""),
                      style=COLORS.get(r["state"], "yellow"))
-        result.add_row(*[r["name"] + (" !" if r["critical"] else ""), state, str(r["pid"]), r["host"],
-               "" if r["rate"] is None else f"{r['rate']:.1f}", _milliseconds(r["step_p50"]),
-               _milliseconds(r["step_p99"]), _count(r["spikes_per_second"]), _count(r["synops_per_second"]),
-               str(r["restarts"]), f"{r['heartbeat_age']:.1f}"])
+        result.add_row(r["name"] + (" !" if r["critical"] else ""), state,
+                       *([] if live else [str(r["pid"]), r["host"]]),
+                       "" if r["rate"] is None else f"{r['rate']:.1f}", _milliseconds(r["step_p50"]),
+                       _milliseconds(r["step_p99"]), _count(r["spikes_per_second"]), _count(r["synops_per_second"]),
+                       str(r["restarts"]), f"{r['heartbeat_age']:.1f}", *([oldest_input(r)] if live else []))
     for name in found["missing"]:
-        result.add_row(name, Text("gone", style="red"), *[""] * (len(headings) - 3), "never")
+        result.add_row(name, Text("gone", style="red"))
     return result
 
 
