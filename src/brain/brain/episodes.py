@@ -23,7 +23,8 @@ def text_message(text: str) -> Any:
 
 
 def run_local(episode: Any, policy: str = "brain", *, script: Sequence[tuple[float, str]] | None = None,
-              graph: str = graphs.DEFAULT, parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+              graph: str = graphs.DEFAULT, join: Sequence[str] = (),
+              parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """Runs one episode on LocalHost.
 
     Args:
@@ -31,6 +32,7 @@ def run_local(episode: Any, policy: str = "brain", *, script: Sequence[tuple[flo
         policy: one of :data:`brain.policies.POLICIES`.
         script: what is said when, as (s since the first word, text); default: what the episode says.
         graph: name or path.
+        join: classes, as ``package.module:Class``, that join the brain.
         parameters: by region, over those of the graph's parameter file.
 
     Returns:
@@ -44,7 +46,7 @@ def run_local(episode: Any, policy: str = "brain", *, script: Sequence[tuple[flo
         result = run_control(policy, episode).to_dict()
         return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
     loaded = graphs.load(graph, "arena")
-    host = LocalHost(policies.make_regions(loaded, policy), seed=episode.seed, critical=set(loaded.critical),
+    host = LocalHost(policies.make_regions(loaded, policy, join), seed=episode.seed, critical=set(loaded.critical),
                      parameters=graphs.merged(graphs.own_parameters(loaded), file_parameters(graph),
                                               parameters or {}))
     referee = Referee(episode.id)
@@ -102,7 +104,10 @@ def file_parameters(graph: str) -> dict[str, dict[str, Any]]:
         return {}
     arguments = RosArgs()
     arguments.add_file(str(path))
-    return {spec.name: arguments.parameters(spec.name, "/") for spec in graphs.load(graph, "arena").regions}
+    found = {spec.name: arguments.parameters(spec.name, "/") for spec in graphs.load(graph, "arena").regions}
+    for values in found.values():
+        values.pop("use_sim_time", None)  # every ROS node takes it; a region has no clock of its own
+    return found
 
 
 def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], referee: Referee) -> None:
@@ -125,8 +130,8 @@ def no_verdict(episode: Any, reason: str) -> dict[str, Any]:
 
 
 def _one(job: tuple) -> tuple[int, dict[str, Any]]:
-    index, episode, policy, script, graph, parameters = job
-    return index, run_local(episode, policy, script=script, graph=graph, parameters=parameters)
+    index, episode, policy, more = job
+    return index, run_local(episode, policy, **more)
 
 
 def _single_thread() -> None:
@@ -137,13 +142,15 @@ def _single_thread() -> None:
 
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
-             parameters: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None
+             ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes in ``jobs`` processes of one thread each; yields (index, result) as they come.
 
     Raises:
         ValueError: the policy cannot be had with these episodes.
     """
-    work = [(i, e, policy, policies.words(policy, episodes, i), graph, parameters) for i, e in enumerate(episodes)]
+    work = [(i, e, policy, dict(script=policies.words(policy, episodes, i), graph=graph, join=join,
+                                parameters=parameters)) for i, e in enumerate(episodes)]
     if jobs <= 1:
         for job in work:
             yield _one(job)

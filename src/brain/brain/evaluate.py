@@ -51,6 +51,10 @@ def evaluate(
         low_obstacles: Annotated[int, typer.Option(min=0, max=4, help="Obstacles below the lidar's plane, in each "
                                                                      "room.")] = 0,
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
+        join: Annotated[list[str] | None, typer.Option(metavar="MODULE:CLASS", help="A region that joins the brain, "
+                        "such as brain_sim.strangers:Sonar.")] = None,
+        against: Annotated[Path | None, typer.Option(metavar="FILE", help="Compare, pair by pair, with the --json "
+                                                                         "file of another run.")] = None,
         json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything to a file; "
                                                                                       "- is standard output.")] = None,
         failures: Annotated[bool, typer.Option("--failures", help="List the episodes that failed.")] = False) -> None:
@@ -79,16 +83,23 @@ def evaluate(
         chosen = suite_episodes(split.value, episodes, seed, low_obstacles)
         policies.words(policy.value, chosen, 0)
         begin = time.time()
-        found = _run(console, chosen, policy.value, host.value, jobs, graph)
-    except (GraphError, ValueError, ImportError) as error:
+        earlier = None if against is None else json.loads(against.read_text(encoding="utf-8"))["results"]
+        found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or ())
+        difference = None if earlier is None else results.paired(found, earlier)
+    except (GraphError, ValueError, ImportError, OSError, KeyError) as error:
         fail(str(error), 2)
     except (CrewError, NoRouter) as error:
         fail(str(error))
     summary = results.summary(found)
     report = {"policy": policy.value, "split": split.value, "seed": seed, "episodes": episodes, "host": host.value,
-              "low_obstacles": low_obstacles, "graph": graph, "took": round(time.time() - begin, 1),
-              **results.environment(), "summary": summary, "results": found}
-    if json_file is not None and str(json_file) == "-":
+              "low_obstacles": low_obstacles, "graph": graph, "joined": join or [], "took": round(time.time() - begin, 1),
+              **results.environment(), "summary": summary, "paired": difference, "results": found}
+    if json_file is not None and str(json_file) != "-":
+        try:
+            json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            fail(f"cannot write {json_file}: {error.strerror}; the summary was {json.dumps(summary)}")
+    if str(json_file) == "-":
         typer.echo(json.dumps(report, ensure_ascii=False, indent=1))
     else:
         title = f"{suite}, {split.value}, {episodes} episodes, seed {seed}, {policy.value} on {host.value}"
@@ -96,8 +107,10 @@ def evaluate(
         if summary["times_real_time"]:
             Console().print(f"{summary['times_real_time']:.1f} times real time on each core; "
                             f"suite {report['suite_hash'][:12]}")
-        if json_file is not None:
-            json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        for outcome in ("success", "contact") if difference else ():
+            low, high = difference[outcome]["interval95"]
+            Console().print(f"{outcome}: {difference[outcome]['difference']:+.3f} against {against} "
+                            f"({low:+.3f} to {high:+.3f}, {difference['n']} pairs)")
     if failures:
         for r in found:
             if not r["success"]:
@@ -105,7 +118,7 @@ def evaluate(
                               highlight=False, soft_wrap=True)
 
 
-def _run(console, chosen: list, policy: str, host: str, jobs: int, graph: str) -> list[dict]:
+def _run(console, chosen: list, policy: str, host: str, **how) -> list[dict]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     if host == "zenoh":
@@ -116,7 +129,7 @@ def _run(console, chosen: list, policy: str, host: str, jobs: int, graph: str) -
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                   console=console) as progress:
         task = progress.add_task(f"{policy} on {host}", total=len(chosen))
-        for index, result in run_many(chosen, policy, jobs=jobs, graph=graph):
+        for index, result in run_many(chosen, policy, **how):
             found[index] = result
             reached = sum(r["success"] for r in found.values())
             progress.update(task, advance=1, description=f"{policy} on {host}: {reached} of {len(found)}")

@@ -34,11 +34,27 @@ def regions_of(graph: Graph, policy: str) -> dict[str, str]:
     return found
 
 
-def make_regions(graph: Graph, policy: str) -> dict[str, Region]:
-    """New regions of the graph, by name, in its order."""
+def joined(classes: Sequence[str]) -> dict[str, str]:
+    """Names for classes, as ``package.module:Class``, that join a brain: the class's in lower case.
+
+    Raises:
+        ValueError: one is not written so, or two get one name.
+    """
+    found: dict[str, str] = {}
+    for cls in classes:
+        module, _, name = cls.partition(":")
+        if not module or not name or name.lower() in found:
+            raise ValueError(f"--join {cls!r} must read package.module:Class, each class once")
+        found[name.lower()] = cls
+    return found
+
+
+def make_regions(graph: Graph, policy: str, join: Sequence[str] = ()) -> dict[str, Region]:
+    """New regions of the graph, by name, in its order, and then those that join."""
     from brain_runtime.graph import RegionSpec
 
-    return {name: RegionSpec(name, cls).load()(name) for name, cls in regions_of(graph, policy).items()}
+    return {name: RegionSpec(name, cls).load()(name)
+            for name, cls in {**regions_of(graph, policy), **joined(join)}.items()}
 
 
 def words(policy: str, episodes: Sequence, index: int) -> list[tuple[float, str]]:

@@ -12,7 +12,7 @@ from brain import graphs, policies
 from brain.bench import free_port
 from brain.crew import ROUTER, Crew, CrewError, region_children, router_child
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
-from brain.inspect_graph import inspect_graph
+from brain.inspect_graph import facts_of, inspect_graph
 from brain_runtime.graph import Graph, RegionSpec
 from brain_runtime.qos import LATCHED
 from brain_runtime.supervisor import Child
@@ -22,7 +22,8 @@ DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any w
 
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
-             parameters: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None
+             ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes one after the other, each with processes that start anew; yields (index, result).
 
     Raises:

@@ -50,6 +50,26 @@ def summary(results: Sequence[dict]) -> dict[str, Any]:
     return found
 
 
+def paired(results: Sequence[dict], before: Sequence[dict]) -> dict[str, Any]:
+    """Difference in success and in contact between two runs of the same episodes, with its 95 % interval.
+
+    Raises:
+        ValueError: they have no episode in common.
+    """
+    old = {r["id"]: r for r in before}
+    pairs = [(r, old[r["id"]]) for r in results if r["id"] in old]
+    if not pairs:
+        raise ValueError("the two runs have no episode in common; use the same --split and --seed")
+    found: dict[str, Any] = {"n": len(pairs)}
+    for outcome in ("success", "contact"):
+        steps = [float(a["outcome"] == outcome) - float(b["outcome"] == outcome) for a, b in pairs]
+        mean = sum(steps) / len(steps)
+        spread = math.sqrt(sum((d - mean) ** 2 for d in steps) / max(len(steps) - 1, 1) / len(steps))
+        found[outcome] = {"difference": round(mean, 4),
+                          "interval95": [round(mean - 1.96 * spread, 4), round(mean + 1.96 * spread, 4)]}
+    return found
+
+
 def environment() -> dict[str, Any]:
     """Versions, machine, and the suite's hash."""
     versions = {}

@@ -115,3 +115,32 @@ def test_results_say_what_they_were_measured_with():
     found = results.environment()
     assert found["cpu"] and found["cores"] >= 1 and len(found["suite_hash"]) == 64
     assert any(name.endswith("vision.safetensors") for name in found["weights"])
+
+
+def test_paired_differences():
+    some = [{**made_up("success" if k % 2 else "contact"), "id": str(k)} for k in range(10)]
+    better = [{**r, "outcome": "success"} for r in some]
+    found = results.paired(better, some)
+    assert found["n"] == 10 and found["success"]["difference"] == 0.5 and found["contact"]["difference"] == -0.5
+    low, high = found["success"]["interval95"]
+    assert low == pytest.approx(0.5 - 1.96 * (2.5 / 9 / 10) ** 0.5, abs=1e-3) and high > 0.8
+    assert results.paired(some, some)["success"] == {"difference": 0.0, "interval95": [0.0, 0.0]}
+    with pytest.raises(ValueError, match="no episode in common"):
+        results.paired(some, [])
+
+
+def test_a_stranger_joins_an_evaluation():
+    graph = graphs.load("brain", "arena")
+    regions = policies.make_regions(graph, "brain", ["brain_sim.strangers:Sonar"])
+    assert list(regions)[-1] == "sonar" and regions["sonar"].name == "sonar"
+    with pytest.raises(ValueError, match="package.module:Class"):
+        policies.joined(["Sonar"])
+
+
+def test_every_parameter_in_the_shipped_file_exists():
+    from brain.episodes import file_parameters
+
+    found = file_parameters("brain")
+    assert found["brainstem"]["max_linear"] == 0.5 and found["vision"]["camera_x"] == 0.15
+    for name, region in policies.make_regions(graphs.load("brain", "arena"), "brain").items():
+        assert set(found[name]) <= set(region.Parameters.__dataclass_fields__), name
