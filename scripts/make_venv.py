@@ -184,7 +184,7 @@ def install(tests: bool, dry_run: bool) -> None:
     index = ["--extra-index-url", CPU_INDEX] if cpu_index_answers() else []
     wanted = [*index, "--constraint", str(CONSTRAINTS), "--no-build-isolation"]
     for name in [*PACKAGES, *(TEST_PACKAGES if tests else ())]:
-        wanted += ["--editable", f"src/{name}"]
+        wanted += ["--editable", f"src/{name}[test]" if tests else f"src/{name}"]
 
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
