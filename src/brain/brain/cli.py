@@ -17,8 +17,9 @@ from brain.up import up
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Runs a brain: regions in processes of their own that talk as ROS 2 nodes over Zenoh.")
-for verb in (up, say, status, run, estop, release, demo):
+for verb in (up, say, status, estop, release, demo):
     app.command()(verb)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
 app.command("eval")(evaluate)
 app.add_typer(train.app, name="train")
 app.add_typer(bench.app, name="bench")

@@ -12,7 +12,8 @@ import typer
 from brain.options import Domain, Namespace, Router, fail, use_domain
 
 
-def run(region: Annotated[str, typer.Argument(help="Region of the graph by its name, or any class as module:Class.")],
+def run(context: typer.Context,
+        region: Annotated[str, typer.Argument(help="Region of the graph by its name, or any class as module:Class.")],
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
         name: Annotated[str | None, typer.Option(help="Node name. Default: the region's, or the class's in lower case.")
                         ] = None,
@@ -26,9 +27,12 @@ def run(region: Annotated[str, typer.Argument(help="Region of the graph by its n
         router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
     """Joins one region to a brain that is running, until Ctrl-C.
 
-    A sensor that nobody knew of before: brain run brain_sim.strangers:Sonar
+    A sensor that nobody knew of before: brain run brain_sim.strangers:Sonar. What stands behind --ros-args is taken
+    as every ROS 2 node takes it.
     """
     use_domain(domain)
+    if context.args and context.args[0] != "--ros-args":
+        fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
     from brain import graphs
     from brain_runtime.graph import GraphError, RegionSpec
 
@@ -64,6 +68,7 @@ def run(region: Annotated[str, typer.Argument(help="Region of the graph by its n
         argv += ["--params-file", str(file)]
     for value in param or ():
         argv += ["-p", value]
+    argv += [a for a in context.args if a != "--ros-args"]  # -p and -r were taken as the options of the same names
     ports = [f"hears {p.topic}" for p in loaded.inputs().values()] + [f"says {p.topic}"
                                                                      for p in loaded.outputs().values()]
     typer.secho(f"{name} ({spec.cls}) {', '.join(ports)}; Ctrl-C ends it", fg="green", err=True)
