@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import typer
 
@@ -29,6 +30,8 @@ def main() -> None:
     """Entry point of the console script."""
     # What goes wrong is said once, by the verb itself.
     logging.getLogger("brain_runtime").setLevel(logging.ERROR)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # a terminal without Japanese is no reason to fail
     app()
 
 

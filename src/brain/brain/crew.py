@@ -2,8 +2,11 @@
 """A brain's processes under a supervisor, with an ear on the wire that tells it how they are."""
 from __future__ import annotations
 
+import os
+import socket
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping
 
@@ -13,11 +16,12 @@ from brain.listen import Ear
 from brain_runtime.graph import Graph, processes
 from brain_runtime.router import is_router
 from brain_runtime.supervisor import Child, Event, Supervisor
-from brain_runtime.wire import Node, NoRouter, open_session
+from brain_runtime.wire import Node, NoRouter, Session, open_session
 from brain_runtime.wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 ROUTER = "router"
+ROUTER_TRIES = 2    # restarts after which a router that does not come up is given up
 
 
 class CrewError(RuntimeError):
@@ -26,8 +30,6 @@ class CrewError(RuntimeError):
 
 def router_endpoint(given: str | None) -> str:
     """The router's endpoint: as given, or from ``BRAIN_ROUTER``, or the one on this machine."""
-    import os
-
     return given or os.environ.get(ROUTER_VARIABLE, "").strip() or DEFAULT_ROUTER
 
 
@@ -50,12 +52,24 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
     if scheme != "tcp" or host not in LOOPBACK or not port.isdecimal():
         raise CrewError(f"no router answers at {endpoint}, and it cannot be started from here; start one there with "
                         f"`python -m brain_runtime.router --listen tcp/0.0.0.0:7447`")
+    if _taken(host, int(port)):
+        raise CrewError(f"port {port} is taken by a program that is no Zenoh router; end it, or choose another with "
+                        f"--router tcp/localhost:PORT or {ROUTER_VARIABLE}")
     argv = [sys.executable, "-m", "brain_runtime.router"]
     for place in listen:
         argv += ["--listen", place]
     if not listen:
         argv += ["--port", port]
     return Child(ROUTER, tuple(argv), stop_after=2)
+
+
+def _taken(host: str, port: int) -> bool:
+    """Whether anybody listens at a port of this machine."""
+    try:
+        with socket.create_connection((host.strip("[]"), port), timeout=1.0):
+            return True
+    except OSError:
+        return False
 
 
 def region_children(graph: Graph, facts: Mapping[str, Facts], graph_path: Path, *, namespace: str, seed: int,
@@ -108,16 +122,27 @@ class Crew:
 
         Raises:
             NoRouter: it did not answer within ``patience`` s.
+            CrewError: the router that was started cannot run.
             NameProblem: the namespace is no ROS 2 name.
         """
         self.supervisor.start()
-        try:
-            self._session = open_session(self._endpoint, patience=patience, stop=stop)
-        except NoRouter as error:
-            raise NoRouter(f"{error}; its log is {self.supervisor.log_path(ROUTER)}") from error
+        self._session = self._open(patience, stop)
         self._node = Node(self._session, "brain_supervisor", self._namespace, self._domain)
         self.ear = Ear(self._node, on_beat=self.supervisor.beat, on_token=self.supervisor.token,
                        on_link=self.supervisor.link)
+
+    def _open(self, patience: float, stop: threading.Event | None) -> Session:
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return open_session(self._endpoint, patience=0.3, stop=stop)
+            except NoRouter:
+                if time.monotonic() > until or (stop is not None and stop.is_set()):
+                    raise
+            self.supervisor.round()
+            if ROUTER in self.supervisor.names and self.supervisor.restarts(ROUTER) >= ROUTER_TRIES:
+                raise CrewError(f"the router cannot run: {self.supervisor.last_line(ROUTER)}; its log is "
+                                f"{self.supervisor.log_path(ROUTER)}")
 
     @property
     def node(self) -> Node:
@@ -132,8 +157,6 @@ class Crew:
 
     def wait(self, seconds: float, condition: Callable[[], bool], stop: threading.Event | None = None) -> bool:
         """Rounds until ``condition()`` holds, for up to ``seconds``; whether it does."""
-        import time
-
         until = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > until or (stop is not None and stop.is_set()):
@@ -143,8 +166,6 @@ class Crew:
 
     def ready(self) -> bool:
         """Whether all regions are active, and the brainstem, if there is one, lets the robot move."""
-        import time
-
         if self.ear is None:
             return False
         now = time.monotonic()
@@ -157,8 +178,6 @@ class Crew:
 
     def missing(self) -> list[str]:
         """Why :meth:`ready` does not hold, a line for each region."""
-        import time
-
         from brain.listen import ACTIONS
 
         found, now = [], time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -16,12 +17,21 @@ from brain.evaluate import Split
 from brain.options import Domain, Namespace, Router, fail, use_domain
 
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
+RUNS = 20           # runs whose logs are kept, where no folder was named
 COLORS = {"started": "dim", "ended": "yellow", "unhealthy": "yellow", "given up": "red", "stopped": "dim"}
 
 
 def state_home() -> Path:
     """Where what outlives a run is kept: ``$XDG_STATE_HOME/brain`` or ``~/.local/state/brain``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "brain"
+
+
+def new_run() -> Path:
+    """Folder for a run below :func:`state_home`; only the newest runs are kept."""
+    runs = state_home() / "runs"
+    for old in sorted(runs.glob("[0-9]*-[0-9]*"))[:-RUNS]:
+        shutil.rmtree(old, ignore_errors=True)
+    return runs / datetime.now().strftime("%Y%m%d-%H%M%S")
 
 
 def default_state_dir(run: Path, world: str, domain: int, namespace: str) -> Path:
@@ -73,7 +83,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: stop.set())
     begin = time.monotonic()
-    run = run_dir or state_home() / "runs" / datetime.now().strftime("%Y%m%d-%H%M%S")
+    run = run_dir or new_run()
     state_dir = state_dir or default_state_dir(run, world, number, namespace)
     try:
         path = find_graph(graph)
@@ -97,7 +107,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     try:
         crew.start(stop=stop)
         _attend(crew, console, begin, len(children), stop)
-    except (NoRouter, NameProblem) as error:
+    except (NoRouter, NameProblem, CrewError) as error:
         if not stop.is_set():
             fail(str(error))
     finally:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -100,6 +101,14 @@ def test_a_router_elsewhere_is_not_started_from_here(brain, tmp_path):
     result = brain("up", "--router", "tcp/192.0.2.1:7447", "--run-dir", str(tmp_path))
     assert result.exit_code == 1
     assert "python -m brain_runtime.router --listen" in result.output.replace("\n", " ")
+
+
+def test_a_port_that_something_else_has(brain, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        result = brain("up", "--router", f"tcp/127.0.0.1:{port}", "--run-dir", str(tmp_path))
+    assert result.exit_code == 1
+    assert f"port {port} is taken by a program that is no Zenoh router" in result.output and "--router" in result.output
 
 
 def test_run_names_the_regions_there_are(brain):

@@ -189,6 +189,14 @@ class Supervisor:
         """Log file of a child."""
         return self.log_dir / f"{name}.log"
 
+    def last_line(self, name: str) -> str:
+        """Last line that a child wrote to its log, empty if there is none."""
+        with open(self.log_path(name), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
+            lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+        lines = [line for line in lines if line and not line.startswith("--- ")]
+        return lines[-1][:300] if lines else ""
+
     def kill(self, name: str, number: int = signal.SIGKILL) -> bool:
         """Sends a signal to a child, for demonstrations and tests; whether there was one to send it to."""
         process = self._all[name].process
@@ -298,7 +306,7 @@ class Supervisor:
             reason = f"killed by {_signal_name(-status)}"
         else:
             reason = f"ended with status {status}"
-            last = self._last_line(running.child.name)
+            last = self.last_line(running.child.name)
             if status and last:
                 reason += f": {last}"
         self._fail(running, reason)
@@ -319,13 +327,6 @@ class Supervisor:
         if running.log is not None:
             running.log.close()
             running.log = None
-
-    def _last_line(self, name: str) -> str:
-        with open(self.log_path(name), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
-            lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
-        lines = [line for line in lines if line and not line.startswith("--- ")]
-        return lines[-1][:300] if lines else ""
 
     # -- end -------------------------------------------------------------------------------------------------------
 
