@@ -11,6 +11,8 @@ import pytest
 
 from brain.bench import free_port
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 90.0     # s; only against waiting for ever
 BRAIN = ("vision", "language", "place", "pfc", "motor", "brainstem")
 

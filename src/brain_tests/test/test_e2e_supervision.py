@@ -18,6 +18,8 @@ REGIONS = '''
 import time
 from brain_runtime import FEATURE, In, Out, Region
 
+pytestmark = pytest.mark.slow
+
 class Steady(Region):
     rate = 20.0
     tick = Out("tick", "std_msgs/msg/String", FEATURE)
