@@ -139,3 +139,22 @@ def test_a_demo_that_fails_says_which_part_why_and_where_it_is_written(environme
     run = only_run(tmp_path / "runs")
     assert last.startswith("failed: language: it did not take the sentence up")
     assert Path(last.rsplit("see ", 1)[1]) == run / "logs" / "language.log" and (run / "logs" / "language.log").is_file()
+
+
+@pytest.mark.timeout(300)
+def test_a_demo_whose_region_cannot_start_names_it_its_reason_and_its_log(environment, tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "from brain_regions.place import Place\n\nclass Broken(Place):\n"
+        "    def configure(self, parameters):\n        raise RuntimeError('a part is missing')\n")
+    from brain.graphs import find_graph
+
+    graph = tmp_path / "broken.graph.yaml"
+    graph.write_text(re.sub(r"place: \S+", "place: broken:Broken", find_graph("brain").read_text()))
+    environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"
+    done = subprocess.run([sys.executable, "-m", "brain", "demo", "--graph", str(graph), "--runs", str(tmp_path / "runs")],
+                          env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    log = only_run(tmp_path / "runs") / "logs" / "place.log"
+    assert "place is never heard" in last and "a part is missing" in last and str(log) in last
+    assert "a part is missing" in log.read_text()

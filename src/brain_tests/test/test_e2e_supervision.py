@@ -14,11 +14,11 @@ from brain.bench import free_port
 from brain_runtime import FEATURE, messages
 from brain_runtime.wire import open_node
 
+pytestmark = pytest.mark.slow
+
 REGIONS = '''
 import time
 from brain_runtime import FEATURE, In, Out, Region
-
-pytestmark = pytest.mark.slow
 
 class Steady(Region):
     rate = 20.0
