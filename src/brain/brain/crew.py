@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 from brain.graphs import merged, params_file
 from brain.inspect_graph import Facts
-from brain.listen import Ear
+from brain.listen import ACTIONS, Ear
 from brain_runtime.graph import Graph, processes
 from brain_runtime.router import is_router
 from brain_runtime.supervisor import Child, Event, Supervisor
@@ -21,7 +21,7 @@ from brain_runtime.wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 ROUTER = "router"
-ROUTER_TRIES = 2    # restarts after which a router that does not come up is given up
+TRIES = 2           # restarts after which what does not come up is not waited for
 
 
 class CrewError(RuntimeError):
@@ -140,7 +140,7 @@ class Crew:
                 if time.monotonic() > until or (stop is not None and stop.is_set()):
                     raise
             self.supervisor.round()
-            if ROUTER in self.supervisor.names and self.supervisor.restarts(ROUTER) >= ROUTER_TRIES:
+            if ROUTER in self.supervisor.names and self.supervisor.restarts(ROUTER) >= TRIES:
                 raise CrewError(f"the router cannot run: {self.supervisor.last_line(ROUTER)}; its log is "
                                 f"{self.supervisor.log_path(ROUTER)}")
 
@@ -178,19 +178,23 @@ class Crew:
 
     def missing(self) -> list[str]:
         """Why :meth:`ready` does not hold, a line for each region."""
-        from brain.listen import ACTIONS
-
         found, now = [], time.monotonic()
         for node in self.supervisor.nodes:
             seen = self.ear.regions.get(node) if self.ear else None
             state = "never heard" if seen is None else seen.state(now)
             if state != "active":
-                found.append(f"{node} is {state}" + (f" ({seen.beat.reason})" if seen and seen.beat.reason else "")
-                             + f", log {self.supervisor.log_path(node.rsplit('/', 1)[-1])}")
+                name = node.rsplit("/", 1)[-1]
+                why = self.supervisor.fault(name) or (seen.beat.reason if seen else "")
+                found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
         if not found and self.ear and self.ear.trace is not None:
             found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "
-                         f"{self.ear.trace.reason}")
+                         f"{self.ear.trace.reason}; see {self.supervisor.log_path('brainstem')}")
         return found
+
+    def hopeless(self) -> bool:
+        """Whether a region has ended again and again without ever having been heard."""
+        return any(self.supervisor.restarts(node.rsplit("/", 1)[-1]) >= TRIES and node not in self.ear.regions
+                   for node in self.supervisor.nodes) if self.ear else False
 
     def stop(self) -> None:
         """Ends the children in good order, then the ear."""

@@ -72,8 +72,8 @@ def run_episode(episode: Any, script: Sequence[tuple[float, str]], children: lis
         rooms = node.subscription("sim/world", "std_msgs/msg/String", LATCHED)
         asked.publish(text_message(episode.to_json()))
         shown = _Room(episode, rooms)
-        if not crew.wait(READY, lambda: shown.there() and crew.ready()):
-            raise CrewError("not ready: " + ("; ".join(crew.missing()) or "the world does not show the room"))
+        if not crew.wait(READY, lambda: shown.there() and crew.ready() or crew.hopeless()) or crew.hopeless():
+            raise CrewError("not ready: " + (". ".join(crew.missing()) or "the world does not show the room"))
         goal = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
         _for(crew, SETTLE)
         start, left = time.monotonic(), sorted(script)

@@ -106,10 +106,10 @@ class Stage:
         while not (self.crew.ready() and self.recorder.request == self._request):
             if self._stop.is_set():
                 raise CrewError("ended before it was ready")
-            if time.monotonic() > until:
-                raise CrewError(f"not ready after {patience:g} s: " + ("; ".join(self.crew.missing()) or (
-                    self.recorder.report.get("error") or "the world does not show the room that was asked for")
-                    + f", log {self.crew.supervisor.log_path('world')}"))
+            if time.monotonic() > until or self.crew.hopeless():
+                world = self.recorder.report.get("error") or "it does not show the room that was asked for"
+                raise CrewError(f"not ready after {time.monotonic() - self.begin:.0f} s: " + (
+                    ". ".join(self.crew.missing()) or f"world: {world}; see {self.crew.supervisor.log_path('world')}"))
             self.round()
         self.ready_after = time.monotonic() - self.begin
         self.tell(f"all are up and the robot is under control after {self.ready_after:.1f} s")

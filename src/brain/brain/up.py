@@ -115,7 +115,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
 
 
 def _attend(crew, console, begin: float, count: int, stop: threading.Event) -> None:
-    if crew.wait(PATIENCE, crew.ready, stop):
+    if crew.wait(PATIENCE, lambda: crew.ready() or crew.hopeless(), stop) and not crew.hopeless():
         console.print(f"{count} regions are up and the robot is under control after "
                       f"{time.monotonic() - begin:.1f} s. In another terminal: brain say \"go to the red ball\"; "
                       f"Ctrl-C here ends the brain.", style="green")

@@ -91,6 +91,7 @@ class _Running:
     well: float = 0.0           # s since the start or the last fault
     wait: float | None = None   # s until the next start; None: none is due
     why: str = ""               # what the supervisor ended it for
+    fault: str = ""             # why it ended last
 
 
 class Supervisor:
@@ -184,6 +185,10 @@ class Supervisor:
     def restarts(self, name: str) -> int:
         """How often a child was started again."""
         return max(0, self._all[name].starts - 1)
+
+    def fault(self, name: str) -> str:
+        """Why a child ended last; empty if it never did."""
+        return self._all[name].fault
 
     def log_path(self, name: str) -> Path:
         """Log file of a child."""
@@ -312,6 +317,7 @@ class Supervisor:
         self._fail(running, reason)
 
     def _fail(self, running: _Running, reason: str) -> None:
+        running.fault = reason
         if not running.child.restart:
             self._tell(running.child.name, "given up", f"{reason}; it is not to be restarted")
             return
