@@ -46,8 +46,11 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
     from brain_runtime.wire import NoRouter
 
     endpoint = f"tcp/127.0.0.1:{free_port()}"
-    region = lambda name: (sys.executable, "-m", "brain_runtime.process", "--class", f"brain.bench_wire:{name}",  # noqa: E731
-                           "--name", name.lower(), "--router", endpoint)
+
+    def region(name: str) -> tuple[str, ...]:
+        return (sys.executable, "-m", "brain_runtime.process", "--class", f"brain.bench_wire:{name}", "--name",
+                name.lower(), "--router", endpoint)
+
     children = [Child("router", (sys.executable, "-m", "brain_runtime.router", "--listen", endpoint), stop_after=2),
                 Child("echo", region("Echo")), Child("ping", region("Ping")),
                 Child("bare", (sys.executable, "-m", "brain.bench_wire", endpoint))]

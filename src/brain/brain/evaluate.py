@@ -92,7 +92,8 @@ def evaluate(
         fail(str(error))
     summary = results.summary(found)
     report = {"policy": policy.value, "split": split.value, "seed": seed, "episodes": episodes, "host": host.value,
-              "low_obstacles": low_obstacles, "graph": graph, "joined": join or [], "took": round(time.time() - begin, 1),
+              "low_obstacles": low_obstacles, "graph": graph, "joined": join or [],
+              "took": round(time.time() - begin, 1),
               **results.environment(), "summary": summary, "paired": difference, "results": found}
     if json_file is not None and str(json_file) != "-":
         try:
@@ -114,8 +115,8 @@ def evaluate(
     if failures:
         for r in found:
             if not r["success"]:
-                console.print(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} {r['reason']}",
-                              highlight=False, soft_wrap=True)
+                console.print(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} "
+                              f"{r['reason']}", highlight=False, soft_wrap=True)
 
 
 def _run(console, chosen: list, policy: str, host: str, **how) -> list[dict]:

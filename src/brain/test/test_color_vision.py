@@ -51,7 +51,8 @@ def test_gray_is_no_color():
     assert cv.see(np.zeros((64, 96, 3), np.uint8), 48.0) == []
 
 
-@pytest.mark.parametrize(("rgb", "color"), [((200, 30, 30), 1), ((30, 180, 40), 2), ((30, 60, 200), 3), ((210, 190, 30), 4)])
+@pytest.mark.parametrize(("rgb", "color"), [((200, 30, 30), 1), ((30, 180, 40), 2), ((30, 60, 200), 3),
+                                            ((210, 190, 30), 4)])
 def test_pure_colors(rgb, color):
     image = np.full((64, 96, 3), 120, np.uint8)
     image[35:50, 40:56] = rgb

@@ -94,7 +94,9 @@ class Health:
         if self.last.stepping:
             self._in_step += dt
             allowed = limits.step if self.last.step else limits.first_step
-            return f"stuck: step {self.last.step + 1} takes more than {allowed:g} s" if self._in_step > allowed else None
+            if self._in_step > allowed:
+                return f"stuck: step {self.last.step + 1} takes more than {allowed:g} s"
+            return None
         if self._fresh:
             self._idle += dt
             allowed = limits.step + (1.0 / self._rate if self._rate else 0.0)

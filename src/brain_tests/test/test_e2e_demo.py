@@ -138,7 +138,8 @@ def test_a_demo_that_fails_says_which_part_why_and_where_it_is_written(environme
     last = done.stdout.strip().splitlines()[-1]
     run = only_run(tmp_path / "runs")
     assert last.startswith("failed: language: it did not take the sentence up")
-    assert Path(last.rsplit("see ", 1)[1]) == run / "logs" / "language.log" and (run / "logs" / "language.log").is_file()
+    log = run / "logs" / "language.log"
+    assert Path(last.rsplit("see ", 1)[1]) == log and log.is_file()
 
 
 @pytest.mark.timeout(300)
@@ -151,8 +152,9 @@ def test_a_demo_whose_region_cannot_start_names_it_its_reason_and_its_log(enviro
     graph = tmp_path / "broken.graph.yaml"
     graph.write_text(re.sub(r"place: \S+", "place: broken:Broken", find_graph("brain").read_text()))
     environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"
-    done = subprocess.run([sys.executable, "-m", "brain", "demo", "--graph", str(graph), "--runs", str(tmp_path / "runs")],
-                          env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "brain", "demo", "--graph", str(graph), "--runs", str(tmp_path / "runs")],
+        env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     log = only_run(tmp_path / "runs") / "logs" / "place.log"

@@ -15,7 +15,8 @@ from brain_sim.suite import episodes
 def test_an_episode_over_zenoh():
     seed = next(s for s in range(1000) if episodes("val", 1, s)[0].kind == "stop")
     done = subprocess.run(
-        [sys.executable, "-m", "brain", "eval", "--host", "zenoh", "--episodes", "1", "--seed", str(seed), "--json", "-"],
+        [sys.executable, "-m", "brain", "eval", "--host", "zenoh", "--episodes", "1", "--seed", str(seed), "--json",
+         "-"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
