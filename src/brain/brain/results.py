@@ -111,7 +111,7 @@ def table(found: dict[str, Any], title: str) -> Any:
     from rich.table import Table
 
     result = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    for heading in ("%", "n", "success (95 %)", "wrong", "contact", "timeout", "SPL", "s", "Msynop"):
+    for heading in ("%", "n", "success (95 %)", "wrong", "contact", "timeout", "SPL", "s", "Msyn"):
         result.add_column(heading, justify="left" if heading == "%" else "right", no_wrap=True)
     rows = [("all", found["all"])]
     rows += [(k, g) for k, g in found["kind"].items()]
