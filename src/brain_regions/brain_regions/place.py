@@ -24,6 +24,7 @@ APPROACH = 2                    # Control MODE_APPROACH
 SEARCH = 1                      # Control MODE_SEARCH
 JUMP = (0.5, 1.0)               # m, rad between two scans: the robot was carried, the map is worth nothing
 WORTH = 30.0                    # m, weighted: a dearer way leads through what is not to be crossed
+AREA = 7                        # cells to each side of a frontier in which unseen floor counts for it
 KEEP_OUT = 0.40                 # m that the robot's edge keeps from the surface of an avoided object
 
 
@@ -128,40 +129,44 @@ class Place(Region):
 
     # -- ways ------------------------------------------------------------------------------------------------------
 
-    def _step_cost(self, state, solid_cells):
-        """Cost per cell (m, weighted): free floor 1, dearer near what is solid or to be avoided."""
+    def _step_cost(self, state, box, solid_cells):
+        """Cost per cell of the box (m, weighted): free floor 1, dearer near what is solid or to be avoided."""
         p = self.parameters
         away = room_map.distances(solid_cells)
-        cost = np.ones((SIZE, SIZE), np.float32)
-        cost[(state["solid"] == 0)] = 1.3                                   # never looked at: perhaps not free
+        cost = np.ones(away.shape, np.float32)
+        cost[state["solid"][box] == 0] = 1.3                                # never looked at: perhaps not free
         cost[away < p.radius + 0.28] += 0.8
         cost[away < p.radius + 0.16] += 3.0
         cost[away < p.radius + 0.06] += 40.0
-        rows, columns = np.mgrid[0:SIZE, 0:SIZE]
         for x, y, known in state["avoid"]:
             if known:
-                row, column = room_map.cells(x - state["origin"][0], y - state["origin"][1])
-                distance = np.hypot(rows - row, columns - column) * CELL
+                distance = self._distance(state, box, x, y)
                 keep = p.radius + KEEP_OUT + p.object_radius
                 cost[distance < keep + 0.30] += 1.5
                 cost[distance < keep + 0.10] += 80.0
         cost[solid_cells] = FAR
         return cost * CELL, away
 
+    @staticmethod
+    def _distance(state, box, x, y):
+        """Distance (m) of the cells of a box to the cell that holds a point (m, odom)."""
+        row, column = room_map.cells(x - state["origin"][0], y - state["origin"][1])
+        return np.hypot(*np.ogrid[box[0].start - row:min(box[0].stop, SIZE) - row,
+                                  box[1].start - column:min(box[1].stop, SIZE) - column]) * CELL
+
     def _choose_frontier(self, state, solid_cells, away, here, box, cost_from_here):
-        """Cell (row, column in the box) of seen floor beside the unseen floor that is most worth going to, or None.
+        """Cell (of the box) of seen floor beside the unseen floor that is most worth going to, or None.
 
         Weighed are the way there, the turn that it begins with, how much is unseen there, and not to dither.
         """
-        p = self.parameters
+        p, seen = self.parameters, state["seen"][box]
         walls = room_map.grow(solid_cells, 1, np.ones_like(solid_cells))
-        unseen = (state["seen"] < 0.5) & ~solid_cells
-        patch = room_map.shrink(unseen, 2)                                  # an object fits there
-        edge = room_map.grow(patch, 5, ~walls) & (state["seen"] > 0.5) & (away > p.radius + 0.04)
-        rows, columns = np.nonzero(edge[box] & (cost_from_here < WORTH))
+        patch = room_map.shrink((seen < 0.5) & ~solid_cells, 2)             # an object fits there
+        edge = room_map.grow(patch, 5, ~walls) & (seen > 0.5) & (away > p.radius + 0.04)
+        rows, columns = np.nonzero(edge & (cost_from_here < WORTH))
         if not len(rows):
             return None
-        area = (room_map.box_sum(patch, 7)[box] * CELL ** 2)[rows, columns]
+        area = (room_map.box_sum(patch, AREA) * CELL ** 2)[rows, columns]
         x = (columns + box[1].start - SIZE // 2 + 0.5) * CELL
         y = (rows + box[0].start - SIZE // 2 + 0.5) * CELL
         turn = np.abs(azimuth.wrap(np.arctan2(y - here[1], x - here[0]) - here[2]))
@@ -172,56 +177,54 @@ class Place(Region):
         best = int(np.argmin(cost))
         return int(rows[best]), int(columns[best])
 
-    def _target_ring(self, state, solid_cells):
+    def _target_ring(self, state, box, solid_cells):
         """Seeds at floor round the target from where nothing solid but the target itself stands between."""
         p = self.parameters
         x, y = state["target"][:2] - state["origin"][:2]
-        seeds = np.full((SIZE, SIZE), FAR, np.float32)
-        for angle in np.arange(0, 2 * math.pi, math.pi / 24):
-            radii = np.arange(p.object_radius + 0.08, p.object_radius + p.radius + 0.38, CELL / 2)
-            rows, columns = room_map.cells(x + radii * math.cos(angle), y + radii * math.sin(angle))
-            ok = room_map.inside(rows, columns)
-            if not ok.all() or solid_cells[rows, columns].any():
-                continue
-            far = radii > p.object_radius + p.radius + 0.12
-            seeds[rows[far], columns[far]] = 0.0
-        if not (seeds < FAR).any():  # walled in, or the estimate is off: as near as one can get
-            row, column = room_map.cells(x, y)
-            rows, columns = np.mgrid[0:SIZE, 0:SIZE]
-            ring = (np.hypot(rows - row, columns - column) * CELL < 0.9) & ~solid_cells
-            seeds[ring] = 0.5
+        seeds = np.full(solid_cells.shape, FAR, np.float32)
+        angle = np.arange(0, 2 * math.pi, math.pi / 24)[:, None]
+        radii = np.arange(p.object_radius + 0.08, p.object_radius + p.radius + 0.38, CELL / 2)
+        rows, columns = room_map.cells(x + radii * np.cos(angle), y + radii * np.sin(angle))
+        rows, columns = rows - box[0].start, columns - box[1].start
+        ok = (rows >= 0) & (rows < solid_cells.shape[0]) & (columns >= 0) & (columns < solid_cells.shape[1])
+        ok &= ~solid_cells[np.where(ok, rows, 0), np.where(ok, columns, 0)]
+        there = ok.all(axis=1)[:, None] & (radii > p.object_radius + p.radius + 0.12)
+        seeds[rows[there], columns[there]] = 0.0
+        if not there.any():  # walled in, or the estimate is off: as near as one can get
+            seeds[(self._distance(state, box, *state["target"][:2]) < 0.9) & ~solid_cells] = 0.5
         return seeds
 
     def _plan(self, state, here, mode) -> None:
-        solid_cells = state["solid"] > room_map.SOLID
-        step, away = self._step_cost(state, solid_cells)
         state["way"] = np.zeros((2, 3), np.float32)
         row, column = (int(v) for v in room_map.cells(here[0], here[1]))
         if not room_map.inside(np.array(row), np.array(column)):
             return
-        # standing in a dear cell must not hide the way out of it
-        near = step[max(row - 2, 0):row + 3, max(column - 2, 0):column + 3]
-        np.minimum(near, np.float32(6 * CELL), out=near)
-        route = mode == APPROACH and state["target"][2] > 0
-        seeds = self._target_ring(state, solid_cells) if route else np.full((SIZE, SIZE), FAR, np.float32)
-        known = (state["solid"] != 0) | (seeds < FAR)
+        known = state["solid"] != 0
         known[row, column] = True
-        rows, columns = np.flatnonzero(known.any(1)), np.flatnonzero(known.any(0))
-        box = (slice(max(rows[0] - 4, 0), rows[-1] + 5), slice(max(columns[0] - 4, 0), columns[-1] + 5))
-        at = (row - box[0].start, column - box[1].start)
+        route = mode == APPROACH and state["target"][2] > 0
         if route:
-            values = room_map.cost_to_go(seeds[box], step[box])
+            known[tuple(np.clip(room_map.cells(*(state["target"][:2] - state["origin"][:2])), 0, SIZE - 1))] = True
+        box = room_map.box_round(known, AREA + 1)
+        at = (row - box[0].start, column - box[1].start)
+        solid_cells = state["solid"][box] > room_map.SOLID
+        step, away = self._step_cost(state, box, solid_cells)
+        # standing in a dear cell must not hide the way out of it
+        near = step[max(at[0] - 2, 0):at[0] + 3, max(at[1] - 2, 0):at[1] + 3]
+        np.minimum(near, np.float32(6 * CELL), out=near)
+        if route:
+            values = room_map.cost_to_go(self._target_ring(state, box, solid_cells), step, start=at)
             path = room_map.follow(values, *at, 400) if values[at] < WORTH else None
         else:
-            seeds[row, column] = 0.0
-            values = room_map.cost_to_go(seeds[box], step[box])
+            seeds = np.full(step.shape, FAR, np.float32)
+            seeds[at] = 0.0
+            values = room_map.cost_to_go(seeds, step)
             goal = self._choose_frontier(state, solid_cells, away, here, box, values)
             path = room_map.follow(values, *goal, 400)[::-1] if goal else None
             state["goal"] = np.zeros(3, np.float32)
             if goal:
                 state["goal"][:] = (*self._odom(state, goal[0] + box[0].start, goal[1] + box[1].start), 1)
         if path:
-            ahead = self._lookahead(path, away[box])
+            ahead = self._lookahead(path, away)
             state["way"][int(route)] = (*self._odom(state, ahead[0] + box[0].start, ahead[1] + box[1].start), 1.0)
 
     def _lookahead(self, path, away):

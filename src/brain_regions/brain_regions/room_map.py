@@ -13,7 +13,10 @@ SIZE = 200              # cells along a side
 CELL = 0.08             # m; the map covers 16 m x 16 m round the point where it was begun
 SOLID = 0.5             # evidence above which a cell counts as solid
 FAR = np.float32(1e6)   # cost of what cannot be reached
-_SHIFTS = [(dy, dx, math.hypot(dy, dx)) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
+
+
+Box = tuple[slice, slice]
+"""Rows and columns of a part of the map."""
 
 
 def cells(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -25,6 +28,13 @@ def cells(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def inside(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Which cells lie in the map, away from its outermost cells."""
     return (rows > 0) & (rows < SIZE - 1) & (columns > 0) & (columns < SIZE - 1)
+
+
+def box_round(mask: np.ndarray, margin: int) -> Box:
+    """The smallest part of the map that holds all set cells, and ``margin`` cells more to each side."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return (slice(max(int(rows[0]) - margin, 0), int(rows[-1]) + margin + 1),
+            slice(max(int(columns[0]) - margin, 0), int(columns[-1]) + margin + 1))
 
 
 def add_scan(solid: np.ndarray, seen: np.ndarray, pose: tuple[float, float, float], angles: np.ndarray,
@@ -57,44 +67,71 @@ def add_scan(solid: np.ndarray, seen: np.ndarray, pose: tuple[float, float, floa
     np.clip(solid, -2.0, 4.0, out=solid)
 
 
+class _Sweeps:
+    """Sweeps of values[i] = min(values[i], values[neighbor] + distance * step[i]) over a field and its 8 neighbors.
+
+    Works on rows laid end to end, where a neighbor is a fixed offset away and numpy runs through without a stop. A
+    border that cannot be crossed keeps one end of a row from being the neighbor of the other.
+    """
+
+    def __init__(self, values: np.ndarray, step: np.ndarray, border: np.float32) -> None:
+        height, width = values.shape
+        wide = width + 2
+        self.field = np.full((height + 2, wide), border, np.float32)
+        self.field[1:-1, 1:-1] = values
+        cost = np.full_like(self.field, FAR)
+        cost[1:-1, 1:-1] = step
+        flat = self.field.reshape(-1)
+        first, last = wide + 1, len(flat) - wide - 1
+        self._inner = flat[first:last]
+        beside, across = (-wide, wide, -1, 1), (-wide - 1, -wide + 1, wide - 1, wide + 1)
+        self._beside, self._across = ([flat[first + o:last + o] for o in offsets] for offsets in (beside, across))
+        self._cost = cost.reshape(-1)[first:last]
+        self._diagonal = self._cost * np.float32(math.sqrt(2))
+        self._one, self._other = np.empty_like(self._inner), np.empty_like(self._inner)
+
+    @property
+    def values(self) -> np.ndarray:
+        """The field without its border."""
+        return self.field[1:-1, 1:-1]
+
+    def run(self, count: int) -> np.ndarray:
+        """Makes ``count`` sweeps; says which inner values changed in them."""
+        before = self._inner.copy()
+        for _ in range(count):
+            for neighbors, cost, out in ((self._beside, self._cost, self._one),
+                                         (self._across, self._diagonal, self._other)):
+                np.minimum(neighbors[0], neighbors[1], out=out)
+                np.minimum(out, neighbors[2], out=out)
+                np.minimum(out, neighbors[3], out=out)
+                np.add(out, cost, out=out)
+            np.minimum(self._one, self._other, out=self._one)
+            np.minimum(self._inner, self._one, out=self._inner)
+        return self._inner[before != self._inner]
+
+
 def distances(blocked: np.ndarray, reach: int = 8) -> np.ndarray:
     """Distance (m) of each cell to the nearest blocked one, up to ``reach`` cells; chamfer metric. float32."""
     limit = np.float32((reach + 1) * CELL)
-    result = np.where(blocked, np.float32(0), limit).astype(np.float32)
-    for _ in range(reach):
-        before = result.copy()
-        _relax(result, np.full_like(result, CELL))
-        if np.array_equal(before, result):
-            break
-    return result
+    sweeps = _Sweeps(np.where(blocked, np.float32(0), limit), np.full(blocked.shape, CELL, np.float32), limit)
+    sweeps.run(reach)
+    return sweeps.values
 
 
-def _relax(values: np.ndarray, step: np.ndarray) -> None:
-    """One sweep of values[i] = min(values[i], values[neighbor] + distance * step[i]) over the inner cells, in place."""
-    inner = values[1:-1, 1:-1]
-    cost = step[1:-1, 1:-1]
-    height, width = values.shape
-    diagonal = cost * np.float32(math.sqrt(2))
-    for dy, dx, length in _SHIFTS:
-        other = values[1 + dy:height - 1 + dy, 1 + dx:width - 1 + dx]
-        np.minimum(inner, other + (diagonal if length > 1 else cost), out=inner)
-
-
-def cost_to_go(seeds: np.ndarray, step: np.ndarray, sweeps: int = 400) -> np.ndarray:
+def cost_to_go(seeds: np.ndarray, step: np.ndarray, *, start: tuple[int, int] | None = None) -> np.ndarray:
     """Cheapest cost from every cell to a seed.
 
     Args:
         seeds: float32, the cost at which each cell is a goal itself; FAR where it is none.
         step: float32, cost of crossing a cell (s or m per cell), FAR where it cannot be crossed.
+        start: the cell from which a way is wanted: what is farther from the seeds than that may be left out.
     """
-    values = seeds.astype(np.float32).copy()
-    for _ in range(sweeps // 4):
-        before = values.copy()
-        for _ in range(4):
-            _relax(values, step)
-        if np.array_equal(before, values):
+    sweeps = _Sweeps(seeds, step, FAR)
+    for _ in range(sweeps.values.size // 4):
+        changed = sweeps.run(4)
+        if not len(changed) or (start is not None and changed.min() >= sweeps.values[start]):
             break
-    return values
+    return sweeps.values
 
 
 def follow(values: np.ndarray, row: int, column: int, length: int) -> list[tuple[int, int]]:
