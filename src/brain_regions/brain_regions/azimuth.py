@@ -10,6 +10,9 @@ import numpy as np
 BINS = 36
 WIDTH = 2 * math.pi / BINS                      # rad
 CENTERS = ((np.arange(BINS) * WIDTH + math.pi) % (2 * math.pi) - math.pi).astype(np.float32)
+_EDGES = CENTERS[:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
+_ACROSS = np.stack([np.cos(_EDGES), np.sin(_EDGES)], -1)    # three directions across each bin [36, 3, 2]
+_NO_POINTS = np.zeros((0, 2), np.float32)
 BUMP = math.radians(12.0)                       # standard deviation of a direction's bump (rad)
 
 
@@ -36,7 +39,10 @@ def direction(population: np.ndarray) -> float:
 
 def sound_map(values: Any) -> np.ndarray:
     """A hazard or novelty map as received: NaN read as 0, cut to 0..1. float32[36]."""
-    return np.clip(np.nan_to_num(np.asarray(values, dtype=np.float32), nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+    values = np.asarray(values, dtype=np.float32)
+    if not values.any():  # most are empty
+        return values
+    return np.clip(np.nan_to_num(values, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
 
 
 def scan_points(scan: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -66,9 +72,9 @@ def hazard_points(hazard: np.ndarray, radius: float) -> np.ndarray:
     Each bin with something in it becomes three points across its width.
     """
     bins = np.flatnonzero(hazard > 0.02)
-    distance = radius + 1.0 - hazard[bins]
-    angles = CENTERS[bins][:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
-    return np.stack([distance[:, None] * np.cos(angles), distance[:, None] * np.sin(angles)], -1).reshape(-1, 2)
+    if not len(bins):
+        return _NO_POINTS
+    return ((radius + 1.0 - hazard[bins])[:, None, None] * _ACROSS[bins]).reshape(-1, 2)
 
 
 def yaw_of(orientation: Any) -> float:

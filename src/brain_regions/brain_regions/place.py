@@ -107,6 +107,8 @@ class Place(Region):
         ranges = np.asarray(scan.ranges, np.float32)
         angles = (scan.angle_min + scan.angle_increment * np.arange(len(ranges))).astype(np.float32)
         open_ = np.isposinf(ranges) | (ranges > scan.range_max)
+        # one beam that does not come back between others that do was lost, and tells of no free floor
+        open_ &= np.roll(open_, 1) | np.roll(open_, -1)
         good = open_ | (np.isfinite(ranges) & (ranges >= scan.range_min))
         return azimuth.wrap(angles[good]), np.where(open_, np.inf, ranges)[good].astype(np.float32)
 
@@ -212,12 +214,12 @@ class Place(Region):
         near = step[max(at[0] - 2, 0):at[0] + 3, max(at[1] - 2, 0):at[1] + 3]
         np.minimum(near, np.float32(6 * CELL), out=near)
         if route:
-            values = room_map.cost_to_go(self._target_ring(state, box, solid_cells), step, start=at)
+            values = room_map.cost_to_go(self._target_ring(state, box, solid_cells), step, start=at, limit=WORTH)
             path = room_map.follow(values, *at, 400) if values[at] < WORTH else None
         else:
             seeds = np.full(step.shape, FAR, np.float32)
             seeds[at] = 0.0
-            values = room_map.cost_to_go(seeds, step)
+            values = room_map.cost_to_go(seeds, step, limit=WORTH)
             goal = self._choose_frontier(state, solid_cells, away, here, box, values)
             path = room_map.follow(values, *goal, 400)[::-1] if goal else None
             state["goal"] = np.zeros(3, np.float32)

@@ -118,18 +118,20 @@ def distances(blocked: np.ndarray, reach: int = 8) -> np.ndarray:
     return sweeps.values
 
 
-def cost_to_go(seeds: np.ndarray, step: np.ndarray, *, start: tuple[int, int] | None = None) -> np.ndarray:
+def cost_to_go(seeds: np.ndarray, step: np.ndarray, *, start: tuple[int, int] | None = None,
+               limit: float = math.inf) -> np.ndarray:
     """Cheapest cost from every cell to a seed.
 
     Args:
         seeds: float32, the cost at which each cell is a goal itself; FAR where it is none.
         step: float32, cost of crossing a cell (s or m per cell), FAR where it cannot be crossed.
-        start: the cell from which a way is wanted: what is farther from the seeds than that may be left out.
+        start: the cell from which a way is wanted: what is farther from the seeds than that may be too dear.
+        limit: costs from this on are of no interest, and may be too high.
     """
     sweeps = _Sweeps(seeds, step, FAR)
     for _ in range(sweeps.values.size // 4):
         changed = sweeps.run(4)
-        if not len(changed) or (start is not None and changed.min() >= sweeps.values[start]):
+        if not len(changed) or changed.min() >= (limit if start is None else min(limit, sweeps.values[start])):
             break
     return sweeps.values
 

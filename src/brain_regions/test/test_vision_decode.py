@@ -9,15 +9,21 @@ import torch.nn.functional as F
 
 from brain_regions.vision.decode import decode
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, HEIGHT, LAYERS,
-                                          LAYERS_READ, OBJECT, OUTPUTS, SHAPE, TOP, WIDTH, Counter, SpikingVision,
-                                          column_angles, prepare, sizes)
+                                          LAYERS_READ, OBJECT, OUTPUTS, ROWS, SHAPE, SLOTS, TOP, WIDTH, Counter,
+                                          SpikingVision, column_angles, prepare, sizes)
 
 ANGLES = column_angles().numpy()
 
 
-def answer(*objects):
-    """A readout in which the columns ``first..last`` say surely that there is an object of a color and a shape."""
-    u = np.zeros((OUTPUTS, COLUMNS))
+def answer(*objects, behind=()):
+    """A readout in which the columns ``first..last`` say surely that there is an object of a color and a shape, and
+    others ``behind``."""
+    return np.concatenate([slot(objects), slot(behind)])
+
+
+def slot(objects):
+    assert SLOTS == 2
+    u = np.zeros((ROWS, COLUMNS))
     u[OBJECT] = -9.0
     for first, last, color, shape, bearing, distance, width in objects:
         here = slice(first, last + 1)
@@ -43,6 +49,19 @@ def test_neighbours_of_other_colors_or_places_stay_apart():
     found = decode(answer(
         (10, 14, 0, 0, 0.5, 2.0, 0.2), (15, 19, 1, 0, 0.35, 2.0, 0.2), (30, 33, 0, 0, -0.3, 3.0, 0.1)))
     assert sorted((f.color, round(f.bearing, 2)) for f in found) == [(0, -0.3), (0, 0.5), (1, 0.35)]
+
+
+def test_over_a_near_object_a_far_one_is_seen_even_of_its_color():
+    near, far = (10, 30, 2, 1, 0.1, 0.8, 0.6), (18, 20, 2, 0, 0.2, 3.0, 0.1)
+    found = decode(answer(near, behind=[far]))
+    assert [(f.color, f.shape, round(f.distance, 2)) for f in sorted(found, key=lambda f: f.distance)] == [
+        (2, 1, 0.8), (2, 0, 3.0)]
+
+
+def test_a_far_object_that_changes_slots_behind_a_near_one_is_still_one():
+    near = (10, 19, 0, 1, 0.5, 0.8, 0.4)
+    found = decode(answer(near, (20, 24, 1, 0, 0.1, 3.0, 0.2), behind=[(16, 19, 1, 0, 0.1, 3.0, 0.2)]))
+    assert sorted((f.color, round(f.bearing, 2)) for f in found) == [(0, 0.5), (1, 0.1)]
 
 
 def test_a_column_that_is_unsure_of_the_shape_is_outvoted():

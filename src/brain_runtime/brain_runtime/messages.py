@@ -89,7 +89,7 @@ def _factory(definition: tuple) -> Callable[[], Any]:
         value = "" if base == "string" else False if base == "bool" else 0.0 if base.startswith("float") else 0
         return lambda: value
     if kind == Nodetype.NAME:
-        return lambda: make(detail)
+        return _blank(detail)
     element, count = detail
     length = count if kind == Nodetype.ARRAY else 0
     if element[0] == Nodetype.BASE and element[1][0] != "string":
@@ -97,6 +97,13 @@ def _factory(definition: tuple) -> Callable[[], Any]:
         return lambda: np.zeros(length, dtype)
     item = _factory(element)
     return lambda: [item() for _ in range(length)]
+
+
+@functools.cache
+def _blank(name: str) -> Callable[[], Any]:
+    """What makes a message of zeros."""
+    cls, factories = message_class(name), [default for _, _, default in _fields(name)]
+    return lambda: cls(*[default() for default in factories])
 
 
 @functools.cache
@@ -140,17 +147,14 @@ def make(name: str, /, **fields: Any) -> Any:
     Raises:
         MessageError: an unknown type or field, or more elements or text than the field holds.
     """
-    values = {}
-    for field, definition, default in _fields(name):
-        if field in fields:
-            values[field] = _coerce(name, field, definition, fields.pop(field))
-        else:
-            values[field] = default()
-    cls = message_class(name)
+    if not fields:
+        return _blank(name)()
+    values = [_coerce(name, field, definition, fields.pop(field)) if field in fields else default()
+              for field, definition, default in _fields(name)]
     if fields:
-        known = ", ".join(f.name for f in dataclasses.fields(cls))
+        known = ", ".join(f.name for f in dataclasses.fields(message_class(name)))
         raise MessageError(f"{name} has no field {', '.join(fields)}; it has {known}")
-    return cls(**values)
+    return message_class(name)(*values)
 
 
 def encode(message: Any) -> memoryview:

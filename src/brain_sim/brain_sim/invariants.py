@@ -43,29 +43,32 @@ class Invariants:
     max_acceleration: float = 0.0
     violations: int = 0
     stops: list[Stop] = field(default_factory=list)
-    _last: tuple[float, float, float] | None = None
+    _last: tuple[float, ...] | None = None
 
     def add(self, set_v: np.ndarray, set_w: np.ndarray, v: np.ndarray, w: np.ndarray, contact: bool) -> None:
         """Take in a run of substeps (arrays [n]); with `contact` the body's acceleration is not judged."""
         if not len(v):
             return
-        v0, w0, b0 = self._last if self._last is not None else (set_v[0], set_w[0], v[0])
-        dv = np.abs(np.diff(set_v, prepend=v0)) / robot.PHYSICS_STEP
-        dw = np.abs(np.diff(set_w, prepend=w0)) / robot.PHYSICS_STEP
+        run = np.empty((4, len(v) + 1))     # with the substep before the run in front
+        run[:, 1:] = set_v, set_w, v, w
+        run[:, 0] = self._last if self._last is not None else run[:, 1]
+        self._last = tuple(run[:, -1])
+        most = np.abs(run[:, 1:])
+        change = np.abs(run[:, 1:] - run[:, :-1]) / robot.PHYSICS_STEP
+        speeds, changes = most.max(axis=1).tolist(), change.max(axis=1).tolist()
         self.substeps += len(v)
-        self.max_speed = max(self.max_speed, float(np.abs(v).max()))
-        self.max_turn = max(self.max_turn, float(np.abs(w).max()))
-        self.max_set_speed = max(self.max_set_speed, float(np.abs(set_v).max()))
-        self.max_set_turn = max(self.max_set_turn, float(np.abs(set_w).max()))
-        self.max_set_acceleration = max(self.max_set_acceleration, float(dv.max()))
-        self.max_set_turn_acceleration = max(self.max_set_turn_acceleration, float(dw.max()))
+        self.max_set_speed, self.max_set_turn = max(self.max_set_speed, speeds[0]), max(self.max_set_turn, speeds[1])
+        self.max_speed, self.max_turn = max(self.max_speed, speeds[2]), max(self.max_turn, speeds[3])
+        self.max_set_acceleration = max(self.max_set_acceleration, changes[0])
+        self.max_set_turn_acceleration = max(self.max_set_turn_acceleration, changes[1])
         if not contact:
-            body = float(np.abs(np.diff(v, prepend=b0)).max()) / robot.PHYSICS_STEP
-            self.max_acceleration = max(self.max_acceleration, body)
-        self.violations += int(np.sum(
-            (np.abs(set_v) > robot.MAX_SPEED + SLACK) | (np.abs(set_w) > robot.MAX_TURN + SLACK)
-            | (dv > robot.MAX_ACCELERATION + 1e-3) | (dw > robot.MAX_TURN_ACCELERATION + 1e-3)))
-        self._last = float(set_v[-1]), float(set_w[-1]), float(v[-1])
+            self.max_acceleration = max(self.max_acceleration, changes[2])
+        bounds = (robot.MAX_SPEED + SLACK, robot.MAX_TURN + SLACK, robot.MAX_ACCELERATION + 1e-3,
+                  robot.MAX_TURN_ACCELERATION + 1e-3)
+        found = (*speeds[:2], *changes[:2])
+        if any(value > bound for value, bound in zip(found, bounds)):
+            beyond = np.concatenate([most[:2], change[:2]]) > np.array(bounds)[:, None]
+            self.violations += int(beyond.any(axis=0).sum())
 
     def trigger(self, time: float, name: str, speed: float) -> None:
         """Something happened at `time` (s) after which the robot is to stand still; `speed` in m/s then."""

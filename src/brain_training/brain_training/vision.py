@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from brain_regions.vision.decode import decode
-from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, OUTPUTS, SHAPE, AnnTwin,
+from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS, AnnTwin,
                                           SpikingVision, column_angles, prepare)
 from brain_training.vision_data import NOTHING, UNSURE, Clips, Labels, Way
 from brain_training.vision_score import Tally
@@ -28,13 +28,13 @@ class Recipe:
     rooms: int = 1500
     clips_per_room: int = 4
     frames: int = 3
-    epochs: int = 6
+    epochs: int = 7
     batch: int = 16
     rate: float = 3e-3
 
 
 def targets(labels: Labels) -> Tensor:
-    """Labels as the loss wants them: float32 [..., 6, COLUMNS] of color, shape, aside, log distance, log width,
+    """Labels as the loss wants them: float32 [..., SLOTS, 6, COLUMNS] of color, shape, aside, log distance, log width,
     and the column's weight (0 where nothing is asked)."""
     seen = labels.color >= 0
     aside = np.where(seen, labels.bearing - column_angles().numpy(), 0.0) / ASIDE_UNIT
@@ -45,18 +45,18 @@ def targets(labels: Labels) -> Tensor:
 
 
 def loss(answer: Tensor, target: Tensor) -> Tensor:
-    """Of answers [batch, OUTPUTS, COLUMNS] to :func:`targets` [batch, 6, COLUMNS].
+    """Of answers [batch, OUTPUTS, COLUMNS] to :func:`targets` [batch, SLOTS, 6, COLUMNS].
 
-    What an object is and where it is are asked only of the columns that show one. A column far from the center of
-    what it shows may be less exact about it than one that is near.
+    What an object is and where it is are asked only of the columns that show one.
     """
-    color, shape, aside, distance, width, weight = target.unbind(1)
+    answer = answer.unflatten(1, (SLOTS, ROWS)).flatten(0, 1)
+    color, shape, aside, distance, width, weight = target.flatten(0, 1).unbind(1)
     seen = (color >= 0).float()
     count = seen.sum().clamp(min=1.0)
     found = F.binary_cross_entropy_with_logits(answer[:, OBJECT].squeeze(1), seen, weight, reduction="sum")
     kind = (F.cross_entropy(answer[:, COLOR], color.clamp(min=0).long(), reduction="none")
             + F.cross_entropy(answer[:, SHAPE], shape.long(), reduction="none"))
-    where = (F.smooth_l1_loss(answer[:, ASIDE].squeeze(1), aside, reduction="none", beta=0.3) / (1 + 0.3 * aside.abs())
+    where = (F.smooth_l1_loss(answer[:, ASIDE].squeeze(1), aside, reduction="none", beta=0.3)
              + F.smooth_l1_loss(answer[:, DISTANCE].squeeze(1), distance, reduction="none", beta=0.1)
              + F.smooth_l1_loss(answer[:, EXTENT].squeeze(1), width, reduction="none", beta=0.1))
     return found / count + ((kind + where) * seen).sum() / count

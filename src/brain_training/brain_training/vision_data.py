@@ -9,7 +9,7 @@ from typing import Callable, Iterator, NamedTuple
 
 import numpy as np
 
-from brain_regions.vision.network import COLUMNS, HEIGHT, WIDTH
+from brain_regions.vision.network import COLUMNS, HEIGHT, SLOTS, WIDTH
 from brain_sim.camera import RayCamera, SeenObject
 from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room, split_rng
@@ -27,7 +27,7 @@ Progress = Callable[[int, int], None]
 
 
 class Labels(NamedTuple):
-    """What each column shows: arrays [..., COLUMNS].
+    """What each column shows, the nearest object first: arrays [..., SLOTS, COLUMNS].
 
     Attributes:
         color: int8, number in COLORS, or NOTHING, or UNSURE.
@@ -45,7 +45,7 @@ class Labels(NamedTuple):
 
 
 class Clips(NamedTuple):
-    """Training clips: uint8 pictures [clips, frames, HEIGHT, WIDTH, 3] and labels [clips, frames, COLUMNS]."""
+    """Training clips: uint8 pictures [clips, frames, HEIGHT, WIDTH, 3] and labels [clips, frames, SLOTS, COLUMNS]."""
 
     images: np.ndarray
     labels: Labels
@@ -64,23 +64,28 @@ def object_width(radius: float, distance: float) -> float:
 
 
 def label_columns(camera: RayCamera, radii: dict[str, float]) -> Labels:
-    """Labels [COLUMNS] of the picture that ``camera`` rendered last; ``radii`` in m by name."""
-    color = np.full(COLUMNS, NOTHING, np.int8)
-    shape = np.zeros(COLUMNS, np.int8)
-    bearing, distance, width = (np.zeros(COLUMNS, np.float32) for _ in range(3))
+    """Labels [SLOTS, COLUMNS] of the picture that ``camera`` rendered last; ``radii`` in m by name.
+
+    Objects that a column shows clearly fill its slots from the nearest on. A slot that is left says that nothing is
+    there, unless the column shows the edge of an object or a faint one: about that nothing is asked.
+    """
+    color = np.full((SLOTS, COLUMNS), NOTHING, np.int8)
+    shape = np.zeros((SLOTS, COLUMNS), np.int8)
+    bearing, distance, width = (np.zeros((SLOTS, COLUMNS), np.float32) for _ in range(3))
     ids = camera.geom_ids.reshape(HEIGHT, COLUMNS, WIDTH // COLUMNS)
-    most = np.zeros(COLUMNS, int)
-    for seen in camera.ground_truth_objects():
+    filled, unsure = np.zeros(COLUMNS, int), np.zeros(COLUMNS, bool)
+    for seen in sorted(camera.ground_truth_objects(), key=lambda o: o.camera_distance):
         count = (ids == camera.model.geom(seen.name).id).sum(axis=(0, 2))
-        here = count > most
-        sure = here & (count >= max(1, COLUMN_SHARE * count.max())) & (seen.pixels >= CLEAR_PIXELS)
-        color[here & ~sure & ((color == NOTHING) | (count > 2 * most))] = UNSURE
-        color[sure] = COLORS.index(seen.color)
-        shape[sure] = SHAPES.index(seen.shape)
-        bearing[sure] = seen.camera_bearing
-        distance[sure] = seen.camera_distance
-        width[sure] = object_width(radii[seen.name], seen.camera_distance)
-        most = np.maximum(most, count)
+        clear = (count >= max(1, COLUMN_SHARE * count.max())) & (seen.pixels >= CLEAR_PIXELS)
+        unsure |= (count > 0) & ~clear
+        (columns,) = np.nonzero(clear & (filled < SLOTS))
+        at = filled[columns], columns
+        color[at], shape[at] = COLORS.index(seen.color), SHAPES.index(seen.shape)
+        bearing[at], distance[at] = seen.camera_bearing, seen.camera_distance
+        width[at] = object_width(radii[seen.name], seen.camera_distance)
+        filled[columns] += 1
+    (columns,) = np.nonzero(unsure & (filled < SLOTS))
+    color[filled[columns], columns] = UNSURE
     return Labels(color, shape, bearing, distance, width)
 
 
@@ -104,7 +109,7 @@ def make_clips(rooms: int, clips_per_room: int, frames: int, *, split: str = "tr
     if split == "test":
         raise ValueError("training refuses the split 'test': use 'train'")
     images = np.empty((rooms * clips_per_room, frames, HEIGHT, WIDTH, 3), np.uint8)
-    columns = [np.empty((rooms * clips_per_room, frames, COLUMNS), kind)
+    columns = [np.empty((rooms * clips_per_room, frames, SLOTS, COLUMNS), kind)
                for kind in (np.int8, np.int8, np.float32, np.float32, np.float32)]
     clip = 0
     for room in range(rooms):

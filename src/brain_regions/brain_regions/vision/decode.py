@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, FOCAL, OBJECT, SHAPE,
-                                          column_angles)
+from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, OBJECT, ROWS, SHAPE,
+                                          SLOTS, column_angles)
 
 FLOOR = 0.15                        # columns less sure of an object than this have no vote
 TOGETHER = math.radians(3.0)        # votes this near each other are for one object, however narrow
 SAME_PLACE = 0.6                    # of an object's width: votes of its color within this of its center are for it
 WIDEST = math.radians(80.0)         # centers further aside than this are beyond what a flat picture can tell
-_ANGLES = column_angles().numpy().astype(np.float64)
+AS_FAR = 0.3                        # of the logarithms of distances: votes within this can be for one object
+_ANGLES = np.tile(column_angles().numpy().astype(np.float64), SLOTS)
 
 
 class Found(NamedTuple):
@@ -49,7 +50,7 @@ def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
         focal: focal length of the camera in pixels of a picture of the network's width; another than the network's own
             scales the angles' tangents and the distances.
     """
-    answer = np.asarray(answer, np.float64)
+    answer = np.asarray(answer, np.float64).reshape(SLOTS, ROWS, COLUMNS).swapaxes(0, 1).reshape(ROWS, -1)
     sure = 1.0 / (1.0 + np.exp(-np.clip(answer[OBJECT][0], -50, 50)))
     (active,) = np.nonzero(sure > FLOOR)
     if not len(active):
@@ -57,7 +58,7 @@ def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
     sure = sure[active]
     colors, shapes = _softmax(answer[COLOR][:, active]), _softmax(answer[SHAPE][:, active])
     bearing = np.clip(_ANGLES[active] + ASIDE_UNIT * answer[ASIDE][0, active], -WIDEST, WIDEST)
-    distance = np.exp(np.clip(answer[DISTANCE][0, active], -3, 3))
+    away = np.clip(answer[DISTANCE][0, active], -3, 3)
     width = np.exp(np.clip(answer[EXTENT][0, active], -5, 1))
     best = colors.argmax(axis=0)
     left = np.ones(len(active), bool)
@@ -65,14 +66,15 @@ def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
     while left.any():
         seed = int(np.argmax(np.where(left, sure, -1.0)))
         near = np.abs(bearing - bearing[seed]) < max(TOGETHER, SAME_PLACE * width[seed])
-        group = left & near & (best == best[seed])
+        alike = np.abs(away - away[seed]) < AS_FAR
+        group = left & near & alike & (best == best[seed])
         left &= ~group
         weight = sure[group] / sure[group].sum()
         color = colors[best[seed], group] @ weight
         shape = shapes[:, group] @ weight
         kind = int(shape.argmax())
         found.append(Found(int(best[seed]), kind, float(sure[seed] * color * shape[kind]),
-                           *_seen_by(focal, bearing[group] @ weight, math.exp(np.log(distance[group]) @ weight),
+                           *_seen_by(focal, bearing[group] @ weight, math.exp(away[group] @ weight),
                                      math.exp(np.log(width[group]) @ weight))))
     return sorted(found, key=lambda f: -f.confidence)
 

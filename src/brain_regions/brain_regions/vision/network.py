@@ -7,6 +7,9 @@ something is needs not be learned. A linear readout of leaky integrators answers
 
     is an object here?  which color?  which shape?  how far aside is its center, how far away is it, how wide?
 
+It answers twice, for the nearest object that the column shows and for the next one: over a low one that is near, a far
+one can be seen.
+
 `SpikingVision` carries membrane potentials from frame to frame; `AnnTwin` is the same network with ReLU in place of
 the neurons and without time, to compare with.
 """
@@ -47,8 +50,8 @@ LAYERS = (
     Layer("parts", 16, 24, (3, 3), (2, 1), (1, 1)),         # 24 x 12 x 48
     Layer("shapes", 24, 32, (3, 3), (2, 1), (1, 1)),        # 32 x  6 x 48
     Layer("columns", 32, 64, (6, 3), (1, 1), (0, 1)),       # 64 x  1 x 48: a column's whole height at once
-    Layer("near", 64, 64, (1, 3), (1, 1), (0, 2), (1, 2)),  # and its neighbours, for what is near and wide
-    Layer("wide", 64, 64, (1, 3), (1, 1), (0, 4), (1, 4)),
+    Layer("near", 64, 64, (1, 3), (1, 1), (0, 3), (1, 3)),  # and its neighbours, for what is near and wide
+    Layer("wide", 64, 64, (1, 3), (1, 1), (0, 8), (1, 8)),
 )
 NEURON = LIF(tau=0.020, threshold=1.0, slope=4.0)
 READOUT = LI(tau=0.020)
@@ -56,10 +59,13 @@ GAIN = 0.5      # of the normalization before the neurons at the start of traini
 
 OBJECT, COLOR, SHAPE, ASIDE, DISTANCE, EXTENT = (
     slice(0, 1), slice(1, 5), slice(5, 8), slice(8, 9), slice(9, 10), slice(10, 11))
-"""Rows of the readout: logit of an object; logits of the colors and of the shapes (order of DetectedObject's constants);
+"""Rows of one answer: logit of an object; logits of the colors and of the shapes (order of DetectedObject's constants);
 angle from the column to the center (in units of ASIDE_UNIT rad, positive to the left); log of the distance from the
 camera (m); log of the width (rad)."""
-OUTPUTS = 11
+ROWS = 11
+SLOTS = 2
+"""Answers of a column: for the nearest object in it, and for the next."""
+OUTPUTS = SLOTS * ROWS
 ASIDE_UNIT = 0.1
 
 
@@ -128,7 +134,7 @@ class _Network(nn.Module):
         self.norms = nn.ModuleList(nn.BatchNorm2d(l.outputs) for l in LAYERS)
         self.readout = nn.Conv1d(sum(LAYERS[k].outputs for k in LAYERS_READ), OUTPUTS, 1)
         with torch.no_grad():
-            self.readout.bias[OBJECT] = -2.0  # few columns show an object
+            self.readout.bias.view(SLOTS, ROWS)[:, OBJECT] = -2.0  # few columns show an object
 
     def folded(self):
         """A copy for inference, with the normalization multiplied into the weights."""

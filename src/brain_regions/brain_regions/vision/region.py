@@ -178,7 +178,7 @@ class Vision(Region):
         """Spikes of one layer, a different one with each picture."""
         train = trains[number][:, 0]
         steps, size = len(train), train[0].numel()
-        bins, neurons = np.nonzero(train.reshape(steps, -1).numpy())
+        bins, neurons = np.nonzero(train.reshape(steps, -1).numpy() > 0)
         keep = slice(0, SPIKES)
         if len(bins) > SPIKES:  # evenly thinned, so that none of the bins is favored
             keep = np.linspace(0, len(bins) - 1, SPIKES).astype(int)
