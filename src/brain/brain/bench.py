@@ -82,6 +82,45 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
     raise typer.Exit(0 if all(c.more <= c.allowed for c in found) else 1)
 
 
+@app.command("brain")
+def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at work.")] = 60.0,
+          seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = 5,
+          as_json: Json = False) -> None:
+    """A whole brain over Zenoh in the simulated room, everything on this machine: time to control, latency, memory.
+
+    It has a router of its own. Exit status 0 when the robot was under control within 15 s, the latency from camera to
+    cmd_vel is at most 100 ms (95th percentile), and no process has more memory (PSS) than 300 MB with torch, 80 MB without.
+    """
+    import signal
+
+    from rich.console import Console
+
+    from brain import bench_brain
+    from brain.crew import CrewError
+    from brain.options import use_domain
+    from brain.results import cpu
+    from brain_runtime.graph import GraphError
+    from brain_runtime.wire import NoRouter, SessionProblem
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    port = free_port()
+    domain = use_domain(port % 200)
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+        try:
+            found = bench_brain.measure(Path(folder), seconds=seconds, split="val", seed=seed, domain=domain, stop=stop,
+                                        endpoint=f"tcp/127.0.0.1:{port}", console=Console(stderr=True, highlight=False))
+        except (GraphError, CrewError, NoRouter, SessionProblem, OSError) as error:
+            logs = "; ".join(p.read_text(errors="replace").strip()[-200:] for p in Path(folder).glob("logs/*.log"))
+            fail(f"{error}; the logs end: {logs}")
+    if as_json:
+        typer.echo(json.dumps({"cpu": cpu(), **found}, indent=1))
+    else:
+        Console().print(bench_brain.table(found))
+    raise typer.Exit(0 if all(found["within"].values()) else 1)
+
+
 def _keep(supervisor, stop: threading.Event) -> None:
     while not stop.is_set():
         supervisor.round()

@@ -38,16 +38,17 @@ class Stage:
         domain: ROS domain.
         stop: ends everything when set.
         request: for sim/episode.
+        console: where lines for a person go; default: standard output.
 
     Raises:
         GraphError, CrewError: it cannot be started.
     """
 
     def __init__(self, graph: str, folder: Path, *, split: str, seed: int, router: str | None, domain: int,
-                 stop: threading.Event, request: dict[str, Any]) -> None:
+                 stop: threading.Event, request: dict[str, Any], console: Console | None = None) -> None:
         self.begin = time.monotonic()
         self._stop, self._folder, self._request, self._domain = stop, folder, request, domain
-        self.console = Console(highlight=False)
+        self.console = console or Console(highlight=False)
         path = graphs.find_graph(graph)
         loaded, facts, _ = inspect_graph(path, "arena")
         endpoint = router_endpoint(router)

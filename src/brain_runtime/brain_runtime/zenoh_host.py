@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """ZenohHost: one region as a process, which is a ROS 2 node to every rmw_zenoh node on the same router.
 
-Three kinds of threads. The wire's only put what arrives into ring buffers; one worker steps; the calling thread controls:
-heartbeat, snapshots, lifecycle. Nothing of the region runs in a thread of the wire.
+Three kinds of threads, none of which is Zenoh's. Those that receive, one for each topic, put what arrives into ring
+buffers; one worker steps; the calling thread controls: heartbeat, snapshots, lifecycle.
+
+Where steps are quick and nobody is at one, the thread that received makes the step at once, since to wake the worker
+would take longer than the step. There is never more than one step at a time, and whoever makes it, it is the same.
 """
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ IDLE_WAIT = 0.5         # s that the worker sleeps at most, so that it sees the 
 WARN_EVERY = 5.0        # s between warnings about one topic
 LAST_WORDS = 0.3        # s that a failed region goes on telling why
 STOP_PATIENCE = 3.0     # s that the last step gets at the end
+QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
+USUAL = 0.05            # weight of the newest step in what is usual
 YOUNG = 5               # steps; a region that fails so soon after it was restored may fail because of what was restored
 
 
@@ -63,7 +68,8 @@ class ZenohHost:
         self._state, self._reason = beat.UNCONFIGURED, ""
         self._stop = threading.Event()
         self._wake = Signal()
-        self._between_steps = threading.Lock()
+        self._turn = threading.Lock()       # who has it makes steps, or looks at the state between two of them
+        self._usual_step = np.inf           # s
         self._failure: RegionError | None = None
         self._broken: Counter[str] = Counter()
         self._warned: dict[str, float] = {}
@@ -88,6 +94,7 @@ class ZenohHost:
                             for port in region.outputs().values()}
         self._subscriptions = {
             port_name: self.node.subscription(topic(port.topic), port.type, port.qos, wake=self._wake,
+                                              arrived=self._arrived if port.trigger else None,
                                               by_publisher=port.key is not None)
             for port_name, port in region.inputs().items()}
         self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
@@ -128,10 +135,14 @@ class ZenohHost:
 
     def _end(self, worker: threading.Thread) -> int:
         self._wake.set()
+        until = time.monotonic() + STOP_PATIENCE
         worker.join(STOP_PATIENCE)
+        ended = not worker.is_alive() and self._turn.acquire(timeout=max(0.0, until - time.monotonic()))
+        if ended:
+            self._turn.release()    # nobody begins another step
         if self._failure is not None:
             return self._fail(self._failure)
-        if worker.is_alive():
+        if not ended:
             log.error("the last step does not end; %s ends without saving it", self.region.name)
             return 1
         self.region.deactivate()
@@ -163,12 +174,12 @@ class ZenohHost:
 
     def _save(self, wait: float) -> None:
         """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""
-        if not self._between_steps.acquire(timeout=wait or 0.02):
+        if not self._turn.acquire(timeout=wait or 0.02):
             return
         try:
             state = {name: np.array(value, dtype=np.float32) for name, value in self.stepper.state.items()}
         finally:
-            self._between_steps.release()
+            self._turn.release()
         try:
             snapshot.write(self._snapshot, self.region, state)
         except snapshot.SnapshotError as error:
@@ -180,26 +191,44 @@ class ZenohHost:
             self._warned[about] = now
             log.warning(text)
 
-    # -- the worker ------------------------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        stepper = self.stepper
+        while not self._stop.is_set():
+            self._wake.wait(min(self.stepper.next_tick - time.monotonic(), IDLE_WAIT))
+            with self._turn:
+                self._round()
+
+    def _arrived(self) -> None:
+        """What is done at an arrival that triggers, in the thread that received it."""
+        if self._usual_step > QUICK or not self._turn.acquire(blocking=False):
+            self._wake.set()
+            return
         try:
-            while not self._stop.is_set():
-                self._wake.wait(min(stepper.next_tick - time.monotonic(), IDLE_WAIT))
-                self._take_in()
-                now = time.monotonic()
-                if stepper.due(now):
-                    with self._between_steps:
-                        published = stepper.step(now, time.time())
-                    for port, message in published:
-                        self._publish(port.topic, message)
+            self._round()
+        finally:
+            self._turn.release()
+
+    def _round(self) -> None:
+        """Takes in what has arrived, and makes a step if one is due."""
+        if self._stop.is_set():
+            return
+        try:
+            self._take_in()
+            now = time.monotonic()
+            if not self.stepper.due(now):
+                return
+            published = self.stepper.step(now, time.time())
+            took = time.monotonic() - now
+            self._usual_step = took if self._usual_step == np.inf else (1 - USUAL) * self._usual_step + USUAL * took
+            for port, message in published:
+                self._publish(port.topic, message)
         except RegionError as failure:
             self._failure = failure
+            self._stop.set()
         except Exception as error:  # a bug of the host itself must not leave a process that only looks alive
             self._failure = RegionError(f"{self.region.name}: the host failed: {type(error).__name__}: {error}")
             self._failure.__cause__ = error
-        finally:
             self._stop.set()
 
     def _publish(self, topic: str, message: Any) -> None:

@@ -72,6 +72,7 @@ def save(path: Path, network: Any, training: dict[str, Any], report: dict[str, A
     metadata = {**needed(), "training": json.dumps(training), "held_out": json.dumps(report)}
     temporary = path.with_suffix(".tmp")
     save_file(tensors, temporary, metadata=metadata)
+    temporary.chmod(0o644)      # the writer makes it for its owner alone
     temporary.replace(path)
 
 

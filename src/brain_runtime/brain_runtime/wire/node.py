@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections import deque
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import zenoh
 from zenoh.handlers import RingChannel
@@ -22,12 +22,14 @@ from brain_runtime import messages
 from brain_runtime.qos import FEATURE, QoS
 from brain_runtime.wire import names
 from brain_runtime.wire.attachment import Attachment, AttachmentProblem, pack, unpack
-from brain_runtime.wire.session import Session, open_session
+from brain_runtime.wire.session import CLOSING, Session, open_session
 
 MAX_SIZE = 16 * 2**20       # bytes; a larger message is refused before it is decoded
 MAX_PUBLISHERS = 64         # kept apart on one subscription
 KEYED_CHANNEL = 256         # samples that wait in Zenoh where publishers are kept apart
 BREATH = 0.001              # s; a subscription that is flooded takes at most this many messages a second: 1 / BREATH
+AT_ONCE = 20e-6             # s; a message that is there sooner was waiting already
+BURST = 32                  # messages in a row that were waiting, after which it counts as flooded
 HEARTBEAT = 0.5             # s, of reliable latched publishers, as rmw_zenoh has it
 
 
@@ -149,11 +151,12 @@ class Subscription:
     """
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
-                 by_publisher: bool, max_size: int) -> None:
+                 arrived: Callable[[], None] | None, by_publisher: bool, max_size: int) -> None:
         self.endpoint = endpoint
         self.type = type_name
         self.gid = names.gid(endpoint.token())
         self.signal = wake or Signal()
+        self._arrived = arrived or self.signal.set
         self.last_received = -math.inf
         self.overwritten = 0
         self.refused: deque[str] = deque(maxlen=1000)
@@ -178,13 +181,17 @@ class Subscription:
     def _receive(self) -> None:
         receive = self._subscriber.handler.recv
         keep = self._keep_by_publisher if self._by_publisher else self._keep
-        monotonic, wake = time.monotonic, self.signal.set
+        monotonic, wake = time.monotonic, self._arrived
+        waiting = 0     # messages in a row that were there already
         while True:
+            begin = monotonic()
             try:
                 sample = receive()
             except zenoh.ZError:
                 break  # the subscription or its session was closed
-            arrival = Arrival(sample, monotonic())
+            now = monotonic()
+            waiting = waiting + 1 if now - begin < AT_ONCE else 0
+            arrival = Arrival(sample, now)
             if arrival.size > self._max_size:
                 self.refused.append(f"{arrival.size} bytes are more than the {self._max_size} that are allowed; "
                                     f"publish less at a time")
@@ -193,9 +200,9 @@ class Subscription:
             full = keep(arrival)
             self.last_received = arrival.received
             wake()
-            if full:
+            self.overwritten += full
+            if full or waiting > BURST:
                 # Nobody keeps up; what comes meanwhile waits in the channel, where the oldest is dropped for free.
-                self.overwritten += 1
                 time.sleep(BREATH)
 
     def _keep(self, arrival: Arrival) -> bool:
@@ -266,7 +273,7 @@ class Subscription:
         """Takes the token back and ends receiving."""
         self._token.undeclare()
         self._subscriber.undeclare()
-        self._thread.join(5.0)
+        self._thread.join(CLOSING)
 
 
 class Node:
@@ -326,12 +333,15 @@ class Node:
         return part
 
     def subscription(self, topic: str, type_name: str, qos: QoS = FEATURE, *, wake: Signal | None = None,
-                     by_publisher: bool = False, max_size: int = MAX_SIZE) -> Subscription:
+                     arrived: Callable[[], None] | None = None, by_publisher: bool = False,
+                     max_size: int = MAX_SIZE) -> Subscription:
         """A subscription.
 
         Args:
             topic, type_name, qos: as for :meth:`publisher`.
             wake: set at each arrival; None: one of its own.
+            arrived: called at each arrival, in the subscription's own thread and in place of setting ``wake``. What
+                comes while it runs waits in the channel, and counts as received when it returns.
             by_publisher: keep the newest of each publisher, so that a busy one does not displace the others.
             max_size: bytes; larger messages are refused.
 
@@ -340,8 +350,8 @@ class Node:
         """
         endpoint = self._endpoint(names.SUBSCRIPTION, topic, type_name, qos)
         key = names.data_key(self.domain, endpoint.topic, type_name)
-        part = Subscription(self.session, endpoint, key, type_name, wake=wake, by_publisher=by_publisher,
-                            max_size=max_size)
+        part = Subscription(self.session, endpoint, key, type_name, wake=wake, arrived=arrived,
+                            by_publisher=by_publisher, max_size=max_size)
         self._parts.append(part)
         return part
 

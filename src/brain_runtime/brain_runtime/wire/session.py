@@ -26,6 +26,7 @@ OVERRIDE_VARIABLE = "ZENOH_CONFIG_OVERRIDE"
 
 LEASE = 2000            # ms of silence after which the router takes a process for gone; rmw_zenoh waits 60 s
 RETRY = 200             # ms between attempts to reach a router
+CLOSING = 1.0           # s that a receiving thread gets to end
 SAY_EVERY = 5.0         # s between words about a router that is not there
 QUERY_TIMEOUT = 600000  # ms; rmw_zenoh's, and the time that a late joiner may take for what is latched
 
@@ -159,7 +160,7 @@ class Session:
         if not self.zenoh.is_closed():
             self.zenoh.close()
         for thread in self._threads:
-            thread.join(5.0)
+            thread.join(CLOSING)
         self._threads.clear()
 
     def __enter__(self) -> Session:
