@@ -51,6 +51,7 @@ class Place(Region):
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, trigger=True, device=True)
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
     objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), key="source")
+    others = In("sensor/features", FEATURES, FEATURE.with_depth(10), key="source", device=True)
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
 
     features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan")
@@ -59,6 +60,7 @@ class Place(Region):
         return {
             "solid": np.zeros((SIZE, SIZE), np.float32),    # evidence
             "seen": np.zeros((SIZE, SIZE), np.float32),     # 1 where the camera has looked
+            "felt": np.zeros((SIZE, SIZE), np.float32),     # evidence of other sensors than the lidar
             "origin": np.zeros(3, np.float32),              # x, y of the map's middle in odom (m); 1 when it is set
             "pose": np.zeros(3, np.float32),                # last x, y, yaw in odom
             "target": np.zeros(3, np.float32),              # x, y in odom; 1 when known
@@ -87,6 +89,7 @@ class Place(Region):
         for look in sectors or [(1.0, -1.0)]:  # no camera: the scan still counts, but nothing is seen
             room_map.add_scan(solid, seen, here, angles, ranges, look=look, look_range=self.parameters.look_range)
         state["solid"], state["seen"] = solid, seen
+        self._feel(inbox, state, here, angles, ranges)
         state["scans"] = state["scans"] + 1
         control = inbox.get("control", within=1.0)
         mode = control.mode if control is not None else 0
@@ -111,6 +114,18 @@ class Place(Region):
         open_ &= np.roll(open_, 1) | np.roll(open_, -1)
         good = open_ | (np.isfinite(ranges) & (ranges >= scan.range_min))
         return azimuth.wrap(angles[good]), np.where(open_, np.inf, ranges)[good].astype(np.float32)
+
+    def _feel(self, inbox, state, here, angles, ranges) -> None:
+        """Takes in the hazard maps of whoever feels what the lidar's plane misses."""
+        felt = None
+        for received in inbox.each("others", 0.3):
+            if received.new and received.message.confidence >= 0.3:
+                hazard = azimuth.sound_map(received.message.hazard)
+                if hazard.any():
+                    felt = state["felt"].copy() if felt is None else felt
+                    room_map.add_hazard(felt, here, hazard, self.parameters.radius, angles, ranges)
+        if felt is not None:
+            state["felt"] = felt
 
     @staticmethod
     def _hear_control(inbox, state, pose) -> None:
@@ -208,7 +223,7 @@ class Place(Region):
             known[tuple(np.clip(room_map.cells(*(state["target"][:2] - state["origin"][:2])), 0, SIZE - 1))] = True
         box = room_map.box_round(known, AREA + 1)
         at = (row - box[0].start, column - box[1].start)
-        solid_cells = state["solid"][box] > room_map.SOLID
+        solid_cells = (state["solid"][box] > room_map.SOLID) | (state["felt"][box] > room_map.SOLID)
         step, away = self._step_cost(state, box, solid_cells)
         # standing in a dear cell must not hide the way out of it
         near = step[max(at[0] - 2, 0):at[0] + 3, max(at[1] - 2, 0):at[1] + 3]

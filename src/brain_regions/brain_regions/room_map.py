@@ -9,9 +9,12 @@ import math
 
 import numpy as np
 
+from brain_regions import azimuth
+
 SIZE = 200              # cells along a side
 CELL = 0.08             # m; the map covers 16 m x 16 m round the point where it was begun
 SOLID = 0.5             # evidence above which a cell counts as solid
+NEAR_SCAN = 0.15        # m: what is felt so near in front of what the scan shows is the same thing
 FAR = np.float32(1e6)   # cost of what cannot be reached
 
 
@@ -108,6 +111,39 @@ class _Sweeps:
             np.minimum(self._one, self._other, out=self._one)
             np.minimum(self._inner, self._one, out=self._inner)
         return self._inner[before != self._inner]
+
+
+def add_hazard(felt: np.ndarray, pose: tuple[float, float, float], hazard: np.ndarray, radius: float,
+               angles: np.ndarray, ranges: np.ndarray) -> None:
+    """Adds what another sensor than the lidar feels to the evidence ``felt``, float32[SIZE, SIZE], in place.
+
+    What the scan shows as near is left to the scan, which tells its place better than a bin of 10 degrees does. What
+    stands there stays until the sensor looks through it: beams that pass above it say nothing about it.
+
+    Args:
+        pose: of the robot in the map (m, m, rad).
+        hazard: sound hazard map, float32[36].
+        radius: of the base (m).
+        angles, ranges: of the scan's beams (rad, m).
+    """
+    x, y, yaw = pose
+    bins = np.rint(angles / azimuth.WIDTH).astype(int) % azimuth.BINS
+    shown = np.full(azimuth.BINS, np.inf, np.float32)
+    np.minimum.at(shown, bins, ranges)
+    (hit,) = np.nonzero(hazard > 0.02)
+    distance = radius + 1.0 - hazard[hit]
+    across = azimuth.CENTERS[hit][:, None] + yaw + np.array([-0.35, 0.0, 0.35], np.float32) * azimuth.WIDTH
+    along = np.arange(radius, radius + 1.0, CELL, dtype=np.float32)
+    passed = np.broadcast_to((along < (distance - 1.5 * CELL)[:, None])[:, None, :], (*across.shape, len(along)))
+    rows, columns = cells(x + np.cos(across)[..., None] * along, y + np.sin(across)[..., None] * along)
+    good = passed & inside(rows, columns)
+    felt[rows[good], columns[good]] -= 0.25
+    alone = shown[hit] > distance + NEAR_SCAN
+    far = (distance[alone] + CELL / 2)[:, None]
+    rows, columns = cells(x + np.cos(across[alone]) * far, y + np.sin(across[alone]) * far)
+    good = inside(rows, columns)
+    felt[rows[good], columns[good]] += 0.5
+    np.clip(felt, 0.0, 2.0, out=felt)
 
 
 def distances(blocked: np.ndarray, reach: int = 8) -> np.ndarray:

@@ -81,6 +81,26 @@ def test_box_sum_counts_neighbors():
     assert room_map.box_sum(mask, 3)[6, 11] == pytest.approx(expected)
 
 
+def test_what_a_stranger_feels_is_on_the_map_until_it_looks_through():
+    felt = np.zeros((room_map.SIZE, room_map.SIZE), np.float32)
+    angles = np.linspace(-math.pi, math.pi, 180, endpoint=False).astype(np.float32)
+    hazard = np.zeros(36, np.float32)
+    hazard[0] = 0.5     # ahead, 0.5 m from the edge: 0.68 m from the center
+    at = tuple(int(v) for v in room_map.cells(0.70, 0.0))
+    feel = lambda hazard, ranges: room_map.add_hazard(felt, (0, 0, 0), hazard, 0.18, angles, np.full(180, ranges))  # noqa: E731
+    for _ in range(3):
+        feel(hazard, 0.7)
+    assert not felt.any()       # the scan shows it too, and better
+    for _ in range(3):
+        feel(hazard, 4.0)
+    assert felt[at] > room_map.SOLID and felt.sum() < 30
+    farther = np.zeros(36, np.float32)
+    farther[0] = 0.05
+    for _ in range(12):
+        feel(farther, 4.0)
+    assert felt[at] == 0.0
+
+
 def place_in_room(**parameters):
     place = Place()
     host = LocalHost({"place": place}, parameters={"place": parameters})
@@ -121,6 +141,16 @@ def test_place_routes_to_a_target():
     for _ in range(3):
         offered = look(host, 0, 0, 0, mode=2, bearing=1.0, distance=2.0)
     assert azimuth.direction(offered["place/route"].novelty) == pytest.approx(1.0, abs=0.25)
+
+
+def test_place_routes_round_what_only_a_stranger_feels():
+    host = place_in_room(plan_every=1)
+    hazard = np.zeros(36, np.float32)
+    hazard[[0, 1, 35]] = 0.6
+    for _ in range(4):
+        host.publish("sensor/features", make("SensorFeatures", source="sonar", confidence=1.0, hazard=hazard))
+        offered = look(host, 0, 0, 0, mode=2, bearing=0.0, distance=2.0)
+    assert abs(azimuth.direction(offered["place/route"].novelty)) > 0.3
 
 
 def test_place_forgets_when_it_was_carried_and_keeps_quiet_without_odometry():

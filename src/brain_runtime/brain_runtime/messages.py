@@ -18,6 +18,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from brain_runtime.share import share_directory
 
 PACKAGE = "brain_interfaces"
+_ENCAPSULATION = 4      # bytes in front of the CDR
 
 
 class MessageError(ValueError):
@@ -157,17 +158,13 @@ def make(name: str, /, **fields: Any) -> Any:
     return message_class(name)(*values)
 
 
-def encode(message: Any) -> memoryview:
+def encode(message: Any) -> bytearray:
     """CDR bytes (XCDR1, little endian) of a message, with the 4 bytes of encapsulation in front.
 
     Raises:
         MessageError: a field holds what its type cannot.
     """
-    name = message.__msgtype__
-    try:
-        return _store().serialize_cdr(message, name)
-    except Exception as error:  # the codec raises whatever its generated code meets: struct.error, TypeError, ...
-        raise MessageError(f"cannot encode {name}: {error}") from error
+    return encoder(message.__msgtype__)(message)
 
 
 def decode(data: bytes | memoryview, name: str) -> Any:
@@ -176,13 +173,53 @@ def decode(data: bytes | memoryview, name: str) -> Any:
     Raises:
         MessageError: the bytes are not a whole message of that type, or hold more elements than it allows.
     """
+    return decoder(name)(data)
+
+
+@functools.cache
+def encoder(name: str) -> Callable[[Any], bytearray]:
+    """:func:`encode` for messages of one type, with everything looked up that can be."""
     message_class(name)
-    try:
-        message = _store().deserialize_cdr(data, name)
-    except Exception as error:  # broken bytes make the generated code raise nearly anything
-        raise MessageError(f"{len(data)} bytes are not a {name}: {type(error).__name__} {error}") from error
-    _check_bounds(message, name)
-    return message
+    store = _store()
+    definition = store.get_msgdef(name)
+    measure, write = definition.getsize_cdr, definition.serialize_cdr_le
+
+    def encode_one(message: Any) -> bytearray:
+        try:
+            data = bytearray(_ENCAPSULATION + measure(0, message, store))
+            data[1] = 1     # little endian
+            write(memoryview(data)[_ENCAPSULATION:], 0, message, store)
+        except Exception as error:  # the generated code raises whatever it meets: struct.error, TypeError, ...
+            raise MessageError(f"cannot encode {name}: {error}") from error
+        return data
+
+    return encode_one
+
+
+@functools.cache
+def decoder(name: str) -> Callable[[bytes | memoryview], Any]:
+    """:func:`decode` for messages of one type, with everything looked up that can be."""
+    message_class(name)
+    store = _store()
+    definition = store.get_msgdef(name)
+    cls, bounded = definition.cls, bool(_bounded(name))
+    readers = {b"\0\1": definition.deserialize_cdr_le, b"\0\0": definition.deserialize_cdr_be}
+
+    def decode_one(data: bytes | memoryview) -> Any:
+        read = readers.get(bytes(data[:2]))
+        if read is None:
+            raise MessageError(f"{len(data)} bytes are not a {name}: they do not begin as plain CDR does")
+        try:
+            message, end = read(data[_ENCAPSULATION:], 0, cls, store)
+        except Exception as error:  # broken bytes make the generated code raise nearly anything
+            raise MessageError(f"{len(data)} bytes are not a {name}: {type(error).__name__} {error}") from error
+        if not 0 <= len(data) - _ENCAPSULATION - end < 4:   # some pad to a multiple of four
+            raise MessageError(f"{len(data)} bytes are not a {name}, which ends after {end + _ENCAPSULATION}")
+        if bounded:
+            _check_bounds(message, name)
+        return message
+
+    return decode_one
 
 
 @functools.cache

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Mapping
+from typing import Any, ClassVar, Mapping, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ Outbox = Mapping[str, Any]
 """Port name to a message, or to a list of messages; ports that are left out publish nothing."""
 
 
-@dataclass(frozen=True)
-class Received:
+class Received(NamedTuple):
     """A message in an inbox.
 
     Attributes:
@@ -48,7 +46,7 @@ class Inbox:
         entries = self._received.get(port)
         if not entries:
             return None
-        newest = min(entries, key=lambda r: r.age)
+        newest = entries[0] if len(entries) == 1 else min(entries, key=lambda r: r.age)
         return newest.message if newest.age <= within else None
 
     def age(self, port: str) -> float:
@@ -57,7 +55,10 @@ class Inbox:
 
     def new(self, port: str) -> bool:
         """Whether a message of ``port`` came since the last step."""
-        return any(r.new for r in self._received.get(port, ()))
+        for received in self._received.get(port, ()):
+            if received.new:
+                return True
+        return False
 
     def each(self, port: str, within: float = math.inf) -> list[Received]:
         """Of a port that was declared with ``key``: the newest message of every publisher, in the order of their names;

@@ -9,7 +9,7 @@ import math
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
@@ -27,11 +27,19 @@ class RegionError(RuntimeError):
     """A region's step raised, or returned something that cannot be published; names the region and the step."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Entry:
     message: Any
     time: float
     new: bool
+
+
+class _Sent(NamedTuple):
+    """A port that is published, and what its messages have."""
+
+    port: Out
+    header: bool
+    origins: bool
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,11 @@ class Stepper:
         self._monotonic = monotonic
         self._rng = np.random.default_rng([seed, *region.name.encode()])
         self.inputs = region.inputs()
-        self._outputs = region.outputs()
+        self._outputs = {name: _Sent(port, messages.has_field(port.type, "header"),
+                                     messages.has_field(port.type, "origins"))
+                         for name, port in region.outputs().items()}
         self._entries: dict[str, dict[str, _Entry]] = {name: {} for name in self.inputs}
+        self._fresh: list[_Entry] = []
         self._triggered = False
         self._offered = 0
         self._period = None if region.rate is None else 1.0 / region.rate
@@ -84,7 +95,8 @@ class Stepper:
                f"{self._offered:020d}" if declared.every else "")
         if key not in entries and len(entries) >= MAX_PUBLISHERS:
             del entries[min(entries, key=lambda k: entries[k].time)]
-        entries[key] = _Entry(message, now, True)
+        entry = entries[key] = _Entry(message, now, True)
+        self._fresh.append(entry)
         if declared.trigger:
             self._triggered = True
 
@@ -142,11 +154,12 @@ class Stepper:
         self.steps += 1
         self._triggered = False
         for name, entries in self._entries.items():
-            if self.inputs[name].every:
+            if len(entries) > 1 and self.inputs[name].every:
                 for key in sorted(entries)[:-1]:
                     del entries[key]
-            for entry in entries.values():
-                entry.new = False
+        for entry in self._fresh:
+            entry.new = False
+        self._fresh.clear()
         self._history.append((now, self._monotonic() - begin, self.region.spikes - spikes,
                               self.region.synops - synops))
         while self._history and self._history[0][0] < now - STATISTICS_WINDOW:
@@ -161,26 +174,27 @@ class Stepper:
             if self.inputs[name].key:
                 for key in [k for k, e in entries.items() if now - e.time > FORGET_AFTER]:
                     del entries[key]
-            received[name] = [Received(e.message, now - e.time, e.new)
-                              for _, e in sorted(entries.items())]
+            ordered = entries.values() if len(entries) == 1 else [entries[key] for key in sorted(entries)]
+            received[name] = [Received(e.message, now - e.time, e.new) for e in ordered]
         return Inbox(received, stamp)
 
     def _finish(self, outbox: Mapping[str, Any], stamp: float) -> list[tuple[Out, Any]]:
         published: list[tuple[Out, Any]] = []
         origins: list | None = None
         for name, content in outbox.items():
-            port = self._outputs.get(name)
-            if port is None:
+            sent = self._outputs.get(name)
+            if sent is None:
                 raise KeyError(f"step returned a message for {name!r}, but the region publishes "
                                + (", ".join(self._outputs) or "nothing"))
+            port = sent.port
             for message in content if isinstance(content, list) else [content]:
                 if message is None:
                     continue
                 if message.__msgtype__ != port.type:
                     raise TypeError(f"{name} carries {port.type}, but step returned a {message.__msgtype__}")
-                if messages.has_field(port.type, "header"):
+                if sent.header:
                     self._stamp(port, message, stamp)
-                if messages.has_field(port.type, "origins") and not message.origins:
+                if sent.origins and not message.origins:
                     if origins is None:
                         origins = self._origins()
                     message.origins = origins

@@ -9,10 +9,11 @@ would take longer than the step. There is never more than one step at a time, an
 """
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
@@ -70,6 +71,7 @@ class ZenohHost:
         self._wake = Signal()
         self._turn = threading.Lock()       # who has it makes steps, or looks at the state between two of them
         self._usual_step = np.inf           # s
+        self._ready: deque[str] = deque()   # ports with something to take; those that do not trigger wait for a step
         self._failure: RegionError | None = None
         self._broken: Counter[str] = Counter()
         self._warned: dict[str, float] = {}
@@ -94,9 +96,11 @@ class ZenohHost:
                             for port in region.outputs().values()}
         self._subscriptions = {
             port_name: self.node.subscription(topic(port.topic), port.type, port.qos, wake=self._wake,
-                                              arrived=self._arrived if port.trigger else None,
+                                              arrived=functools.partial(self._arrived if port.trigger
+                                                                        else self._ready.append, port_name),
                                               by_publisher=port.key is not None)
             for port_name, port in region.inputs().items()}
+        self._decoders = {name: messages.decoder(port.type) for name, port in region.inputs().items()}
         self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
 
     # -- control ---------------------------------------------------------------------------------------------------
@@ -199,8 +203,9 @@ class ZenohHost:
             with self._turn:
                 self._round()
 
-    def _arrived(self) -> None:
+    def _arrived(self, port_name: str) -> None:
         """What is done at an arrival that triggers, in the thread that received it."""
+        self._ready.append(port_name)
         if self._usual_step > QUICK or not self._turn.acquire(blocking=False):
             self._wake.set()
             return
@@ -238,11 +243,12 @@ class ZenohHost:
             raise RegionError(f"{self.region.name} made a message for {topic} that cannot be sent: {error}") from error
 
     def _take_in(self) -> None:
-        for port_name, subscription in self._subscriptions.items():
+        ready = self._ready
+        while ready:
+            port_name = ready.popleft()
+            subscription = self._subscriptions[port_name]
             while subscription.refused:
                 self._complain(port_name, None, subscription.refused.popleft())
-            if not subscription.pending:
-                continue
             arrivals = subscription.take()
             port = self.stepper.inputs[port_name]
             if port.key or port.every:
@@ -255,7 +261,7 @@ class ZenohHost:
 
     def _offer(self, port_name: str, port: In, arrival: Arrival) -> bool:
         try:
-            message = messages.decode(arrival.data, port.type)
+            message = self._decoders[port_name](arrival.data)
         except messages.MessageError as error:
             self._complain(port_name, arrival, str(error))
             return False

@@ -62,21 +62,22 @@ class Arrival:
         received: time of receipt on the steady clock (``time.monotonic``, s).
     """
 
-    __slots__ = ("_sample", "received")
+    __slots__ = ("_payload", "_sample", "received")
 
     def __init__(self, sample: zenoh.Sample, received: float) -> None:
         self._sample = sample
+        self._payload = sample.payload
         self.received = received
 
     @property
     def size(self) -> int:
         """Bytes of the message."""
-        return len(self._sample.payload)
+        return len(self._payload)
 
     @property
     def data(self) -> bytes:
         """The CDR bytes."""
-        return self._sample.payload.to_bytes()
+        return self._payload.to_bytes()
 
     @property
     def attachment(self) -> Attachment:
@@ -104,10 +105,11 @@ class Publisher:
         self.endpoint = endpoint
         self.type = type_name
         self.gid = names.gid(endpoint.token())
+        self._encode = messages.encoder(type_name)
         self._sequence = itertools.count(1)
         self._lock = threading.Lock()
         settings: dict[str, Any] = dict(
-            congestion_control=zenoh.CongestionControl.DROP,
+            congestion_control=zenoh.CongestionControl.DROP, express=True,  # commands are not to wait for a full batch
             reliability=zenoh.Reliability.RELIABLE if qos.reliable else zenoh.Reliability.BEST_EFFORT)
         if qos.latched:
             detection = zenoh.ext.MissDetectionConfig(heartbeat=None, sporadic_heartbeat=HEARTBEAT)
@@ -126,9 +128,9 @@ class Publisher:
         """
         if message.__msgtype__ != self.type:
             raise messages.MessageError(f"{self.endpoint.topic} carries {self.type}, not {message.__msgtype__}")
-        self.publish_bytes(bytes(messages.encode(message)))
+        self.publish_bytes(self._encode(message))
 
-    def publish_bytes(self, cdr: bytes) -> None:
+    def publish_bytes(self, cdr: bytes | bytearray) -> None:
         """Publishes a message that is encoded already."""
         with self._lock:  # so that the numbers leave in their order
             self._publisher.put(cdr, attachment=pack(next(self._sequence), time.time_ns(), self.gid))
@@ -228,11 +230,6 @@ class Subscription:
             full = len(ring) == self._depth
             ring.append(arrival)
         return full
-
-    @property
-    def pending(self) -> bool:
-        """Whether something waits to be taken."""
-        return any(self._rings.values()) if self._by_publisher else bool(self._ring)
 
     def take(self) -> list[Arrival]:
         """All that came since the last time, oldest first, at most the QoS's depth (of each publisher, if kept
