@@ -120,12 +120,13 @@ class Stepper:
 
     # -- step ------------------------------------------------------------------------------------------------------
 
-    def step(self, now: float, stamp: float) -> list[tuple[Out, Any]]:
+    def step(self, now: float, stamp: float, send: Callable[[Out, Any], None] | None = None) -> list[tuple[Out, Any]]:
         """One step.
 
         Args:
             now: host clock (s).
             stamp: time for the headers of what is published (s since the epoch, or simulated).
+            send: called with each port and message as soon as the region has made them, before the books are kept.
 
         Returns:
             Ports and messages, with header stamps and origins filled in.
@@ -144,6 +145,11 @@ class Stepper:
         try:
             outbox, state = self.region.step(inbox, self.state, dt, self._rng)
             published = self._finish(outbox, stamp)
+            if send is not None:
+                for port, message in published:
+                    send(port, message)
+        except RegionError:
+            raise
         except Exception as error:
             raise RegionError(f"{self.region.name} failed in step {self.steps + 1}: "
                               f"{type(error).__name__}: {error}") from error

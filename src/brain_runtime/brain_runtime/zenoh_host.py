@@ -21,7 +21,7 @@ import numpy as np
 
 from brain_runtime import heartbeat as beat
 from brain_runtime import messages, snapshot
-from brain_runtime.ports import In
+from brain_runtime.ports import In, Out
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
 from brain_runtime.wire import Arrival, Node, Session, Signal, Watch
@@ -223,11 +223,9 @@ class ZenohHost:
             now = time.monotonic()
             if not self.stepper.due(now):
                 return
-            published = self.stepper.step(now, time.time())
+            self.stepper.step(now, time.time(), self._send)
             took = time.monotonic() - now
             self._usual_step = took if self._usual_step == np.inf else (1 - USUAL) * self._usual_step + USUAL * took
-            for port, message in published:
-                self._publish(port.topic, message)
         except RegionError as failure:
             self._failure = failure
             self._stop.set()
@@ -236,11 +234,12 @@ class ZenohHost:
             self._failure.__cause__ = error
             self._stop.set()
 
-    def _publish(self, topic: str, message: Any) -> None:
+    def _send(self, port: Out, message: Any) -> None:
         try:
-            self._publishers[topic].publish(message)
+            self._publishers[port.topic].publish(message)
         except messages.MessageError as error:
-            raise RegionError(f"{self.region.name} made a message for {topic} that cannot be sent: {error}") from error
+            raise RegionError(f"{self.region.name} made a message for {port.topic} that cannot be sent: {error}"
+                              ) from error
 
     def _take_in(self) -> None:
         ready = self._ready
