@@ -22,15 +22,13 @@ def text_message(text: str) -> Any:
     return messages.make("std_msgs/msg/String", data=text)
 
 
-def run_local(episode: Any, policy: str = "brain", *, script: Sequence[tuple[float, str]] | None = None,
-              graph: str = graphs.DEFAULT, join: Sequence[str] = (),
+def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAULT, join: Sequence[str] = (),
               parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """Runs one episode on LocalHost.
 
     Args:
         episode: a ``brain_sim.suite.Episode``.
         policy: one of :data:`brain.policies.POLICIES`.
-        script: what is said when, as (s since the first word, text); default: what the episode says.
         graph: name or path.
         join: classes, as ``package.module:Class``, that join the brain.
         parameters: by region, over those of the graph's parameter file.
@@ -53,7 +51,7 @@ def run_local(episode: Any, policy: str = "brain", *, script: Sequence[tuple[flo
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
     error = ""
     try:
-        _play(host, episode, script or episode.script, referee)
+        _play(host, episode, episode.script, referee)
     except RegionError as raised:
         error = str(raised)
     regions = host.regions.values()
@@ -149,8 +147,8 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
     Raises:
         ValueError: the policy cannot be had with these episodes.
     """
-    work = [(i, e, policy, dict(script=policies.words(policy, episodes, i), graph=graph, join=join,
-                                parameters=parameters)) for i, e in enumerate(episodes)]
+    work = [(i, policies.told(policy, episodes, i), policy, dict(graph=graph, join=join, parameters=parameters))
+            for i in range(len(episodes))]
     if jobs <= 1:
         for job in work:
             yield _one(job)

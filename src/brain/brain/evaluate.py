@@ -81,7 +81,7 @@ def evaluate(
     try:
         find_graph(graph)
         chosen = suite_episodes(split.value, episodes, seed, low_obstacles)
-        policies.words(policy.value, chosen, 0)
+        policies.told(policy.value, chosen, 0)
         begin = time.time()
         earlier = None if against is None else json.loads(against.read_text(encoding="utf-8"))["results"]
         found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or ())

@@ -7,7 +7,8 @@ thresholds instead of by its spiking network.
 """
 from __future__ import annotations
 
-from typing import Sequence
+from dataclasses import replace
+from typing import Any, Sequence
 
 from brain_runtime.graph import Graph
 from brain_runtime.region import Region
@@ -57,15 +58,16 @@ def make_regions(graph: Graph, policy: str, join: Sequence[str] = ()) -> dict[st
             for name, cls in {**regions_of(graph, policy), **joined(join)}.items()}
 
 
-def words(policy: str, episodes: Sequence, index: int) -> list[tuple[float, str]]:
-    """What is said in an episode: (s since its start, text).
+def told(policy: str, episodes: Sequence, index: int) -> Any:
+    """The episode as the robot is told of it; room, target and what counts as success stay.
 
-    Under ``shuffled-words``, what belongs to the next episode that wants another target.
+    Under ``shuffled-words``, with the sentences of the next episode that wants another target.
     """
+    episode = episodes[index]
     if policy != "shuffled-words":
-        return episodes[index].script
+        return episode
     for step in range(1, len(episodes)):
         other = episodes[(index + step) % len(episodes)]
-        if other.target != episodes[index].target:
-            return other.script
+        if other.target != episode.target:
+            return replace(episode, sentence=other.sentence, stop_text=other.stop_text, stop_after=other.stop_after)
     raise ValueError("shuffled-words needs two episodes with different targets; ask for more --episodes")

@@ -44,17 +44,16 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         RegionSpec(s.name, changed[s.name], s.restart, s.critical, s.remap, s.device) for s in loaded.regions))
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:
-        for index, episode in enumerate(episodes):
+        for index in range(len(episodes)):
+            episode = policies.told(policy, episodes, index)
             run = Path(folder) / str(index)
             children = region_children(loaded, facts, path, namespace="", seed=episode.seed, state_dir=run / "state",
                                        router=endpoint, parameters=parameters)
             router = Child(ROUTER, router_child(endpoint).argv, stop_after=2)
-            script = policies.words(policy, episodes, index)
-            yield index, run_episode(episode, script, [router, *children], endpoint, run / "logs")
+            yield index, run_episode(episode, [router, *children], endpoint, run / "logs")
 
 
-def run_episode(episode: Any, script: Sequence[tuple[float, str]], children: list[Child], endpoint: str,
-                logs: Path) -> dict[str, Any]:
+def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path) -> dict[str, Any]:
     """Starts the processes, runs one episode, and ends them; the result is as :func:`brain.episodes.run_local`'s.
 
     Raises:
@@ -76,7 +75,7 @@ def run_episode(episode: Any, script: Sequence[tuple[float, str]], children: lis
             raise CrewError("not ready: " + (". ".join(crew.missing()) or "the world does not show the room"))
         goal = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
         _for(crew, SETTLE)
-        start, left = time.monotonic(), sorted(script)
+        start, left = time.monotonic(), sorted(episode.script)
         while not referee.done and time.monotonic() - start < PATIENCE:
             while left and time.monotonic() - start >= left[0][0]:
                 goal.publish(text_message(left.pop(0)[1]))

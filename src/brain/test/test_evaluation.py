@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies, results and episodes in lockstep."""
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -43,12 +44,23 @@ def test_outcomes_beyond_the_usual_are_counted_too():
 def test_shuffled_words_belong_to_an_episode_with_another_target():
     some = episodes("val", 20)
     for index, episode in enumerate(some):
-        said = policies.words("shuffled-words", some, index)
-        owner = next(e for e in some if e.script == said)
+        told = policies.told("shuffled-words", some, index)
+        owner = next(e for e in some if e.script == told.script)
         assert owner.target != episode.target
-        assert policies.words("brain", some, index) == episode.script
+        assert replace(told, sentence=episode.sentence, stop_text=episode.stop_text,
+                       stop_after=episode.stop_after) == episode
+        assert policies.told("brain", some, index) is episode
     with pytest.raises(ValueError, match="--episodes"):
-        policies.words("shuffled-words", some[:1], 0)
+        policies.told("shuffled-words", some[:1], 0)
+
+
+def test_shuffled_words_are_judged():
+    """An episode whose own words ask for nothing, told to go somewhere: the referee sees it move."""
+    some = episodes("val", 20)
+    index = next(i for i, e in enumerate(some) if e.kind == "nonsense")
+    result = run_local(policies.told("shuffled-words", some, index), "shuffled-words")
+    assert result["outcome"] == "moved" and not result["success"]
+    assert result["sentence"] != some[index].sentence
 
 
 def test_controls_change_one_region():
