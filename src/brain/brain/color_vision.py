@@ -8,16 +8,17 @@ the shape. Good where the light is plain and objects stand apart; it has no noti
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from brain_runtime import FEATURE, SENSOR, In, Out, Region, messages
+from brain_runtime import FEATURE, SENSOR, In, Out, Region, messages, parameter
 
 SATURATION = 0.5        # walls, floor and obstacles stay below
 DARKEST = 30            # of 255; hue means nothing below
 HUES = {1: 0.0, 2: 120.0, 3: 225.0, 4: 52.0}   # DetectedObject COLOR_* to degrees
 MIN_PIXELS = 10
-CAMERA_FORWARD, CAMERA_HEIGHT = 0.15, 0.35      # m, where the robot carries its camera
+CAMERA_FORWARD, CAMERA_HEIGHT = 0.15, 0.35      # m, where the simulated robot carries its camera
 RADIUS = 0.215                                  # m, mean half width of the objects
 BALL, BOX, CYLINDER = 1, 2, 3                   # DetectedObject SHAPE_*
 
@@ -79,6 +80,13 @@ def shape_of(image: np.ndarray, mask: np.ndarray) -> int:
 class ColorVision(Region):
     """Objects by color and outline; see the module."""
 
+    @dataclass(frozen=True)
+    class Parameters:
+        """Where the camera sits."""
+
+        camera_x: float = parameter(CAMERA_FORWARD, "how far ahead of base_link the camera is", unit="m", low=-5.0,
+                                    high=5.0)
+
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
@@ -92,7 +100,7 @@ class ColorVision(Region):
         image = np.asarray(message.data).reshape(message.height, message.width, 3)
         info = inbox.get("info")
         focal = float(info.k[0]) if info is not None and info.k[0] > 0 else message.width / 2
-        found = see(image, focal)
+        found = see(image, focal, self.parameters.camera_x)
         edge = math.atan(message.width / 2 / focal)
         result = self.objects(source=self.name, azimuth_min=-edge, azimuth_max=edge,
                               objects=sorted(found, key=lambda o: o.distance)[:32])
@@ -100,8 +108,9 @@ class ColorVision(Region):
         return {"objects": result}, state
 
 
-def see(image: np.ndarray, focal: float) -> list:
-    """``DetectedObject`` messages for a picture [H, W, 3] of a camera with a focal length in pixels."""
+def see(image: np.ndarray, focal: float, camera_x: float = CAMERA_FORWARD) -> list:
+    """``DetectedObject`` messages for a picture [H, W, 3] of a camera with a focal length in pixels, ``camera_x`` m
+    ahead of base_link."""
     labels, found = color_labels(image), []
     for color in HUES:
         mask = labels == color
@@ -109,18 +118,18 @@ def see(image: np.ndarray, focal: float) -> list:
             part = np.zeros_like(mask)
             part[:, left:right] = mask[:, left:right]
             if part.sum() >= MIN_PIXELS:
-                found.append(_object(image, part, color, left, right, focal))
+                found.append(_object(image, part, color, left, right, focal, camera_x))
     return found
 
 
-def _object(image, part, color, left, right, focal):
+def _object(image, part, color, left, right, focal, camera_x):
     height, width = part.shape
     bottom = np.flatnonzero(part.any(1))[-1] + 1
     drop = (bottom - height / 2) / focal
     ahead = CAMERA_HEIGHT / drop if drop > 0.02 else 10.0
     angle = math.atan((width / 2 - (left + right) / 2) / focal)
     away = ahead / math.cos(angle) + RADIUS
-    x, y = CAMERA_FORWARD + away * math.cos(angle), away * math.sin(angle)
+    x, y = camera_x + away * math.cos(angle), away * math.sin(angle)
     return messages.make(
         "brain_interfaces/msg/DetectedObject", color=color, shape=shape_of(image, part),
         confidence=min(0.95, 0.5 + part.sum() / 200.0), bearing=math.atan2(y, x), distance=math.hypot(x, y),

@@ -54,6 +54,13 @@ def test_shuffled_words_belong_to_an_episode_with_another_target():
         policies.told("shuffled-words", some[:1], 0)
 
 
+@pytest.mark.parametrize("policy", ["scripted", "blind"])
+def test_a_control_takes_the_parameters_of_the_shipped_file(policy):
+    some = episodes("val", 20)
+    result = run_local(next(e for e in some if e.kind == "nonsense"), policy)
+    assert result["outcome"] == "success", result
+
+
 def test_shuffled_words_are_judged():
     """An episode whose own words ask for nothing, told to go somewhere: the referee sees it move."""
     some = episodes("val", 20)
