@@ -18,7 +18,7 @@ import numpy as np
 
 from brain_runtime import FEATURE, LATCHED, In, Out, Region, messages
 
-TYPE = "std_msgs/msg/UInt8MultiArray"
+TYPE = "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024}
 BLOCK = 200             # round trips in one block
 WARM_UP = 50            # the first ones of each block do not count
@@ -33,9 +33,7 @@ class Echo(Region):
     pong = Out("bench/pong", TYPE, FEATURE)
 
     def step(self, inbox, state, dt, rng):
-        message = inbox.get("ping")
-        return ({"pong": message} if message is not None and inbox.new("ping") else {}), state
-
+        return {"pong": inbox.get("ping")}, state
 
 class Ping(Region):
     """Times round trips as it is told on bench/go: JSON with ``id``, ``size`` (bytes) and ``count``."""
@@ -49,25 +47,24 @@ class Ping(Region):
 
     def configure(self, parameters):
         super().configure(parameters)
-        self._block: dict[str, Any] | None = None
+        self._left = 0      # round trips to go
 
     def step(self, inbox, state, dt, rng):
         now = time.perf_counter()
-        if inbox.new("go"):
-            self._block = json.loads(inbox.get("go").data)
-            self._left, self._times = self._block["count"], []
-            self._message = self.ping(data=np.zeros(self._block["size"], np.uint8))
-            return self._send(), state
-        if self._block is None:
-            return {}, state
-        if inbox.new("pong") and len(inbox.get("pong").data) == self._block["size"]:
+        pong = inbox.get("pong") if inbox.new("pong") else None
+        if self._left > 0 and pong is not None and len(pong.data) == self._size:
             self._times.append(now - self._sent)
             self._left -= 1
-            if self._left > 0:
-                return self._send(), state
-            block, self._block = self._block, None
-            return {"result": self.result(data=json.dumps({"id": block["id"], "times": self._times}))}, state
-        return (self._send() if now - self._sent > LOST else {}), state
+            return self._send() if self._left > 0 else self._done(), state
+        if inbox.new("go"):
+            order = json.loads(inbox.get("go").data)
+            self._id, self._size, self._left, self._times = order["id"], order["size"], order["count"], []
+            self._message = self.ping(data="x" * self._size)
+            return self._send(), state
+        return (self._send() if self._left > 0 and now - self._sent > LOST else {}), state
+
+    def _done(self):
+        return {"result": self.result(data=json.dumps({"id": self._id, "times": self._times}))}
 
     def _send(self):
         self._sent = time.perf_counter()
@@ -119,7 +116,7 @@ class BarePing:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Round trips of one size: p50 and p99 (s) of both, and how much more the regions' take (s, share)."""
+    """Round trips of one size: p50 and p99 (s) of both sides."""
 
     size: str
     n: int
@@ -130,7 +127,7 @@ class Comparison:
 
     @property
     def more(self) -> float:
-        """How much longer the regions' median is (s)."""
+        """How much longer the regions' median is than the bare one (s)."""
         return self.host_p50 - self.bare_p50
 
     @property
@@ -162,16 +159,15 @@ def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison |
         _wait_for(lambda: len(bare.block(64, 1)) == 1, "the bare echo")
         _wait_for(lambda: len(host.block(64, 1, patience=LOST)) == 1, "the regions")
         for name, size in SIZES.items():
-            bare_times, host_times = [], []
+            times: dict[Any, list[float]] = {bare: [], host: []}
             for number in range(blocks):
-                bare_times += bare.block(size, BLOCK + WARM_UP)[WARM_UP:]
-                host_times += host.block(size, BLOCK + WARM_UP)[WARM_UP:]
+                for side, taken in times.items():
+                    taken += side.block(size, BLOCK + WARM_UP)[WARM_UP:]
                 yield name, number + 1, None
-            if not bare_times or not host_times:
+            if not all(times.values()):
                 raise TimeoutError(f"no round trip of {name} came back; the machine is too busy, try again")
-            b, h = np.array(bare_times), np.array(host_times)
-            yield name, blocks, Comparison(name, len(h), *(float(np.percentile(x, q)) for x in (b, h)
-                                                           for q in (50, 99)))
+            yield name, blocks, Comparison(name, len(times[host]), *(float(np.percentile(times[side], q))
+                                                                     for side in (bare, host) for q in (50, 99)))
 
 
 class _Blocks:

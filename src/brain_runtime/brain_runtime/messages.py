@@ -203,18 +203,18 @@ def decoder(name: str) -> Callable[[bytes | memoryview], Any]:
     store = _store()
     definition = store.get_msgdef(name)
     cls, bounded = definition.cls, bool(_bounded(name))
-    readers = {b"\0\1": definition.deserialize_cdr_le, b"\0\0": definition.deserialize_cdr_be}
+    read_le, read_be = definition.deserialize_cdr_le, definition.deserialize_cdr_be
 
     def decode_one(data: bytes | memoryview) -> Any:
-        read = readers.get(bytes(data[:2]))
-        if read is None:
-            raise MessageError(f"{len(data)} bytes are not a {name}: they do not begin as plain CDR does")
+        size = len(data)
+        if size < _ENCAPSULATION or data[0] or data[1] > 1:
+            raise MessageError(f"{size} bytes are not a {name}: they do not begin as plain CDR does")
         try:
-            message, end = read(data[_ENCAPSULATION:], 0, cls, store)
+            message, end = (read_le if data[1] else read_be)(data[_ENCAPSULATION:], 0, cls, store)
         except Exception as error:  # broken bytes make the generated code raise nearly anything
-            raise MessageError(f"{len(data)} bytes are not a {name}: {type(error).__name__} {error}") from error
-        if not 0 <= len(data) - _ENCAPSULATION - end < 4:   # some pad to a multiple of four
-            raise MessageError(f"{len(data)} bytes are not a {name}, which ends after {end + _ENCAPSULATION}")
+            raise MessageError(f"{size} bytes are not a {name}: {type(error).__name__} {error}") from error
+        if not 0 <= size - _ENCAPSULATION - end < 4:   # some pad to a multiple of four
+            raise MessageError(f"{size} bytes are not a {name}, which ends after {end + _ENCAPSULATION}")
         if bounded:
             _check_bounds(message, name)
         return message

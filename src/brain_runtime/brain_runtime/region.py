@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import math
 from pathlib import Path
-from typing import Any, ClassVar, Mapping, NamedTuple
+from typing import Any, ClassVar, Mapping
 
 import numpy as np
 
+from brain_runtime.inbox import Inbox
 from brain_runtime.parameters import NoParameters, check_parameters
 from brain_runtime.ports import In, Out
 
@@ -17,53 +17,6 @@ State = dict[str, Any]
 
 Outbox = Mapping[str, Any]
 """Port name to a message, or to a list of messages; ports that are left out publish nothing."""
-
-
-class Received(NamedTuple):
-    """A message in an inbox.
-
-    Attributes:
-        message: as decoded.
-        age: s since receipt, on the host's steady clock.
-        new: it came since the last step.
-    """
-
-    message: Any
-    age: float
-    new: bool
-
-
-class Inbox:
-    """The newest message of each port, with its age. Any of them may be missing or old: look before use."""
-
-    def __init__(self, received: Mapping[str, list[Received]], stamp: float = 0.0) -> None:
-        self._received = received
-        self.stamp = stamp
-        """Time of this step as headers tell it (s since the epoch, or simulated); compare it with stamps only."""
-
-    def get(self, port: str, within: float = math.inf) -> Any | None:
-        """Newest message of ``port``, or None if there was none within the last ``within`` seconds."""
-        entries = self._received.get(port)
-        if not entries:
-            return None
-        newest = entries[0] if len(entries) == 1 else min(entries, key=lambda r: r.age)
-        return newest.message if newest.age <= within else None
-
-    def age(self, port: str) -> float:
-        """Seconds since the newest message of ``port`` came; ``inf`` if none did."""
-        return min((r.age for r in self._received.get(port, ())), default=math.inf)
-
-    def new(self, port: str) -> bool:
-        """Whether a message of ``port`` came since the last step."""
-        for received in self._received.get(port, ()):
-            if received.new:
-                return True
-        return False
-
-    def each(self, port: str, within: float = math.inf) -> list[Received]:
-        """Of a port that was declared with ``key``: the newest message of every publisher, in the order of their names;
-        with ``every``: all since the last step, or else the newest, in the order of receipt. At most ``within`` s old."""
-        return [r for r in self._received.get(port, ()) if r.age <= within]
 
 
 class Region:

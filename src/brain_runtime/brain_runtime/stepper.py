@@ -14,24 +14,16 @@ from typing import Any, Callable, Mapping, NamedTuple
 import numpy as np
 
 from brain_runtime import messages
-from brain_runtime.ports import Out
-from brain_runtime.region import Inbox, Received, Region, State
+from brain_runtime.inbox import Inbox, make_slot
+from brain_runtime.ports import In, Out
+from brain_runtime.region import Region, State
 
-MAX_PUBLISHERS = 64     # kept apart on one keyed port; a stranger that renames itself with every message must not grow us
-FORGET_AFTER = 30.0     # s, after which a silent publisher on a keyed port is dropped
 MAX_ORIGINS = 8
 STATISTICS_WINDOW = 5.0  # s over which rates and percentiles are taken
 
 
 class RegionError(RuntimeError):
     """A region's step raised, or returned something that cannot be published; names the region and the step."""
-
-
-@dataclass(slots=True)
-class _Entry:
-    message: Any
-    time: float
-    new: bool
 
 
 class _Sent(NamedTuple):
@@ -69,6 +61,7 @@ class Stepper:
         self.state: State = region.initial_state() if state is None else state
         self.steps = 0
         self.last_step: float | None = None
+        self.took = math.nan    # s that the newest step took
         self.stepping_since: float | None = None
         self._monotonic = monotonic
         self._rng = np.random.default_rng([seed, *region.name.encode()])
@@ -76,10 +69,11 @@ class Stepper:
         self._outputs = {name: _Sent(port, messages.has_field(port.type, "header"),
                                      messages.has_field(port.type, "origins"))
                          for name, port in region.outputs().items()}
-        self._entries: dict[str, dict[str, _Entry]] = {name: {} for name in self.inputs}
-        self._fresh: list[_Entry] = []
-        self._triggered = False
-        self._offered = 0
+        self.slots = {name: make_slot(port) for name, port in self.inputs.items()}
+        self._inbox = Inbox(self.slots)
+        self._all = list(self.slots.values())
+        self._keyed = [self.slots[name] for name, port in self.inputs.items() if port.key]
+        self._triggers = [self.slots[name] for name, port in self.inputs.items() if port.trigger]
         self._period = None if region.rate is None else 1.0 / region.rate
         self._next_tick = -math.inf if self._period else math.inf
         self._history: deque[tuple[float, float, int, int]] = deque()
@@ -88,24 +82,12 @@ class Stepper:
 
     def offer(self, port: str, message: Any, now: float) -> None:
         """Puts a message, received at ``now`` (s, host clock), into the inbox; the newest of its publisher stays."""
-        declared = self.inputs[port]
-        entries = self._entries[port]
-        self._offered += 1
-        key = (str(getattr(message, declared.key)) if declared.key else
-               f"{self._offered:020d}" if declared.every else "")
-        if key not in entries and len(entries) >= MAX_PUBLISHERS:
-            del entries[min(entries, key=lambda k: entries[k].time)]
-        entry = entries[key] = _Entry(message, now, True)
-        self._fresh.append(entry)
-        if declared.trigger:
-            self._triggered = True
+        self.slots[port].offer(message, now)
 
     def input_ages(self, now: float) -> dict[str, float]:
         """Per topic, s since the newest message; NaN where there was none."""
-        return {
-            self.inputs[name].topic: now - max(e.time for e in list(entries.values())) if entries else math.nan
-            for name, entries in self._entries.items()
-        }
+        return {self.inputs[name].topic: now - slot.time if slot.time > -math.inf else math.nan
+                for name, slot in self.slots.items()}
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -116,73 +98,62 @@ class Stepper:
 
     def due(self, now: float) -> bool:
         """Whether a step is to be made now."""
-        return self._triggered or now >= self._next_tick
+        for slot in self._triggers:
+            if slot.new:
+                return True
+        return now >= self._next_tick
 
     # -- step ------------------------------------------------------------------------------------------------------
 
-    def step(self, now: float, stamp: float, send: Callable[[Out, Any], None] | None = None) -> list[tuple[Out, Any]]:
+    def step(self, now: float, stamp: float, senders: Mapping[str, Callable[[Any], None]] | None = None
+             ) -> list[tuple[Out, Any]]:
         """One step.
 
         Args:
             now: host clock (s).
             stamp: time for the headers of what is published (s since the epoch, or simulated).
-            send: called with each port and message as soon as the region has made them, before the books are kept.
+            senders: by topic, what is called with each message as soon as the region has made them all, before the
+                books are kept.
 
         Returns:
             Ports and messages, with header stamps and origins filled in.
 
         Raises:
-            RegionError: from the region's own code, with the cause attached.
+            RegionError: from the region's own code or from sending, with the cause attached.
         """
         if self._period is not None and now >= self._next_tick:
             late = self._next_tick == -math.inf or now - self._next_tick > self._period
             self._next_tick = now + self._period if late else self._next_tick + self._period
-        dt = 0.0 if self.last_step is None else now - self.last_step
-        inbox = self._inbox(now, stamp)
-        spikes, synops = self.region.spikes, self.region.synops
-        begin = self._monotonic()
-        self.stepping_since = begin
+        for slot in self._keyed:
+            slot.forget(now)
+        region, inbox = self.region, self._inbox
+        inbox.now, inbox.stamp = now, stamp
+        spikes, synops = region.spikes, region.synops
+        begin = self.stepping_since = self._monotonic()
         try:
-            outbox, state = self.region.step(inbox, self.state, dt, self._rng)
+            outbox, state = region.step(inbox, self.state, 0.0 if self.last_step is None else now - self.last_step,
+                                        self._rng)
             published = self._finish(outbox, stamp)
-            if send is not None:
+            if senders is not None:
                 for port, message in published:
-                    send(port, message)
-        except RegionError:
-            raise
+                    senders[port.topic](message)
         except Exception as error:
-            raise RegionError(f"{self.region.name} failed in step {self.steps + 1}: "
+            raise RegionError(f"{region.name} failed in step {self.steps + 1}: "
                               f"{type(error).__name__}: {error}") from error
         finally:
             self.stepping_since = None
         self.state = state
         self.last_step = now
         self.steps += 1
-        self._triggered = False
-        for name, entries in self._entries.items():
-            if len(entries) > 1 and self.inputs[name].every:
-                for key in sorted(entries)[:-1]:
-                    del entries[key]
-        for entry in self._fresh:
-            entry.new = False
-        self._fresh.clear()
-        self._history.append((now, self._monotonic() - begin, self.region.spikes - spikes,
-                              self.region.synops - synops))
-        while self._history and self._history[0][0] < now - STATISTICS_WINDOW:
-            self._history.popleft()
+        for slot in self._all:
+            if slot.new:
+                slot.seen()
+        self.took = self._monotonic() - begin
+        history = self._history
+        history.append((now, self.took, region.spikes - spikes, region.synops - synops))
+        while history[0][0] < now - STATISTICS_WINDOW:
+            history.popleft()
         return published
-
-    def _inbox(self, now: float, stamp: float) -> Inbox:
-        received: dict[str, list[Received]] = {}
-        for name, entries in self._entries.items():
-            if not entries:
-                continue
-            if self.inputs[name].key:
-                for key in [k for k, e in entries.items() if now - e.time > FORGET_AFTER]:
-                    del entries[key]
-            ordered = entries.values() if len(entries) == 1 else [entries[key] for key in sorted(entries)]
-            received[name] = [Received(e.message, now - e.time, e.new) for e in ordered]
-        return Inbox(received, stamp)
 
     def _finish(self, outbox: Mapping[str, Any], stamp: float) -> list[tuple[Out, Any]]:
         published: list[tuple[Out, Any]] = []
@@ -209,9 +180,9 @@ class Stepper:
 
     def _stamp(self, port: Out, message: Any, stamp: float) -> None:
         if port.stamp_from:
-            entries = self._entries[port.stamp_from].values()
-            if entries:
-                message.header.stamp = max(entries, key=lambda e: e.time).message.header.stamp
+            source = self.slots[port.stamp_from].message
+            if source is not None:
+                message.header.stamp = source.header.stamp
                 return
         if message.header.stamp.sec == 0 and message.header.stamp.nanosec == 0:
             message.header.stamp = messages.time_message(stamp)
@@ -224,15 +195,16 @@ class Stepper:
             if known is None or (known.stamp.sec, known.stamp.nanosec) < (origin.stamp.sec, origin.stamp.nanosec):
                 newest[origin.source] = origin
 
-        for name, entries in self._entries.items():
+        for name, slot in self.slots.items():
             port = self.inputs[name]
-            for entry in entries.values():
-                if messages.has_field(port.type, "origins"):
-                    for origin in entry.message.origins:
+            if messages.has_field(port.type, "origins"):
+                for received in slot.each(0.0, math.inf):
+                    for origin in received.message.origins:
                         see(origin)
-                elif port.device and messages.has_field(port.type, "header"):
+            elif port.device and messages.has_field(port.type, "header"):
+                for received in slot.each(0.0, math.inf):
                     see(messages.make("brain_interfaces/msg/Origin", source=port.topic[-64:],
-                                      stamp=entry.message.header.stamp))
+                                      stamp=received.message.header.stamp))
         ordered = sorted(newest.values(), key=lambda o: (-o.stamp.sec, -o.stamp.nanosec, o.source))
         return ordered[:MAX_ORIGINS]
 

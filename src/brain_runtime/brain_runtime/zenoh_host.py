@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -21,10 +22,9 @@ import numpy as np
 
 from brain_runtime import heartbeat as beat
 from brain_runtime import messages, snapshot
-from brain_runtime.ports import In, Out
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
-from brain_runtime.wire import Arrival, Node, Session, Signal, Watch
+from brain_runtime.wire import Arrival, Node, Session, Signal, Subscription, Watch
 from brain_runtime.wire.attachment import AttachmentProblem
 
 log = logging.getLogger(__name__)
@@ -68,10 +68,11 @@ class ZenohHost:
         self._critical, self._restarts = critical, restarts
         self._state, self._reason = beat.UNCONFIGURED, ""
         self._stop = threading.Event()
+        self._ending = False                # as _stop, which takes longer to ask
         self._wake = Signal()
         self._turn = threading.Lock()       # who has it makes steps, or looks at the state between two of them
-        self._usual_step = np.inf           # s
-        self._ready: deque[str] = deque()   # ports with something to take; those that do not trigger wait for a step
+        self._usual_step = math.inf           # s
+        self._ready: deque[Callable[[], None]] = deque()    # takers of ports at which something has arrived
         self._failure: RegionError | None = None
         self._broken: Counter[str] = Counter()
         self._warned: dict[str, float] = {}
@@ -92,21 +93,25 @@ class ZenohHost:
         self.stepper = Stepper(region, seed=seed, state=state)
         self._state = beat.INACTIVE
         self._heartbeat = self.node.publisher(topic(beat.PORT.topic), beat.TYPE, beat.PORT.qos)
-        self._publishers = {port.topic: self.node.publisher(topic(port.topic), port.type, port.qos)
-                            for port in region.outputs().values()}
-        self._subscriptions = {
-            port_name: self.node.subscription(topic(port.topic), port.type, port.qos, wake=self._wake,
-                                              arrived=functools.partial(self._arrived if port.trigger
-                                                                        else self._ready.append, port_name),
-                                              by_publisher=port.key is not None)
-            for port_name, port in region.inputs().items()}
-        self._decoders = {name: messages.decoder(port.type) for name, port in region.inputs().items()}
+        self._senders = {port.topic: self.node.publisher(topic(port.topic), port.type, port.qos).publish
+                         for port in region.outputs().values()}
+        self._subscriptions: dict[str, Subscription] = {}
+        for port_name, port in region.inputs().items():
+            decode, offer = messages.decoder(port.type), self.stepper.slots[port_name].offer
+            take = functools.partial(self._take, port_name, decode, offer, port.key or port.every)
+            # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
+            self._subscriptions[port_name] = self.node.subscription(
+                topic(port.topic), port.type, port.qos, wake=self._wake, by_publisher=bool(port.key),
+                arrived=functools.partial(self._arrived if port.trigger else self._ready.append, take),
+                at_once=functools.partial(self._at_once, port_name, decode, offer)
+                if port.trigger and not port.key else None)
         self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
 
     # -- control ---------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Asks for the end, from any thread or a signal handler."""
+        self._ending = True
         self._stop.set()
         self._wake.set()
 
@@ -191,22 +196,44 @@ class ZenohHost:
 
     def _warn(self, about: str, text: str) -> None:
         now = time.monotonic()
-        if now - self._warned.get(about, -np.inf) >= WARN_EVERY:
+        if now - self._warned.get(about, -math.inf) >= WARN_EVERY:
             self._warned[about] = now
             log.warning(text)
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while not self._stop.is_set():
+        while not self._ending:
             self._wake.wait(min(self.stepper.next_tick - time.monotonic(), IDLE_WAIT))
             with self._turn:
                 self._round()
 
-    def _arrived(self, port_name: str) -> None:
-        """What is done at an arrival that triggers, in the thread that received it."""
-        self._ready.append(port_name)
-        if self._usual_step > QUICK or not self._turn.acquire(blocking=False):
+    def _at_once(self, port_name: str, decode: Callable[[bytes], Any], offer: Callable[[Any, float], None],
+                 arrival: Arrival) -> bool:
+        """Makes the step that an arrival triggers in the thread that received it, where steps are quick, nobody is at
+        one, and nothing else waits to be taken in. Returns False where it is not so."""
+        if self._usual_step > QUICK or not self._turn.acquire(False):
+            return False
+        try:
+            if self._ready or self._ending:
+                return False
+            try:
+                message = decode(arrival.payload.to_bytes())
+            except messages.MessageError as error:
+                self._complain(port_name, arrival, str(error))
+                return True
+            offer(message, arrival.received)
+            self._step(time.monotonic())
+        except Exception as error:
+            self._give_up(error)
+        finally:
+            self._turn.release()
+        return True
+
+    def _arrived(self, take: Callable[[], None]) -> None:
+        """Notes an arrival that triggers, in the thread that received it, which makes the step where steps are quick."""
+        self._ready.append(take)
+        if self._usual_step > QUICK or not self._turn.acquire(False):
             self._wake.set()
             return
         try:
@@ -216,56 +243,50 @@ class ZenohHost:
 
     def _round(self) -> None:
         """Takes in what has arrived, and makes a step if one is due."""
-        if self._stop.is_set():
+        if self._ending:
             return
         try:
-            self._take_in()
+            while self._ready:
+                self._ready.popleft()()
             now = time.monotonic()
-            if not self.stepper.due(now):
-                return
-            self.stepper.step(now, time.time(), self._send)
-            took = time.monotonic() - now
-            self._usual_step = took if self._usual_step == np.inf else (1 - USUAL) * self._usual_step + USUAL * took
-        except RegionError as failure:
-            self._failure = failure
-            self._stop.set()
-        except Exception as error:  # a bug of the host itself must not leave a process that only looks alive
-            self._failure = RegionError(f"{self.region.name}: the host failed: {type(error).__name__}: {error}")
-            self._failure.__cause__ = error
-            self._stop.set()
+            if self.stepper.due(now):
+                self._step(now)
+        except Exception as error:
+            self._give_up(error)
 
-    def _send(self, port: Out, message: Any) -> None:
-        try:
-            self._publishers[port.topic].publish(message)
-        except messages.MessageError as error:
-            raise RegionError(f"{self.region.name} made a message for {port.topic} that cannot be sent: {error}"
-                              ) from error
+    def _step(self, now: float) -> None:
+        stepper, usual = self.stepper, self._usual_step
+        stepper.step(now, time.time(), self._senders)
+        self._usual_step = stepper.took if usual == math.inf else (1 - USUAL) * usual + USUAL * stepper.took
 
-    def _take_in(self) -> None:
-        ready = self._ready
-        while ready:
-            port_name = ready.popleft()
-            subscription = self._subscriptions[port_name]
-            while subscription.refused:
-                self._complain(port_name, None, subscription.refused.popleft())
-            arrivals = subscription.take()
-            port = self.stepper.inputs[port_name]
-            if port.key or port.every:
-                for arrival in arrivals:
-                    self._offer(port_name, port, arrival)
-            else:  # only the newest counts; the one before it if that is broken
-                for arrival in reversed(arrivals):
-                    if self._offer(port_name, port, arrival):
-                        break
+    def _give_up(self, error: Exception) -> None:
+        """Ends with an error: the region's, or a bug of the host itself, which must not leave a process that only looks
+        alive."""
+        if not isinstance(error, RegionError):
+            failure = RegionError(f"{self.region.name}: the host failed: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            error = failure
+        self._failure = error
+        self.stop()
 
-    def _offer(self, port_name: str, port: In, arrival: Arrival) -> bool:
-        try:
-            message = self._decoders[port_name](arrival.data)
-        except messages.MessageError as error:
-            self._complain(port_name, arrival, str(error))
-            return False
-        self.stepper.offer(port_name, message, arrival.received)
-        return True
+    def _take(self, port_name: str, decode: Callable[[bytes], Any], offer: Callable[[Any, float], None], all_of_them: bool
+              ) -> None:
+        """Puts what has arrived at a port into the inbox: all of it, or the newest message that is not broken."""
+        subscription = self._subscriptions[port_name]
+        while subscription.refused:
+            self._complain(port_name, None, subscription.refused.popleft())
+        arrivals = subscription.take()
+        if not all_of_them:
+            arrivals.reverse()
+        for arrival in arrivals:
+            try:
+                message = decode(arrival.payload.to_bytes())
+            except messages.MessageError as error:
+                self._complain(port_name, arrival, str(error))
+                continue
+            offer(message, arrival.received)
+            if not all_of_them:
+                break
 
     def _complain(self, port_name: str, arrival: Arrival | None, what: str) -> None:
         topic = self._subscriptions[port_name].endpoint.topic

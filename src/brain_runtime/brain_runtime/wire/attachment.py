@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 SIZE = 33
 GID_SIZE = 16
-_LAYOUT = struct.Struct("<qqB16s")
+LAYOUT = struct.Struct("<qqB16s")     # sequence, source timestamp (ns), GID_SIZE, gid
 
 
 class AttachmentProblem(ValueError):
@@ -33,7 +33,7 @@ class Attachment(NamedTuple):
 
 def pack(sequence: int, source_timestamp: int, gid: bytes) -> bytes:
     """The attachment's 33 bytes."""
-    return _LAYOUT.pack(sequence, source_timestamp, GID_SIZE, gid)
+    return LAYOUT.pack(sequence, source_timestamp, GID_SIZE, gid)
 
 
 def unpack(data: bytes) -> Attachment:
@@ -46,5 +46,5 @@ def unpack(data: bytes) -> Attachment:
         raise AttachmentProblem(
             f"an attachment of {len(data)} bytes, where rmw_zenoh has {SIZE}; the publisher must use rmw_zenoh 0.2.4 "
             "(jazzy), 0.6 (kilted) or newer, or this package")
-    sequence, timestamp, _, gid = _LAYOUT.unpack(data)
+    sequence, timestamp, _, gid = LAYOUT.unpack(data)
     return Attachment(sequence, timestamp, gid)

@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections import deque
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, NamedTuple
 
 import zenoh
 from zenoh.handlers import RingChannel
@@ -21,7 +21,7 @@ from zenoh.handlers import RingChannel
 from brain_runtime import messages
 from brain_runtime.qos import FEATURE, QoS
 from brain_runtime.wire import names
-from brain_runtime.wire.attachment import Attachment, AttachmentProblem, pack, unpack
+from brain_runtime.wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, unpack
 from brain_runtime.wire.session import CLOSING, Session, open_session
 
 MAX_SIZE = 16 * 2**20       # bytes; a larger message is refused before it is decoded
@@ -55,29 +55,28 @@ class Signal:
         return self._lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
 
 
-class Arrival:
+class Arrival(NamedTuple):
     """A message as it came.
 
     Attributes:
+        payload: the CDR bytes, where Zenoh has them.
         received: time of receipt on the steady clock (``time.monotonic``, s).
+        sample: all that Zenoh tells of it.
     """
 
-    __slots__ = ("_payload", "_sample", "received")
-
-    def __init__(self, sample: zenoh.Sample, received: float) -> None:
-        self._sample = sample
-        self._payload = sample.payload
-        self.received = received
+    payload: zenoh.ZBytes
+    received: float
+    sample: zenoh.Sample
 
     @property
     def size(self) -> int:
         """Bytes of the message."""
-        return len(self._payload)
+        return len(self.payload)
 
     @property
     def data(self) -> bytes:
         """The CDR bytes."""
-        return self._payload.to_bytes()
+        return self.payload.to_bytes()
 
     @property
     def attachment(self) -> Attachment:
@@ -86,7 +85,7 @@ class Arrival:
         Raises:
             AttachmentProblem: there is none, or one of another layout.
         """
-        attachment = self._sample.attachment
+        attachment = self.sample.attachment
         if attachment is None:
             raise AttachmentProblem("no attachment, so the publisher is no ROS 2 node; publish with a wire.Node")
         return unpack(attachment.to_bytes())
@@ -118,6 +117,7 @@ class Publisher:
                 publisher_detection=True, sample_miss_detection=detection if qos.reliable else None)
         else:
             self._publisher = session.zenoh.declare_publisher(key, **settings)
+        self._put = self._publisher.put
         self._token = session.zenoh.liveliness().declare_token(endpoint.token())
 
     def publish(self, message: Any) -> None:
@@ -128,12 +128,17 @@ class Publisher:
         """
         if message.__msgtype__ != self.type:
             raise messages.MessageError(f"{self.endpoint.topic} carries {self.type}, not {message.__msgtype__}")
-        self.publish_bytes(self._encode(message))
+        try:
+            cdr = self._encode(message)
+        except messages.MessageError as error:
+            raise messages.MessageError(f"{self.endpoint.topic}: {error}") from error
+        with self._lock:  # so that the numbers leave in their order
+            self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
 
     def publish_bytes(self, cdr: bytes | bytearray) -> None:
         """Publishes a message that is encoded already."""
-        with self._lock:  # so that the numbers leave in their order
-            self._publisher.put(cdr, attachment=pack(next(self._sequence), time.time_ns(), self.gid))
+        with self._lock:
+            self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
 
     def close(self) -> None:
         """Takes the token back and ends publishing."""
@@ -153,12 +158,14 @@ class Subscription:
     """
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
-                 arrived: Callable[[], None] | None, by_publisher: bool, max_size: int) -> None:
+                 arrived: Callable[[], None] | None, at_once: Callable[[Arrival], bool] | None, by_publisher: bool,
+                 max_size: int) -> None:
         self.endpoint = endpoint
         self.type = type_name
         self.gid = names.gid(endpoint.token())
         self.signal = wake or Signal()
         self._arrived = arrived or self.signal.set
+        self._at_once = at_once
         self.last_received = -math.inf
         self.overwritten = 0
         self.refused: deque[str] = deque(maxlen=1000)
@@ -182,8 +189,10 @@ class Subscription:
 
     def _receive(self) -> None:
         receive = self._subscriber.handler.recv
-        keep = self._keep_by_publisher if self._by_publisher else self._keep
-        monotonic, wake = time.monotonic, self._arrived
+        ring = None if self._by_publisher else self._ring
+        monotonic, wake, at_once = time.monotonic, self._arrived, self._at_once
+        max_size, depth = self._max_size, self._depth
+        make = tuple.__new__    # NamedTuple's own constructor is Python code, and takes a microsecond more
         waiting = 0     # messages in a row that were there already
         while True:
             begin = monotonic()
@@ -192,26 +201,29 @@ class Subscription:
             except zenoh.ZError:
                 break  # the subscription or its session was closed
             now = monotonic()
-            waiting = waiting + 1 if now - begin < AT_ONCE else 0
-            arrival = Arrival(sample, now)
-            if arrival.size > self._max_size:
-                self.refused.append(f"{arrival.size} bytes are more than the {self._max_size} that are allowed; "
-                                    f"publish less at a time")
+            payload = sample.payload
+            if len(payload) > max_size:
+                self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish less "
+                                    "at a time")
                 wake()
                 continue
-            full = keep(arrival)
-            self.last_received = arrival.received
-            wake()
-            self.overwritten += full
+            arrival = make(Arrival, (payload, now, sample))
+            if at_once is not None and at_once(arrival):
+                full = False
+            else:
+                if ring is None:
+                    full = self._keep_by_publisher(arrival)
+                else:
+                    full = len(ring) == depth
+                    ring.append(arrival)
+                wake()
+                self.overwritten += full
+            self.last_received = now
+            del sample, payload, arrival    # freed while nobody waits, and not when the next one has come
+            waiting = waiting + 1 if now - begin < AT_ONCE else 0
             if full or waiting > BURST:
                 # Nobody keeps up; what comes meanwhile waits in the channel, where the oldest is dropped for free.
                 time.sleep(BREATH)
-
-    def _keep(self, arrival: Arrival) -> bool:
-        ring = self._ring
-        full = len(ring) == self._depth
-        ring.append(arrival)
-        return full
 
     def _keep_by_publisher(self, arrival: Arrival) -> bool:
         try:
@@ -330,8 +342,8 @@ class Node:
         return part
 
     def subscription(self, topic: str, type_name: str, qos: QoS = FEATURE, *, wake: Signal | None = None,
-                     arrived: Callable[[], None] | None = None, by_publisher: bool = False,
-                     max_size: int = MAX_SIZE) -> Subscription:
+                     arrived: Callable[[], None] | None = None, at_once: Callable[[Arrival], bool] | None = None,
+                     by_publisher: bool = False, max_size: int = MAX_SIZE) -> Subscription:
         """A subscription.
 
         Args:
@@ -339,6 +351,8 @@ class Node:
             wake: set at each arrival; None: one of its own.
             arrived: called at each arrival, in the subscription's own thread and in place of setting ``wake``. What
                 comes while it runs waits in the channel, and counts as received when it returns.
+            at_once: shown each arrival before that, in the same thread; an arrival for which it returns True is dealt
+                with, and neither kept nor told of.
             by_publisher: keep the newest of each publisher, so that a busy one does not displace the others.
             max_size: bytes; larger messages are refused.
 
@@ -348,7 +362,7 @@ class Node:
         endpoint = self._endpoint(names.SUBSCRIPTION, topic, type_name, qos)
         key = names.data_key(self.domain, endpoint.topic, type_name)
         part = Subscription(self.session, endpoint, key, type_name, wake=wake, arrived=arrived,
-                            by_publisher=by_publisher, max_size=max_size)
+                            at_once=at_once, by_publisher=by_publisher, max_size=max_size)
         self._parts.append(part)
         return part
 

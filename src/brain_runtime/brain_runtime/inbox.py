@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inbox: what a region has received, port by port. The hosts put messages in between steps; a step only looks."""
+from __future__ import annotations
+
+import math
+from typing import Any, Mapping, NamedTuple
+
+from brain_runtime.ports import In
+
+MAX_KEPT = 64           # messages on one port; a stranger that renames itself with every message must not grow us
+FORGET_AFTER = 30.0     # s, after which a silent publisher on a keyed port is dropped
+
+
+class Received(NamedTuple):
+    """A message in an inbox.
+
+    Attributes:
+        message: as decoded.
+        age: s since receipt, on the host's steady clock.
+        new: it came since the last step.
+    """
+
+    message: Any
+    age: float
+    new: bool
+
+
+class Slot:
+    """What came on one port: the newest message only.
+
+    Attributes:
+        message: the newest one, or None.
+        time: when it was received (s, host clock); ``-inf`` before the first.
+        new: it came since the last step.
+    """
+
+    __slots__ = ("message", "new", "time")
+
+    def __init__(self) -> None:
+        self.message: Any = None
+        self.time = -math.inf
+        self.new = False
+
+    def offer(self, message: Any, now: float) -> None:
+        """Puts in a message received at ``now`` (s, host clock)."""
+        self.message = message
+        self.time = now
+        self.new = True
+
+    def each(self, now: float, within: float) -> list[Received]:
+        """All that is kept and at most ``within`` s old."""
+        age = now - self.time
+        return [Received(self.message, age, self.new)] if age <= within and self.message is not None else []
+
+    def seen(self) -> None:
+        """A step has looked at everything."""
+        self.new = False
+
+    def forget(self, now: float) -> None:
+        """Lets go of what is too old to be kept."""
+
+
+class KeyedSlot(Slot):
+    """What came on one port: the newest message of each publisher, told apart by the field ``key``."""
+
+    __slots__ = ("_entries", "_fresh", "_key")
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        self._key = key
+        self._entries: dict[str, tuple[Any, float]] = {}
+        self._fresh: set[str] = set()
+
+    def offer(self, message: Any, now: float) -> None:
+        entries, key = self._entries, str(getattr(message, self._key))
+        if key not in entries and len(entries) >= MAX_KEPT:
+            self._drop(min(entries, key=lambda k: entries[k][1]))
+        entries[key] = message, now
+        self._fresh.add(key)
+        super().offer(message, now)
+
+    def each(self, now: float, within: float) -> list[Received]:
+        entries = self._entries
+        return [Received(entries[key][0], now - entries[key][1], key in self._fresh)
+                for key in sorted(entries) if now - entries[key][1] <= within]
+
+    def seen(self) -> None:
+        self.new = False
+        self._fresh.clear()
+
+    def forget(self, now: float) -> None:
+        for key in [key for key, (_, time) in self._entries.items() if now - time > FORGET_AFTER]:
+            self._drop(key)
+        if not self._entries and self.message is not None:
+            self.message, self.time = None, -math.inf
+
+    def _drop(self, key: str) -> None:
+        del self._entries[key]
+        self._fresh.discard(key)
+
+
+class EverySlot(Slot):
+    """What came on one port: every message since the last step, or else the newest."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries: list[tuple[Any, float]] = []
+
+    def offer(self, message: Any, now: float) -> None:
+        if not self.new:
+            self._entries.clear()
+        elif len(self._entries) >= MAX_KEPT:
+            del self._entries[0]
+        self._entries.append((message, now))
+        super().offer(message, now)
+
+    def each(self, now: float, within: float) -> list[Received]:
+        return [Received(message, now - time, self.new) for message, time in self._entries if now - time <= within]
+
+
+def make_slot(port: In) -> Slot:
+    """An empty slot for a port."""
+    return KeyedSlot(port.key) if port.key else EverySlot() if port.every else Slot()
+
+
+class Inbox:
+    """The newest message of each port, with its age, as it is in this step. Any may be missing or old: look before use.
+
+    Args:
+        slots: by name of the port.
+        now: host clock (s).
+        stamp: see :attr:`stamp`.
+    """
+
+    __slots__ = ("_slots", "now", "stamp")
+
+    def __init__(self, slots: Mapping[str, Slot], now: float = 0.0, stamp: float = 0.0) -> None:
+        self._slots = slots
+        self.now = now
+        self.stamp = stamp
+        """Time of this step as headers tell it (s since the epoch, or simulated); compare it with stamps only."""
+
+    def get(self, port: str, within: float = math.inf) -> Any | None:
+        """Newest message of ``port``, or None if there was none within the last ``within`` seconds."""
+        slot = self._slots.get(port)
+        return None if slot is None or self.now - slot.time > within else slot.message
+
+    def age(self, port: str) -> float:
+        """Seconds since the newest message of ``port`` came; ``inf`` if none did."""
+        slot = self._slots.get(port)
+        return math.inf if slot is None else self.now - slot.time
+
+    def new(self, port: str) -> bool:
+        """Whether a message of ``port`` came since the last step."""
+        slot = self._slots.get(port)
+        return slot is not None and slot.new
+
+    def each(self, port: str, within: float = math.inf) -> list[Received]:
+        """Of a port that was declared with ``key``: the newest message of every publisher, in the order of their names;
+        with ``every``: all since the last step, or else the newest, in the order of receipt. At most ``within`` s old."""
+        slot = self._slots.get(port)
+        return [] if slot is None else slot.each(self.now, within)
