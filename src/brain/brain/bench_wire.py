@@ -35,6 +35,7 @@ class Echo(Region):
     def step(self, inbox, state, dt, rng):
         return {"pong": inbox.get("ping")}, state
 
+
 class Ping(Region):
     """Times round trips as it is told on bench/go: JSON with ``id``, ``size`` (bytes) and ``count``."""
 

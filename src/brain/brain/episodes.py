@@ -35,21 +35,25 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
 
     Returns:
         The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``simulated`` and ``wall``
-        (s). An outcome ``error`` with a reason says that a region raised or that nobody judged.
+        (s, without what the regions took to load). An outcome ``error`` with a reason says that a region raised or that
+        nobody judged.
     """
-    begin = time.perf_counter()
     if policy in policies.WITHOUT_BRAIN:
         from brain_sim.controls import run_control
 
+        begin = time.perf_counter()
         result = run_control(policy, episode).to_dict()
         return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
     loaded = graphs.load(graph, "arena")
-    host = LocalHost(policies.make_regions(loaded, policy, join), seed=episode.seed, critical=set(loaded.critical),
-                     parameters=graphs.merged(graphs.own_parameters(loaded), file_parameters(graph),
+    brain = policies.make_regions(loaded, policy, join)
+    unheard = {name: {"spikes": False} for name, region in brain.items() if hasattr(region.parameters, "spikes")}
+    host = LocalHost(brain, seed=episode.seed, critical=set(loaded.critical),
+                     parameters=graphs.merged(unheard, graphs.own_parameters(loaded), file_parameters(graph),
                                               parameters or {}))
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
     error = ""
+    begin = time.perf_counter()
     try:
         _play(host, episode, episode.script, referee)
     except RegionError as raised:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import operator
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,10 @@ class Brainstem(Region):
     cmd_vel = Out("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE)
     trace = Out("brain/trace", "brain_interfaces/msg/Trace", STREAM)
     estop_status = Out("estop/status", "std_msgs/msg/Bool", LATCHED)
+
+    def configure(self, parameters):
+        super().configure(parameters)
+        self._heard: list = []  # messages that the points were made of
 
     def initial_state(self):
         # velocity: what was published last (m/s, rad/s); scans: sound scans so far, up to 1
@@ -205,16 +210,22 @@ class Brainstem(Region):
             action, reason = LIMITED, "acceleration limit"
         return eased, turned, action, reason
 
+    def _points(self, inbox) -> np.ndarray:
+        """What there is to run into, float32[n, 2] (m, base_link); worked out again only after another message."""
+        heard = [inbox.get("scan"), *(received.message for received in inbox.each("features", 0.5))]
+        if len(heard) == len(self._heard) and all(map(operator.is_, heard, self._heard)):
+            return self._xy
+        angles, ranges = azimuth.scan_points(heard[0])
+        points = [np.stack([ranges * np.cos(angles), ranges * np.sin(angles)], -1)]
+        for features in heard[1:]:
+            if features.confidence >= 0.3:  # NaN is not
+                points.append(azimuth.hazard_points(azimuth.sound_map(features.hazard), self.parameters.radius))
+        self._heard, self._xy = heard, np.concatenate(points)
+        return self._xy
+
     def _free_path(self, inbox, linear):
         """Free distance (m) ahead of the robot's edge, in the direction of travel, by scan and hazard maps."""
-        p = self.parameters
-        angles, ranges = azimuth.scan_points(inbox.get("scan"))
-        points = [np.stack([ranges * np.cos(angles), ranges * np.sin(angles)], -1)]
-        for received in inbox.each("features", 0.5):
-            confidence = received.message.confidence
-            if confidence >= 0.3:  # NaN is not
-                points.append(azimuth.hazard_points(azimuth.sound_map(received.message.hazard), p.radius))
-        xy = np.concatenate(points)
+        p, xy = self.parameters, self._points(inbox)
         x = xy[:, 0] if linear >= 0 else -xy[:, 0]
         y = np.abs(xy[:, 1])
         near = (x > 0) & (y < p.radius)

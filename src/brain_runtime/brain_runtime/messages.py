@@ -6,7 +6,6 @@ One class per type everywhere, numpy arrays in the fields, and the CDR bytes tha
 """
 from __future__ import annotations
 
-import dataclasses
 import functools
 from pathlib import Path
 from typing import Any, Callable
@@ -103,8 +102,8 @@ def _factory(definition: tuple) -> Callable[[], Any]:
 @functools.cache
 def _blank(name: str) -> Callable[[], Any]:
     """What makes a message of zeros."""
-    cls, factories = message_class(name), [default for _, _, default in _fields(name)]
-    return lambda: cls(*[default() for default in factories])
+    maker = _maker(name)
+    return lambda: maker({})
 
 
 @functools.cache
@@ -148,14 +147,42 @@ def make(name: str, /, **fields: Any) -> Any:
     Raises:
         MessageError: an unknown type or field, or more elements or text than the field holds.
     """
-    if not fields:
-        return _blank(name)()
-    values = [_coerce(name, field, definition, fields.pop(field)) if field in fields else default()
-              for field, definition, default in _fields(name)]
-    if fields:
-        known = ", ".join(f.name for f in dataclasses.fields(message_class(name)))
-        raise MessageError(f"{name} has no field {', '.join(fields)}; it has {known}")
-    return message_class(name)(*values)
+    return _maker(name)(fields)
+
+
+@functools.cache
+def _maker(name: str) -> Callable[[dict[str, Any]], Any]:
+    """:func:`make` for messages of one type, with everything looked up that can be."""
+    cls, fields = message_class(name), _fields(name)
+    order = {field: number for number, (field, _, _) in enumerate(fields)}
+    plain = [definition[0] == Nodetype.NAME or _is_number(definition) for _, definition, _ in fields]
+    blank = [default() if _is_scalar(definition) else None for _, definition, default in fields]
+    made = [(number, default) for number, (_, definition, default) in enumerate(fields) if not _is_scalar(definition)]
+
+    def make_one(given: dict[str, Any]) -> Any:
+        values = blank.copy()
+        for field, value in given.items():
+            number = order.get(field)
+            if number is None:
+                unknown = ", ".join(f for f in given if f not in order)
+                raise MessageError(f"{name} has no field {unknown}; it has {', '.join(order)}")
+            values[number] = value if plain[number] else _coerce(name, field, fields[number][1], value)
+        for number, default in made:
+            if fields[number][0] not in given:
+                values[number] = default()
+        return cls(*values)
+
+    return make_one
+
+
+def _is_scalar(definition: tuple) -> bool:
+    """A number, a truth value or text, which can stand in many messages at once."""
+    return definition[0] == Nodetype.BASE
+
+
+def _is_number(definition: tuple) -> bool:
+    """A scalar that is taken as it is given."""
+    return definition[0] == Nodetype.BASE and definition[1][0] != "string"
 
 
 def encode(message: Any) -> bytearray:

@@ -150,7 +150,7 @@ class Stepper:
                 slot.seen()
         self.took = self._monotonic() - begin
         history = self._history
-        history.append((now, self.took, region.spikes - spikes, region.synops - synops))
+        history.append((now, self.took, spikes, synops))    # the counts as they were before the step
         while history[0][0] < now - STATISTICS_WINDOW:
             history.popleft()
         return published
@@ -212,11 +212,13 @@ class Stepper:
 
     def statistics(self, now: float) -> Statistics:
         """Rates and step times over the last seconds."""
-        history = [h for h in list(self._history) if h[0] >= now - STATISTICS_WINDOW]
+        history = list(self._history)
+        while history and history[0][0] < now - STATISTICS_WINDOW:
+            del history[0]
         if not history:
             return Statistics(0.0, math.nan, math.nan, 0.0, 0.0)
         span = max(now - history[0][0], 1e-3)
-        durations = sorted(h[1] for h in history)
+        durations = sorted([took for _, took, _, _ in history])
         pick = lambda q: durations[min(len(durations) - 1, int(q * len(durations)))]  # noqa: E731
         return Statistics((len(history) - 1) / span if len(history) > 1 else 0.0, pick(0.5), pick(0.99),
-                          sum(h[2] for h in history) / span, sum(h[3] for h in history) / span)
+                          (self.region.spikes - history[0][2]) / span, (self.region.synops - history[0][3]) / span)

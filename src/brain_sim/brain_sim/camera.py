@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import mujoco
@@ -16,6 +17,7 @@ from brain_sim.things import COLORS
 FLOOR, CEILING, EAST, WEST, NORTH, SOUTH = -1, -2, -3, -4, -5, -6
 _SHELL_NORMALS = {FLOOR: (0, 0, 1), CEILING: (0, 0, -1), EAST: (-1, 0, 0), WEST: (1, 0, 0),
                   NORTH: (0, -1, 0), SOUTH: (0, 1, 0)}
+_EAST_WEST, _NORTH_SOUTH = np.array([WEST, EAST], np.int32), np.array([SOUTH, NORTH], np.int32)  # by false and true
 _SHELL_GEOMS = {EAST: "wall_east", WEST: "wall_west", NORTH: "wall_north", SOUTH: "wall_south"}
 
 
@@ -92,7 +94,7 @@ class RayCamera:
         self._robot = model.body("base_link").id
         things = [g for g in range(model.ngeom) if self._groups[model.geom_group[g]]]
         self._things = np.array(things, int)
-        self._radius = np.array([model.geom_rbound[g] for g in things])
+        self._radius = [float(model.geom_rbound[g]) for g in things]
         self._objects = []
         for g in things:
             name = model.geom(g).name
@@ -152,22 +154,22 @@ class RayCamera:
     def _cast_shell(self, eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The empty room seen from inside, in closed form: ids (faces below 0) and lit colors."""
         w, d, h = self._size
-        dx, dy, dz = rays[:, 0], rays[:, 1], rays[:, 2]
+        dx, dy, dz = np.ascontiguousarray(rays.T)
+        east, north = dx > 0, dy > 0
         with np.errstate(divide="ignore"):
-            tx = (np.where(dx > 0, w / 2, -w / 2) - eye[0]) / dx
-            ty = (np.where(dy > 0, d / 2, -d / 2) - eye[1]) / dy
-            tz = (np.where(dz > 0, h, 0.0) - eye[2]) / dz
+            tx = np.where(east, w / 2 - eye[0], -w / 2 - eye[0]) / dx
+            ty = np.where(north, d / 2 - eye[1], -d / 2 - eye[1]) / dy
+            tz = np.where(dz > 0, h - eye[2], 0.0 - eye[2]) / dz
         t = np.minimum(tx, ty)
-        ids = np.where(tx < ty, np.where(dx > 0, EAST, WEST), np.where(dy > 0, NORTH, SOUTH))
-        ids = ids.astype(np.int32)
+        ids = np.where(tx < ty, _EAST_WEST[east.view(np.int8)], _NORTH_SOUTH[north.view(np.int8)])
         flat = np.flatnonzero(tz < t)
         ids[flat] = np.where(dz[flat] > 0, CEILING, FLOOR)
-        image = self._shell[-ids]
+        image = self._shell.take(-ids, axis=0)
         floor = flat[dz[flat] < 0]
         k = 1.0 / self._tile
         fx, fy = eye[0] + tz[floor] * dx[floor], eye[1] + tz[floor] * dy[floor]
-        odd = (np.floor(fx * k) + np.floor(fy * k)) % 2
-        image[floor] = self._floor[odd.astype(np.int64)]
+        odd = (np.floor(fx * k) + np.floor(fy * k)).astype(np.int64) & 1
+        image[floor] = self._floor.take(odd, axis=0)
         return ids, image
 
     def _window(self, eye: np.ndarray, turn: np.ndarray) -> np.ndarray:
@@ -176,7 +178,7 @@ class RayCamera:
         c, s = np.cos(self._pitch), np.sin(self._pitch)
         ahead, left, up = c * rel[:, 0] - s * rel[:, 2], rel[:, 1], s * rel[:, 0] + c * rel[:, 2]
         mask = np.zeros((self.height, self.width), bool)
-        for a, lateral, vertical, r in zip(ahead, left, up, self._radius, strict=True):
+        for a, lateral, vertical, r in zip(ahead.tolist(), left.tolist(), up.tolist(), self._radius, strict=True):
             if a < -r:
                 continue
             u0, u1 = _span(a, lateral, r, self.focal, self.width)
@@ -196,7 +198,7 @@ class RayCamera:
         where, what = picked[hit], geomid[hit]
         lit = np.maximum(normal[hit].astype(np.float32) @ self._light, np.float32(0.0))
         ids[where] = what
-        image[where] = self._rgb[what] * (self._ambient + self._directional * lit)[:, None]
+        image[where] = self._rgb.take(what, axis=0) * (self._ambient + self._directional * lit)[:, None]
 
     @property
     def geom_ids(self) -> np.ndarray:
@@ -233,14 +235,14 @@ class RayCamera:
 
 def _span(ahead: float, side: float, radius: float, focal: float, size: int) -> tuple[int, int]:
     """First and one-past-last pixel a sphere can touch along one image axis (side positive: low index)."""
-    middle, reach = np.arctan2(side, ahead), np.hypot(side, ahead)
+    middle, reach = math.atan2(side, ahead), math.hypot(side, ahead)
     if reach <= radius:
         return 0, size
-    half = np.arcsin(radius / reach)
+    half = math.asin(radius / reach)
     low, high = middle - half, middle + half
-    limit = np.pi / 2 - 1e-6
+    limit = math.pi / 2 - 1e-6
     if low >= limit or high <= -limit:
         return 0, 0
-    first = size / 2 - focal * np.tan(min(high, limit))
-    last = size / 2 - focal * np.tan(max(low, -limit))
-    return max(int(np.floor(max(first, -1.0))) - 1, 0), min(int(np.ceil(min(last, size + 1.0))) + 1, size)
+    first = size / 2 - focal * math.tan(min(high, limit))
+    last = size / 2 - focal * math.tan(max(low, -limit))
+    return max(math.floor(max(first, -1.0)) - 1, 0), min(math.ceil(min(last, size + 1.0)) + 1, size)

@@ -23,6 +23,11 @@ MAX_CATCH_UP = 1.0
 """Seconds of physics made up for in one step at most; a world that was frozen longer has lost that time."""
 REPORT_PERIOD = 0.5
 TRACK_PERIOD = 0.2
+_NO_ORIENTATION = np.array([-1.0] + [0.0] * 8)     # as sensor_msgs says it
+_GYRO_COVARIANCE = np.diag([4e-6] * 3).reshape(-1)
+_FORCE_COVARIANCE = np.diag([9e-4] * 3).reshape(-1)
+for _constant in (_NO_ORIENTATION, _GYRO_COVARIANCE, _FORCE_COVARIANCE):
+    _constant.setflags(write=False)  # every Imu message holds them
 
 
 class World(Region):
@@ -160,15 +165,13 @@ class World(Region):
 
     def _imu_message(self) -> Any:
         gyro, force = self.simulation.read_imu()
-        covariance = np.zeros(9)
-        covariance[0] = -1.0  # no orientation, as sensor_msgs says it
         return self.imu(
             header=_header("base_link"), orientation=make("geometry_msgs/msg/Quaternion", w=1.0),
-            orientation_covariance=covariance,
+            orientation_covariance=_NO_ORIENTATION,
             angular_velocity=make("geometry_msgs/msg/Vector3", x=gyro[0], y=gyro[1], z=gyro[2]),
-            angular_velocity_covariance=np.diag([4e-6] * 3).reshape(-1),
+            angular_velocity_covariance=_GYRO_COVARIANCE,
             linear_acceleration=make("geometry_msgs/msg/Vector3", x=force[0], y=force[1], z=force[2]),
-            linear_acceleration_covariance=np.diag([9e-4] * 3).reshape(-1))
+            linear_acceleration_covariance=_FORCE_COVARIANCE)
 
 
 def _header(frame: str) -> Any:

@@ -132,6 +132,7 @@ class _Network(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv2d(l.inputs, l.outputs, l.kernel, l.stride, l.padding, l.dilation) for l in LAYERS)
         self.norms = nn.ModuleList(nn.BatchNorm2d(l.outputs) for l in LAYERS)
+        self._folded: list[tuple] | None = None     # arguments of each convolution, where calling modules would cost
         self.readout = nn.Conv1d(sum(LAYERS[k].outputs for k in LAYERS_READ), OUTPUTS, 1)
         with torch.no_grad():
             self.readout.bias.view(SLOTS, ROWS)[:, OBJECT] = -2.0  # few columns show an object
@@ -143,7 +144,15 @@ class _Network(nn.Module):
             if isinstance(norm, nn.BatchNorm2d):
                 other.convolutions[k] = nn.utils.fuse_conv_bn_eval(convolution, norm)
                 other.norms[k] = nn.Identity()
-        return other.to(memory_format=torch.channels_last)
+        other.to(memory_format=torch.channels_last)
+        other._folded = [(c.weight, c.bias, c.stride, c.padding, c.dilation) for c in other.convolutions]
+        return other
+
+    def _charge(self, k: int, x: Tensor) -> Tensor:
+        """What layer ``k`` takes in from ``x`` [batch, channels, rows, columns]."""
+        if self._folded is None:
+            return self.norms[k](self.convolutions[k](x))
+        return F.conv2d(x, *self._folded[k])
 
 
 class SpikingVision(_Network):
@@ -179,10 +188,10 @@ class SpikingVision(_Network):
         if steps == 0:
             return state, [torch.zeros(0, *state[f"v_{layer.name}"].shape) for layer in LAYERS]
         batch, new, trains = len(image), {}, []
-        x = self.norms[0](self.convolutions[0](image)).expand(steps, -1, -1, -1, -1)
+        x = self._charge(0, image).expand(steps, -1, -1, -1, -1)
         for k, layer in enumerate(LAYERS):
             if k:
-                x = self.norms[k](self.convolutions[k](x.flatten(0, 1))).unflatten(0, (steps, batch))
+                x = self._charge(k, x.flatten(0, 1)).unflatten(0, (steps, batch))
             name = f"v_{layer.name}"
             x, potential = lif_run(x, LIFState(state[name]), NEURON, MICRO_STEP)
             new[name] = potential.v
@@ -201,7 +210,7 @@ class AnnTwin(_Network):
         """Answer [batch, OUTPUTS, COLUMNS] for pictures [batch, 3, HEIGHT - TOP, WIDTH]."""
         heard = []
         for k in range(len(LAYERS)):
-            image = F.relu(self.norms[k](self.convolutions[k](image)))
+            image = F.relu(self._charge(k, image))
             if k in LAYERS_READ:
                 heard.append(image.squeeze(-2))
         return self.readout(torch.cat(heard, dim=1))
@@ -214,13 +223,14 @@ class Counter:
     def __init__(self) -> None:
         first, *others = fan_outs()
         self.multiplies = int(first.sum().item()) * LAYERS[0].inputs
-        self._fan_outs = others
+        self._fan_outs = [(fan_out.reshape(-1), torch.ones(layer.outputs)) for fan_out, layer in zip(others, LAYERS)]
 
     def count(self, trains: list[Tensor]) -> tuple[int, int]:
         """Spikes and synaptic operations of one call's spike trains."""
         spikes = synops = 0.0
-        for train, fan_out in zip(trains, self._fan_outs):
-            places = train.sum(dim=(0, 1, 2))
+        for train, (fan_out, ones) in zip(trains, self._fan_outs):
+            # channels come last in memory, where a product with ones adds them up faster than sum() does
+            places = (train.movedim(2, -1).reshape(-1, len(ones)) @ ones).view(-1, len(fan_out)).sum(0)
             spikes += places.sum().item()
-            synops += (places * fan_out).sum().item()
+            synops += places.dot(fan_out).item()
         return int(spikes), int(synops)
