@@ -127,6 +127,7 @@ def make_slot(port: In) -> Slot:
 
 class Inbox:
     """The newest message of each port, with its age, as it is in this step. Any may be missing or old: look before use.
+    What is to be remembered after the step goes into the state; the inbox itself is the next step's then.
 
     Args:
         slots: by name of the port.

@@ -2,7 +2,7 @@
 """Messages as dataclasses, made from the ``.msg`` files on every host.
 
 One class per type everywhere, numpy arrays in the fields, and the CDR bytes that every ROS 2 middleware uses
-(the codec is rosbags'). Standard types come with rosbags; ours are read from ``brain_interfaces``.
+(see :mod:`brain_runtime.cdr`). Standard types come with rosbags; ours are read from ``brain_interfaces``.
 """
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 from rosbags.interfaces import Nodetype
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
+from brain_runtime import cdr
 from brain_runtime.share import share_directory
 
 PACKAGE = "brain_interfaces"
-_ENCAPSULATION = 4      # bytes in front of the CDR
 
 
 class MessageError(ValueError):
@@ -93,7 +93,7 @@ def _factory(definition: tuple) -> Callable[[], Any]:
     element, count = detail
     length = count if kind == Nodetype.ARRAY else 0
     if element[0] == Nodetype.BASE and element[1][0] != "string":
-        dtype = np.dtype(element[1][0])
+        dtype = np.dtype(cdr.FORMATS[element[1][0]])
         return lambda: np.zeros(length, dtype)
     item = _factory(element)
     return lambda: [item() for _ in range(length)]
@@ -127,7 +127,7 @@ def _coerce(name: str, field: str, definition: tuple, value: Any) -> Any:
         return value
     element, count = detail
     if element[0] == Nodetype.BASE and element[1][0] != "string":
-        value = np.ascontiguousarray(value, dtype=element[1][0])
+        value = np.ascontiguousarray(value, dtype=cdr.FORMATS[element[1][0]])
         if value.ndim != 1:
             value = value.reshape(-1)
     elif element[0] == Nodetype.BASE:
@@ -185,7 +185,7 @@ def _is_number(definition: tuple) -> bool:
     return definition[0] == Nodetype.BASE and definition[1][0] != "string"
 
 
-def encode(message: Any) -> bytearray:
+def encode(message: Any) -> bytes:
     """CDR bytes (XCDR1, little endian) of a message, with the 4 bytes of encapsulation in front.
 
     Raises:
@@ -204,21 +204,15 @@ def decode(data: bytes | memoryview, name: str) -> Any:
 
 
 @functools.cache
-def encoder(name: str) -> Callable[[Any], bytearray]:
+def encoder(name: str) -> Callable[[Any], bytes]:
     """:func:`encode` for messages of one type, with everything looked up that can be."""
-    message_class(name)
-    store = _store()
-    definition = store.get_msgdef(name)
-    measure, write = definition.getsize_cdr, definition.serialize_cdr_le
+    run = cdr.encoder(_layout(name)[1], _layout)
 
-    def encode_one(message: Any) -> bytearray:
+    def encode_one(message: Any) -> bytes:
         try:
-            data = bytearray(_ENCAPSULATION + measure(0, message, store))
-            data[1] = 1     # little endian
-            write(memoryview(data)[_ENCAPSULATION:], 0, message, store)
+            return run(message)
         except Exception as error:  # the generated code raises whatever it meets: struct.error, TypeError, ...
             raise MessageError(f"cannot encode {name}: {error}") from error
-        return data
 
     return encode_one
 
@@ -226,57 +220,28 @@ def encoder(name: str) -> Callable[[Any], bytearray]:
 @functools.cache
 def decoder(name: str) -> Callable[[bytes | memoryview], Any]:
     """:func:`decode` for messages of one type, with everything looked up that can be."""
-    message_class(name)
-    store = _store()
-    definition = store.get_msgdef(name)
-    cls, bounded = definition.cls, bool(_bounded(name))
-    read_le, read_be = definition.deserialize_cdr_le, definition.deserialize_cdr_be
+    run = cdr.decoder(*_layout(name), _layout)
 
     def decode_one(data: bytes | memoryview) -> Any:
+        if type(data) is not bytes:
+            data = bytes(data)
         size = len(data)
-        if size < _ENCAPSULATION or data[0] or data[1] > 1:
+        if size < cdr.ENCAPSULATION or data[0] or data[1] > 1:
             raise MessageError(f"{size} bytes are not a {name}: they do not begin as plain CDR does")
         try:
-            message, end = (read_le if data[1] else read_be)(data[_ENCAPSULATION:], 0, cls, store)
+            message, end = run(data)
         except Exception as error:  # broken bytes make the generated code raise nearly anything
             raise MessageError(f"{size} bytes are not a {name}: {type(error).__name__} {error}") from error
-        if not 0 <= size - _ENCAPSULATION - end < 4:   # some pad to a multiple of four
-            raise MessageError(f"{size} bytes are not a {name}, which ends after {end + _ENCAPSULATION}")
-        if bounded:
-            _check_bounds(message, name)
+        if not 0 <= size - end < 4:   # some pad to a multiple of four
+            raise MessageError(f"{size} bytes are not a {name}, which ends after {end}")
         return message
 
     return decode_one
 
 
-@functools.cache
-def _bounded(name: str) -> tuple:
-    """Fields of a type that have a bound or hold messages: (field, kind, element type or None, bound)."""
-    found = []
-    for field, (kind, detail) in _store().fielddefs[name][1]:
-        if kind == Nodetype.NAME and _bounded(detail):
-            found.append((field, kind, detail, 0))
-        elif kind == Nodetype.BASE and detail[0] == "string" and detail[1]:
-            found.append((field, kind, None, detail[1]))
-        elif kind == Nodetype.SEQUENCE:
-            element, bound = detail
-            nested = element[1] if element[0] == Nodetype.NAME and _bounded(element[1]) else None
-            if bound or nested:
-                found.append((field, kind, nested, bound))
-    return tuple(found)
-
-
-def _check_bounds(message: Any, name: str) -> None:
-    for field, kind, nested, bound in _bounded(name):
-        value = getattr(message, field)
-        if kind == Nodetype.NAME:
-            _check_bounds(value, nested)
-            continue
-        if bound and len(value) > bound:
-            raise MessageError(f"{name}.{field}: {len(value)} elements, but at most {bound} are allowed")
-        if kind == Nodetype.SEQUENCE and nested:
-            for item in value:
-                _check_bounds(item, nested)
+def _layout(name: str) -> tuple[type, list[tuple[str, tuple]]]:
+    """Class and fields of a type, as :mod:`brain_runtime.cdr` asks for them."""
+    return message_class(name), _store().fielddefs[name][1]
 
 
 def time_message(seconds: float) -> Any:

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages and their CDR bytes: every known type against rosbags' codec, in both byte orders; bytes that are broken."""
+import random
+
+import numpy as np
+import pytest
+from rosbags.interfaces import Nodetype
+
+from brain_runtime import cdr, messages
+from brain_runtime.messages import MessageError, make
+
+STORE = messages._store()
+TYPES = sorted(STORE.fielddefs)
+OBJECTS, OBJECT = "brain_interfaces/msg/DetectedObjects", "brain_interfaces/msg/DetectedObject"
+
+
+def random_value(definition, draw):
+    """A value of a field: any number, text of several scripts, sequences of 0 to 4 elements."""
+    kind, detail = definition
+    if kind == Nodetype.NAME:
+        return random_message(detail, draw)
+    if kind == Nodetype.BASE:
+        base, bound = detail
+        if base == "string":
+            return "".join(draw.choice("aé日 z") for _ in range(draw.randrange(0, min(9, (bound or 99) // 3 + 1))))
+        return random_array(base, 1, draw)[0].item()
+    element, count = detail
+    length = count if kind == Nodetype.ARRAY else draw.randrange(0, min(count or 4, 4) + 1)
+    if element[0] == Nodetype.BASE and element[1][0] != "string":
+        return random_array(element[1][0], length, draw)
+    return [random_value(element, draw) for _ in range(length)]
+
+
+def random_array(base, length, draw):
+    dtype = np.dtype(cdr.FORMATS[base])
+    if dtype.kind == "b":
+        return np.array([draw.getrandbits(1) for _ in range(length)], dtype)
+    if dtype.kind == "f":
+        return np.array([draw.uniform(-1e3, 1e3) for _ in range(length)], dtype)
+    return np.frombuffer(draw.randbytes(length * dtype.itemsize), dtype)
+
+
+def random_message(name, draw):
+    return messages.message_class(name)(*[random_value(d, draw) for _, d in STORE.fielddefs[name][1]])
+
+
+def same(a, b):
+    """Whether two values are equal in type and content."""
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if hasattr(a, "__msgtype__"):
+        return type(a) is type(b) and all(same(getattr(a, f), getattr(b, f)) for f in a.__dataclass_fields__
+                                          if f != "__msgtype__")
+    return type(a) is type(b) and a == b
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_bytes_are_those_of_another_codec(name):
+    draw = random.Random(name)
+    for _ in range(20):
+        message = random_message(name, draw)
+        data = messages.encode(message)
+        assert data == bytes(STORE.serialize_cdr(message, name))
+        assert same(messages.decode(data, name), message)
+        assert same(messages.decode(bytes(STORE.serialize_cdr(message, name, little_endian=False)), name), message)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_broken_bytes_are_refused_or_read_and_nothing_else(name):
+    draw = random.Random(name)
+    for _ in range(20):
+        data = messages.encode(random_message(name, draw))
+        with pytest.raises(MessageError):
+            messages.decode(data + bytes(4), name)
+        short = data[:draw.randrange(0, max(len(data) - 3, 1))]
+        if len(data) > 8:
+            with pytest.raises(MessageError, match=name):
+                messages.decode(short, name)
+        broken = bytearray(data)
+        for _ in range(3):
+            broken[draw.randrange(len(broken))] = draw.randrange(256)
+        try:
+            messages.decode(broken, name)
+        except MessageError as error:
+            assert name in str(error)
+
+
+def test_a_length_that_lies_costs_neither_time_nor_memory():
+    for name in (OBJECTS, "sensor_msgs/msg/Image", "std_msgs/msg/String", "diagnostic_msgs/msg/DiagnosticArray"):
+        data = bytearray(messages.encode(make(name)))
+        for place in range(4, len(data) - 3):
+            lie = data.copy()
+            lie[place:place + 4] = b"\xff\xff\xff\x7f"
+            try:
+                messages.decode(lie, name)
+            except MessageError as error:
+                assert name in str(error)
+
+
+def test_bounds_hold_both_ways():
+    many = [make(OBJECT)] * 33
+    with pytest.raises(MessageError, match="at most 32"):
+        make(OBJECTS, objects=many)
+    message = make(OBJECTS)
+    message.objects = many
+    with pytest.raises(MessageError, match="33 elements, but at most 32 fit"):
+        messages.encode(message)
+    data = messages.encode(make(OBJECTS, objects=many[:32]))
+    place = data.index((32).to_bytes(4, "little"), 20)
+    with pytest.raises(MessageError, match="33 elements, but at most 32 are allowed"):
+        messages.decode(data[:place] + (33).to_bytes(4, "little") + data[place + 4:] + bytes(100), OBJECTS)
+    with pytest.raises(MessageError, match="bytes of text"):
+        make("brain_interfaces/msg/Origin", source="x" * 65)
+
+
+def test_what_does_not_fit_is_named():
+    message = make("sensor_msgs/msg/LaserScan")
+    message.ranges = "far"
+    with pytest.raises(MessageError, match="sensor_msgs/msg/LaserScan"):
+        messages.encode(message)
+    with pytest.raises(MessageError, match="has no field size; it has header, height"):
+        make("sensor_msgs/msg/Image", size=3)
+    with pytest.raises(MessageError, match="there must be 9"):
+        make("sensor_msgs/msg/CameraInfo", k=[1.0, 2.0])
+    with pytest.raises(MessageError, match="unknown message type"):
+        make("sensor_msgs/msg/Picture")
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_message_of_zeros_can_be_sent(name):
+    message = make(name)
+    assert same(messages.decode(messages.encode(message), name), message)
+
+
+def test_messages_share_nothing_that_can_change():
+    one, other = make(OBJECTS), make(OBJECTS)
+    one.objects.append(make(OBJECT))
+    one.header.frame_id = "map"
+    assert other.objects == [] and other.header.frame_id == ""
+    a, b = make("nav_msgs/msg/Odometry"), make("nav_msgs/msg/Odometry")
+    a.pose.covariance[0] = 1.0
+    assert b.pose.covariance[0] == 0.0
+
+
+def test_arrays_of_wide_numbers_are_aligned():
+    for name, read in (("nav_msgs/msg/Odometry", lambda m: m.pose.covariance), ("sensor_msgs/msg/CameraInfo", lambda m: m.k),
+                       ("sensor_msgs/msg/LaserScan", lambda m: m.ranges)):
+        array = read(messages.decode(messages.encode(make(name)), name))
+        assert array.flags.aligned, name
