@@ -148,6 +148,12 @@ class Lexicon:
         """The word of this spelling, where ``span`` is that of the words that begin so."""
         return self._entries[span[0]] if self._spellings[span[0]] == spelling else None
 
+    def get(self, spelling: str) -> Entry | None:
+        """The word of this spelling; None if it is none."""
+        span = self.begin(spelling[:1])
+        span = span and self.narrow(spelling, span)
+        return self.entry(spelling, span) if span else None
+
     def _among(self, beginning: str, low: int, high: int) -> tuple[int, int]:
         low = bisect.bisect_left(self._spellings, beginning, low, high)
         return low, bisect.bisect_left(self._spellings, beginning + "\U0010ffff", low, high)
