@@ -136,8 +136,8 @@ class _Sentence(Commands):
         token = c.take()
         if token.text == "no" and c.peek().form != "ing" and not _starts_thing(c) and c.kind() is not K.TOUCH:
             return      # "no, stop"
-        if c.kind() in (K.COMMA, K.END) and c.peek(-2).kind is K.AND and self.into.acts:
-            self.into.blame(Why.WORD, token.text)       # "... or don't"
+        if c.kind() in (K.COMMA, K.END) and self.into.acts and c.peek(-2).kind not in (K.COMMA, K.END):
+            self.into.blame(Why.WORD, token.text)       # "... or don't", "go to the ball NOT"
         self.negated = True
         if self.strange:
             return
@@ -152,6 +152,8 @@ class _Sentence(Commands):
         # "but not near the blue box" is to be avoided; "not the blue box" is only not meant
         if near:
             self.into.acts.append(Act(K.AVOID, "", objects=[found]))
+        else:
+            self.into.excluded.append(found)
         self.negated = False
 
     def topic(self) -> None:
@@ -169,11 +171,12 @@ class _Sentence(Commands):
             self.c.at += 2      # "the blue box is your goal"
             self.into.acts.append(Act(K.MOVE, "", objects=[found]))
             return
-        if not self.strange and (self.c.done or self.c.kind() in (K.COMMA, K.END)) and not found.empty:
-            self.into.fragments.append(found)   # "The red ball! Go!"
         if self.instead:
             self.instead = False
+            self.into.excluded.append(found)
             return
+        if not self.strange and (self.c.done or self.c.kind() in (K.COMMA, K.END)) and not found.empty:
+            self.into.fragments.append(found)   # "The red ball! Go!"
         last = self.into.acts[-1] if len(self.into.acts) > self.first else None
         if last and not self.strange and last.negated and self.c.peek(-1) and self._after_but(found):
             return

@@ -12,7 +12,8 @@ about meaning:
 * Forbidding to go to, approach, pass or touch an object is to avoid it. A text that only forbids is not
   understood: there is nothing to do. A prohibition that no grammar made anything of spoils the rest, too.
   "Don't move" is stop.
-* "Not the blue one", "instead of the blue one" say what is not meant, which is not to avoid it.
+* "Not the blue one", "instead of the blue one" say what is not meant, which is not to avoid it; where it
+  could be taken for the target ("any ball but the blue one"), it is.
 * An object to avoid that covers the target (the same, or "avoid balls" where that is a red ball) contradicts
   it.
 * "Stop at the ball" is to go there. Stop with a target that is named by another command is that command.
@@ -23,7 +24,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from brain_regions.language import english, japanese
+from brain_regions.language import corrections, english, japanese
 from brain_regions.language.lexicon import Kind, Token, lexicon
 from brain_regions.language.reading import Act, Reading, Thing
 from brain_regions.language.reasons import Why
@@ -87,8 +88,7 @@ def parse(text: str) -> Understanding:
     try:
         if not content:
             raise _NotUnderstood(Why.EMPTY if not text.strip() or normalized else Why.LANGUAGE)
-        reading = Reading()
-        (japanese if in_japanese else english).read(tokens, reading)
+        reading = corrections.read(tokens, (japanese if in_japanese else english).read)
         known = sum(t.kind not in (Kind.WORD, Kind.PARTICLE, Kind.FILLER) for t in content)
         unknown = known <= len(content) // 4
         meant = decide(reading, unknown)
@@ -153,6 +153,8 @@ def decide(reading: Reading, unknown: bool = False) -> Understanding:
         raise _NotUnderstood(Why.NO_TARGET)
     avoid = Thing()
     avoided = [t for act in shunned for t in act.objects if not t.barrier]
+    avoided += [Thing(t.color or target.color, t.shape or target.shape) for t in reading.excluded
+                if not t.empty and t.fits(target)]
     if avoided:
         avoid = _only(avoided, Why.TWO_AVOIDED)
         if avoid.covers(target):

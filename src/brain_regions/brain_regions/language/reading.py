@@ -78,6 +78,7 @@ class Reading:
         acts: in the order of the text.
         topics: objects that were named outside of commands and not meant by an "it" yet.
         fragments: objects that were named alone, for a verb without an object ("The red ball! Go!").
+        excluded: objects that are not meant ("any ball but the red one", 赤以外).
         problem: the first thing within a command that was not understood, and the word to blame.
         conditional: a command hangs on a condition.
         doubts: words that were skipped.
@@ -86,6 +87,7 @@ class Reading:
     acts: list[Act] = field(default_factory=list)
     topics: list[Thing] = field(default_factory=list)
     fragments: list[Thing] = field(default_factory=list)
+    excluded: list[Thing] = field(default_factory=list)
     problem: tuple[Why, str] | None = None
     conditional: bool = False
     doubts: int = 0

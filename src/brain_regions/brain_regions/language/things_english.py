@@ -88,9 +88,18 @@ def _finish(cursor: Cursor, found: Thing, hint: int) -> Thing:
     found.shape = found.shape or hint
     mark = cursor.at
     if cursor.kind() in (K.RELATIVE, K.OF, K.NEAR, K.DETERMINER, K.BE) or cursor.kind() is K.HUE:
+        said = cursor.at
         cursor.take()
-        cursor.skip(frozenset({K.DETERMINER, K.MODIFIER, K.HUE, K.OF, K.BE}))
+        cursor.skip(frozenset({K.DETERMINER, K.MODIFIER, K.HUE, K.OF, K.BE, K.NOT}))
         token = cursor.peek()
+        denied = [t for t in cursor.tokens[said:cursor.at] if t.kind is K.NOT or t.text.endswith("n't")]
+        if denied and token.kind in (K.COLOR, K.OTHER_COLOR, K.HINT, K.SHAPE) and (
+                cursor.tokens[said].kind in (K.RELATIVE, K.DETERMINER)):
+            found.problem = (Why.WORD, denied[0].text)      # "the ball that isn't red"
+            return found
+        if denied:
+            cursor.at = said + 1
+            token = cursor.peek()
         if found.empty and cursor.peek(-1).kind is not K.OF and _ahead(cursor, 0):
             return thing(cursor) or found   # "the thing that is a red ball"
         if token.kind in (K.COLOR, K.OTHER_COLOR) and not _ahead(cursor, 1):

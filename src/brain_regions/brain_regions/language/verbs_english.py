@@ -9,7 +9,7 @@ from __future__ import annotations
 from brain_regions.language.lexicon import Kind, Lexicon
 
 MOVES = (
-    "swing over|hang out|hang around|come over|drop in|scoot over|go|go 2|head|travel|proceed|navigate|"
+    "swing over|hang out|hang around|come over|drop in|scoot over|go|go 2|goto|head|travel|proceed|navigate|"
     "approach|reach|come|visit|make your way|make it|find your way|"
     "set off|set out|set course|make a beeline|rush|dash|hurry|zoom|speed|sprint|cruise|march|jog|crawl|"
     "glide|wander|stroll|step|position yourself|place yourself|put yourself|park yourself|arrive|"
@@ -60,7 +60,7 @@ STOPS = (
     "hold your position|hold your horses|stay put|stay still|stay where you are|stay there|stay here|"
     "stay in place|stand still|stand down|remain|remain still|remain where you are|keep still|be still|"
     "brake|hit the brakes|apply the brakes|put on the brakes|slam on the brakes|abort|cancel|quit|cease|"
-    "desist|terminate|come to a stop|come to a halt|come to rest|make a stop|come to a standstill|"
+    "desist|terminate|hang on|come to a stop|come to a halt|come to rest|make a stop|come to a standstill|"
     "emergency stop|emergency halt|full stop|whoa|no further|standstill|suspend|stop right there|"
     "stop where you are|cut it out|stop it|stop that|stop this|stop everything|stop the robot|"
     "stop the motors|stop the motor|stop the car|stop the machine|stop the movement|stop all movement|"

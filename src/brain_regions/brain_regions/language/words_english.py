@@ -145,10 +145,12 @@ WORDS: list[tuple[Kind, str, str]] = [
         "it ought to be|painted|dyed|in color|it's|it is|they're")),
     (Kind.INSTEAD, "", (
         "instead of|rather than|as opposed to|other than|ignore|ignoring|forget about|forget|never mind|"
+        "any but|anyone but|anything but|anywhere but|everywhere but|excluding|aside from|"
         "disregard|disregarding|unlike|in place of|besides|not to be confused with|leaving out|skip|"
         "skipping|except|except for|apart from|leaving aside|no longer")),
     (Kind.NOT, "", (
-        "no more|not|don't|dont|do not|never|never ever|must not|mustn't|should not|shouldn't|cannot|can not|"
+        "no more|not|don't|dont|do not|donot|don t|do nt|non|hardly|scarcely|barely|rarely|seldom|"
+        "never|never ever|must not|mustn't|should not|shouldn't|cannot|can not|"
         "can't|cant|without|without ever|no|nor|neither|refrain from|under no circumstances|in no case|"
         "on no account|not allowed to|not to|keep from|may not|not ever|by no means|be careful not to|"
         "don't you|won't|wouldn't|don't ever|do not ever|don't you dare|not permitted to|forbidden to|"

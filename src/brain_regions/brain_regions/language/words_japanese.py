@@ -6,7 +6,7 @@ Values of ENDING: ``req`` (ください), ``try`` (みて, おいて), ``bad`` (
 """
 from __future__ import annotations
 
-from brain_regions.language import verbs_japanese
+from brain_regions.language import verbs_japanese, words_corrections
 from brain_regions.language.lexicon import (
     COLOR_BLUE, COLOR_GREEN, COLOR_RED, COLOR_YELLOW, SHAPE_BALL, SHAPE_BOX, SHAPE_CYLINDER, Kind, Lexicon)
 from brain_regions.language.tokens import fold
@@ -186,3 +186,4 @@ def fill(words: Lexicon) -> None:
     for kind, value, text in WORDS:
         add_all(text, kind, value)
     verbs_japanese.fill(words)
+    add_all(words_corrections.QUIET, Kind.FILLER)
