@@ -24,6 +24,7 @@ class Commands:
         into: what was read.
         first: number of acts that were there before this sentence.
         negated, requested, instead: what was said before the verb in its clause.
+        open_negation: what was negated is still to come, behind a comma.
         strange: words since the clause's start, or since its last request, that no command has.
     """
 
@@ -35,7 +36,7 @@ class Commands:
 
     def begin_clause(self) -> None:
         """Forgets what was said before the verb."""
-        self.negated = self.requested = self.instead = False
+        self.negated = self.requested = self.instead = self.open_negation = False
         self.strange = 0    # words since the clause's start or its last request that no command has
 
     def out(self) -> bool:

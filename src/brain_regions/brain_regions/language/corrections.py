@@ -18,24 +18,35 @@ from brain_regions.language.lexicon import Kind, Token
 from brain_regions.language.reading import Act, Reading, Thing
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import fold
-from brain_regions.language.words_corrections import DROPS, HALTS, OPENING, STRONG
+from brain_regions.language.words_corrections import CANCELS, DROPS, HALTS, OPENING, STRONG
 
 K = Kind
 Reader = Callable[[Sequence[Token], Reading], None]
-_STRONG, _OPENING, _DROPS, _HALTS = (frozenset(fold(words).split("|")) for words in (STRONG, OPENING, DROPS, HALTS))
+_STRONG, _OPENING, _DROPS, _HALTS, _CANCELS = (
+    frozenset(fold(words).split("|")) for words in (STRONG, OPENING, DROPS, HALTS, CANCELS))
 _SURE = _STRONG | frozenset(fold("no|nope|nah|いや|いやいや|いえ|いいえ|違う|違います|ちがう|じゃなくて|じゃなく").split("|"))
+_APOLOGIES = frozenset(("sorry", "pardon", "excuse me"))
 _SIGHS = frozenset(fold("あ|あっ|ああ|え|えっ").split("|"))
 _PAUSES = frozenset({K.COMMA, K.END, K.FILLER, K.YOU})
 _SAYS_WHAT = frozenset({K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT})
 _NAMES = _SAYS_WHAT | {K.DETERMINER, K.MODIFIER, K.HUE, K.SHAPED, K.THING, K.TO, K.NEAR, K.OF, K.RELATIVE,
                        K.PLACE, K.FILLER, K.YOU, K.REQUEST}
 _PARTICLES = frozenset("に へ まで を の で が な ね よ さ と".split())
+_MOST = 4       # corrections in one text; each doubles the work
 _LEADS = frozenset({K.TO, K.NEAR, K.FILLER})
 
 
 def read(tokens: Sequence[Token], reader: Reader) -> Reading:
     """Reads a text with the grammar of its language, and what its speaker took back in it."""
-    for start, stop in reversed(_marks(tokens)):
+    if any(t.text in _CANCELS for t in tokens) and _rest_is_idle(tokens, 0):
+        return Reading(acts=[Act(K.STOP, tokens[0].text)])
+    marks = _marks(tokens)
+    if len(marks) > _MOST:
+        whole = Reading()
+        reader(tokens, whole)
+        whole.blame(Why.WORD, tokens[marks[-1][0]].text)
+        return whole
+    for start, stop in reversed(marks):
         corrected = _correct(tokens, start, stop, reader)
         if corrected is not None:
             return corrected
@@ -83,13 +94,15 @@ def _is_mark(tokens: Sequence[Token], at: int, opens: bool, marked: bool) -> boo
             following.kind is K.COMMA or following.text in _OPENING | _STRONG
             or marked and following.kind not in (K.END, K.PLACE, K.ITS, K.FILLER))
     if token.text == "no":      # "no touching", "no box" forbid
-        return following is None or following.kind not in (K.COLOR, K.SHAPE, K.WORD, K.TOUCH, K.NEAR)
+        return following is None or following.form != "ing" and following.kind not in (
+            K.COLOR, K.SHAPE, K.WORD, K.TOUCH, K.NEAR)
     return True
 
 
 def _rest_is_idle(tokens: Sequence[Token], at: int) -> bool:
     """Whether nothing is said from here on."""
     return all(t.kind in _PAUSES | {K.REQUEST, K.PARTICLE, K.ENDING, K.BE, K.ITS} or t.text in _DROPS
+               or t.text == "that"
                for t in tokens[at:])
 
 
@@ -113,8 +126,13 @@ def _correct(tokens: Sequence[Token], start: int, stop: int, reader: Reader) -> 
     forbids = len(_wanted(before)) < len(before.acts)
     if wanted and not forbids and not _repeats(before, wanted) or halts and not wanted:
         return after
-    sure = any(t.text in _SURE for t in tokens[start:stop])
-    if sure and before.acts and not after.acts:
+    mark = {t.text for t in tokens[start:stop]}
+    # "actually the chair" is a correction, "sorry for the trouble" is none
+    names = said[0].kind is K.DETERMINER or said[0].kind is K.TO and not mark & _APOLOGIES
+    if names:
+        clause = said[:next((i for i, t in enumerate(said) if t.kind in (K.COMMA, K.END)), len(said))]
+        names = all(t.kind in _NAMES or t.kind is K.WORD for t in clause)
+    if (names or mark & _SURE) and before.acts and not after.acts:
         before.blame(Why.WORD, next((t.text for t in said if t.kind is K.WORD), tokens[start].text))
         return before
     return None

@@ -33,6 +33,8 @@ def ending(c: Cursor, verb: Token, question: bool) -> tuple[Mood, bool, bool]:
         Mood; negated; ceased (「行くのをやめて」).
     """
     form = verb.form
+    if _quoted(c) or form in ("te", "imp", "vn") and _denied(c):
+        return Mood.STATE, False, False
     if form in ("te", "naide"):
         return _after_te(c), form == "naide" or _forbidden(c), False
     if form in ("imp", "base", "ing", "can", "forbid"):
@@ -86,10 +88,28 @@ def _final(c: Cursor) -> None:
         c.take()
 
 
+def _quoted(c: Cursor) -> bool:
+    """Whether somebody else is said to have commanded, or nobody: 「行けと彼が言った」「行けとは言っていない」"""
+    if not (c.peek().kind is K.PARTICLE and c.peek().text.startswith(("と", "って"))):
+        return False
+    rest = c.tokens[c.at:]
+    return any(t.kind is K.WHO or t.text.endswith(("ません", "ない")) for t in rest)
+
+
+def _denied(c: Cursor) -> bool:
+    """Whether the rest of the clause says that it is not so: 「行ってほしいわけじゃない」「行けなんて言ってない」"""
+    for token in c.tokens[c.at:]:
+        if token.kind in _CLOSE or token.kind in ACTIONS:
+            return False
+        if token.value == "denied" or token.kind is K.EXIST and token.text.endswith(("ません", "ない")):
+            return True
+    return False
+
+
 def _forbidden(c: Cursor) -> bool:
-    """Whether 「てはだめ」 was just read."""
+    """Whether 「てはだめ」 or 「てくれなくていい」 was just read."""
     token = c.peek(-1)
-    return token.kind is K.ENDING and token.value == "bad"
+    return token.kind is K.ENDING and token.value in ("bad", "unwanted")
 
 
 def _after_te(c: Cursor) -> Mood:
@@ -97,6 +117,9 @@ def _after_te(c: Cursor) -> Mood:
         token = c.peek()
         if token.kind is K.ENDING and token.value == "try":
             c.take()
+        elif token.kind is K.ENDING and token.value == "unwanted":
+            c.take()
+            return Mood.COMMAND
         elif token.kind is K.ENDING and token.value == "req" or token.kind is K.REQUEST:
             _final(c)
             return Mood.COMMAND
@@ -159,6 +182,8 @@ def _after_noun(c: Cursor) -> Mood:
 
 
 def _after_plain(c: Cursor, question: bool, negated: bool) -> tuple[Mood, bool, bool]:
+    if _take(c, "unwanted"):
+        return (Mood.STATE if question else Mood.COMMAND), not negated, False   # 行くべからず, 行くんじゃない
     if _take(c, "notdo"):
         return Mood.CHAIN, True, False
     if c.kind() is K.ENDING and c.peek().value in ("so", "must"):
@@ -171,6 +196,10 @@ def _after_plain(c: Cursor, question: bool, negated: bool) -> tuple[Mood, bool, 
         if _particle(c, "は") and c.kind(1) is K.ENDING and c.peek(1).value == "bad":
             c.at += 2
             return Mood.COMMAND, not negated, False     # 行くことは禁止
+        if c.kind() is K.INSTEAD or (_particle(c, "で") or c.peek().text in ("では", "じゃ")) and (
+                c.kind(1) is K.EXIST):
+            c.take()
+            return Mood.COMMAND, not negated, False     # 行くべきではない
         if c.kind() not in _CLOSE and chained and c.kind() is not K.REQUEST:
             return Mood.CHAIN, negated, False
         _final(c)

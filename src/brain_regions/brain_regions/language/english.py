@@ -56,7 +56,9 @@ class _Sentence(Commands):
             token = c.peek()
             if token.kind is K.COMMA:
                 c.take()
+                open_negation = self.negated and self.open_negation
                 self.begin_clause()
+                self.negated = self.open_negation = open_negation
             elif token.kind in ACTIONS and self.may_command(token):
                 self.action()
             elif token.form == "past" and c.kind(-1) is K.REQUEST and c.peek(-1).text.endswith("you"):
@@ -68,7 +70,8 @@ class _Sentence(Commands):
             elif token.kind is K.REQUEST or (
                     not self.strange and token.text == "do" and c.peek(1).form == "base"):
                 c.take()
-                self.strange, self.requested = 0, True
+                if not (token.text.startswith("you ") and self.asked()):
+                    self.strange, self.requested = 0, True
             elif token.kind is K.AIM and not self.strange and not self.negated:
                 self.aim()
             elif token.kind in (K.TO, K.NEAR, K.PAST, K.FROM) and not self.strange and self.elliptical():
@@ -125,6 +128,15 @@ class _Sentence(Commands):
                 K.AND, K.NEAR, K.COMMA, K.FILLER)
         return True
 
+    def asked(self) -> bool:
+        """Whether this clause asks, or says what was not wanted: "who told you to", "I didn't ask you to"."""
+        for token in reversed(self.c.tokens[:self.c.at - 1]):
+            if token.kind in (K.COMMA, K.AND):
+                return False
+            if token.kind is K.ASK or token.text == "who":
+                return True
+        return False
+
     def shuns(self) -> bool:
         """Whether the last act forbids."""
         last = self.into.acts[-1] if len(self.into.acts) > self.first else None
@@ -139,6 +151,7 @@ class _Sentence(Commands):
         if c.kind() in (K.COMMA, K.END) and self.into.acts and c.peek(-2).kind not in (K.COMMA, K.END):
             self.into.blame(Why.WORD, token.text)       # "... or don't", "go to the ball NOT"
         self.negated = True
+        self.open_negation = c.kind() is K.COMMA and token.text != "no"     # "do not, please, go there"
         if self.strange:
             return
         mark = c.at
@@ -171,12 +184,15 @@ class _Sentence(Commands):
             self.c.at += 2      # "the blue box is your goal"
             self.into.acts.append(Act(K.MOVE, "", objects=[found]))
             return
-        if self.instead:
-            self.instead = False
+        if self.instead or self.negated and not self.strange and len(self.into.acts) <= self.first:
+            self.instead = self.negated = False     # "Go! Not the red ball."
             self.into.excluded.append(found)
             return
         if not self.strange and (self.c.done or self.c.kind() in (K.COMMA, K.END)) and not found.empty:
             self.into.fragments.append(found)   # "The red ball! Go!"
+            gone = [t for act in self.into.acts if act.kind in (K.MOVE, K.FIND) for t in act.objects]
+            if gone and not any(t.fits(found) for t in gone):
+                self.into.blame(Why.TWO_TARGETS)    # "Go to the red ball. The blue ball!"
         last = self.into.acts[-1] if len(self.into.acts) > self.first else None
         if last and not self.strange and last.negated and self.c.peek(-1) and self._after_but(found):
             return

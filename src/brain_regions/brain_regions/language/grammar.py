@@ -105,14 +105,18 @@ def parse(text: str) -> Understanding:
 def _prohibition(tokens: list[Token]) -> str:
     """A word by which something is forbidden. Where there is one and no grammar made anything of it, the rest
     must not be done either: half a command is worse than none."""
-    denied = ""
-    for token in tokens:
+    denied = verb = ""
+    for before, token in zip([None, *tokens], tokens):
         if token.kind in (Kind.COMMA, Kind.END):
-            denied = ""
+            denied = verb = ""
         elif token.kind is Kind.NOT:
             denied = token.text
         elif denied and token.kind in (Kind.MOVE, Kind.TOUCH):
             return denied
+        elif denied and token.kind is Kind.WORD and before is not None and before.kind is Kind.NOT:
+            verb = token.text       # "don't whack the box"
+        elif verb and token.kind in (Kind.COLOR, Kind.SHAPE):
+            return verb
         if token.kind in (Kind.AVOID, Kind.OUT) or token.value in (Kind.AVOID.name, "bad", "away"):
             return token.text
         if token.form in ("naide", "zu", "forbid") and token.kind in (Kind.MOVE, Kind.TOUCH, Kind.OTHER):

@@ -49,6 +49,11 @@ class _Waiting:
     place: bool = False
 
 
+def _complete(first: Thing, second: Thing) -> bool:
+    """Whether one says the color and the other the shape."""
+    return bool(first.color) != bool(second.color) and bool(first.shape) != bool(second.shape)
+
+
 class _Sentence:
     """Reads one sentence from left to right."""
 
@@ -143,6 +148,8 @@ class _Sentence:
             c.take()    # 箱根, 玉ねぎ
         place, particle = role(c, found)
         if particle == "drop":
+            if c.peek(-1).kind is K.INSTEAD and not found.empty:
+                self.into.excluded.append(found)
             return
         if particle == "bad":
             self.into.acts.append(Act(K.AVOID, "", objects=[found]))
@@ -277,7 +284,7 @@ class _Sentence:
     def one_of_two(self, taken: list[_Waiting]) -> None:
         """「ボールは赤いのに行って」: two names of one object."""
         first, second = taken[0].things[0], taken[1].things[0]
-        if bool(first.color) != bool(second.color) and bool(first.shape) != bool(second.shape):
+        if _complete(first, second):
             second.color, second.shape = first.color or second.color, first.shape or second.shape
             taken.pop(0)
 
@@ -345,7 +352,10 @@ class _Sentence:
             last.objects = things   # 「行って、赤いボールに」
         elif things and last is not None and len(self.waiting) == 1 and not last.negated and (
                 last.kind in (K.MOVE, K.FIND)):
-            last.objects.extend(things)
+            if len(last.objects) == len(things) == 1 and _complete(last.objects[0], things[0]):
+                last.objects[0].take(things[0])     # 「箱に行って、青いほうね」
+            else:
+                last.objects.extend(things)
         elif things:
             before = len(self.into.acts)
             self.elliptical()

@@ -12,7 +12,7 @@ import functools
 _SHORT = "the go red box ball blue cube tube find look head near stop not dont don't"
 _LONG = (
     "green yellow sphere block crate cylinder pillar column search locate approach avoid avoiding navigate drive "
-    "toward towards without never cannot mustn't shouldn't touching away freeze please")
+    "toward towards without never cannot mustn't shouldn't touch touching away freeze please")
 _FORBIDS = "dont don't never cannot mustn't shouldn't stop away avoid"
 _WORDS = frozenset("dot don hat hal sop stoop sto bloc carte cate dive neer thee".split())    # no slips
 _OMISSIBLE = 5      # letters of words in which one may be left out
@@ -35,6 +35,7 @@ def _of(word: str, forbids: bool) -> set[str]:
     size = len(word)
     slips = {word[:i] + word[i + 1] + word[i] + word[i + 2:] for i in range(size - 1)} if size > 2 else set()
     slips |= {word[:i] + word[i] + word[i:] for i in range(0 if size > 3 else 2, size)}
+    slips |= {word[:i] + word[i + 1:] for i in range(1, size) if size > 3 and word[i] == word[i - 1]}
     if size >= _OMISSIBLE or forbids and size >= 4:
         slips |= {word[:i] + word[i + 1:] for i in range(1, size)}
     if size >= _MISTAKABLE:

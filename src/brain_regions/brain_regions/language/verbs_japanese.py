@@ -162,6 +162,11 @@ def _shared(te: str, negative: str, stem: str, dictionary: str) -> Iterator[tupl
     vowel = te[-1]
     ta = te[:-1] + ("た" if vowel == "て" else "だ")
     yield te, "te"
+    soft = "と" if vowel == "て" else "ど"      # 探しといて: 探しておいて
+    for end in ("いて", "いてね", "いてよ"):
+        yield te[:-1] + soft + end, "te"
+    for end in ("け", "いで", "こう"):
+        yield te[:-1] + soft + end, "imp"
     yield te[:-1] + ("ちゃ" if vowel == "て" else "じゃ"), "cha"
     yield te[:-1] + ("ちゃあ" if vowel == "て" else "じゃあ"), "cha"
     for end in ("る", "た", "ます", "ました"):

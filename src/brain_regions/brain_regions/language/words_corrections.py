@@ -18,16 +18,22 @@ _INTERJECTIONS = (
 OPENING = (
     "no|nope|nah|wait|hold on|hang on|sorry|actually|pardon|excuse me|じゃなくて|じゃなく|ではなく|ではなくて|"
     "じゃない|すみません|すいません|やっぱり|やはり|" + _INTERJECTIONS)
+_NOTHING = (
+    "nevermind|forget it|forget that|forget about it|belay that|なんでもない|なんでもないです|何でもない|何でもないです|"
+    "なんでもありません|今のなし|今のは無し|今のはなし|なかったことにして|やめとく|取り消し|取り消します|取消|取り消して|"
+    "やっぱりいい|やっぱりいいや|やっぱりいいです|やっぱりいいよ|やっぱいい|やっぱいいや|やっぱりいらない|もういい|もういいや|もういいよ|"
+    "もういいです")
 _JOKES = (
-    "nevermind|forget it|forget that|forget about it|just kidding|only kidding|kidding|jk|just joking|joking|"
-    "i was joking|belay that|なんでもない|なんでもないです|何でもない|何でもないです|なんでもありません|嘘|嘘です|うそ|"
-    "うそです|冗談|冗談です|冗談だよ|なんちゃって|今のなし|今のは無し|今のはなし|なかったことにして|やめとく")
+    "just kidding|only kidding|kidding|jk|just joking|joking|i was joking|嘘|嘘です|うそ|うそです|冗談|冗談です|冗談だよ|"
+    "なんちゃって")
+CANCELS = "never mind|scratch that|strike that|" + _NOTHING     # alone they mean stop
 DROPS = (
-    "no|nope|not|don't|dont|do not|never mind|cancel|cancel that|cancel it|scratch that|strike that|"
-    "i changed my mind|changed my mind|やめて|やめた|やめます|やめる|やめよう|やめ|忘れて|取り消し|取り消します|取消|"
-    "取り消して|キャンセル|中止|中止して|" + _JOKES)
+    "no|nope|not|don't|dont|do not|cancel|cancel that|cancel it|i changed my mind|changed my mind|"
+    "やめて|やめた|やめます|やめる|やめよう|やめ|忘れて|キャンセル|中止|中止して|" + CANCELS + "|" + _JOKES)
 HALTS = (
     "stop|halt|freeze|abort|quit|stop it|stop that|emergency stop|止まれ|止まって|とまれ|とまって|ストップ|停止|停止して|停止せよ|"
     "やめろ|緊急停止|動くな")
 # what is nothing to the grammars where it corrects nothing
-QUIET = STRONG + "|" + _INTERJECTIONS + "|" + _JOKES
+QUIET = "|".join((
+    STRONG, _INTERJECTIONS, _NOTHING, _JOKES,
+    "no hurry|no worries|no pressure|no doubt|sorry to bother you|sorry to trouble you|sorry to disturb you"))

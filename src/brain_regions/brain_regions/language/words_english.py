@@ -34,7 +34,7 @@ BARRIERS = (
 THINGS = "one|thing|object|item|figure|whatever|whichever"
 WORDS: list[tuple[Kind, str, str]] = [
     (Kind.BE, "", (
-        "is|are|be|was|were|am|been|isn't|aren't|lies|stands|sits|is located|is standing|is lying|"
+        "is|are|be|was|were|am|been|lies|stands|sits|is located|is standing|is lying|"
         "is situated|is placed|is sitting|is found")),
     (Kind.REQUEST, "", (
         "be a dear and|be a pal and|be nice and|be kind and|be so good as to|we need you|we want you|"
@@ -81,7 +81,7 @@ WORDS: list[tuple[Kind, str, str]] = [
         "rover|assistant|computer|brain")),
     (Kind.WHO, "", (
         "i|we|he|she|they|i'm|i'd|i'll|i've|we're|we'll|we've|he's|she's|they're|someone|somebody|who|"
-        "people|everybody|everyone|nobody|his|her|their|him|myself|am i|should i|may i|can i|could i|"
+        "people|everybody|everyone|his|her|their|him|myself|am i|should i|may i|can i|could i|"
         "do i|did i|shall i|must i|will i|should we|do we|did we|are we|if i")),
     (Kind.ASK, "", (
         "what|what's|whats|where|where's|wheres|why|which|how|how many|how far|how big|whose|whom|"
@@ -133,6 +133,9 @@ WORDS: list[tuple[Kind, str, str]] = [
         "away from|far from|far away from|clear of|well clear of|well away from|at a distance from|"
         "at a safe distance from|distant from|wide of|a distance from|a safe distance from|"
         "distance from|your distance from|far off from|well wide of|free of|out of the way of|"
+        "in the opposite direction of|in the opposite direction from|in the opposite direction to|"
+        "the opposite direction of|the opposite direction from|the opposite direction to|the opposite way of|"
+        "the opposite way from|the opposite way to|the other way from|"
         "out of reach of|clear from|further from|a good distance from|some distance from|"
         "the heck away from|the hell away from")),
     (Kind.PAST, "around", "round about|all around"),
@@ -149,7 +152,11 @@ WORDS: list[tuple[Kind, str, str]] = [
         "disregard|disregarding|unlike|in place of|besides|not to be confused with|leaving out|skip|"
         "skipping|except|except for|apart from|leaving aside|no longer")),
     (Kind.NOT, "", (
-        "no more|not|don't|dont|do not|donot|don t|do nt|non|hardly|scarcely|barely|rarely|seldom|"
+        "no more|not|don't|dont|do not|donot|don t|do nt|non|isn't|aren't|wasn't|weren't|nobody|no one|noone|"
+        "forbid|forbids|forbade|prohibit|prohibits|hate|dislike|doubt|bad if you|bad idea if you|wrong if you|"
+        "hate it if you|dislike it if you|terrible if you|mad if you|angry if you|upset if you|sad if you|"
+        "worse if you|dangerous if you|unhappy if you|annoyed if you|a mistake if you|not like it if you|"
+        "hardly|scarcely|barely|rarely|seldom|"
         "never|never ever|must not|mustn't|should not|shouldn't|cannot|can not|"
         "can't|cant|without|without ever|no|nor|neither|refrain from|under no circumstances|in no case|"
         "on no account|not allowed to|not to|keep from|may not|not ever|by no means|be careful not to|"
