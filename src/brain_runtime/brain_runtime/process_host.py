@@ -72,8 +72,8 @@ class ProcessHost:
         self._state, self._reason = beat.UNCONFIGURED, ""
         self._restored = False
         self.stepper: Stepper | None = None
-        self._stop = threading.Event()
-        self._ending = False                # as _stop, which takes longer to ask
+        self._ending = False
+        self._stop = Signal()               # unlike an Event, it may be set in a signal handler at any moment
         self._wake = Signal()
         self._turn = threading.Lock()       # who has it makes steps, or looks at the state between two of them
         self._usual_step = math.inf         # s
@@ -231,12 +231,15 @@ class ProcessHost:
         if self._ending or self._state != beat.ACTIVE:
             return
         try:
+            takers: dict[Callable[[], None], None] = {}     # each once: what comes meanwhile is noted again
             while self._ready:
-                self._ready.popleft()()
+                takers[self._ready.popleft()] = None
+            for take in takers:
+                take()
             now = time.monotonic()
             if self.stepper.due(now):
                 self._step(now)
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: a thread that ended silently would leave a process that looks alive
             self._give_up(error)
 
     def _step(self, now: float) -> None:
@@ -244,7 +247,7 @@ class ProcessHost:
         stepper.step(now, self._clock(), self._senders)
         self._usual_step = stepper.took if usual == math.inf else (1 - USUAL) * usual + USUAL * stepper.took
 
-    def _give_up(self, error: Exception) -> None:
+    def _give_up(self, error: BaseException) -> None:
         """Ends with an error: the region's, or a bug of the host itself, which must not leave a process that only looks
         alive."""
         if not isinstance(error, RegionError):

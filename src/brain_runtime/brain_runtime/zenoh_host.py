@@ -83,7 +83,7 @@ class ZenohHost(ProcessHost):
                 return True
             self.stepper.slots[port_name].offer(message, arrival.received)
             self._step(time.monotonic())
-        except Exception as error:
+        except BaseException as error:
             self._give_up(error)
         finally:
             self._turn.release()

@@ -184,7 +184,9 @@ class Subscription:
             if len(payload) > max_size:
                 self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish less "
                                     "at a time")
+                del sample, payload
                 wake()
+                time.sleep(BREATH)
                 continue
             arrival = make(Arrival, (payload, now, sample))
             if at_once is not None and at_once(arrival):
