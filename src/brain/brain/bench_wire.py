@@ -52,16 +52,16 @@ class Ping(Region):
 
     def step(self, inbox, state, dt, rng):
         now = time.perf_counter()
-        pong = inbox.get("pong") if inbox.new("pong") else None
-        if self._left > 0 and pong is not None and len(pong.data) == self._size:
-            self._times.append(now - self._sent)
-            self._left -= 1
-            return self._send() if self._left > 0 else self._done(), state
         if inbox.new("go"):
             order = json.loads(inbox.get("go").data)
             self._id, self._size, self._left, self._times = order["id"], order["size"], order["count"], []
             self._message = self.ping(data="x" * self._size)
             return self._send(), state
+        pong = inbox.get("pong") if inbox.new("pong") else None
+        if self._left > 0 and pong is not None and len(pong.data) == self._size:
+            self._times.append(now - self._sent)
+            self._left -= 1
+            return self._send() if self._left > 0 else self._done(), state
         return (self._send() if self._left > 0 and now - self._sent > LOST else {}), state
 
     def _done(self):

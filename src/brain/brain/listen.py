@@ -10,7 +10,8 @@ from typing import Any, Callable
 
 from brain_runtime import heartbeat, messages
 from brain_runtime.qos import STREAM
-from brain_runtime.wire import Node, Signal, Watch
+from brain_runtime.waking import Signal
+from brain_runtime.wire import Node, Watch
 
 TRACE = "brain_interfaces/msg/Trace"
 ACTIONS = ("passed", "limited", "reflex", "stale", "estop", "refused")

@@ -137,19 +137,33 @@ def parse_graph(content: Any, where: str, world: str = "none") -> Graph:
     return Graph(str(content.get("name", Path(where).name.split(".")[0])), tuple(specs))
 
 
+def _read(path: str | Path) -> Any:
+    try:
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise GraphError(f"cannot read graph {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise GraphError(f"graph {path} is not YAML: {error}") from error
+
+
 def load_graph(path: str | Path, world: str = "none") -> Graph:
     """Reads a graph file; see :func:`parse_graph`.
 
     Raises:
         GraphError: it cannot be read or is no graph.
     """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise GraphError(f"cannot read graph {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise GraphError(f"graph {path} is not YAML: {error}") from error
-    return parse_graph(content, str(path), world)
+    return parse_graph(_read(path), str(path), world)
+
+
+def load_worlds(path: str | Path) -> list[str]:
+    """Names of the worlds that a graph file has, in its order.
+
+    Raises:
+        GraphError: it cannot be read or is no graph.
+    """
+    content = _read(path)
+    parse_graph(content, str(path))
+    return list(content.get("worlds") or {})
 
 
 def check_graph(graph: Graph, *, devices: Iterable[str] = ()) -> list[str]:

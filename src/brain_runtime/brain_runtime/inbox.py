@@ -91,6 +91,7 @@ class KeyedSlot(Slot):
     def forget(self, now: float) -> None:
         for key in [key for key, (_, time) in self._entries.items() if now - time > FORGET_AFTER]:
             self._drop(key)
+        self.new = bool(self._fresh)
         if not self._entries and self.message is not None:
             self.message, self.time = None, -math.inf
 
@@ -115,6 +116,10 @@ class EverySlot(Slot):
             del self._entries[0]
         self._entries.append((message, now))
         super().offer(message, now)
+
+    def seen(self) -> None:
+        self.new = False
+        del self._entries[:-1]
 
     def each(self, now: float, within: float) -> list[Received]:
         return [Received(message, now - time, self.new) for message, time in self._entries if now - time <= within]

@@ -18,6 +18,7 @@ from brain_runtime import cdr
 from brain_runtime.share import share_directory
 
 PACKAGE = "brain_interfaces"
+TRAILING = 32   # bytes; what may follow a message: some writers pad, and rclpy's serialize_message() leaves what it set aside
 
 
 class MessageError(ValueError):
@@ -127,9 +128,10 @@ def _coerce(name: str, field: str, definition: tuple, value: Any) -> Any:
         return value
     element, count = detail
     if element[0] == Nodetype.BASE and element[1][0] != "string":
-        value = np.ascontiguousarray(value, dtype=cdr.FORMATS[element[1][0]])
-        if value.ndim != 1:
-            value = value.reshape(-1)
+        try:
+            value = cdr.flat(value, np.dtype(cdr.FORMATS[element[1][0]]))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise MessageError(f"{name}.{field}: {error}") from error
     elif element[0] == Nodetype.BASE:
         value = [_coerce(name, field, element, item) for item in value]
     if kind == Nodetype.ARRAY and len(value) != count:
@@ -232,7 +234,7 @@ def decoder(name: str) -> Callable[[bytes | memoryview], Any]:
             message, end = run(data)
         except Exception as error:  # broken bytes make the generated code raise nearly anything
             raise MessageError(f"{size} bytes are not a {name}: {type(error).__name__} {error}") from error
-        if not 0 <= size - end < 4:   # some pad to a multiple of four
+        if not 0 <= size - end < TRAILING:
             raise MessageError(f"{size} bytes are not a {name}, which ends after {end}")
         return message
 

@@ -11,37 +11,23 @@ import os
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # before numpy or torch are imported: regions share few cores
 
-import argparse  # noqa: E402
 import gc  # noqa: E402
 import logging  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
-from pathlib import Path  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 from brain_runtime import ros_args  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
+from brain_runtime.process_arguments import arguments  # noqa: E402
 from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
 from brain_runtime.zenoh_host import ZenohHost  # noqa: E402
 
 log = logging.getLogger(__name__)
 
 SWITCH = 0.001  # s; how soon a thread that receives gets the interpreter from one that steps
-
-
-def arguments() -> argparse.ArgumentParser:
-    """The command line, without what stands behind ``--ros-args``."""
-    parser = argparse.ArgumentParser(prog="brain_runtime.process", description="Runs one region over Zenoh.")
-    parser.add_argument("--class", dest="cls", required=True, help="package.module:Class")
-    parser.add_argument("--name", help="node name; default: the class's")
-    parser.add_argument("--seed", type=int, default=0, help="of the region's random stream")
-    parser.add_argument("--state-dir", type=Path, help="folder of the snapshots; without it none are made")
-    parser.add_argument("--critical", action="store_true", help="the robot must not move without this region")
-    parser.add_argument("--restarts", type=int, default=0, help="times it was started again")
-    parser.add_argument("--router", help="Zenoh endpoint, as tcp/localhost:7447")
-    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, end)
     try:
         ros, rest = ros_args.parse(sys.argv[1:] if argv is None else argv)
-        options = arguments().parse_args(rest)
+        parser = arguments("brain_runtime.process")
+        parser.add_argument("--router", help="Zenoh endpoint, as tcp/localhost:7447")
+        options = parser.parse_args(rest)
         declared = options.name or options.cls.rpartition(":")[2].lower()
         logging.basicConfig(level=ros.log_level or logging.INFO, stream=sys.stderr,
                             format=f"%(asctime)s %(levelname)s [{declared}] %(message)s")

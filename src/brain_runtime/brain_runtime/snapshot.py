@@ -47,6 +47,18 @@ def _previous(path: Path) -> Path:
     return path.with_name(path.name + ".previous")
 
 
+def _keep(path: Path) -> None:
+    """Makes the snapshot at ``path`` the previous one too, so that there is one at every moment."""
+    link = path.with_name(f"{path.name}.{os.getpid()}.link")
+    link.unlink(missing_ok=True)
+    try:
+        os.link(path, link)
+    except OSError:  # a file system without hard links: for a moment there is only the previous one
+        os.replace(path, _previous(path))
+    else:
+        os.replace(link, _previous(path))
+
+
 def write(path: Path, region: Region, state: Mapping[str, Any]) -> None:
     """Writes ``state`` to ``path`` by an atomic rename; the snapshot that was there becomes the previous one.
 
@@ -63,7 +75,7 @@ def write(path: Path, region: Region, state: Mapping[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            os.replace(path, _previous(path))
+            _keep(path)
         os.replace(temporary, path)
     except OSError as error:
         try:

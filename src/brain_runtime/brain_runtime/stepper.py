@@ -213,8 +213,8 @@ class Stepper:
     def statistics(self, now: float) -> Statistics:
         """Rates and step times over the last seconds."""
         history = list(self._history)
-        while history and history[0][0] < now - STATISTICS_WINDOW:
-            del history[0]
+        if history and history[0][0] < now - STATISTICS_WINDOW:     # it is cut at steps, and there may have been none
+            history = [h for h in history if h[0] >= now - STATISTICS_WINDOW]
         if not history:
             return Statistics(0.0, math.nan, math.nan, 0.0, 0.0)
         span = max(now - history[0][0], 1e-3)

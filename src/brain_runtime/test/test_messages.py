@@ -73,11 +73,12 @@ def test_broken_bytes_are_refused_or_read_and_nothing_else(name):
     for _ in range(20):
         data = messages.encode(random_message(name, draw))
         with pytest.raises(MessageError):
-            messages.decode(data + bytes(4), name)
+            messages.decode(data + bytes(messages.TRAILING), name)
         short = data[:draw.randrange(0, max(len(data) - 3, 1))]
         if len(data) > 8:
             with pytest.raises(MessageError, match=name):
                 messages.decode(short, name)
+        assert same(messages.decode(data + b"\x07" * 7, name), messages.decode(data, name))  # as serialize_message() leaves
         broken = bytearray(data)
         for _ in range(3):
             broken[draw.randrange(len(broken))] = draw.randrange(256)
@@ -113,6 +114,26 @@ def test_bounds_hold_both_ways():
         messages.decode(data[:place] + (33).to_bytes(4, "little") + data[place + 4:] + bytes(100), OBJECTS)
     with pytest.raises(MessageError, match="bytes of text"):
         make("brain_interfaces/msg/Origin", source="x" * 65)
+
+
+@pytest.mark.parametrize("value", [[1.5], [300], [-1], np.array([300, 1]), np.array([0.5]), [float("nan")], None, "12", 3,
+                                   [1j], ["1"]])
+def test_numbers_that_would_change_are_refused(value):
+    image = make("sensor_msgs/msg/Image")
+    image.data = value
+    with pytest.raises(MessageError, match="sensor_msgs/msg/Image"):
+        messages.encode(image)
+    with pytest.raises(MessageError, match="sensor_msgs/msg/Image.data"):
+        make("sensor_msgs/msg/Image", data=value)
+
+
+@pytest.mark.parametrize("value", [[1, 2], b"\1\2", bytearray(b"\1\2"), memoryview(b"\1\2"), np.array([[1], [2]]), (1, 2),
+                                   np.array([1, 2], np.int64), [np.uint8(1), True + 1]])
+def test_numbers_that_stay_the_same_are_taken(value):
+    image = make("sensor_msgs/msg/Image")
+    image.data = value
+    assert messages.encode(image) == messages.encode(make("sensor_msgs/msg/Image", data=value))
+    assert messages.decode(messages.encode(image), "sensor_msgs/msg/Image").data.tolist() == [1, 2]
 
 
 def test_what_does_not_fit_is_named():

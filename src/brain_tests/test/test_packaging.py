@@ -22,8 +22,9 @@ PYTHON_PACKAGES = LAYERS[1:]
 FORBIDDEN = {"brain_sim": {"brain_regions"}}
 # Where the name that is imported is not the one that is installed.
 DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
-# What only a ROS installation has; the tests that import them are collected only there.
-ROS_ONLY = {"brain_interfaces", "geometry_msgs", "nav_msgs", "rclpy", "sensor_msgs", "std_msgs"}
+# What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
+ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs", "nav_msgs",
+            "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}
 # rosdep's keys for what pip calls otherwise; None: rosdep has no key, package.xml says so in a comment.
 ROSDEP_KEYS = {
     "eclipse-zenoh": None, "hypothesis": "python3-hypothesis", "matplotlib": "python3-matplotlib",
@@ -116,7 +117,8 @@ def test_imports_point_one_way(package: str) -> None:
 def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
     source = imported(ROOT / "src" / package / package)
     tests = imported(ROOT / "src" / package / "test")
-    needs = {distribution(m): f for m, f in source.items() if m not in sys.stdlib_module_names and m != package}
+    needs = {distribution(m): f for m, f in source.items()
+             if m not in {*sys.stdlib_module_names, *ROS_ONLY, package}}
     declared = required(package)
     assert {name: str(file) for name, file in needs.items() if name not in declared} == {}
 
@@ -127,6 +129,15 @@ def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
     # Our own packages are also used as data, by name or as processes; pytest uses its plugin unasked.
     superfluous = set(declared) - set(needs) - set(tested) - {layer.replace("_", "-") for layer in LAYERS}
     assert superfluous - {"pytest-timeout"} == set()
+
+
+@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+def test_ros_is_imported_where_it_is_known_to_be_and_declared(package: str) -> None:
+    source, tests = (imported(ROOT / "src" / package / part) for part in (package, "test"))
+    told = {element.text for element in manifest(package) if element.tag.endswith("depend")}
+    for module in ROS_ONLY - {"brain_interfaces"}:
+        assert source.get(module, Path("ros_")).name.startswith("ros_"), source.get(module)
+        assert module in told or module not in {**source, **tests}, f"{package}'s package.xml lacks {module}"
 
 
 @pytest.mark.parametrize("package", PYTHON_PACKAGES)

@@ -20,6 +20,7 @@ from zenoh.handlers import RingChannel
 
 from brain_runtime import messages
 from brain_runtime.qos import FEATURE, QoS
+from brain_runtime.waking import Signal
 from brain_runtime.wire import names
 from brain_runtime.wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, unpack
 from brain_runtime.wire.session import CLOSING, Session, open_session
@@ -31,28 +32,6 @@ BREATH = 0.001              # s; a subscription that is flooded takes at most th
 AT_ONCE = 20e-6             # s; a message that is there sooner was waiting already
 BURST = 32                  # messages in a row that were waiting, after which it counts as flooded
 HEARTBEAT = 0.5             # s, of reliable latched publishers, as rmw_zenoh has it
-
-
-class Signal:
-    """Wakes one waiting thread; several ``set`` before a ``wait`` count once. Cheaper than ``threading.Event``."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def set(self) -> None:
-        """Wakes the waiting thread, or the next that waits."""
-        if self._lock.locked():
-            try:
-                self._lock.release()
-            except RuntimeError:
-                return  # another thread has set it in between, which is as good
-
-    def wait(self, timeout: float = math.inf) -> bool:
-        """Waits up to ``timeout`` s; whether it was set."""
-        if timeout <= 0:
-            return self._lock.acquire(blocking=False)
-        return self._lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
 
 
 class Arrival(NamedTuple):
@@ -205,7 +184,9 @@ class Subscription:
             if len(payload) > max_size:
                 self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish less "
                                     "at a time")
+                del sample, payload
                 wake()
+                time.sleep(BREATH)
                 continue
             arrival = make(Arrival, (payload, now, sample))
             if at_once is not None and at_once(arrival):

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What launch files start: a graph's regions as ROS 2 nodes. Plain data, so that it is tested without launch.
+
+The launch files turn each :class:`LaunchedNode` into a ``launch_ros.actions.Node``; which there are, and which are
+started again, stands in the graph alone.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterable, Mapping
+
+from brain.graphs import find_graph, load, merged, own_parameters, params_file
+from brain_runtime.graph import Graph, GraphError, load_worlds
+
+PACKAGE, EXECUTABLE = "brain_runtime", "ros_region"
+RESPAWN_DELAY = 0.5         # s before a node that ended is started again
+SIM = "sim"                 # the first world of a graph, whatever its name
+NO_WORLD = "none"
+DEVICES = "devices"
+LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
+
+
+@dataclass(frozen=True)
+class LaunchedNode:
+    """A node for launch.
+
+    Attributes:
+        name, namespace: of the node.
+        arguments: of the executable, in front of ``--ros-args``.
+        parameters: files and dicts, later ones win.
+        remappings: from topic to topic.
+        respawn: started again when it ends.
+        device: of the simulated world, not of the brain.
+        log_level: of the node.
+    """
+
+    name: str
+    namespace: str
+    arguments: tuple[str, ...]
+    parameters: tuple[Path | Mapping[str, Any], ...]
+    remappings: tuple[tuple[str, str], ...]
+    respawn: bool
+    device: bool
+    log_level: str
+
+    def settings(self) -> dict[str, Any]:
+        """Keyword arguments for ``launch_ros.actions.Node``."""
+        return dict(package=PACKAGE, executable=EXECUTABLE, name=self.name, namespace=self.namespace,
+                    arguments=list(self.arguments), remappings=list(self.remappings), respawn=self.respawn,
+                    respawn_delay=RESPAWN_DELAY, output="screen", ros_arguments=["--log-level", self.log_level],
+                    parameters=[p if isinstance(p, dict) else str(p) for p in self.parameters])
+
+
+def world_of(graph: str, world: str) -> str:
+    """The world that is meant: ``sim`` is the graph's first.
+
+    Raises:
+        GraphError: there is no such world or graph.
+    """
+    if world != SIM:
+        return world
+    worlds = load_worlds(find_graph(graph))
+    if not worlds:
+        raise GraphError(f"graph {graph} has no simulated world; say world:=none")
+    return worlds[0]
+
+
+def launched(graph: str = "brain", world: str = NO_WORLD, *, namespace: str = "", only: Iterable[str] = (),
+             params: str = "", use_sim_time: bool = False, seed: int = 0, split: str = "val",
+             state_dir: str = "", log_level: str = "info") -> list[LaunchedNode]:
+    """The nodes that launch is to start.
+
+    Args:
+        graph: name or path of a graph.
+        world: ``sim``, ``none``, or the name of one of the graph's worlds.
+        namespace: of every node.
+        only: names of the nodes that are wanted, ``devices`` for all of the simulated world; empty: all.
+        params: ROS parameter file over the graph's own; empty: none.
+        use_sim_time: stamps come from ``/clock``; timeouts stay on the steady clock.
+        seed, split: of the simulated room, and the seed of the random streams.
+        state_dir: folder of the snapshots; empty: none are made.
+        log_level: one of :data:`LOG_LEVELS`.
+
+    Raises:
+        GraphError: a graph, world, node, file or level that there is not.
+    """
+    loaded: Graph = load(graph, world_of(graph, world))
+    names = [spec.name for spec in loaded.regions]
+    only = tuple(only)
+    odd = [name for name in only if name not in (*names, DEVICES)]
+    if odd:
+        raise GraphError(f"graph {graph} has no {', '.join(odd)}; it has {', '.join(names)}")
+    if log_level not in LOG_LEVELS:
+        raise GraphError(f"log_level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
+    files = [path for path in (params_file(find_graph(graph)), Path(params) if params else None) if path]
+    for path in files:
+        if not path.is_file():
+            raise GraphError(f"there is no parameter file {path}")
+    room = {spec.name: {"seed": seed, "split": split} for spec in loaded.regions
+            if {"seed", "split"} <= set(spec.load().Parameters.__dataclass_fields__)}
+    own = merged(own_parameters(loaded), room)
+    found = []
+    for spec in loaded.regions:
+        if only and spec.name not in only and not (spec.device and DEVICES in only):
+            continue
+        arguments = ["--class", spec.cls, "--name", spec.name, "--seed", str(seed)]
+        arguments += ["--state-dir", state_dir] if state_dir else []
+        arguments += ["--critical"] if spec.critical else []
+        found.append(LaunchedNode(
+            spec.name, namespace, tuple(arguments),
+            (*files, {"use_sim_time": use_sim_time, **own.get(spec.name, {})}),
+            tuple(spec.remap.items()), spec.restart == "always", spec.device, log_level))
+    return found

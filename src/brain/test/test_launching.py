@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What launch files start, without launch: nodes, parameters and respawn come from the graph."""
+from pathlib import Path
+
+import pytest
+
+from brain.launching import DEVICES, launched, world_of
+from brain_runtime.graph import GraphError
+
+LAUNCH = Path(__file__).resolve().parents[1] / "launch"
+BRAIN = ["vision", "language", "place", "pfc", "motor", "brainstem"]
+
+
+def names(nodes):
+    return [node.name for node in nodes]
+
+
+def test_the_nodes_are_the_graphs():
+    assert names(launched()) == BRAIN
+    nodes = launched(world="sim")
+    assert names(nodes) == ["world", "camera", *BRAIN] and [n.name for n in nodes if n.device] == ["world", "camera"]
+    assert all(node.respawn for node in nodes)
+    assert names(launched(world="arena", only=[DEVICES])) == ["world", "camera"]
+    assert names(launched(only=["motor", "brainstem"])) == ["motor", "brainstem"]
+
+
+def test_settings_for_a_launch_node(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("/**/motor:\n  ros__parameters:\n    margin: 0.2\n")
+    motor, brainstem = launched(only=["motor", "brainstem"], namespace="r1", params=str(mine), use_sim_time=True, seed=7,
+                                state_dir="/var/lib/brain", log_level="debug")
+    settings = motor.settings()
+    assert (settings["package"], settings["executable"]) == ("brain_runtime", "ros_region")
+    assert (settings["name"], settings["namespace"], settings["respawn"]) == ("motor", "r1", True)
+    assert settings["arguments"] == ["--class", "brain_regions.motor:Motor", "--name", "motor", "--seed", "7",
+                                     "--state-dir", "/var/lib/brain", "--critical"]
+    assert settings["ros_arguments"] == ["--log-level", "debug"]
+    files, own = settings["parameters"][:-1], settings["parameters"][-1]
+    assert [Path(f).name for f in files] == ["brain.params.yaml", "mine.yaml"] and own == {"use_sim_time": True}
+    assert brainstem.settings()["parameters"][-1]["critical"] == ["pfc", "motor"]
+
+
+def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
+    graph = tmp_path / "small.graph.yaml"
+    graph.write_text("regions:\n  motor: {class: 'brain_regions.motor:Motor', restart: never, remap: {scan: front/scan}}\n")
+    (motor,) = launched(str(graph))
+    assert not motor.respawn and motor.settings()["remappings"] == [("scan", "front/scan")]
+    assert "--critical" not in motor.arguments
+    with pytest.raises(GraphError, match="no simulated world"):
+        world_of(str(graph), "sim")
+
+
+@pytest.mark.parametrize("wrong, says", [
+    (dict(graph="nothing"), "no graph 'nothing'"), (dict(world="moon"), "no world 'moon'"),
+    (dict(only=["hands"]), "has no hands; it has vision"), (dict(params="/nowhere.yaml"), "no parameter file /nowhere.yaml"),
+    (dict(log_level="loud"), "must be one of debug, info")])
+def test_what_is_wrong_is_named(wrong, says):
+    with pytest.raises(GraphError, match=says):
+        launched(**wrong)
+
+
+def test_launch_files_are_short_and_have_no_list_of_nodes():
+    files = sorted(LAUNCH.glob("*.launch.py"))
+    assert [f.name.partition(".")[0] for f in files] == ["bringup", "motor", "pfc", "router", "simulator", "vision"]
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 60 and "brain.ros_launch" in text
+        compile(text, str(file), "exec")

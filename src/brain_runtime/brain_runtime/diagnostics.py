@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rqt_robot_monitor shows of a region: its heartbeat as a ``diagnostic_msgs/msg/DiagnosticArray``."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from brain_runtime import heartbeat as beat
+from brain_runtime.messages import make
+from brain_runtime.qos import QoS
+
+TOPIC = "/diagnostics"  # the one that all of a robot's parts share, outside every namespace
+TYPE = "diagnostic_msgs/msg/DiagnosticArray"
+QUALITY = QoS(reliable=True, latched=False, depth=10)
+PERIOD = 1.0            # s
+OK, WARN, ERROR = range(3)
+
+
+def diagnostics(heartbeat: Any, broken: int = 0) -> Any:
+    """One status: level, a sentence, and the figures.
+
+    Args:
+        heartbeat: ``brain_interfaces/msg/Heartbeat``.
+        broken: messages that were dropped so far since they could not be read.
+    """
+    state = beat.STATES[heartbeat.state]
+    if heartbeat.state == beat.ERROR:
+        level, says = ERROR, heartbeat.reason
+    elif heartbeat.reason or broken or heartbeat.state != beat.ACTIVE:
+        level, says = WARN, heartbeat.reason or (f"{broken} messages dropped" if broken else state)
+    else:
+        level, says = OK, state
+    values = {
+        "state": state, "rate (Hz)": _figure(heartbeat.rate), "step p50 (ms)": _figure(1e3 * heartbeat.step_p50),
+        "step p99 (ms)": _figure(1e3 * heartbeat.step_p99), "steps": str(heartbeat.step),
+        "spikes/s": _figure(heartbeat.spikes_per_second), "synaptic operations/s": _figure(heartbeat.synops_per_second),
+        "messages dropped": str(broken), "restarts": str(heartbeat.restarts), "pid": str(heartbeat.pid),
+        **{f"age of {topic} (s)": _figure(age) for topic, age in zip(heartbeat.inputs, heartbeat.input_ages)}}
+    message = make(TYPE, status=[make(
+        "diagnostic_msgs/msg/DiagnosticStatus", level=level, name=f"brain: {heartbeat.name}", message=says,
+        hardware_id=heartbeat.hostname,
+        values=[make("diagnostic_msgs/msg/KeyValue", key=key, value=value) for key, value in values.items()])])
+    message.header.stamp = heartbeat.header.stamp
+    return message
+
+
+def _figure(value: float) -> str:
+    return "none yet" if math.isnan(value) else f"{value:.4g}"

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line that a region's process has on every host, beside ``--ros-args``."""
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def arguments(program: str) -> argparse.ArgumentParser:
+    """Options of ``program``, such as ``brain_runtime.process``; a host adds its own."""
+    parser = argparse.ArgumentParser(prog=program, description="Runs one region.")
+    parser.add_argument("--class", dest="cls", required=True, help="package.module:Class")
+    parser.add_argument("--name", help="node name; default: the class's")
+    parser.add_argument("--seed", type=int, default=0, help="of the region's random stream")
+    parser.add_argument("--state-dir", type=Path, help="folder of the snapshots; without it none are made")
+    parser.add_argument("--critical", action="store_true", help="the robot must not move without this region")
+    parser.add_argument("--restarts", type=int, default=0, help="times it was started again")
+    return parser

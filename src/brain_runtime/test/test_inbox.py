@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slots and the inbox: what is kept, for how long, and what counts as new."""
+from types import SimpleNamespace
+
+from brain_runtime import FEATURE, In
+from brain_runtime.inbox import FORGET_AFTER, MAX_KEPT, Inbox, make_slot
+
+TYPE = "brain_interfaces/msg/SensorFeatures"
+
+
+def said(source, number=0):
+    return SimpleNamespace(source=source, number=number)
+
+
+def slot_and_inbox(**kind):
+    slot = make_slot(In("a", TYPE, FEATURE, **kind))
+    return slot, Inbox({"a": slot}, 10.0)
+
+
+def test_a_port_without_a_message():
+    for kind in ({}, {"key": "source"}, {"every": True}):
+        _, inbox = slot_and_inbox(**kind)
+        assert inbox.get("a") is None and inbox.each("a") == [] and not inbox.new("a") and inbox.age("a") == float("inf")
+    assert inbox.get("other") is None and inbox.each("other") == [] and not inbox.new("other")
+
+
+def test_the_newest_counts_with_its_age():
+    slot, inbox = slot_and_inbox()
+    slot.offer("old", 8.0)
+    slot.offer("new", 9.5)
+    assert (inbox.get("a"), inbox.age("a"), inbox.new("a")) == ("new", 0.5, True)
+    assert inbox.get("a", within=0.4) is None and inbox.each("a", 0.4) == []
+    slot.seen()
+    assert (inbox.get("a"), inbox.new("a")) == ("new", False) and [r.new for r in inbox.each("a")] == [False]
+
+
+def test_every_message_since_the_last_step_and_then_the_newest():
+    slot, inbox = slot_and_inbox(every=True)
+    for number in range(3):
+        slot.offer(number, 9.0 + 0.1 * number)
+    assert [r.message for r in inbox.each("a")] == [0, 1, 2] and all(r.new for r in inbox.each("a"))
+    for _ in range(2):
+        slot.seen()
+        assert [(r.message, r.new) for r in inbox.each("a")] == [(2, False)] and inbox.get("a") == 2
+    slot.offer(3, 9.9)
+    assert [(r.message, r.new) for r in inbox.each("a")] == [(3, True)]
+    for number in range(MAX_KEPT + 5):
+        slot.offer(number, 10.0)
+    assert len(inbox.each("a")) == MAX_KEPT and inbox.get("a") == MAX_KEPT + 4
+
+
+def test_the_newest_of_each_publisher_in_the_order_of_names():
+    slot, inbox = slot_and_inbox(key="source")
+    for source, number in (("b", 1), ("a", 2), ("b", 3)):
+        slot.offer(said(source, number), 9.0)
+    assert [(r.message.source, r.message.number) for r in inbox.each("a")] == [("a", 2), ("b", 3)]
+    slot.seen()
+    slot.offer(said("a", 4), 9.5)
+    assert [(r.message.source, r.new) for r in inbox.each("a")] == [("a", True), ("b", False)]
+    for number in range(2 * MAX_KEPT):
+        slot.offer(said(f"stranger {number}"), 9.6 + number * 1e-3)
+    assert len(inbox.each("a")) == MAX_KEPT
+
+
+def test_a_silent_publisher_is_forgotten_and_with_the_last_one_what_was_new():
+    slot, inbox = slot_and_inbox(key="source")
+    slot.offer(said("a"), 0.0)
+    slot.offer(said("b"), 20.0)
+    slot.forget(FORGET_AFTER + 1.0)
+    assert [r.message.source for r in inbox.each("a")] == ["b"] and inbox.new("a")
+    slot.forget(FORGET_AFTER + 21.0)
+    assert inbox.each("a") == [] and inbox.get("a") is None and not inbox.new("a")
