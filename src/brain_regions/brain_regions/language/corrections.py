@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""People who correct themselves: "go to the red ball, no wait, the blue one", 「赤いボールに行って。やっぱりやめて」.
+"""People who correct themselves: "go to the red ball, no wait, the blue one", 「赤いボールに。いや、やめて」.
 
 A correction takes back what was commanded before its mark, so it is found before anything is decided:
 
@@ -8,7 +8,8 @@ A correction takes back what was commanded before its mark, so it is found befor
 * stop, or nothing but a mark that takes back ("never mind"), means stop;
 * anything else behind a mark that can only be a correction makes the text not understood.
 
-A word that is only sometimes a mark ("actually", "wait", やっぱり) is one where it opens a clause behind a command.
+A word that is only sometimes a mark ("actually", "wait", やっぱり) is one where it opens a clause behind a
+command.
 """
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ K = Kind
 Reader = Callable[[Sequence[Token], Reading], None]
 _STRONG, _OPENING, _DROPS, _HALTS, _CANCELS = (
     frozenset(fold(words).split("|")) for words in (STRONG, OPENING, DROPS, HALTS, CANCELS))
-_SURE = _STRONG | frozenset(fold("no|nope|nah|いや|いやいや|いえ|いいえ|違う|違います|ちがう|じゃなくて|じゃなく").split("|"))
+_SURE = _STRONG | frozenset(fold("no|nope|nah|いや|いやいや|いえ|いいえ|違う|違います|ちがう|じゃなくて").split("|"))
 _APOLOGIES = frozenset(("sorry", "pardon", "excuse me"))
 _SIGHS = frozenset(fold("あ|あっ|ああ|え|えっ").split("|"))
 _PAUSES = frozenset({K.COMMA, K.END, K.FILLER, K.YOU})
@@ -111,7 +112,7 @@ def _correct(tokens: Sequence[Token], start: int, stop: int, reader: Reader) -> 
     before, said = read(tokens[:start], reader), tokens[stop:]
     if not (before.acts or before.fragments):
         return None
-    if all(t.kind in _PAUSES | {K.REQUEST, K.ENDING, K.PARTICLE} for t in said):
+    if _rest_is_idle(said, 0):
         if before.acts and any(t.text in _DROPS | _HALTS for t in tokens[start:stop]):
             return Reading(acts=[Act(K.STOP, tokens[start].text)])
         return None
@@ -128,10 +129,10 @@ def _correct(tokens: Sequence[Token], start: int, stop: int, reader: Reader) -> 
         return after
     mark = {t.text for t in tokens[start:stop]}
     # "actually the chair" is a correction, "sorry for the trouble" is none
-    names = said[0].kind is K.DETERMINER or said[0].kind is K.TO and not mark & _APOLOGIES
-    if names:
-        clause = said[:next((i for i, t in enumerate(said) if t.kind in (K.COMMA, K.END)), len(said))]
-        names = all(t.kind in _NAMES or t.kind is K.WORD for t in clause)
+    clause = said[:next((i for i, t in enumerate(said) if t.kind in (K.COMMA, K.END)), len(said))]
+    names = any(t.kind is K.WORD for t in clause) and all(
+        t.kind in _NAMES or t.kind is K.WORD or _japanese_end(t) for t in clause) and not (
+        said[0].kind is K.TO and mark & _APOLOGIES)
     if (names or mark & _SURE) and before.acts and not after.acts:
         before.blame(Why.WORD, next((t.text for t in said if t.kind is K.WORD), tokens[start].text))
         return before
@@ -181,6 +182,8 @@ def _rename(before: Reading, name: Sequence[Token], rest: Sequence[Token], reade
         return before
     last = old[-1]
     for new in things:
+        if not (new.color and new.shape):
+            new.problem = new.problem or last.problem
         new.color, new.shape = new.color or last.color, new.shape or last.shape
     if act:
         act.objects = [*old[:-1], *things]

@@ -33,6 +33,8 @@ from brain_regions.language.things_english import thing
 K = Kind
 _NAMES = frozenset({K.DETERMINER, K.MODIFIER, K.MANY, K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT, K.THING,
                     K.BARRIER})
+_EXCEPT = frozenset((
+    "except", "except for", "other than", "excluding", "aside from", "apart from", "any but"))
 _OPENERS = frozenset({K.FILLER, K.YOU, K.TO, K.AND, K.INSTEAD, K.AIM})
 
 
@@ -79,6 +81,8 @@ class _Sentence(Commands):
             elif token.kind is K.INSTEAD:
                 c.take()
                 self.instead = True
+                if token.text in _EXCEPT:
+                    self.exception()
             elif token.text == "if" and c.kind(1) is K.YOU and c.peek(2).form == "past":
                 c.at += 2
                 self.strange = 0
@@ -128,6 +132,16 @@ class _Sentence(Commands):
                 K.AND, K.NEAR, K.COMMA, K.FILLER)
         return True
 
+    def exception(self) -> None:
+        """What "except" excludes has to be known: not "any ball except the mauve one", "... the big one"."""
+        mark = self.c.at
+        found = thing(self.c)
+        if found is None and self.c.kind() is K.DETERMINER:
+            self.c.take()
+        if found is not None and found.empty or found is None and self.c.kind() is K.WORD:
+            self.into.blame(Why.WORD, self.c.peek(-1 if found else 0).text)
+        self.c.at = mark
+
     def asked(self) -> bool:
         """Whether this clause asks, or says what was not wanted: "who told you to", "I didn't ask you to"."""
         for token in reversed(self.c.tokens[:self.c.at - 1]):
@@ -171,6 +185,7 @@ class _Sentence(Commands):
 
     def topic(self) -> None:
         """An object outside of a command."""
+        but = self.c.peek(-1).value == "but"
         found = thing(self.c)
         if found is None:
             token = self.c.take()
@@ -188,12 +203,16 @@ class _Sentence(Commands):
             self.instead = self.negated = False     # "Go! Not the red ball."
             self.into.excluded.append(found)
             return
-        if not self.strange and (self.c.done or self.c.kind() in (K.COMMA, K.END)) and not found.empty:
+        if not (self.strange or found.empty or but) and (self.c.done or self.c.kind() in (K.COMMA, K.END)):
             self.into.fragments.append(found)   # "The red ball! Go!"
-            gone = [t for act in self.into.acts if act.kind in (K.MOVE, K.FIND) for t in act.objects]
+            gone = [t for act in self.into.acts if act.kind in (K.MOVE, K.FIND) and not act.negated
+                    for t in act.objects]
             if gone and not any(t.fits(found) for t in gone):
                 self.into.blame(Why.TWO_TARGETS)    # "Go to the red ball. The blue ball!"
         last = self.into.acts[-1] if len(self.into.acts) > self.first else None
+        if but and last and last.objects and not last.negated and not self.strange and self.c.kind() in BREAKS:
+            self.into.excluded.append(found)    # "any ball but the red one"
+            return
         if last and not self.strange and last.negated and self.c.peek(-1) and self._after_but(found):
             return
         if not found.empty:

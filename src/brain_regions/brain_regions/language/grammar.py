@@ -16,7 +16,8 @@ about meaning:
   could be taken for the target ("any ball but the blue one"), it is.
 * An object to avoid that covers the target (the same, or "avoid balls" where that is a red ball) contradicts
   it.
-* "Stop at the ball" is to go there. Stop with a target that is named by another command is that command.
+* "Stop at the ball" is to go there. Stop with a target that is named by another command is that command, but
+  a sentence behind it that only says stop takes it back, as "never mind" does (:mod:`.corrections`).
 * Questions, statements, wishes of others, and conditions are not understood.
 """
 from __future__ import annotations
@@ -157,6 +158,9 @@ def decide(reading: Reading, unknown: bool = False) -> Understanding:
         raise _NotUnderstood(Why.NO_TARGET)
     avoid = Thing()
     avoided = [t for act in shunned for t in act.objects if not t.barrier]
+    for excluded in reading.excluded:
+        if excluded.problem and excluded.fits(target):
+            raise _NotUnderstood(*excluded.problem)
     avoided += [Thing(t.color or target.color, t.shape or target.shape) for t in reading.excluded
                 if not t.empty and t.fits(target)]
     if avoided:

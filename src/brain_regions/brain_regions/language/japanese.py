@@ -150,6 +150,8 @@ class _Sentence:
         if particle == "drop":
             if c.peek(-1).kind is K.INSTEAD and not found.empty:
                 self.into.excluded.append(found)
+            elif c.peek(-1).kind is K.INSTEAD and "以外" in c.peek(-1).text:
+                self.into.blame(Why.WORD, c.peek(-2).text)
             return
         if particle == "bad":
             self.into.acts.append(Act(K.AVOID, "", objects=[found]))
@@ -172,6 +174,9 @@ class _Sentence:
         c = self.c
         word = c.take()
         self.into.doubts += 1
+        following = c.peek(c.kind() is K.PARTICLE and c.peek().value == "の")
+        if following.kind is K.INSTEAD and "以外" in following.text:
+            self.into.blame(Why.WORD, word.text)
         following = c.peek()
         if following.kind in (K.COMMA, K.END) and not self.waiting and not self.chain:
             return

@@ -8,11 +8,12 @@ forbids matters most: a "don't" that is taken for a name would make a goal of a 
 from __future__ import annotations
 
 import functools
+from string import ascii_lowercase
 
 _SHORT = "the go red box ball blue cube tube find look head near stop not dont don't"
 _LONG = (
-    "green yellow sphere block crate cylinder pillar column search locate approach avoid avoiding navigate drive "
-    "toward towards without never cannot mustn't shouldn't touch touching away freeze please")
+    "green yellow sphere block crate cylinder pillar column search locate approach avoid avoiding navigate "
+    "drive toward towards without never cannot mustn't shouldn't touch touching away freeze please")
 _FORBIDS = "dont don't never cannot mustn't shouldn't stop away avoid"
 _WORDS = frozenset("dot don hat hal sop stoop sto bloc carte cate dive neer thee".split())    # no slips
 _OMISSIBLE = 5      # letters of words in which one may be left out
@@ -39,7 +40,7 @@ def _of(word: str, forbids: bool) -> set[str]:
     if size >= _OMISSIBLE or forbids and size >= 4:
         slips |= {word[:i] + word[i + 1:] for i in range(1, size)}
     if size >= _MISTAKABLE:
-        slips |= {word[:i] + letter + word[i + 1:] for i in range(1, size) for letter in "abcdefghijklmnopqrstuvwxyz"}
+        slips |= {word[:i] + letter + word[i + 1:] for i in range(1, size) for letter in ascii_lowercase}
     return slips - {word} - _WORDS
 
 

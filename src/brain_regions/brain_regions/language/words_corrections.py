@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people say when they correct themselves, in both languages.
 
-``STRONG`` is a mark wherever it stands, ``OPENING`` at the start of a clause, or where two stand together ("no
-wait"); ``DROPS`` takes back what came before where nothing follows, ``HALTS`` where it is a sentence of its own.
+``STRONG`` is a mark wherever it stands, ``OPENING`` at the start of a clause or where two stand together
+("no wait"); ``DROPS`` takes back what came before where nothing follows, ``HALTS`` where it is a sentence.
 """
 from __future__ import annotations
 

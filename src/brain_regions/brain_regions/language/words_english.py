@@ -153,9 +153,9 @@ WORDS: list[tuple[Kind, str, str]] = [
         "skipping|except|except for|apart from|leaving aside|no longer")),
     (Kind.NOT, "", (
         "no more|not|don't|dont|do not|donot|don t|do nt|non|isn't|aren't|wasn't|weren't|nobody|no one|noone|"
-        "forbid|forbids|forbade|prohibit|prohibits|hate|dislike|doubt|bad if you|bad idea if you|wrong if you|"
-        "hate it if you|dislike it if you|terrible if you|mad if you|angry if you|upset if you|sad if you|"
-        "worse if you|dangerous if you|unhappy if you|annoyed if you|a mistake if you|not like it if you|"
+        "forbid|forbids|forbade|prohibit|prohibits|hate|dislike|doubt|bad if you|bad idea if you|"
+        "wrong if you|hate it if you|dislike it if you|terrible if you|mad if you|angry if you|upset if you|"
+        "sad if you|worse if you|dangerous if you|unhappy if you|annoyed if you|a mistake if you|not like it if you|"
         "hardly|scarcely|barely|rarely|seldom|"
         "never|never ever|must not|mustn't|should not|shouldn't|cannot|can not|"
         "can't|cant|without|without ever|no|nor|neither|refrain from|under no circumstances|in no case|"
