@@ -13,6 +13,7 @@ from brain_regions.language import Understanding, Verb, parse
 from brain_regions.language.grammar import MAX_CHARACTERS
 from brain_regions.language.lexicon import Kind, lexicon
 from brain_regions.language.reasons import Why
+from brain_regions.language.spelling import mended
 from brain_regions.language.tokens import fold, normalize, tokenize
 from brain_runtime import messages
 
@@ -26,7 +27,8 @@ OPEN = {"the red ball is where I want you to go", "it's the red ball I want you 
         "find a path to the red ball that does not go near the blue box", "赤いボールの横につけて"}
 # Lists written before the grammar saw them are not changed; here another answer is as good or safer.
 ARGUABLE = {"stop sign": (Verb.STOP, 0, 0, 0, 0), "go to the red": (Verb.GO, 1, 0, 0, 0),
-            "赤いボールに行くのはやめよう": (Verb.STOP, 0, 0, 0, 0)}
+            "赤いボールに行くのはやめよう": (Verb.STOP, 0, 0, 0, 0),
+            "red ball please": (Verb.NONE, 0, 0, 0, 0)}
 
 
 def table(name: str) -> list[tuple[str, tuple[int, ...]]]:
@@ -45,6 +47,7 @@ def table(name: str) -> list[tuple[str, tuple[int, ...]]]:
 
 FILES = sorted(path.name for path in SENTENCES.glob("*.txt"))
 ALL = [row for name in FILES for row in table(name)]
+IN_ORDER = {row[0] for name in FILES if name.startswith("taken_back") for row in table(name)}
 
 
 def fields(meant: Understanding) -> tuple[int, ...]:
@@ -120,6 +123,35 @@ def test_words_of_the_lexicon_are_found():
         assert [token.kind for token in tokenize(normalize(text), words)] == kinds
 
 
+@pytest.mark.parametrize("word", ["yellow", "green", "cylinder", "avoid", "never", "don't", "stop", "the"])
+def test_two_letters_swapped_are_mended_and_words_that_are_known_are_left_alone(word):
+    assert lexicon().get(word) is not None
+    for i in range(1, len(word) - 1):
+        slip = word[:i] + word[i + 1] + word[i] + word[i + 2:]
+        if slip != word:
+            assert mended(slip) == word
+            assert tokenize(normalize(slip), lexicon())[0].kind is lexicon().get(word)[0]
+    for known in ("step", "shop", "dot", "hat", "hall", "bell", "reed", "bread", "fox", word):
+        assert mended(known) == ""
+
+
+FORBIDDING = ("don't", "dont", "do not", "do not, please,", "never", "never, ever", "please don't", "you must not",
+              "you should never", "I forbid you to", "nobody wants you to", "I didn't ask you to", "dotn", "nver")
+DENIED = ("行かないで", "行くな", "行ってはいけない", "行っちゃだめ", "行くべきではない", "行くべからず", "行ってくれるな", "行ってほしくない",
+          "行ってほしいわけじゃない", "行かなくていい", "行けとは言っていない", "行くことなかれ", "行くんじゃない", "行くのはやめて")
+
+
+@pytest.mark.parametrize("sentence", [f"{no} go to the {{}}" for no in FORBIDDING] + [f"{{}}に{no}" for no in DENIED])
+def test_a_prohibition_never_becomes_a_goal(sentence):
+    japanese = not sentence.isascii()
+    forbidden, wanted = ("赤いボール", "青い箱") if japanese else ("red ball", "blue box")
+    first = sentence.format(forbidden)
+    assert parse(first).verb in (Verb.NONE, Verb.STOP)
+    then = f"。{wanted}に行って" if japanese else f". Go to the {wanted}."
+    meant = fields(parse(first + then))
+    assert meant[0] in (Verb.NONE, Verb.STOP) or meant[1:3] == (COLORS["blue"], SHAPES["box"]), meant
+
+
 def test_tokens_cover_the_text():
     rng = random.Random(3)
     pool = "赤いボールに行ってredball ,.!? ーぁﾊﾞ123'\"éß한ж。、\n"
@@ -152,8 +184,8 @@ def test_clauses_in_another_order_never_lose_or_swap_an_object():
     """What nobody would say in that order may be refused, but what is understood names the right objects."""
     understood = tried = 0
     for sentence, expected in ALL:
-        if not (expected[3] or expected[4]):
-            continue
+        if not (expected[3] or expected[4]) or sentence in IN_ORDER:
+            continue    # nothing is avoided, or what is said last takes back what came before
         mark = "、" if "、" in sentence else ", "
         parts = sentence.rstrip(".。").split(mark)
         for order in list(itertools.permutations(parts))[1:]:
@@ -207,7 +239,8 @@ def test_a_megabyte_costs_no_more_than_the_first_character_too_many(letter):
 
 def test_work_grows_in_proportion_to_the_text():
     parse("warm")
-    for sentence in ("go to the red ball and avoid the blue box. ", "青い箱を避けて赤いボールへ行って。", "のにはで", "xyzzy "):
+    for sentence in ("go to the red ball and avoid the blue box. ", "青い箱を避けて赤いボールへ行って。", "のにはで", "xyzzy ",
+                     "go to the red ball, sorry, no, the box, ", "赤い箱へ。いや、", "no, ball, wait, "):
         small = calls_of(parse, (sentence * 100)[:250])
         large = calls_of(parse, (sentence * 400)[:1000])
         assert large < 6 * small, sentence
