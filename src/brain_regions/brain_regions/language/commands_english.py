@@ -101,6 +101,9 @@ class Commands:
             elif token.kind is K.COMMA and (c.peek(-1).kind in PREPOSITIONS or c.peek(-1).kind is K.DETERMINER
                                             or c.kind(1) is K.FILLER and c.kind(2) is K.COMMA):
                 c.take()    # "go to the, um, red ball"
+            elif token.kind is K.ITS and c.kind(1) is K.TO and verb.kind is K.MOVE:
+                c.take()    # "walk over there to the ball"
+                directly = False
             elif token.kind is K.COMMA and c.peek(-1) is verb and self.listed():
                 c.take()    # "avoid: blue box"
             elif token.kind is K.NOT and c.kind(1) in PREPOSITIONS | {K.DETERMINER}:
@@ -263,6 +266,8 @@ class Commands:
             elif token.kind in PREPOSITIONS:
                 if not self.preposition(act):
                     return
+            elif token.text in ("the", "a") and act.objects and self.apposition(act):
+                continue
             elif token.kind is K.RELATIVE or token.kind in (K.SEEN, K.WHO) or (
                     token.kind in (K.DETERMINER, K.ASK) and act.objects):
                 if self.out():
@@ -296,6 +301,19 @@ class Commands:
             else:
                 self.into.doubts += 1
                 c.take()
+
+    def apposition(self, act: Act) -> bool:
+        """ "Go to the ball (the red one)": another name of the object."""
+        mark = self.c.at
+        found = thing(self.c)
+        if found is None or found.empty or self.c.kind() not in BREAKS:
+            self.c.at = mark
+            return False
+        if act.objects[-1].fits(found):
+            act.objects[-1].take(found)
+        else:
+            act.objects.append(found)
+        return True
 
     def when_going(self) -> bool:
         """ "Mind the box when you go to the ball": the ball is the goal."""

@@ -117,6 +117,9 @@ def _after_te(c: Cursor) -> Mood:
         token = c.peek()
         if token.kind is K.ENDING and token.value == "try":
             c.take()
+            if token.text.endswith(("よう", "しょう")) and _particle(c, "か"):
+                _final(c)
+                return Mood.COMMAND     # 行ってみようか
         elif token.kind is K.ENDING and token.value == "unwanted":
             c.take()
             return Mood.COMMAND

@@ -137,6 +137,9 @@ class _Sentence:
         if found.empty:
             if c.kind() is not K.WORD:
                 self.its = True
+            if c.kind() is K.PLACE and c.kind(1) is K.PARTICLE and c.peek(-1).text == "その":
+                self.skip_role()    # そのそばで
+                return
         if prefix:
             found.doubts += 1
             if not (found.color and found.shape):

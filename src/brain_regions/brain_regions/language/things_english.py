@@ -86,6 +86,7 @@ def _ahead(cursor: Cursor, ahead: int) -> bool:
 def _finish(cursor: Cursor, found: Thing, hint: int) -> Thing:
     """Reads what may follow a noun, and looks out for a compound ("the red ball room")."""
     found.shape = found.shape or hint
+    _shaped_like(cursor, found)
     mark = cursor.at
     if cursor.kind() in (K.RELATIVE, K.OF, K.NEAR, K.DETERMINER, K.BE) or cursor.kind() is K.HUE:
         said = cursor.at
@@ -112,6 +113,7 @@ def _finish(cursor: Cursor, found: Thing, hint: int) -> Thing:
             if cursor.kind() is K.AND and cursor.kind(1) is K.HINT:
                 cursor.take()   # "the thing that is blue and round"
                 found.shape = found.shape or int(cursor.take().value)
+            _shaped_like(cursor, found)
             return found
         if token.kind is K.WORD and not found.color and (
                 cursor.kind(1) is K.HUE or cursor.peek(-1).kind is K.RELATIVE and cursor.kind(1) in (
@@ -132,3 +134,16 @@ def _finish(cursor: Cursor, found: Thing, hint: int) -> Thing:
     if following.kind in (K.WORD, K.PLACE, K.SHAPE) or following.kind in ACTIONS and following.form == "noun":
         found.problem = found.problem or (Why.WORD, following.text)
     return found
+
+
+def _shaped_like(cursor: Cursor, found: Thing) -> None:
+    """ "... shaped like a box", "... and shaped like a box"."""
+    ahead = 1 if cursor.kind() is K.AND else 0
+    if cursor.kind(ahead) is not K.SHAPED or cursor.peek(ahead).value != "like":
+        return
+    cursor.at += ahead + 1
+    token = cursor.peek()
+    if token.kind is K.SHAPE and found.shape in (0, token.value):
+        found.shape = int(cursor.take().value)
+    else:
+        found.problem = found.problem or (Why.WORD, token.text)

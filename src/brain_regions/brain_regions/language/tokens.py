@@ -39,7 +39,7 @@ def _is_letter(character: str) -> bool:
 def normalize(text: str) -> str:
     """Lower case, half width; ``, . ! ?`` as the only marks; single spaces."""
     text = text.translate(_APOSTROPHES).replace("...", ",").replace("--", ",").replace(" - ", ",")
-    text = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
+    text = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold().replace("w/o ", "without ")
     folded = []
     for character in text:
         if character in _MARKS:

@@ -21,7 +21,7 @@ MOVES = (
     "come closer|move near|move close|move closer|move in|pay a visit|be on your way|turn up|show up|"
     "make for|make tracks|start out|start off|send the robot|drive the robot|move the robot|"
     "take the robot|navigate the robot|bring the robot|steer the robot|guide the robot|get going|"
-    "get moving|get over|take the path|take a path|take the route|take a route|take the shortest path|"
+    "get moving|get over|check out|take the path|take a path|take the route|take a route|take the shortest path|"
     "take the shortest route|take the shortest way|take the fastest route|take the fastest way|"
     "take the quickest route|take the quickest way|take the direct route|take the direct way|"
     "take the safest route|take the long way|on your way|on the way|en route|work your way|"
@@ -30,7 +30,7 @@ MOVES = (
     "drive forward|drive on|rendezvous|dock|catch up")
 # an object that follows these without a preposition is what would be moved, and that the robot cannot do
 MOVES_BARE = (
-    "take me|lead me|guide me|escort me|drive me|take us|lead us|bring me|bring us|move|drive|walk|run|"
+    "get me|get us|take me|lead me|guide me|escort me|drive me|take us|lead us|bring me|bring us|move|drive|walk|run|"
     "roll|get|steer|park|shift|relocate|ride|fly|slide|race|return|advance|aim|stand|sail|transfer|"
     "push on|lead")
 FINDS = (
@@ -44,7 +44,7 @@ FINDS = (
     "have a look around for|search everywhere for|look everywhere for")
 FINDS_BARE = "scan|explore|check"
 AVOIDS = (
-    "careful with|careful of|careful around|careful about|avoid|evade|dodge|bypass|skirt|skirt around|"
+    "careful with|careful of|careful around|careful about|avoid|evade|dodge|bypass|skirt|skirt around|go round|drive round|walk round|move round|get round|"
     "circumvent|sidestep|shun|watch out for|look out for|"
     "beware|beware of|be careful of|be careful with|be careful around|be careful about|be wary of|"
     "be mindful of|mind|be cautious of|be cautious around|detour around|make a detour around|"
@@ -65,9 +65,9 @@ STOPS = (
     "stop where you are|cut it out|stop it|stop that|stop this|stop everything|stop the robot|"
     "stop the motors|stop the motor|stop the car|stop the machine|stop the movement|stop all movement|"
     "stop all motion|halt the robot|kill the motors|rest|be motionless|stay motionless|"
-    "remain motionless|stop dead|enough|that's enough|that is enough")
+    "remain motionless|stop dead|enough|far enough|that's far enough|knock it off|that's enough|that is enough")
 TOUCHES = (
-    "touch|hit|bump|bump into|bump against|collide with|crash into|crash|run into|drive into|contact|"
+    "touch|hit|clip|bump|bump into|bump against|collide with|crash into|crash|run into|drive into|contact|"
     "make contact with|come into contact with|strike|graze|brush|brush against|scrape|ram|run over|"
     "knock over|knock|knock down|disturb|bother|nudge|cross|enter|pass|cross paths with|"
     "come in contact with|get in contact with|tread on|step on|interact with|get in the way of|"
@@ -80,7 +80,7 @@ OTHERS = (
     "turn|face|look at|watch|stare at|point at|point to|inspect|examine|observe|circle|circle around|"
     "orbit|follow|climb|hide|hide behind|go get|go fetch|go and get|come back|go back|imagine|make|"
     "build|create|remove|delete|replace|squeeze|shake|compare|choose|pick out|select|measure|call|"
-    "attack|smash|hug|kiss|guard|protect|get rid of|get me|get us|pick me|send|send me|show off")
+    "attack|smash|hug|kiss|guard|protect|get rid of|pick me|send|send me|show off")
 KEEPS = "keep|leave|give"
 STATES = "see|sees|saw|seen|seeing|have|like|likes|liked|love|want|wants|wanted"
 

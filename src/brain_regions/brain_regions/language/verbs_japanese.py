@@ -117,6 +117,7 @@ def _godan(verb: str) -> Iterator[tuple[str, str]]:
     yield root + e, "imp"
     yield root + e + "ば", "tara"
     yield root + o + "う", "imp"
+    yield root + o + "っか", "imp"
     yield from _able(root + e)
 
 
@@ -167,6 +168,7 @@ def _shared(te: str, negative: str, stem: str, dictionary: str) -> Iterator[tupl
         yield te[:-1] + soft + end, "te"
     for end in ("け", "いで", "こう"):
         yield te[:-1] + soft + end, "imp"
+    yield te[:-1] + ("ちゃって" if vowel == "て" else "じゃって"), "te"
     yield te[:-1] + ("ちゃ" if vowel == "て" else "じゃ"), "cha"
     yield te[:-1] + ("ちゃあ" if vowel == "て" else "じゃあ"), "cha"
     for end in ("る", "た", "ます", "ました"):

@@ -41,7 +41,7 @@ WORDS: list[tuple[Kind, str, str]] = [
         "we need you over|i need you over|i want you over|i wish you|"
         "i wish that you|my wish is that you|i hope you|i'd rather you|i would rather you|"
         "i'd prefer you|rather you|"
-        "please|pls|plz|kindly|can you|could you|would you|will you|can u|could u|would u|"
+        "please|pls|plz|kindly|can you|could you|would you|will you|can u|could u|would u|will ya|would ya|can ya|could ya|"
         "would you mind|do you mind|would you be able to|are you able to|would you be so kind as to|"
         "would you be so kind to|would you kindly|you to|it is important that you|"
         "it's important that you|you should|you must|you need to|you have to|you ought to|you shall|"
@@ -193,6 +193,9 @@ WORDS: list[tuple[Kind, str, str]] = [
         "while|whilst|all the while|at the same time|by|also|while also|and while|thereby|thus|"
         "taking care|being sure|making sure|making sure you|making sure to|so|so that")),
     (Kind.HUE, "", "color|colour|colored|coloured|colors|colours|hue|tinted|toned|in colour|hued"),
+    (Kind.SHAPED, "like", (
+        "shaped like a|shaped like an|in the shape of a|in the form of a|with the shape of a|"
+        "that looks like a|which looks like a|looking like a")),
     (Kind.SHAPED, "", "shaped|shape|formed"),
     (Kind.DETERMINER, "", (
         "the|a|an|that|this|some|my|your|our|its|these|any|another|one of the|one of|certain")),
@@ -264,6 +267,7 @@ WORDS: list[tuple[Kind, str, str]] = [
         "pardon|great|good|fine|perfect|cool|nice|awesome|half|half a meter|would be great|"
         "would be nice|would be good|that would be great|that would be nice|that would be lovely|"
         "i would appreciate it|i'd appreciate it|it would be great|it would be nice|it'd be great|"
+        "that'd be great|that'd be nice|that'd be lovely|that would be appreciated|that'd be appreciated|"
         "it would be good|it would be lovely")),
 ]
 _FIRST = (Kind.REQUEST, Kind.AIM, Kind.SEEN, Kind.NOT, Kind.OUT)     # they win over verbs of one spelling
