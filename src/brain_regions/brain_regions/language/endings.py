@@ -9,7 +9,7 @@ from brain_regions.language.reading import Cursor
 
 K = Kind
 _CLOSE = frozenset({K.COMMA, K.END})
-_TAIL = frozenset({K.FILLER})
+_AFTERWARDS = frozenset("いい いいか いいかい いいですか ごめん ごめんなさい ごめんね すみません すいません".split())
 
 
 class Mood(enum.Enum):
@@ -134,8 +134,8 @@ def _after_te(c: Cursor) -> Mood:
             return Mood.COMMAND
         elif _particle(c, "は") and c.kind(1) in (K.EXIST, K.FILLER, K.ASK):
             return Mood.STATE
-        elif _particle(c, "も", "か", "の"):
-            return Mood.STATE   # 行ってもいい
+        elif _particle(c, "も", "か", "の") or token.glued and token.text in _AFTERWARDS:
+            return Mood.STATE   # 行ってもいい, 行っていいの, 行ってごめん
         elif token.kind in (K.EXIST, K.STATE) and token.glued:
             c.take()
             return Mood.STATE   # 行っている

@@ -185,7 +185,8 @@ class _Sentence(Commands):
 
     def topic(self) -> None:
         """An object outside of a command."""
-        but = self.c.peek(-1).value == "but"
+        before = self.c.peek(-1)
+        but = before.value == "but"
         found = thing(self.c)
         if found is None:
             token = self.c.take()
@@ -210,13 +211,14 @@ class _Sentence(Commands):
             if gone and not any(t.fits(found) for t in gone):
                 self.into.blame(Why.TWO_TARGETS)    # "Go to the red ball. The blue ball!"
         last = self.into.acts[-1] if len(self.into.acts) > self.first else None
-        if but and last and last.objects and not last.negated and not self.strange and self.c.kind() in BREAKS:
+        chosen = last and last.objects and not last.negated and not self.strange
+        if but and chosen and self.c.kind() in BREAKS:
             self.into.excluded.append(found)    # "any ball but the red one"
             return
         if last and not self.strange and last.negated and self.c.peek(-1) and self._after_but(found):
             return
-        if not found.empty:
-            self.into.topics.append(found)
+        if not found.empty and before.text not in ("not", "isn't", "aren't", "wasn't", "weren't"):
+            self.into.topics.append(found)      # but not "it is not red"
         self.strange += 1
 
     def _after_but(self, found: Thing) -> bool:

@@ -21,7 +21,8 @@ MOVES = (
     "come closer|move near|move close|move closer|move in|pay a visit|be on your way|turn up|show up|"
     "make for|make tracks|start out|start off|send the robot|drive the robot|move the robot|"
     "take the robot|navigate the robot|bring the robot|steer the robot|guide the robot|get going|"
-    "get moving|get over|check out|take the path|take a path|take the route|take a route|take the shortest path|"
+    "get moving|get over|check out|take the path|take a path|take the route|take a route|"
+    "take the shortest path|"
     "take the shortest route|take the shortest way|take the fastest route|take the fastest way|"
     "take the quickest route|take the quickest way|take the direct route|take the direct way|"
     "take the safest route|take the long way|on your way|on the way|en route|work your way|"
@@ -30,7 +31,8 @@ MOVES = (
     "drive forward|drive on|rendezvous|dock|catch up")
 # an object that follows these without a preposition is what would be moved, and that the robot cannot do
 MOVES_BARE = (
-    "get me|get us|take me|lead me|guide me|escort me|drive me|take us|lead us|bring me|bring us|move|drive|walk|run|"
+    "get me|get us|take me|lead me|guide me|escort me|drive me|take us|lead us|bring me|bring us|move|drive|"
+    "walk|run|"
     "roll|get|steer|park|shift|relocate|ride|fly|slide|race|return|advance|aim|stand|sail|transfer|"
     "push on|lead")
 FINDS = (
@@ -44,7 +46,8 @@ FINDS = (
     "have a look around for|search everywhere for|look everywhere for")
 FINDS_BARE = "scan|explore|check"
 AVOIDS = (
-    "careful with|careful of|careful around|careful about|avoid|evade|dodge|bypass|skirt|skirt around|go round|drive round|walk round|move round|get round|"
+    "careful with|careful of|careful around|careful about|avoid|evade|dodge|bypass|skirt|skirt around|"
+    "go round|drive round|walk round|move round|get round|"
     "circumvent|sidestep|shun|watch out for|look out for|"
     "beware|beware of|be careful of|be careful with|be careful around|be careful about|be wary of|"
     "be mindful of|mind|be cautious of|be cautious around|detour around|make a detour around|"
@@ -65,7 +68,8 @@ STOPS = (
     "stop where you are|cut it out|stop it|stop that|stop this|stop everything|stop the robot|"
     "stop the motors|stop the motor|stop the car|stop the machine|stop the movement|stop all movement|"
     "stop all motion|halt the robot|kill the motors|rest|be motionless|stay motionless|"
-    "remain motionless|stop dead|enough|far enough|that's far enough|knock it off|that's enough|that is enough")
+    "remain motionless|stop dead|enough|far enough|that's far enough|knock it off|that's enough|"
+    "that is enough")
 TOUCHES = (
     "touch|hit|clip|bump|bump into|bump against|collide with|crash into|crash|run into|drive into|contact|"
     "make contact with|come into contact with|strike|graze|brush|brush against|scrape|ram|run over|"
