@@ -135,13 +135,15 @@ def test_two_letters_swapped_are_mended_and_words_that_are_known_are_left_alone(
         assert mended(known) == ""
 
 
-FORBIDDING = ("don't", "dont", "do not", "do not, please,", "never", "never, ever", "please don't", "you must not",
-              "you should never", "I forbid you to", "nobody wants you to", "I didn't ask you to", "dotn", "nver")
+FORBIDDING = ("don't", "dont", "do not", "do not, please,", "never", "never, ever", "please don't", "dotn",
+              "you must not", "you should never", "I forbid you to", "nobody wants you to", "I didn't ask you to",
+              "nver")
 DENIED = ("行かないで", "行くな", "行ってはいけない", "行っちゃだめ", "行くべきではない", "行くべからず", "行ってくれるな", "行ってほしくない",
           "行ってほしいわけじゃない", "行かなくていい", "行けとは言っていない", "行くことなかれ", "行くんじゃない", "行くのはやめて")
 
 
-@pytest.mark.parametrize("sentence", [f"{no} go to the {{}}" for no in FORBIDDING] + [f"{{}}に{no}" for no in DENIED])
+@pytest.mark.parametrize("sentence", [
+    *(f"{no} go to the {{}}" for no in FORBIDDING), *(f"{{}}に{no}" for no in DENIED)])
 def test_a_prohibition_never_becomes_a_goal(sentence):
     japanese = not sentence.isascii()
     forbidden, wanted = ("赤いボール", "青い箱") if japanese else ("red ball", "blue box")
