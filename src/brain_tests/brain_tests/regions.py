@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions that the conformance suite runs on every host."""
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, parameter
+from brain_runtime.messages import time_seconds
+
+FEATURES = "brain_interfaces/msg/SensorFeatures"
+STRING = "std_msgs/msg/String"
+
+
+class Mirror(Region):
+    """Says back what it hears, with a count that lives in its state; tells what it holds when it is asked."""
+
+    rate = 20.0
+
+    heard = In("heard", FEATURES, FEATURE, trigger=True, device=True)
+    goal = In("goal", STRING, LATCHED, device=True)
+    stream = In("stream", STRING, FEATURE.with_depth(20), every=True, device=True)
+    many = In("many", FEATURES, SENSOR.with_depth(5), key="source", device=True)
+    said = Out("said", FEATURES, FEATURE, stamp_from="heard")
+    held = Out("held", STRING, LATCHED)
+
+    @dataclass(frozen=True)
+    class Parameters:
+        gain: float = parameter(1.0, "Scales the hazards.", low=0.0, high=10.0)
+
+    def configure(self, parameters):
+        super().configure(parameters)
+        self._all: list[str] = []
+
+    def initial_state(self):
+        return {"count": np.zeros(1, np.float32), "steps": np.zeros(1, np.float32)}
+
+    def step(self, inbox, state, dt, rng):
+        state = {**state, "steps": state["steps"] + 1}
+        self._all += [r.message.data for r in inbox.each("stream") if r.new]
+        out = {"held": self.held(data=json.dumps({
+            "goal": None if inbox.get("goal") is None else inbox.get("goal").data,
+            "age": min(inbox.age("heard"), 1e6), "steps": float(state["steps"][0]), "dt": dt, "all": self._all[-50:],
+            "many": [[r.message.source, round(float(r.message.confidence), 3)] for r in inbox.each("many")],
+            "fresh": inbox.get("heard", within=0.5) is not None, "clock": inbox.stamp}))}
+        if inbox.new("heard"):
+            message = inbox.get("heard")
+            if message.source == "raise":
+                raise ValueError("told to")
+            state["count"] = state["count"] + 1
+            out["said"] = self.said(source=self.name, modality=message.source, confidence=float(state["count"][0]),
+                                    hazard=message.hazard * np.float32(self.parameters.gain))
+        return out, state
+
+
+class Refuses(Mirror):
+    """Cannot be configured."""
+
+    def configure(self, parameters):
+        super().configure(parameters)
+        raise OSError("no weights here")
+
+
+def held(message) -> dict:
+    """What a message on ``held`` says."""
+    return json.loads(message.data)
+
+
+def stamp(message) -> float:
+    """Stamp of a message's header (s)."""
+    return time_seconds(message.header.stamp)

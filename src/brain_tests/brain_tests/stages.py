@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages: one way to run a region and talk with it, whatever hosts it. For tests that every host must pass."""
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+from brain_runtime import messages
+from brain_runtime.graph import RegionSpec
+from brain_runtime.local_host import LocalHost
+from brain_runtime.qos import QoS
+
+PATIENCE = 30.0     # s until something that should come is given up
+
+
+class Stage:
+    """Runs one region named ``mirror``. Time passes only in :meth:`pause` and :meth:`until`."""
+
+    def start(self, cls: str, state_dir: Path | None = None, **parameters: Any) -> None:
+        """Starts the region ``package.module:Class``."""
+        raise NotImplementedError
+
+    def failed(self) -> str:
+        """Waits for the region's end by failure; what was said about it."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """Ends the region without a word."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Ends the region in good order; raises if there was none."""
+        raise NotImplementedError
+
+    def say(self, topic: str, message: Any, qos: QoS) -> None:
+        """Publishes a message."""
+        raise NotImplementedError
+
+    def hear(self, topic: str, type_name: str, qos: QoS) -> list:
+        """A list that fills with what comes on a topic."""
+        raise NotImplementedError
+
+    def pause(self, seconds: float) -> None:
+        """Lets time pass."""
+        raise NotImplementedError
+
+    def log(self) -> str:
+        """What the region's process wrote."""
+        return ""
+
+    def close(self) -> None:
+        """Ends everything."""
+
+    def until(self, condition: Callable[[], Any]) -> Any:
+        """Lets time pass until ``condition()`` gives something; returns that."""
+        end = time.monotonic() + PATIENCE
+        while not (found := condition()):
+            assert time.monotonic() < end, f"it did not come true; the log ends: {self.log()[-3000:]}"
+            self.pause(0.05)
+        return found
+
+
+class LocalStage(Stage):
+    """LocalHost, in lockstep and through bytes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._host = LocalHost({}, on_error="drop", through_bytes=True)
+        self._kept: dict | None = None
+
+    def start(self, cls, state_dir=None, **parameters):
+        self._host._parameters = {"mirror": parameters}
+        self._host.join("mirror", RegionSpec("mirror", cls).load()("mirror"), self._kept if state_dir else None)
+
+    def failed(self):
+        return self.until(lambda: self._host.errors.get("mirror"))
+
+    def kill(self):
+        self._kept = self._host.kill("mirror").state
+
+    def end(self):
+        self._host.leave("mirror")
+
+    def say(self, topic, message, qos):
+        self._host._deliver(topic, message, latch=qos.latched)
+        self._host.advance(0.001)
+
+    def hear(self, topic, type_name, qos):
+        heard: list = []
+        if qos.latched and topic in self._host._latched:
+            heard.append(self._host._latched[topic])
+        self._host.listen(topic, heard.append)
+        return heard
+
+    def pause(self, seconds):
+        self._host.advance(seconds)
+
+
+class ProcessStage(Stage):
+    """A region as a process."""
+
+    module = ""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._children: list[subprocess.Popen] = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.domain = self.port % 80 + 1    # DDS derives ports from it, which must stay below the ephemeral ones
+
+    def _arguments(self) -> list[str]:
+        return []
+
+    def start(self, cls, state_dir=None, **parameters):
+        argv = [sys.executable, "-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
+        argv += ["--state-dir", str(state_dir)] if state_dir else []
+        argv += ["--ros-args", *(item for name, value in parameters.items() for item in ("-p", f"{name}:={value}"))]
+        with open(self._folder / f"{len(self._children)}.log", "wb") as log:
+            self._children.append(subprocess.Popen(argv, stdout=log, stderr=log,
+                                                   env={**os.environ, "ROS_DOMAIN_ID": str(self.domain)}))
+
+    def failed(self):
+        status = self.until(lambda: self._children[-1].poll())
+        assert status in (1, 2), f"status {status}"
+        return self.log()
+
+    def kill(self):
+        self._children[-1].kill()
+        self._children[-1].wait()
+
+    def end(self):
+        self._children[-1].send_signal(signal.SIGTERM)
+        assert self._children[-1].wait(PATIENCE) == 0, self.log()
+
+    def log(self):
+        return (self._folder / f"{len(self._children) - 1}.log").read_text(errors="replace") if self._children else ""
+
+    def close(self):
+        for child in self._children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+
+
+class ZenohStage(ProcessStage):
+    """ZenohHost, with a router of its own."""
+
+    module = "brain_runtime.process"
+
+    def __init__(self, folder: Path) -> None:
+        from brain_runtime.router import Router
+        from brain_runtime.wire import Node, open_session
+
+        super().__init__(folder)
+        self._endpoint = f"tcp/127.0.0.1:{self.port}"
+        self._router = Router([self._endpoint])
+        self._session = open_session(self._endpoint, patience=PATIENCE)
+        self._node = Node(self._session, "stage", domain=self.domain)
+        self._publishers: dict[str, Any] = {}
+        self._ears: list[tuple[Any, list]] = []
+
+    def _arguments(self):
+        return ["--router", self._endpoint]
+
+    def say(self, topic, message, qos):
+        if topic not in self._publishers:
+            self._publishers[topic] = self._node.publisher(topic, message.__msgtype__, qos)
+        self._publishers[topic].publish(message)
+
+    def hear(self, topic, type_name, qos):
+        heard: list = []
+        self._ears.append((self._node.subscription(topic, type_name, qos.with_depth(100)), heard))
+        return heard
+
+    def pause(self, seconds):
+        time.sleep(seconds)
+        for subscription, heard in self._ears:
+            heard += [messages.decode(arrival.data, subscription.type) for arrival in subscription.take()]
+
+    def close(self):
+        super().close()
+        self._node.close()
+        self._session.close()
+        self._router.close()

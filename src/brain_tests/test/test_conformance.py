@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One suite for every host: ports, QoS, late joining, staleness, order, restart, parameters, failure, shutdown.
+
+From the sources it runs on LocalHost and ZenohHost; under colcon, where there is rclpy, on RosHost too.
+"""
+import importlib.util
+
+import numpy as np
+import pytest
+
+from brain_runtime import FEATURE, LATCHED, SENSOR, messages
+from brain_tests.regions import FEATURES, STRING, held, stamp
+from brain_tests.stages import LocalStage, ZenohStage
+
+HOSTS = ["local", "zenoh", *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+MIRROR, REFUSES = "brain_tests.regions:Mirror", "brain_tests.regions:Refuses"
+
+
+@pytest.fixture(params=HOSTS)
+def stage(request, tmp_path):
+    if request.param == "ros":
+        from brain_tests.ros_stage import RosStage
+        made = RosStage(tmp_path)
+    else:
+        made = {"local": LocalStage, "zenoh": ZenohStage}[request.param](tmp_path)
+    yield made
+    made.close()
+
+
+def features(source="test", number=0.5, seconds=None):
+    message = messages.make(FEATURES, source=source, confidence=number)
+    message.hazard[3] = number
+    if seconds is not None:
+        message.header.stamp = messages.time_message(seconds)
+    return message
+
+
+def text(data):
+    return messages.make(STRING, data=data)
+
+
+def ask(stage, heard, message=None):
+    """Says something until it is answered; the newest answer."""
+    before = len(heard)
+
+    def answered():
+        stage.say("heard", message or features(), FEATURE)
+        stage.pause(0.05)
+        return len(heard) > before
+    stage.until(answered)
+    return heard[-1]
+
+
+def test_a_message_triggers_a_step_and_its_stamp_is_carried_over(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    question = features("me", 0.25, seconds=1234.5)
+    question.origins = [messages.make("brain_interfaces/msg/Origin", source="eye", stamp=messages.time_message(1233.0))]
+    answer = ask(stage, said, question)
+    assert (answer.source, answer.modality, float(answer.hazard[3])) == ("mirror", "me", 0.25)
+    assert stamp(answer) == 1234.5
+    assert [(o.source, o.stamp.sec) for o in answer.origins] == [("eye", 1233)]
+
+
+def test_a_rate_makes_steps_without_input_and_time_goes_on(stage):
+    told = stage.hear("held", STRING, LATCHED)
+    stage.start(MIRROR)
+    stage.until(lambda: len(told) > 12)
+    states = [held(m) for m in told]
+    assert all(b["steps"] > a["steps"] and b["clock"] >= a["clock"] for a, b in zip(states, states[1:]))
+    assert states[-1]["dt"] > 0 and states[-1]["goal"] is None and not states[-1]["fresh"] and states[-1]["age"] == 1e6
+
+
+def test_latched_topics_reach_who_comes_late_both_ways(stage):
+    stage.say("goal", text("an old goal"), LATCHED)
+    stage.pause(0.2)
+    stage.start(MIRROR)
+    first = stage.hear("held", STRING, LATCHED)
+    stage.until(lambda: first and held(first[-1])["goal"] == "an old goal")
+    late = stage.hear("held", STRING, LATCHED)
+    stage.until(lambda: late)
+    assert held(late[0])["goal"] == "an old goal"
+    stage.say("goal", text("a new goal"), LATCHED)
+    stage.until(lambda: held(late[-1])["goal"] == "a new goal")
+
+
+def test_volatile_topics_do_not(stage):
+    stage.say("heard", features("before"), FEATURE)
+    stage.pause(0.2)
+    told, said = stage.hear("held", STRING, LATCHED), stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    stage.until(lambda: len(told) > 5)
+    assert held(told[-1])["age"] == 1e6 and not said
+
+
+def test_what_was_heard_grows_stale(stage):
+    told, said = stage.hear("held", STRING, LATCHED), stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    ask(stage, said)
+    stage.until(lambda: held(told[-1])["age"] > 0.6)
+    assert not held(told[-1])["fresh"]
+    ask(stage, said)
+    stage.until(lambda: held(told[-1])["age"] < 0.5 and held(told[-1])["fresh"])
+
+
+def test_every_message_in_order_where_a_port_asks_for_it(stage):
+    told, said = stage.hear("held", STRING, LATCHED), stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    ask(stage, said)
+    stage.until(lambda: stage.say("stream", text("first"), FEATURE.with_depth(20)) or held(told[-1])["all"])
+    begin = len(held(told[-1])["all"])
+    for number in range(12):
+        stage.say("stream", text(str(number)), FEATURE.with_depth(20))
+    stage.until(lambda: held(told[-1])["all"][-1] == "11")
+    numbers = [n for n in held(told[-1])["all"] if n != "first"]
+    assert numbers == [str(n) for n in range(12)] and begin >= 1
+
+
+def test_the_newest_of_each_publisher_where_a_port_tells_them_apart(stage):
+    told, said = stage.hear("held", STRING, LATCHED), stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    ask(stage, said)
+
+    def heard():
+        for source, number in (("b", 0.1), ("a", 0.2), ("b", 0.3)):
+            stage.say("many", features(source, number), SENSOR.with_depth(5))
+        stage.pause(0.1)
+        return [source for source, _ in held(told[-1])["many"]] == ["a", "b"]
+    stage.until(heard)
+    stage.until(lambda: held(told[-1])["many"] == [["a", 0.2], ["b", 0.3]])
+
+
+def test_parameters_at_the_start(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR, gain=3.0)
+    assert float(ask(stage, said).hazard[3]) == 1.5
+
+
+def test_state_comes_back_after_a_death_without_a_word(stage, tmp_path):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR, state_dir=tmp_path / "state")
+    while not said or said[-1].confidence < 5:
+        ask(stage, said)
+    stage.pause(3.0)    # snapshots are made every two seconds
+    stage.kill()
+    said.clear()
+    stage.start(MIRROR, state_dir=tmp_path / "state")
+    assert ask(stage, said).confidence >= 6
+
+
+def test_a_step_that_raises_ends_the_region_and_names_it_and_the_reason(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    ask(stage, said)
+    stage.say("heard", features("raise"), FEATURE)
+    words = stage.failed()
+    assert "mirror failed in step" in words and "ValueError: told to" in words
+
+
+def test_an_end_in_good_order(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    ask(stage, said)
+    stage.end()
+    stage.pause(0.2)
+    said.clear()
+    stage.say("heard", features(), FEATURE)
+    stage.pause(0.3)
+    assert not said
+    stage.start(MIRROR)
+    assert ask(stage, said).confidence >= 1
+
+
+def test_numbers_survive_the_way_bit_by_bit(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    message = features()
+    message.hazard = np.random.default_rng(0).random(36, np.float32)
+    assert ask(stage, said, message).hazard.tobytes() == message.hazard.tobytes()
