@@ -109,13 +109,17 @@ def _hidden(scan, bearing: float, distance: float) -> bool:
 
 
 def find(tracks: np.ndarray, color: int, shape: int, pose: tuple[float, float, float],
-         threshold: float) -> tuple[int, float]:
+         threshold: float, avoid: tuple[int, int] = (0, 0)) -> tuple[int, float]:
     """Row that fits best what is sought, and the share of its evidence that fits; (-1, 0) when none is sure enough.
 
     Args:
         threshold: evidence that is needed.
+        avoid: color and shape that it must not have ("any ball but the red one"); (0, 0): none.
     """
-    fits = tracks[:, EVIDENCE:][:, class_mask(color, shape)].sum(1)
+    wanted = class_mask(color, shape)
+    if avoid != (0, 0):
+        wanted &= ~class_mask(*avoid)
+    fits = tracks[:, EVIDENCE:][:, wanted].sum(1)
     share = fits / (tracks[:, EVIDENCE:].sum(1) + 1e-6)
     good = (tracks[:, STRENGTH] > 0.2) & (fits >= threshold) & (share > 0.5)
     if not good.any():

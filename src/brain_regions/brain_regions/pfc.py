@@ -144,7 +144,7 @@ class PrefrontalCortex(Region):
             return IDLE, S_WAITING, *stand, blind
         progress[ELAPSED] += dt
         row, share = object_memory.find(state["tracks"], int(goal[COLOR]), int(goal[SHAPE]), pose,
-                                        self.parameters.evidence)
+                                        self.parameters.evidence, (int(goal[AVOID_COLOR]), int(goal[AVOID_SHAPE])))
         if row >= 0:
             return self._approach(inbox, state, pose, row, share)
         progress[ARRIVED] = 0

@@ -136,8 +136,8 @@ def test_two_letters_swapped_are_mended_and_words_that_are_known_are_left_alone(
 
 
 FORBIDDING = ("don't", "dont", "do not", "do not, please,", "never", "never, ever", "please don't", "dotn",
-              "you must not", "you should never", "I forbid you to", "nobody wants you to", "I didn't ask you to",
-              "nver")
+              "you must not", "you should never", "I forbid you to", "nobody wants you to",
+              "I didn't ask you to", "nver")
 DENIED = ("行かないで", "行くな", "行ってはいけない", "行っちゃだめ", "行くべきではない", "行くべからず", "行ってくれるな", "行ってほしくない",
           "行ってほしいわけじゃない", "行かなくていい", "行けとは言っていない", "行くことなかれ", "行くんじゃない", "行くのはやめて")
 

@@ -194,6 +194,19 @@ def test_memory_gathers_evidence_and_outweighs_an_early_mistake():
     assert (tracks[:, object_memory.STRENGTH] > object_memory.FORGET).sum() == 1
 
 
+def test_what_is_to_be_avoided_is_never_the_target():
+    tracks = object_memory.empty()
+    red, blue = (make("DetectedObject", color=color, shape=1, confidence=0.9, bearing=bearing, distance=distance)
+                 for color, bearing, distance in ((1, 0.3, 1.0), (3, -0.3, 4.0)))
+    for _ in range(10):
+        tracks = object_memory.see(tracks, [red, blue], (0, 0, 0), (-0.8, 0.8), None, 0.6, 0.05)
+    any_ball = object_memory.find(tracks, 0, 1, (0, 0, 0), 0.5)[0]
+    but_the_red_one = object_memory.find(tracks, 0, 1, (0, 0, 0), 0.5, avoid=(1, 1))[0]
+    distances = object_memory.polar(tracks, (0, 0, 0))[1]
+    assert distances[any_ball] < 1.5 and distances[but_the_red_one] > 3.5
+    assert object_memory.find(tracks, 1, 1, (0, 0, 0), 0.5, avoid=(1, 0))[0] == -1
+
+
 def test_what_should_be_in_view_and_is_not_fades_and_what_is_hidden_stays():
     tracks = object_memory.empty()
     ball = make("DetectedObject", confidence=0.9, bearing=0.0, distance=2.0, **RED_BALL)

@@ -90,9 +90,14 @@ def _final(c: Cursor) -> None:
 
 def _quoted(c: Cursor) -> bool:
     """Whether somebody else is said to have commanded, or nobody: 「行けと彼が言った」「行けとは言っていない」"""
-    if not (c.peek().kind is K.PARTICLE and c.peek().text.startswith(("と", "って"))):
+    if not (c.peek().kind is K.PARTICLE and (
+            c.peek().text.startswith(("と", "って")) or c.peek().value == "など")):
         return False
     rest = c.tokens[c.at:]
+    if c.peek(-1).text.endswith("う") and any(t.kind not in _CLOSE for t in rest[1:]):
+        return True     # 「行こうとするな」「行こうと思います」
+    if any(t.kind is K.ASK for t in c.tokens):
+        return True     # 「誰が行けと言った」
     return any(t.kind is K.WHO or t.text.endswith(("ません", "ない")) for t in rest)
 
 
@@ -101,7 +106,9 @@ def _denied(c: Cursor) -> bool:
     for token in c.tokens[c.at:]:
         if token.kind in _CLOSE or token.kind in ACTIONS:
             return False
-        if token.value == "denied" or token.kind is K.EXIST and token.text.endswith(("ません", "ない")):
+        later = token is not c.peek()       # 行ってくれるな forbids
+        if token.value == "denied" or token.value == "unwanted" and later or (
+                token.kind is K.EXIST and token.text.endswith(("ません", "ない"))):
             return True
     return False
 
@@ -141,6 +148,8 @@ def _after_te(c: Cursor) -> Mood:
             return Mood.STATE   # 行っている
         elif token.kind is K.BE and token.glued:
             return Mood.STATE
+        elif _particle(c, "は") and c.kind(1) is not K.ENDING and c.kind(1) not in _CLOSE:
+            return Mood.STATE   # 行っては困る
         elif _particle(c, "から", "は"):
             c.take()
         else:

@@ -28,7 +28,9 @@ _JOKES = (
     "なんちゃって")
 CANCELS = "never mind|scratch that|strike that|" + _NOTHING     # alone they mean stop
 DROPS = (
-    "no|nope|not|don't|dont|do not|cancel|cancel that|cancel it|i changed my mind|changed my mind|"
+    "no way|no chance|not a chance|i don't think so|i'd rather you didn't|absolutely not|certainly not|"
+    "definitely not|of course not|never|please don't|no|nope|not|don't|dont|do not|cancel|cancel that|"
+    "cancel it|i changed my mind|changed my mind|"
     "やめて|やめた|やめます|やめる|やめよう|やめ|忘れて|キャンセル|中止|中止して|" + CANCELS + "|" + _JOKES)
 HALTS = (
     "stop|halt|freeze|abort|quit|stop it|stop that|emergency stop|止まれ|止まって|とまれ|とまって|ストップ|停止|停止して|停止せよ|"

@@ -153,7 +153,10 @@ WORDS: list[tuple[Kind, str, str]] = [
         "disregard|disregarding|unlike|in place of|besides|not to be confused with|leaving out|skip|"
         "skipping|except|except for|apart from|leaving aside|no longer")),
     (Kind.NOT, "", (
-        "no more|not|don't|dont|do not|donot|don t|do nt|non|isn't|aren't|wasn't|weren't|nobody|no one|noone|"
+        "no more|not|don't|dont|do not|donot|don t|do nt|non|wouldnt|wont|"
+        "shouldnt|mustnt|dont't|don't't|isnt|arent|wasnt|aint|ain't|neednt|no way|no chance|not a chance|"
+        "i don't think so|i'd rather you didn't|absolutely not|certainly not|definitely not|of course not|"
+        "isn't|aren't|wasn't|weren't|nobody|no one|noone|"
         "forbid|forbids|forbade|prohibit|prohibits|hate|dislike|doubt|bad if you|bad idea if you|"
         "wrong if you|hate it if you|dislike it if you|terrible if you|mad if you|angry if you|upset if you|"
         "sad if you|worse if you|dangerous if you|unhappy if you|annoyed if you|a mistake if you|"
