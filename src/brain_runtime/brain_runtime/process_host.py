@@ -73,6 +73,7 @@ class ProcessHost:
         self._restored = False
         self.stepper: Stepper | None = None
         self._ending = False
+        self._idle = True                   # no steps are made: it is not active, or ending
         self._stop = Signal()               # unlike an Event, it may be set in a signal handler at any moment
         self._wake = Signal()
         self._turn = threading.Lock()       # who has it makes steps, or looks at the state between two of them
@@ -80,6 +81,7 @@ class ProcessHost:
         self._takers: dict[str, Callable[[], None]] = {}    # by port: takes in what has arrived there
         self._ready: deque[Callable[[], None]] = deque()    # those of ports at which something has arrived
         self._senders: dict[str, Callable[[Any], None]] = {}
+        self._clock: Callable[[], float] = time.time    # for headers (s since the epoch, or simulated)
         self._failure: RegionError | None = None
         self._broken: Counter[str] = Counter()
         self._warned: dict[str, float] = {}
@@ -109,13 +111,14 @@ class ProcessHost:
         """Begins to make steps. Raises what the region raises."""
         self.region.activate()
         self._state = beat.ACTIVE
+        self._idle = self._ending
         self._ready.extend(self._takers.values())   # what has come before
         self._wake.set()
 
     def deactivate(self) -> None:
         """Makes no more steps; what arrives from now on waits. Raises what the region raises."""
         with self._turn:
-            self._state = beat.INACTIVE
+            self._state, self._idle = beat.INACTIVE, True
             self._ready.clear()
         self.region.deactivate()
 
@@ -128,7 +131,7 @@ class ProcessHost:
 
     def stop(self) -> None:
         """Asks for the end, from any thread or a signal handler."""
-        self._ending = True
+        self._ending = self._idle = True
         self._stop.set()
         self._wake.set()
 
@@ -223,12 +226,12 @@ class ProcessHost:
 
     def _note(self, take: Callable[[], None]) -> None:
         """Notes an arrival that waits for the next step."""
-        if self._state == beat.ACTIVE:
+        if not self._idle:
             self._ready.append(take)
 
     def _round(self) -> None:
         """Takes in what has arrived, and makes a step if one is due."""
-        if self._ending or self._state != beat.ACTIVE:
+        if self._idle:
             return
         try:
             takers: dict[Callable[[], None], None] = {}     # each once: what comes meanwhile is noted again
@@ -303,10 +306,6 @@ class ProcessHost:
     def _tell(self, heartbeat: Any) -> None:
         """Publishes a heartbeat."""
         raise NotImplementedError
-
-    def _clock(self) -> float:
-        """Time for headers (s since the epoch, or simulated)."""
-        return time.time()
 
     def _begin(self) -> None:
         """After the start: brings the region to where it makes steps."""

@@ -148,6 +148,8 @@ class RosHost(ProcessHost):
         super().__init__(region, name=self.node.get_name(), namespace=self.node.get_namespace(), seed=seed,
                          state_dir=state_dir, critical=critical, restarts=restarts)
         self._autostart = autostart
+        clock = self.node.get_clock()
+        self._clock = lambda: clock.now().nanoseconds * 1e-9
         self._limits = Limits()
         self._next_diagnostics = 0.0
         self._rings: dict[str, deque[Received]] = {}
@@ -279,9 +281,6 @@ class RosHost(ProcessHost):
 
     def _topic(self, port_name: str) -> str:
         return self._subscriptions[port_name].topic_name
-
-    def _clock(self) -> float:
-        return self.node.get_clock().now().nanoseconds * 1e-9
 
     def _tell(self, heartbeat: Any) -> None:
         self._heartbeat(heartbeat)

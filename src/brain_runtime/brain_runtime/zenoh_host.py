@@ -74,7 +74,7 @@ class ZenohHost(ProcessHost):
         if self._usual_step > QUICK or not self._turn.acquire(False):
             return False
         try:
-            if self._ready or self._ending or self._state != beat.ACTIVE:
+            if self._ready or self._idle:
                 return False
             try:
                 message = decode(arrival.payload.to_bytes())
