@@ -12,7 +12,7 @@ from brain import graphs, policies
 from brain.bench import free_port
 from brain.crew import ROUTER, Crew, CrewError, region_children, router_child
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
-from brain.inspect_graph import facts_of, inspect_graph
+from brain.inspect_graph import inspect_graph
 from brain_runtime.graph import Graph, RegionSpec
 from brain_runtime.qos import LATCHED
 from brain_runtime.supervisor import Child

@@ -117,7 +117,6 @@ class Brainstem(Region):
     # -- the step --------------------------------------------------------------------------------------------------
 
     def step(self, inbox, state, dt, rng):
-        p = self.parameters
         stopped, outbox = self._emergency(inbox, state)
         command = inbox.get("command")
         wanted = (0.0, 0.0)

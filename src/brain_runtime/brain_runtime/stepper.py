@@ -15,7 +15,7 @@ import numpy as np
 
 from brain_runtime import messages
 from brain_runtime.inbox import Inbox, make_slot
-from brain_runtime.ports import In, Out
+from brain_runtime.ports import Out
 from brain_runtime.region import Region, State
 
 MAX_ORIGINS = 8

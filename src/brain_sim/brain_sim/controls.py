@@ -13,7 +13,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
-from brain_sim import robot
 from brain_sim.physics import Simulation
 from brain_sim.planner import Planner, PurePursuit, turn_to
 from brain_sim.referee import NOT_FOUND, NOT_UNDERSTOOD, Referee, Verdict

@@ -13,7 +13,7 @@ from torch import Tensor
 from brain_regions.vision.decode import decode
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS, AnnTwin,
                                           SpikingVision, column_angles, prepare)
-from brain_training.vision_data import NOTHING, UNSURE, Clips, Labels, Way
+from brain_training.vision_data import UNSURE, Clips, Labels
 from brain_training.vision_score import Tally
 
 STEPS = 10              # micro-steps between two pictures at 20 Hz

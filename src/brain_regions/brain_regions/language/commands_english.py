@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
-from brain_regions.language.reading import Act, Cursor, Reading
+from brain_regions.language.reading import Act, Cursor, Reading, Thing
 from brain_regions.language.reasons import Why
 from brain_regions.language.things_english import thing
 

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from brain_regions.language.commands_english import BREAKS, Commands
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
-from brain_regions.language.reading import Act, Cursor, Reading, sentences
+from brain_regions.language.reading import Act, Cursor, Reading, Thing, sentences
 from brain_regions.language.reasons import Why
 from brain_regions.language.things_english import thing
 

@@ -2,7 +2,7 @@
 """Names of objects in Japanese, and the places and particles that follow them."""
 from __future__ import annotations
 
-from brain_regions.language.lexicon import Kind, Token
+from brain_regions.language.lexicon import Kind
 from brain_regions.language.reading import Cursor, Thing
 from brain_regions.language.reasons import Why
 
