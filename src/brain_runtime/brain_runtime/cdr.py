@@ -16,6 +16,8 @@ from typing import Any, Callable
 import numpy as np
 from rosbags.interfaces import Nodetype
 
+from brain_runtime.arrays import flat
+
 ENCAPSULATION = 4       # bytes in front of the message: two for the kind of CDR, two for options
 FORMATS = {"bool": "?", "byte": "b", "char": "B", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i",
            "uint32": "I", "int64": "q", "uint64": "Q", "float32": "f", "float64": "d"}
@@ -24,29 +26,6 @@ ZEROS = tuple(bytes(n) for n in range(8))
 Fields = list[tuple[str, tuple]]
 Lookup = Callable[[str], tuple[type, Fields]]
 """From the name of a type to its class and its fields, in rosbags' form."""
-
-
-FITTING = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf"}
-"""By kind of array (numpy's letters), the kinds of what may be put into it."""
-
-
-def flat(value: Any, dtype: np.dtype) -> np.ndarray:
-    """``value`` as a one-dimensional array that lies in memory as CDR wants it.
-
-    Raises:
-        TypeError, ValueError: it is no array, or its numbers would not be the same afterwards.
-    """
-    if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1 and value.flags.c_contiguous:
-        return value
-    if isinstance(value, (bytes, memoryview)) and dtype.itemsize == 1:
-        value = np.frombuffer(value, np.uint8)
-    given = np.asarray(value)
-    if given.ndim == 0 or (given.size and given.dtype.kind not in FITTING[dtype.kind]):
-        raise TypeError(f"{type(value).__name__} of {given.dtype} does not fit an array of {dtype}")
-    array = np.ascontiguousarray(given, dtype).reshape(-1)
-    if dtype.kind in "iu" and not np.array_equal(array, given.reshape(-1)):
-        raise ValueError(f"there are numbers that do not fit {dtype}")
-    return array
 
 
 class _Code:

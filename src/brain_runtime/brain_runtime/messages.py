@@ -15,6 +15,7 @@ from rosbags.interfaces import Nodetype
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from brain_runtime import cdr
+from brain_runtime.arrays import flat
 from brain_runtime.share import share_directory
 
 PACKAGE = "brain_interfaces"
@@ -129,7 +130,7 @@ def _coerce(name: str, field: str, definition: tuple, value: Any) -> Any:
     element, count = detail
     if element[0] == Nodetype.BASE and element[1][0] != "string":
         try:
-            value = cdr.flat(value, np.dtype(cdr.FORMATS[element[1][0]]))
+            value = flat(value, np.dtype(cdr.FORMATS[element[1][0]]))
         except (TypeError, ValueError, OverflowError) as error:
             raise MessageError(f"{name}.{field}: {error}") from error
     elif element[0] == Nodetype.BASE:

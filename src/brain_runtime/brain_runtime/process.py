@@ -13,12 +13,11 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import gc  # noqa: E402
 import logging  # noqa: E402
-import signal  # noqa: E402
 import sys  # noqa: E402
-import threading  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 from brain_runtime import ros_args  # noqa: E402
+from brain_runtime.ending import Ending  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
 from brain_runtime.process_arguments import arguments  # noqa: E402
@@ -32,16 +31,7 @@ SWITCH = 0.001  # s; how soon a thread that receives gets the interpreter from o
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a region until SIGINT or SIGTERM; returns the exit status."""
-    stop = threading.Event()
-    host: ZenohHost | None = None
-
-    def end(number: int, frame: object) -> None:
-        stop.set()
-        if host is not None:
-            host.stop()
-
-    signal.signal(signal.SIGINT, end)
-    signal.signal(signal.SIGTERM, end)
+    ending = Ending()
     try:
         ros, rest = ros_args.parse(sys.argv[1:] if argv is None else argv)
         parser = arguments("brain_runtime.process")
@@ -53,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cls = RegionSpec(declared, options.cls).load()
         name, namespace = ros.node_name(declared), ros.namespace(declared)
         parameters = ros.parameters(name, namespace)
-        with open_session(options.router, patience=float("inf"), stop=stop) as session:
+        with open_session(options.router, patience=float("inf"), stop=ending.asked) as session:
             region = cls(name)
             parameters.pop("use_sim_time", None)  # every ROS node takes it; a region has no clock of its own
             host = ZenohHost(
@@ -64,11 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             gc.collect()
             gc.freeze()  # what was imported stays; the collector need not look at it in the middle of a step
             sys.setswitchinterval(SWITCH)
-            if stop.is_set():
-                host.stop()
+            ending.ends(host)
             return host.run()
     except NoRouter:
-        if stop.is_set():
+        if ending.asked.is_set():
             return 0
         raise
     except (ros_args.RosArgsError, GraphError, ParameterError, NameProblem, SessionProblem) as problem:

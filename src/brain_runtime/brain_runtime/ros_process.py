@@ -12,9 +12,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # before numpy or torch are imported: regions share few cores
 
 import logging  # noqa: E402
-import signal  # noqa: E402
 import sys  # noqa: E402
-import threading  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 import rclpy  # noqa: E402
@@ -22,6 +20,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
 
+from brain_runtime.ending import Ending  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
 from brain_runtime.process_arguments import arguments  # noqa: E402
@@ -32,16 +31,7 @@ from brain_runtime.ros_log import RosLog  # noqa: E402
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a region until SIGINT or SIGTERM; returns the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    stop = threading.Event()
-    host: RosHost | None = None
-
-    def end(number: int, frame: object) -> None:
-        stop.set()
-        if host is not None:
-            host.stop()
-
-    signal.signal(signal.SIGINT, end)
-    signal.signal(signal.SIGTERM, end)
+    ending = Ending()
     parser = arguments("brain_runtime.ros_process")
     parser.add_argument("--manual", action="store_true", help="wait for `ros2 lifecycle` instead of starting at once")
     options = parser.parse_args(remove_ros_args(["ros_process", *argv])[1:])
@@ -53,8 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                        restarts=options.restarts, autostart=not options.manual)
         logging.basicConfig(level=logging.INFO, handlers=[RosLog(host.node)], force=True)
         logging.info("%s runs as %s, pid %d", options.cls, host.fqn, os.getpid())
-        if stop.is_set():
-            host.stop()
+        ending.ends(host)
         return host.run()
     except (GraphError, ParameterError, ModuleNotFoundError, InvalidParameterTypeException,
             InvalidParameterValueException) as problem:

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ending: SIGINT and SIGTERM end a region's process in good order, also while its host is still being made."""
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+
+class Ending:
+    """Waits for SIGINT and SIGTERM from its making on. Make it in the main thread.
+
+    Attributes:
+        asked: set once one of them has come.
+    """
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self._host: Any = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._end)
+
+    def ends(self, host: Any) -> None:
+        """Names what is to be ended: an object with ``stop()``, called at once if a signal has come already."""
+        self._host = host
+        if self.asked.is_set():
+            host.stop()
+
+    def _end(self, number: int, frame: object) -> None:
+        self.asked.set()
+        if self._host is not None:
+            self._host.stop()
