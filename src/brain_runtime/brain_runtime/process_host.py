@@ -30,6 +30,7 @@ IDLE_WAIT = 0.5         # s that the worker sleeps at most, so that it sees the 
 WARN_EVERY = 5.0        # s between warnings about one topic
 LAST_WORDS = 0.3        # s that a failed region goes on telling why
 STOP_PATIENCE = 3.0     # s that the last step gets at the end
+HEED = 0.05             # s that a look at what is wanted waits for the step that is being made
 USUAL = 0.05            # weight of the newest step in what is usual
 YOUNG = 5               # steps; a region that fails so soon after it was restored may fail because of what was restored
 
@@ -81,6 +82,7 @@ class ProcessHost:
         self._takers: dict[str, Callable[[], None]] = {}    # by port: takes in what has arrived there
         self._ready: deque[Callable[[], None]] = deque()    # those of ports at which something has arrived
         self._senders: dict[str, Callable[[Any], None]] = {}
+        self._on_demand = [name for name, port in region.outputs().items() if port.on_demand]
         self._clock: Callable[[], float] = time.time    # for headers (s since the epoch, or simulated)
         self._failure: RegionError | None = None
         self._broken: Counter[str] = Counter()
@@ -126,6 +128,7 @@ class ProcessHost:
         """Saves the state and lets go of what was configured. Raises what the region raises."""
         self.save(wait=1.0)
         self.region.cleanup()
+        self.region.wanted = frozenset()
         self.stepper = None
         self._state = beat.UNCONFIGURED
 
@@ -151,6 +154,7 @@ class ProcessHost:
                 if now >= next_beat:
                     self._beat()
                     self._look_about()
+                    self._heed()
                     next_beat = max(next_beat + beat.PERIOD, now)
                 if now >= next_save:
                     self.save(wait=0.0)
@@ -288,7 +292,37 @@ class ProcessHost:
         self._warn(topic, f"{topic}: dropped a message{sender}: {what} ({self._broken[topic]} so far). Its publisher "
                           f"must send {self.region.inputs()[port_name].type}.")
 
+    # -- outputs on demand -----------------------------------------------------------------------------------------
+
+    def _heed(self) -> None:
+        """Sees which outputs on demand somebody listens to, and hears what those are made of, and no more."""
+        if not self._on_demand or self.stepper is None:
+            return
+        wanted = frozenset(n for n in self._on_demand if self._is_wanted(n)) if self._state == beat.ACTIVE else frozenset()
+        if wanted == self.region.wanted:
+            return
+        for name, port in self.region.inputs().items():
+            if port.feeds:
+                (self._hear if port.needed(wanted) else self._unhear)(name)
+        if self._turn.acquire(timeout=HEED):    # else at the next look: a step that is stuck must not stop the heart
+            try:
+                self.stepper.heed(wanted)
+            finally:
+                self._turn.release()
+
     # -- hooks -----------------------------------------------------------------------------------------------------
+
+    def _is_wanted(self, port_name: str) -> bool:
+        """Whether anybody listens to an output."""
+        raise NotImplementedError
+
+    def _hear(self, port_name: str) -> None:
+        """Subscribes a port, unless it is subscribed."""
+        raise NotImplementedError
+
+    def _unhear(self, port_name: str) -> None:
+        """Ends the subscription of a port, if there is one."""
+        raise NotImplementedError
 
     @property
     def fqn(self) -> str:

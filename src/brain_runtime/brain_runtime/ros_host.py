@@ -155,6 +155,7 @@ class RosHost(ProcessHost):
         self._rings: dict[str, deque[Received]] = {}
         self._subscriptions: dict[str, Any] = {}
         self._published: list[Any] = []
+        self._audience: dict[str, Callable[[], int]] = {}   # by output: how many subscriptions it has
         self._declare()
         self.node.add_on_set_parameters_callback(self._change)
         self._heartbeat = self._publisher(beat.PORT.topic, beat.TYPE, beat.PORT.qos)
@@ -228,10 +229,12 @@ class RosHost(ProcessHost):
     def connect(self) -> None:
         """Configures the region and connects its ports. Raises what the region raises."""
         self.configure(self._parameters())
-        self._senders = {port.topic: self._publisher(port.topic, port.type, port.qos)
-                         for port in self.region.outputs().values()}
+        for name, port in self.region.outputs().items():
+            self._senders[port.topic] = self._publisher(port.topic, port.type, port.qos)
+            self._audience[name] = self._published[-1].get_subscription_count
         for port_name, port in self.region.inputs().items():
-            self._subscribe(port_name, port)
+            if not port.feeds:
+                self._hear(port_name)
 
     def disconnect(self) -> None:
         """Takes back what :meth:`connect` did. Raises what the region raises."""
@@ -248,6 +251,18 @@ class RosHost(ProcessHost):
         self._published.append(publisher)
         encode, publish = messages.encoder(type_name), publisher.publish
         return lambda message: publish(encode(message))
+
+    def _is_wanted(self, port_name: str) -> bool:
+        return self._audience[port_name]() > 0
+
+    def _hear(self, port_name: str) -> None:
+        if port_name not in self._subscriptions:
+            self._subscribe(port_name, self.region.inputs()[port_name])
+
+    def _unhear(self, port_name: str) -> None:
+        if port_name in self._subscriptions:
+            self.node.destroy_subscription(self._subscriptions.pop(port_name))
+            del self._takers[port_name], self._rings[port_name]
 
     def _subscribe(self, port_name: str, port: In) -> None:
         ring: deque[Received] = deque(maxlen=KEYED * port.qos.depth if port.key else port.qos.depth)
@@ -270,7 +285,7 @@ class RosHost(ProcessHost):
         kept = self._published[:2]  # heartbeat and diagnostics live as long as the node
         for publisher in self._published[2:]:
             self.node.destroy_publisher(publisher)
-        self._published, self._senders = kept, {}
+        self._published, self._senders, self._audience = kept, {}, {}
         self._subscriptions, self._rings, self._takers = {}, {}, {}
 
     # -- hooks -----------------------------------------------------------------------------------------------------
@@ -280,7 +295,7 @@ class RosHost(ProcessHost):
         return self.node.get_fully_qualified_name()
 
     def _topic(self, port_name: str) -> str:
-        return self._subscriptions[port_name].topic_name
+        return self.node.resolve_topic_name(self.region.inputs()[port_name].topic)
 
     def _tell(self, heartbeat: Any) -> None:
         self._heartbeat(heartbeat)

@@ -17,6 +17,7 @@ from brain_runtime.process_host import ProcessHost
 from brain_runtime.region import Region
 from brain_runtime.wire import Arrival, Node, Session, Subscription, Watch
 from brain_runtime.wire.attachment import AttachmentProblem
+from brain_runtime.wire.names import expand
 
 QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
 
@@ -53,17 +54,14 @@ class ZenohHost(ProcessHost):
         topic = topic or (lambda declared: declared)
         self.configure(parameters or {})
         self._heartbeat = self.node.publisher(topic(beat.PORT.topic), beat.TYPE, beat.PORT.qos)
-        self._senders = {port.topic: self.node.publisher(topic(port.topic), port.type, port.qos).publish
-                         for port in region.outputs().values()}
+        self._remapped = topic
+        self._publishers = {name: self.node.publisher(topic(port.topic), port.type, port.qos)
+                            for name, port in region.outputs().items()}
+        self._senders = {port.topic: self._publishers[name].publish for name, port in region.outputs().items()}
         self._subscriptions: dict[str, Subscription] = {}
         for port_name, port in region.inputs().items():
-            take = self._taker(port_name, functools.partial(self._arrivals, port_name))
-            # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
-            self._subscriptions[port_name] = self.node.subscription(
-                topic(port.topic), port.type, port.qos, wake=self._wake, by_publisher=bool(port.key),
-                arrived=functools.partial(self._arrived if port.trigger else self._note, take),
-                at_once=functools.partial(self._at_once, port_name, messages.decoder(port.type))
-                if port.trigger and not port.key else None)
+            if not port.feeds:
+                self._hear(port_name)
         self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
 
     # -- arrivals --------------------------------------------------------------------------------------------------
@@ -100,8 +98,31 @@ class ZenohHost(ProcessHost):
         finally:
             self._turn.release()
 
+    def _hear(self, port_name: str) -> None:
+        if port_name in self._subscriptions:
+            return
+        port = self.region.inputs()[port_name]
+        take = self._taker(port_name, functools.partial(self._arrivals, port_name))
+        # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
+        self._subscriptions[port_name] = self.node.subscription(
+            self._remapped(port.topic), port.type, port.qos, wake=self._wake, by_publisher=bool(port.key),
+            arrived=functools.partial(self._arrived if port.trigger else self._note, take),
+            at_once=functools.partial(self._at_once, port_name, messages.decoder(port.type))
+            if port.trigger and not port.key else None)
+
+    def _unhear(self, port_name: str) -> None:
+        subscription = self._subscriptions.pop(port_name, None)
+        if subscription is not None:
+            del self._takers[port_name]
+            self.node.drop(subscription)
+
+    def _is_wanted(self, port_name: str) -> bool:
+        return self._publishers[port_name].heard
+
     def _arrivals(self, port_name: str) -> list[Arrival]:
-        subscription = self._subscriptions[port_name]
+        subscription = self._subscriptions.get(port_name)
+        if subscription is None:    # it arrived just before the subscription was ended
+            return []
         while subscription.refused:
             self._complain(port_name, "", subscription.refused.popleft())
         return subscription.take()
@@ -121,7 +142,7 @@ class ZenohHost(ProcessHost):
         return self.node.fqn
 
     def _topic(self, port_name: str) -> str:
-        return self._subscriptions[port_name].endpoint.topic
+        return expand(self._remapped(self.region.inputs()[port_name].topic), self.node.namespace, self.node.name)
 
     def _tell(self, heartbeat: Any) -> None:
         self._heartbeat.publish(heartbeat)

@@ -29,6 +29,7 @@ class RosStage(ProcessStage):
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._publishers: dict[str, Any] = {}
+        self._ears: dict[str, Any] = {}
 
     def say(self, topic, message, qos):
         if topic not in self._publishers:
@@ -38,9 +39,12 @@ class RosStage(ProcessStage):
     def hear(self, topic, type_name, qos):
         heard: list = []
         decode = messages.decoder(type_name)
-        self._node.create_subscription(interface(type_name), topic, lambda data: heard.append(decode(data)),
-                                       profile(qos.with_depth(100)), raw=True)
+        self._ears[topic] = self._node.create_subscription(
+            interface(type_name), topic, lambda data: heard.append(decode(data)), profile(qos.with_depth(100)), raw=True)
         return heard
+
+    def unhear(self, topic):
+        self._node.destroy_subscription(self._ears.pop(topic))
 
     def pause(self, seconds):
         until = time.monotonic() + seconds

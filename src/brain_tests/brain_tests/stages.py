@@ -46,6 +46,10 @@ class Stage:
         """A list that fills with what comes on a topic."""
         raise NotImplementedError
 
+    def unhear(self, topic: str) -> None:
+        """Ends :meth:`hear` on a topic."""
+        raise NotImplementedError
+
     def pause(self, seconds: float) -> None:
         """Lets time pass."""
         raise NotImplementedError
@@ -72,6 +76,7 @@ class LocalStage(Stage):
     def __init__(self, folder: Path) -> None:
         self._host = LocalHost({}, on_error="drop", through_bytes=True)
         self._kept: dict | None = None
+        self._ears: dict[str, Callable[[], None]] = {}
 
     def start(self, cls, state_dir=None, **parameters):
         self._host._parameters = {"mirror": parameters}
@@ -94,8 +99,11 @@ class LocalStage(Stage):
         heard: list = []
         if qos.latched and topic in self._host._latched:
             heard.append(self._host._latched[topic])
-        self._host.listen(topic, heard.append)
+        self._ears[topic] = self._host.listen(topic, heard.append)
         return heard
+
+    def unhear(self, topic):
+        self._ears.pop(topic)()
 
     def pause(self, seconds):
         self._host.advance(seconds)
@@ -177,6 +185,11 @@ class ZenohStage(ProcessStage):
         heard: list = []
         self._ears.append((self._node.subscription(topic, type_name, qos.with_depth(100)), heard))
         return heard
+
+    def unhear(self, topic):
+        for ear in [e for e in self._ears if e[0].endpoint.topic == f"/{topic}"]:
+            self._ears.remove(ear)
+            self._node.drop(ear[0])
 
     def pause(self, seconds):
         time.sleep(seconds)

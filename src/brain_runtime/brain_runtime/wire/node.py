@@ -114,6 +114,12 @@ class Publisher:
         with self._lock:  # so that the numbers leave in their order
             self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
 
+    @property
+    def heard(self) -> bool:
+        """Whether anybody subscribes to the topic now, ROS 2 node or not; not to be had of a latched one, which keeps
+        its messages for whoever may come."""
+        return self._publisher.matching_status.matching
+
     def publish_bytes(self, cdr: bytes | bytearray) -> None:
         """Publishes a message that is encoded already."""
         with self._lock:
@@ -346,6 +352,11 @@ class Node:
                             at_once=at_once, by_publisher=by_publisher, max_size=max_size)
         self._parts.append(part)
         return part
+
+    def drop(self, part: Publisher | Subscription) -> None:
+        """Ends a publisher or subscription of this node before the node itself."""
+        self._parts.remove(part)
+        part.close()
 
     def close(self) -> None:
         """Takes all tokens back, so that nobody takes the end for a crash, and ends all traffic."""
