@@ -13,6 +13,7 @@ CENTERS = ((np.arange(BINS) * WIDTH + math.pi) % (2 * math.pi) - math.pi).astype
 _EDGES = CENTERS[:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
 _ACROSS = np.stack([np.cos(_EDGES), np.sin(_EDGES)], -1)    # three directions across each bin [36, 3, 2]
 _NO_POINTS = np.zeros((0, 2), np.float32)
+BASE = "base_link"                              # frame id of the base, where nothing else is told
 BUMP = math.radians(12.0)                       # standard deviation of a direction's bump (rad)
 
 
@@ -81,6 +82,11 @@ def yaw_of(orientation: Any) -> float:
     """Yaw (rad) of a quaternion message."""
     q = orientation
     return math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z))
+
+
+def base_frame(odom: Any) -> str:
+    """Frame id of the base, with whatever stands before it, as an Odometry tells it."""
+    return odom.child_frame_id or BASE
 
 
 def sound_pose(odom: Any) -> tuple[float, float, float] | None:

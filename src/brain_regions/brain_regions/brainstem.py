@@ -129,7 +129,7 @@ class Brainstem(Region):
         else:
             linear, angular, action, reason = self._limit(inbox, wanted, previous, min(dt, 0.1))
         cmd = self.cmd_vel()
-        cmd.header.frame_id = "base_link"
+        cmd.header.frame_id = (command.header.frame_id if command is not None else "") or azimuth.BASE
         cmd.twist.linear.x, cmd.twist.angular.z = linear, angular
         finite = all(map(math.isfinite, wanted))
         outbox |= {"cmd_vel": cmd, "trace": self._trace(inbox.stamp, command, action, reason,

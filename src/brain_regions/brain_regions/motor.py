@@ -169,7 +169,7 @@ class Motor(Region):
 
     def _answer(self, control, velocity, kind, clearance, reason, state, *, arrived, blocked):
         command = self.command()
-        command.header.frame_id = "base_link"
+        command.header.frame_id = (control.header.frame_id if control is not None else "") or azimuth.BASE
         command.twist.linear.x, command.twist.angular.z = velocity
         goal = 0 if control is None else control.goal_id
         status = self.status(goal_id=goal, state=kind, linear=velocity[0], angular=velocity[1], clearance=clearance,

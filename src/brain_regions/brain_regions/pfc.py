@@ -56,6 +56,9 @@ class PrefrontalCortex(Region):
 
     control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE)
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
+    memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
+
+    _base = azimuth.BASE    # frame id of the base, as odometry tells it
 
     def initial_state(self):
         return {"tracks": object_memory.empty(), "goal": np.zeros(7, np.float32), "progress": np.zeros(6, np.float32),
@@ -72,6 +75,8 @@ class PrefrontalCortex(Region):
         if status != state["progress"][STATUS] - 1:
             state["progress"][STATUS] = status + 1
             outbox["status"] = self._status(state, status, reason)
+        if "memory" in self.wanted and pose is not None:
+            outbox["memory"] = self._memory(state, pose)
         return outbox, state
 
     # -- input -----------------------------------------------------------------------------------------------------
@@ -82,6 +87,7 @@ class PrefrontalCortex(Region):
         pose = azimuth.sound_pose(odom) if odom is not None else None
         if pose is None:
             return None
+        self._base = azimuth.base_frame(odom)
         x, y, yaw, known = state["pose"]
         if known and (math.hypot(pose[0] - x, pose[1] - y) > 0.5 or abs(azimuth.wrap(pose[2] - yaw)) > 1.0):
             state["tracks"] = object_memory.empty()
@@ -240,7 +246,7 @@ class PrefrontalCortex(Region):
             goal_id=int(goal[ID]), mode=mode, target_color=int(goal[COLOR]), target_shape=int(goal[SHAPE]),
             confidence=confidence, bearing=bearing, distance=distance, heading=heading, speed=speed, gain=1.0,
             avoid_bearing=angles, avoid_distance=away, hazard=self._keep_away(angles, away))
-        control.header.frame_id = "base_link"
+        control.header.frame_id = self._base
         return control
 
     @staticmethod
@@ -254,6 +260,15 @@ class PrefrontalCortex(Region):
             gap = max(distance - reach - 0.18, 0.0)
             hazard[inside] = np.maximum(hazard[inside], np.clip(1.0 - gap, 0.0, 0.9))
         return hazard
+
+    def _memory(self, state, pose):
+        """All that is remembered, as if it were seen now."""
+        memory = self.memory(source=self.name, azimuth_min=-math.pi, azimuth_max=math.pi, objects=[
+            messages.make("brain_interfaces/msg/DetectedObject", color=color, shape=shape, confidence=min(belief, 1.0),
+                          bearing=bearing, distance=distance, width=math.nan)
+            for color, shape, belief, bearing, distance in object_memory.recall(state["tracks"], pose)])
+        memory.header.frame_id = self._base
+        return memory
 
     def _status(self, state, status, reason):
         codes = state["text"][state["text"] > 0].astype(np.uint8).tobytes()

@@ -56,6 +56,8 @@ class Place(Region):
 
     features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan")
 
+    _base = azimuth.BASE    # frame id of the base, as odometry tells it
+
     def initial_state(self):
         return {
             "solid": np.zeros((SIZE, SIZE), np.float32),    # evidence
@@ -75,6 +77,7 @@ class Place(Region):
         pose = azimuth.sound_pose(odom) if odom is not None else None
         if pose is None or scan is None or not azimuth.sound_scan(scan):
             return {}, state
+        self._base = azimuth.base_frame(odom)
         state = dict(state)
         if state["origin"][2] == 0 or self._carried(state, pose):
             state = self.initial_state()
@@ -281,7 +284,7 @@ class Place(Region):
 
     def _message(self, source, modality, novelty):
         message = self.features(source=source, modality=modality, confidence=1.0, novelty=novelty)
-        message.header.frame_id = "base_link"
+        message.header.frame_id = self._base
         return message
 
     def _view(self, state, here, angles, ranges):

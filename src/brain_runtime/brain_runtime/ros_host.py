@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 STUCK = 70              # exit status of a process whose step does not end
 TURN = 1.0              # s that a change of a parameter waits for the step that is being made
 KEYED = 64              # messages that wait where the newest of each publisher counts
+TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "visualization_msgs")   # packages that are needed by those who look on only
 OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
 
 _ELEMENTS = {bool: ParameterType.PARAMETER_BOOL_ARRAY, int: ParameterType.PARAMETER_INTEGER_ARRAY,
@@ -230,8 +231,16 @@ class RosHost(ProcessHost):
         """Configures the region and connects its ports. Raises what the region raises."""
         self.configure(self._parameters())
         for name, port in self.region.outputs().items():
-            self._senders[port.topic] = self._publisher(port.topic, port.type, port.qos)
-            self._audience[name] = self._published[-1].get_subscription_count
+            try:
+                self._senders[port.topic] = self._publisher(port.topic, port.type, port.qos)
+                self._audience[name] = self._published[-1].get_subscription_count
+            except ModuleNotFoundError as missing:
+                package = port.type.partition("/")[0]
+                if package not in TO_LOOK_AT:
+                    raise
+                log.warning("%s is not published: there is no ROS package %s (%s); install it, or source what has it",
+                            port.topic, package, missing)
+                self._senders[port.topic], self._audience[name] = _nowhere, _nobody
         for port_name, port in self.region.inputs().items():
             if not port.feeds:
                 self._hear(port_name)
@@ -339,6 +348,15 @@ class RosHost(ProcessHost):
     def _close(self) -> None:
         self._executor.shutdown()
         self.node.destroy_node()
+
+
+def _nowhere(message: Any) -> None:
+    """Takes the messages of a topic that cannot be published."""
+
+
+def _nobody() -> int:
+    """How many listen to it."""
+    return 0
 
 
 def _all_of(ring: deque[Received]) -> list[Received]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from brain_regions import images
 from brain_regions.vision import weights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, Region, parameter
 
@@ -17,7 +18,6 @@ log = logging.getLogger(__name__)
 MICRO_STEP = 0.005          # s; the network's h
 MOST_STEPS = 10             # micro-steps in one call
 FIRST_STEPS = 10            # at the first picture, before which no time is known
-CHANNELS = {"rgb8": (0, 1, 2), "bgr8": (2, 1, 0), "rgba8": (0, 1, 2), "bgra8": (2, 1, 0)}
 SPIKES = 4096               # in one SpikeTrain
 
 
@@ -32,6 +32,7 @@ class VisionParameters:
     field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
                                      high=2.8)
     spikes: bool = parameter(True, "publish spikes")
+    base_frame: str = parameter("base_link", "frame id of the base, which no other input tells")
 
 
 class Vision(Region):
@@ -115,16 +116,11 @@ class Vision(Region):
         Sizes are brought to the network's by taking the nearest pixel, after the largest whole-number averaging.
         """
         n = self._network_module
-        order = CHANNELS.get(message.encoding)
-        if order is None:
-            return self._complain(f"encoding {message.encoding!r} is not one of {', '.join(CHANNELS)}")
-        depth = 4 if "a8" in message.encoding else 3
-        rows, columns, step = message.height, message.width, message.step
-        if rows < 16 or columns < 16 or step < columns * depth or len(message.data) < rows * step:
-            return self._complain(f"a picture of {columns} x {rows} with rows of {step} bytes cannot have "
-                                  f"{len(message.data)} bytes")
-        data = np.asarray(message.data[:rows * step], np.uint8).reshape(rows, step)
-        picture = data[:, :columns * depth].reshape(rows, columns, depth)[..., order]
+        try:
+            picture = images.rgb(message)
+        except ValueError as wrong:
+            return self._complain(str(wrong))
+        rows, columns = picture.shape[:2]
         factor = min(rows // n.HEIGHT, columns // n.WIDTH)
         if factor > 1:
             cut = picture[:rows // factor * factor, :columns // factor * factor].astype(np.uint16)
@@ -164,7 +160,7 @@ class Vision(Region):
         half = math.atan(self._network_module.WIDTH / 2 / focal)
         message = self.objects(source=self.name, azimuth_min=p.camera_yaw - half, azimuth_max=p.camera_yaw + half,
                                objects=found[:32])
-        message.header.frame_id = "base_link"
+        message.header.frame_id = p.base_frame
         return message
 
     @staticmethod
