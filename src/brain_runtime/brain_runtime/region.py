@@ -44,6 +44,9 @@ class Region:
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         outputs = cls.outputs()
+        hidden = sorted({"name", "parameters", "spikes", "storage", "synops", "wanted"} & cls.ports().keys())
+        if hidden:
+            raise TypeError(f"{cls.__name__}: no port can be named {', '.join(hidden)}, which every region has for its own")
         for name, port in cls.inputs().items():
             for fed in port.feeds:
                 if fed not in outputs or not outputs[fed].on_demand:

@@ -87,6 +87,8 @@ def test_who_is_listened_to_only_for_others_is_wanted_when_they_are():
 def test_ports_on_demand_must_fit():
     with pytest.raises(TypeError, match="port echo feeds 'out', which is none"):
         type("Wrong", (Follower,), {"echo": In("echo", FEATURES, FEATURE, feeds=("out",))})
+    with pytest.raises(TypeError, match="no port can be named spikes"):
+        type("Wrong", (Region,), {"spikes": In("echo", FEATURES, FEATURE)})
     with pytest.raises(ValueError, match="both latched and on demand"):
         Out("x", STRING, LATCHED, on_demand=True)
 

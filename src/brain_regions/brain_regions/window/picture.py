@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The camera's picture with what vision tells of it drawn in. Pillow is imported when somebody looks."""
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+import numpy as np
+
+from brain_regions.window import words
+
+TALL = 1.3          # height of an object over its width: of balls 1, of boxes and cylinders up to 2
+WIDTH = 0.4         # m, of an object whose width is not told
+SHADE = (0, 0, 0, 150)
+TEXT_SIZE = 13      # px
+
+
+@dataclass(frozen=True)
+class Eye:
+    """Where the camera is on the base, and how it sees.
+
+    Attributes:
+        ahead, height: m, from base_link's origin.
+        yaw: rad, direction it looks in.
+        focal: px of the picture's width.
+        middle: column and row (px) straight ahead.
+    """
+
+    ahead: float
+    height: float
+    yaw: float
+    focal: float
+    middle: tuple[float, float]
+
+
+def frame_of(seen: Any, eye: Eye) -> tuple[float, float, float, float] | None:
+    """Left, top, right and bottom (px) of a DetectedObject, which stands on the floor; None where it is not in front of
+    the camera. Its height is a guess from its width."""
+    distance = float(seen.distance)
+    if not (math.isfinite(seen.bearing) and math.isfinite(distance)):
+        return None
+    x, y = distance * math.cos(seen.bearing) - eye.ahead, distance * math.sin(seen.bearing)
+    along = x * math.cos(eye.yaw) + y * math.sin(eye.yaw)
+    aside = -x * math.sin(eye.yaw) + y * math.cos(eye.yaw)
+    if along < 0.1:
+        return None
+    told = math.isfinite(seen.width) and seen.width > 0
+    wide = 2 * math.hypot(along, aside) * math.tan(min(float(seen.width), 2.5) / 2) if told else WIDTH
+    half, column = eye.focal * wide / 2 / along, eye.middle[0] - eye.focal * aside / along
+    tall = wide if words.SHAPES[min(seen.shape, 3)] == "ball" else TALL * wide
+    bottom = eye.middle[1] + eye.focal * eye.height / along
+    return column - half, bottom - eye.focal * tall / along, column + half, bottom
+
+
+def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[int, int] | None, scale: int,
+          note: str = "") -> np.ndarray:
+    """A picture, enlarged, with objects framed and named.
+
+    Args:
+        picture: uint8 [rows, columns, 3].
+        objects: DetectedObjects.
+        eye: for a picture of this size.
+        target: color and shape that are wanted, 0 for any; such objects are framed thicker.
+        scale: how many times larger it gets.
+        note: a line below.
+
+    Returns:
+        uint8 [scale * rows, scale * columns, 3].
+    """
+    from PIL import Image, ImageDraw
+
+    image = Image.fromarray(np.repeat(np.repeat(picture, scale, 0), scale, 1))
+    draw = ImageDraw.Draw(image, "RGBA")
+    for seen in sorted(objects, key=lambda o: -float(o.distance)):  # the nearest on top
+        frame = frame_of(seen, eye)
+        if frame is None:
+            continue
+        left, top, right, bottom = (scale * (v + 0.5) for v in frame)
+        rgb = tuple(int(255 * v) for v in words.paint(seen.color))
+        draw.rectangle((left, top, right, bottom), outline=rgb, width=4 if is_target(seen, target) else 2)
+        _label(draw, image.size, (left, top), f"{words.thing(seen.color, seen.shape)} {100 * seen.confidence:.0f} %, "
+                                              f"{seen.distance:.1f} m", rgb)
+    if note:
+        _label(draw, image.size, (0, image.height), note, (255, 255, 255))
+    return np.asarray(image)
+
+
+def is_target(seen: Any, target: tuple[int, int] | None) -> bool:
+    """Whether an object may be what is wanted."""
+    return target is not None and target[0] in (0, seen.color) and target[1] in (0, seen.shape)
+
+
+def _label(draw: Any, size: tuple[int, int], at: tuple[float, float], text: str, rgb: tuple[int, ...]) -> None:
+    font = _font()
+    width, height = draw.textlength(text, font) + 6, TEXT_SIZE + 5
+    left = min(max(at[0], 0), max(size[0] - width, 0))
+    top = min(max(at[1] - height, 0), size[1] - height)
+    draw.rectangle((left, top, left + width, top + height), fill=SHADE)
+    draw.text((left + 3, top + 1), text, fill=(*(min(255, v + 60) for v in rgb), 255), font=font)
+
+
+@functools.cache
+def _font() -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(TEXT_SIZE)
