@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from brain.launching import DEVICES, launched, world_of
+from brain.launching import DEVICES, launched, rviz_settings, world_of
 from brain_runtime.graph import GraphError
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"
-BRAIN = ["vision", "language", "place", "pfc", "motor", "brainstem"]
+BRAIN = ["vision", "language", "place", "pfc", "motor", "brainstem", "window"]
 
 
 def names(nodes):
@@ -57,6 +57,20 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
 def test_what_is_wrong_is_named(wrong, says):
     with pytest.raises(GraphError, match=says):
         launched(**wrong)
+
+
+def test_rviz_is_in_the_brains_namespace_and_hears_its_frames():
+    settings = rviz_settings("r1")
+    assert (settings["package"], settings["namespace"]) == ("rviz2", "r1")
+    assert settings["remappings"] == [("/tf", "tf"), ("/tf_static", "tf_static")]
+    assert Path(settings["arguments"][1]).name == "brain.rviz" and Path(settings["arguments"][1]).is_file()
+    assert ("/clock", "clock") in rviz_settings("r1", use_sim_time=True)["remappings"]
+
+
+def test_simulated_time_is_the_namespaces_own():
+    for node in launched(world="sim", namespace="r1", use_sim_time=True):
+        assert node.remappings == (("/clock", "clock"),)
+    assert all(node.remappings == () for nodes in (launched(world="sim"), launched(use_sim_time=True)) for node in nodes)
 
 
 def test_launch_files_are_short_and_have_no_list_of_nodes():

@@ -11,7 +11,7 @@ import numpy as np
 
 from brain_regions.window import words
 
-TALL = 1.3          # height of an object over its width: of balls 1, of boxes and cylinders up to 2
+TALL = {"ball": 1.0, "box": 0.7, "cylinder": 2.8}   # height of an object over its width: only the width is told
 WIDTH = 0.4         # m, of an object whose width is not told
 SHADE = (0, 0, 0, 150)
 TEXT_SIZE = 13      # px
@@ -46,12 +46,15 @@ def frame_of(seen: Any, eye: Eye) -> tuple[float, float, float, float] | None:
     aside = -x * math.sin(eye.yaw) + y * math.cos(eye.yaw)
     if along < 0.1:
         return None
+    away, angle = math.hypot(along, aside), math.atan2(aside, along)
     told = math.isfinite(seen.width) and seen.width > 0
-    wide = 2 * math.hypot(along, aside) * math.tan(min(float(seen.width), 2.5) / 2) if told else WIDTH
-    half, column = eye.focal * wide / 2 / along, eye.middle[0] - eye.focal * aside / along
-    tall = wide if words.SHAPES[min(seen.shape, 3)] == "ball" else TALL * wide
-    bottom = eye.middle[1] + eye.focal * eye.height / along
-    return column - half, bottom - eye.focal * tall / along, column + half, bottom
+    half = min(float(seen.width) / 2 if told else math.atan(WIDTH / 2 / away), 1.2)
+    left, right = (eye.middle[0] - eye.focal * math.tan(min(max(angle + side * half, -1.5), 1.5)) for side in (1, -1))
+    wide = 2 * away * math.tan(half)
+    tall = TALL.get(words.SHAPES[seen.shape] if seen.shape < len(words.SHAPES) else "", 1.0) * wide
+    # what is round stands on the floor right below its middle, but its edge and a corner are nearer
+    foot = eye.middle[1] + eye.focal * eye.height / max(along - 0.4 * wide, 0.1)
+    return left, eye.middle[1] + eye.focal * (eye.height - tall) / along, right, foot
 
 
 def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[int, int] | None, scale: int,
