@@ -10,7 +10,7 @@ import typer
 from brain.options import Domain, Namespace, Router, fail, use_domain
 
 PATIENCE = 5.0      # s in which a window that is there has shown something
-SETTLE = 1.0        # s that what is remembered gets beside the picture
+SETTLE = 0.5        # s that what is remembered, and then a picture with the target marked, gets
 
 
 def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.png"), router: Router = None,
@@ -29,6 +29,8 @@ def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.p
             memories = node.subscription("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE)
             picture = next(pictures.messages(PATIENCE), None)
             memory = next(memories.messages(SETTLE), None)
+            for picture in pictures.messages(SETTLE):   # by now it knows the target too
+                pass
     except (NoRouter, NameProblem, SessionProblem) as error:
         fail(str(error))
     if picture is None:

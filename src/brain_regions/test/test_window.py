@@ -111,8 +111,10 @@ def test_a_frame_is_where_the_object_is():
     eye = picture.Eye(ahead=0.15, height=0.35, yaw=0.0, focal=48.0, middle=(47.5, 31.5))
     left, top, right, bottom = picture.frame_of(detected(bearing=0.0, distance=2.15, width=2 * math.atan(0.1)), eye)
     assert (left + right) / 2 == pytest.approx(47.5) and right - left == pytest.approx(48 * 0.4 / 2.0)
-    assert 31.5 + 48 * 0.35 / 2.0 < bottom < 31.5 + 48 * 0.35 / 1.8   # it stands on the floor
-    assert top == pytest.approx(31.5 + 48 * (0.35 - 0.4) / 2.0)       # and a ball is as high as wide
+    assert bottom == pytest.approx(31.5 + 48 * 0.35 / 2.0) and bottom - top == pytest.approx(right - left)
+    _, top, _, bottom = picture.frame_of(detected(shape=BOX, distance=2.15, width=2 * math.atan(0.1)), eye)
+    assert 31.5 + 48 * 0.35 / 2.0 < bottom < 31.5 + 48 * 0.35 / 1.8     # its near side stands on the floor
+    assert top == pytest.approx(31.5 + 48 * (0.35 - 0.28) / 2.0)
     aside = picture.frame_of(detected(bearing=math.radians(20), distance=2.0), eye)
     assert (aside[0] + aside[2]) / 2 < 35       # what is to the left of base_link is on the left
     assert picture.frame_of(detected(bearing=3.0), eye) is None

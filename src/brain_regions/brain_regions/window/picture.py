@@ -11,7 +11,7 @@ import numpy as np
 
 from brain_regions.window import words
 
-TALL = {"ball": 1.0, "box": 0.7, "cylinder": 2.8}   # height of an object over its width: only the width is told
+TALL = {"thing": 1.0, "box": 0.7, "cylinder": 2.8}  # height of an object over its width: only the width is told
 WIDTH = 0.4         # m, of an object whose width is not told
 SHADE = (0, 0, 0, 150)
 TEXT_SIZE = 13      # px
@@ -51,10 +51,12 @@ def frame_of(seen: Any, eye: Eye) -> tuple[float, float, float, float] | None:
     half = min(float(seen.width) / 2 if told else math.atan(WIDTH / 2 / away), 1.2)
     left, right = (eye.middle[0] - eye.focal * math.tan(min(max(angle + side * half, -1.5), 1.5)) for side in (1, -1))
     wide = 2 * away * math.tan(half)
-    tall = TALL.get(words.SHAPES[seen.shape] if seen.shape < len(words.SHAPES) else "", 1.0) * wide
-    # what is round stands on the floor right below its middle, but its edge and a corner are nearer
-    foot = eye.middle[1] + eye.focal * eye.height / max(along - 0.4 * wide, 0.1)
-    return left, eye.middle[1] + eye.focal * (eye.height - tall) / along, right, foot
+    shape = words.SHAPES[seen.shape] if seen.shape < len(words.SHAPES) else words.SHAPES[0]
+    if shape == "ball":
+        row, reach = eye.middle[1] + eye.focal * (eye.height - wide / 2) / along, (right - left) / 2
+        return left, row - reach, right, row + reach
+    foot = eye.focal * eye.height / max(along - 0.4 * wide, 0.1)    # of its near side
+    return left, eye.middle[1] + eye.focal * (eye.height - TALL[shape] * wide) / along, right, eye.middle[1] + foot
 
 
 def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[int, int] | None, scale: int,
