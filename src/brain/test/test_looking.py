@@ -2,6 +2,8 @@
 """RViz's and rqt's configuration against the graph: topics, types and QoS; and what `brain look` writes."""
 import ast
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,6 +77,16 @@ def test_what_rqt_plots_is_published_as_numbers(published):
         port = published[topic]
         assert port.type == "std_msgs/msg/Float32" and has_field(port.type, field)
         assert incompatibility(port.qos, QoS(reliable=True, latched=False, depth=10)) is None   # as rqt_plot subscribes
+
+
+def test_the_page_tells_topics_and_types_as_they_are(published):
+    page = Path(__file__).resolve().parents[3] / "docs" / "looking-inside.md"
+    if not page.is_file():
+        pytest.skip("docs are not beside an installed package")
+    rows = dict(re.findall(r"^\| `([\w/]+)` \| `([\w/]+)` \|", page.read_text(encoding="utf-8"), re.M))
+    assert rows == {topic: published[topic].type for topic in rows}
+    told = {topic for topic, port in published.items() if port.on_demand} | {"robot_description", "tf_static"}
+    assert set(rows) == told
 
 
 def test_what_people_look_at_costs_nothing_unlooked_at(published):

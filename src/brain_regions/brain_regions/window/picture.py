@@ -78,6 +78,7 @@ def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[i
 
     image = Image.fromarray(np.repeat(np.repeat(picture, scale, 0), scale, 1))
     draw = ImageDraw.Draw(image, "RGBA")
+    labels: list[tuple[float, float, float]] = []
     for seen in sorted(objects, key=lambda o: -float(o.distance)):  # the nearest on top
         frame = frame_of(seen, eye)
         if frame is None:
@@ -86,9 +87,9 @@ def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[i
         rgb = tuple(int(255 * v) for v in words.paint(seen.color))
         draw.rectangle((left, top, right, bottom), outline=rgb, width=4 if is_target(seen, target) else 2)
         _label(draw, image.size, (left, top), f"{words.thing(seen.color, seen.shape)} {100 * seen.confidence:.0f} %, "
-                                              f"{seen.distance:.1f} m", rgb)
+                                              f"{seen.distance:.1f} m", rgb, labels)
     if note:
-        _label(draw, image.size, (0, image.height), note, (255, 255, 255))
+        _label(draw, image.size, (0, image.height), note, (255, 255, 255), labels)
     return np.asarray(image)
 
 
@@ -97,11 +98,16 @@ def is_target(seen: Any, target: tuple[int, int] | None) -> bool:
     return target is not None and target[0] in (0, seen.color) and target[1] in (0, seen.shape)
 
 
-def _label(draw: Any, size: tuple[int, int], at: tuple[float, float], text: str, rgb: tuple[int, ...]) -> None:
+def _label(draw: Any, size: tuple[int, int], at: tuple[float, float], text: str, rgb: tuple[int, ...],
+           labels: list[tuple[float, float, float]]) -> None:
+    """Writes above a point; higher where one of ``labels`` (left, right, top) is there already, which it joins."""
     font = _font()
     width, height = draw.textlength(text, font) + 6, TEXT_SIZE + 5
     left = min(max(at[0], 0), max(size[0] - width, 0))
     top = min(max(at[1] - height, 0), size[1] - height)
+    while top >= height and any(left < r and l < left + width and abs(top - t) < height for l, r, t in labels):
+        top -= height
+    labels.append((left, left + width, top))
     draw.rectangle((left, top, left + width, top + height), fill=SHADE)
     draw.text((left + 3, top + 1), text, fill=(*(min(255, v + 60) for v in rgb), 255), font=font)
 
