@@ -20,6 +20,7 @@ from brain_runtime.qos import QoS, incompatibility
 TYPES = {"RobotModel": "std_msgs/msg/String", "LaserScan": "sensor_msgs/msg/LaserScan", "Image": "sensor_msgs/msg/Image",
          "MarkerArray": "visualization_msgs/msg/MarkerArray", "Path": "nav_msgs/msg/Path",
          "Pose": "geometry_msgs/msg/PoseStamped"}
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "looking-inside.md"
 WITHOUT_TOPIC = {"Grid", "TF"}
 
 
@@ -80,10 +81,9 @@ def test_what_rqt_plots_is_published_as_numbers(published):
 
 
 def test_the_page_tells_topics_and_types_as_they_are(published):
-    page = Path(__file__).resolve().parents[3] / "docs" / "looking-inside.md"
-    if not page.is_file():
+    if not PAGE.is_file():
         pytest.skip("docs are not beside an installed package")
-    rows = dict(re.findall(r"^\| `([\w/]+)` \| `([\w/]+)` \|", page.read_text(encoding="utf-8"), re.M))
+    rows = dict(re.findall(r"^\| `([\w/]+)` \| `([\w/]+)` \|", PAGE.read_text(encoding="utf-8"), re.M))
     assert rows == {topic: published[topic].type for topic in rows}
     told = {topic for topic, port in published.items() if port.on_demand} | {"robot_description", "tf_static"}
     assert set(rows) == told
@@ -103,3 +103,35 @@ def test_a_picture_is_saved_and_memory_told(tmp_path):
     told = remembered(make("brain_interfaces/msg/DetectedObjects", objects=[ball]))
     assert told == "red ball 2.0 m 29 deg left (90 %)"
     assert remembered(make("brain_interfaces/msg/DetectedObjects")) == "no object"
+
+
+def test_with_the_pages_parameters_every_frame_has_the_prefix(tmp_path):
+    from brain import graphs, policies
+    from brain.episodes import text_message
+    from brain_runtime.local_host import LocalHost
+    from brain_runtime.ros_args import RosArgs
+
+    if not PAGE.is_file():
+        pytest.skip("docs are not beside an installed package")
+    (tmp_path / "r1.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[0])
+    arguments = RosArgs()
+    arguments.add_file(str(tmp_path / "r1.yaml"))
+    loaded = load("brain", "arena")
+    regions = policies.make_regions(loaded, "brain")
+    host = LocalHost(regions, parameters=graphs.merged(
+        graphs.own_parameters(loaded), {name: arguments.parameters(name, "/") for name in regions}))
+    frames: dict[str, set[str]] = {}
+
+    def note(topic, message):
+        for one in [*getattr(message, "transforms", []), *getattr(message, "markers", []), message]:
+            for frame in (getattr(getattr(one, "header", None), "frame_id", ""), getattr(one, "child_frame_id", "")):
+                frames.setdefault(topic, set()).update({frame} - {""})
+    for region in regions.values():
+        for port in region.outputs().values():
+            host.listen(port.topic, lambda message, topic=port.topic: note(topic, message))
+    host.advance(0.5)
+    host.publish("goal/text", text_message("find the red ball"))
+    host.advance(1.5)
+    assert {"tf", "tf_static", "odom", "scan", "vision/objects", "pfc/control", "sensor/features", "motor/command", "cmd_vel",
+            "camera/image_raw", "inside/image", "inside/markers", "inside/path"} <= {t for t, f in frames.items() if f}
+    assert {topic: f for topic, f in frames.items() if any(not frame.startswith("r1/") for frame in f)} == {}
