@@ -229,8 +229,8 @@ class RosHost(ProcessHost):
         """Configures the region and connects its ports. Raises what the region raises."""
         self.configure(self._parameters())
         self._senders = {port.topic: self._publisher(port.topic, port.type, port.qos)
-                         for port in self.region.outputs().values()}
-        for port_name, port in self.region.inputs().items():
+                         for port in self.region.publishes().values()}
+        for port_name, port in self.region.hears().items():
             self._subscribe(port_name, port)
 
     def disconnect(self) -> None:

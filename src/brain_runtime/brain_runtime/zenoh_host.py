@@ -54,9 +54,9 @@ class ZenohHost(ProcessHost):
         self.configure(parameters or {})
         self._heartbeat = self.node.publisher(topic(beat.PORT.topic), beat.TYPE, beat.PORT.qos)
         self._senders = {port.topic: self.node.publisher(topic(port.topic), port.type, port.qos).publish
-                         for port in region.outputs().values()}
+                         for port in region.publishes().values()}
         self._subscriptions: dict[str, Subscription] = {}
-        for port_name, port in region.inputs().items():
+        for port_name, port in region.hears().items():
             take = self._taker(port_name, functools.partial(self._arrivals, port_name))
             # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
             self._subscriptions[port_name] = self.node.subscription(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from brain_regions.body import Frame
 from brain_regions.vision import weights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, Region, parameter
 
@@ -22,7 +23,7 @@ SPIKES = 4096               # in one SpikeTrain
 
 
 @dataclass(frozen=True)
-class VisionParameters:
+class VisionParameters(Frame):
     """What is told, and where the camera sits."""
 
     confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
@@ -164,7 +165,7 @@ class Vision(Region):
         half = math.atan(self._network_module.WIDTH / 2 / focal)
         message = self.objects(source=self.name, azimuth_min=p.camera_yaw - half, azimuth_max=p.camera_yaw + half,
                                objects=found[:32])
-        message.header.frame_id = "base_link"
+        message.header.frame_id = self.parameters.base_frame
         return message
 
     @staticmethod
