@@ -6,6 +6,7 @@ started again, stands in the graph alone.
 """
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterable, Mapping
@@ -20,6 +21,7 @@ RESPAWN_DELAY = 0.5         # s before a node that ended is started again
 SIM = "sim"                 # the first world of a graph, whatever its name
 NO_WORLD = "none"
 DEVICES = "devices"
+_NAMESPACE = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*/?", re.ASCII)
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 
 
@@ -135,6 +137,9 @@ def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = SIMULA
     loaded = profile.on(load(graph, world_of(graph, world)))
     given = profile.parameters(loaded)
     seed = whole_number("seed", seed)
+    if namespace and not _NAMESPACE.fullmatch(namespace):
+        raise GraphError(f"namespace is {namespace!r}; it must be made of names of letters, digits and _, as in "
+                         f"namespace:=robot1 or namespace:=hall/robot1")
     if log_level not in LOG_LEVELS:
         raise GraphError(f"log_level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
     if params and not Path(params).is_file():

@@ -67,6 +67,7 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
     (dict(graph="nothing"), "no graph 'nothing'"), (dict(world="moon"), "no world 'moon'"),
     (dict(only=["hands"]), "has no hands, .* it has vision"), (dict(params="/nowhere.yaml"), "no parameter file /nowhere.yaml"),
     (dict(log_level="loud"), "must be one of debug, info"), (dict(seed="x"), "seed is 'x'; .* seed:=7"), (dict(seed=-1), "seed"),
+    (dict(namespace="1 x"), "namespace is '1 x'; .* namespace:=robot1"),
     (dict(robot="r2d2"), "no robot 'r2d2'; there are diff_drive_controller, sim, turtlebot3_burger")])
 def test_what_is_wrong_is_named(wrong, says):
     with pytest.raises((GraphError, RobotError), match=says):
