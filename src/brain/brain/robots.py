@@ -25,6 +25,7 @@ from brain_runtime.parameters import ParameterError, check_parameters
 
 SIM = "sim"
 _KEYS = {"description", "topics", "shared", "regions"}
+OWN = ("brain/", "estop", "goal/")     # topics by which people and the `brain` command reach a brain
 _TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -140,6 +141,9 @@ def _parse(content: Any, path: Path) -> Robot:
         if not isinstance(values, dict):
             raise RobotError(f"robot {path}: region {region} must be a mapping of parameters, but is {values!r}")
     for topic, other in parts["topics"].items():
+        if str(topic).startswith(OWN):
+            raise RobotError(f"robot {path}: topic {topic} cannot be renamed, since `brain` and people use it by this name; "
+                             f"bring the robot's to it instead")
         if not isinstance(other, str) or not _TOPIC.fullmatch(other):
             raise RobotError(f"robot {path}: topic {topic} must be mapped to a name such as base/{topic}, "
                              f"but is mapped to {other!r}")

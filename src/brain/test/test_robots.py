@@ -93,6 +93,7 @@ def test_a_remap_of_the_graph_leads_on_to_the_robots_name(tmp_path, mine):
     ({"wheels": 2}, "unknown keys wheels; known are description, regions, shared, topics"),
     ({"topics": {"cmd_fel": "x"}}, "there is no topic cmd_fel; there are .*cmd_vel"),
     ({"topics": {"scan": "front scan"}}, "topic scan must be mapped to a name such as base/scan"),
+    ({"topics": {"estop": "stop"}}, "topic estop cannot be renamed, since `brain` and people use it"),
     ({"topics": ["scan"]}, "`topics` must be a mapping"),
     ({"shared": {"radios": 0.3}}, "there is no parameter radios; there are .*radius"),
     ({"shared": {"radius": "wide"}}, "parameter radius of .* must be of type float"),
