@@ -20,7 +20,8 @@ def run(context: typer.Context,
                         ] = None,
         param: Annotated[list[str] | None, typer.Option("--param", "-p", metavar="NAME:=VALUE",
                                                         help="Parameter, as in ROS.")] = None,
-        params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file, over the robot's profile.")] = None,
+        params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file, over the robot's profile.")
+                               ] = None,
         remap: Annotated[list[str] | None, typer.Option("--remap", "-r", metavar="FROM:=TO",
                                                         help="Other name for a topic, as in ROS.")] = None,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the random stream.")] = 0,
@@ -72,7 +73,8 @@ def run(context: typer.Context,
         argv += ["-r", f"{topic}:={other}"]
     for rule in remap or ():
         argv += ["-r", rule]
-    for file in [*([graphs.params_file(path)] if path and graphs.params_file(path) else []), *files, *(params_file or ())]:
+    beside = graphs.params_file(path) if path else None
+    for file in [*([beside] if beside else []), *files, *(params_file or ())]:
         argv += ["--params-file", str(file)]
     for value in param or ():
         argv += ["-p", value]

@@ -142,8 +142,8 @@ def _parse(content: Any, path: Path) -> Robot:
             raise RobotError(f"robot {path}: region {region} must be a mapping of parameters, but is {values!r}")
     for topic, other in parts["topics"].items():
         if str(topic).startswith(OWN):
-            raise RobotError(f"robot {path}: topic {topic} cannot be renamed, since `brain` and people use it by this name; "
-                             f"bring the robot's to it instead")
+            raise RobotError(f"robot {path}: topic {topic} cannot be renamed, since `brain` and people use it by this "
+                             f"name; bring the robot's to it instead")
         if not isinstance(other, str) or not _TOPIC.fullmatch(other):
             raise RobotError(f"robot {path}: topic {topic} must be mapped to a name such as base/{topic}, "
                              f"but is mapped to {other!r}")

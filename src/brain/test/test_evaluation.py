@@ -159,7 +159,8 @@ def test_a_stranger_joins_an_evaluation():
 def test_parameters_of_the_file_beside_a_graph_count(tmp_path):
     from brain.episodes import file_parameters
 
-    assert file_parameters("brain") == {}    # regions take the robot for the simulated one, unless they are told otherwise
+    assert file_parameters("brain") == {}    # regions take the robot for the simulated one, unless they are told
     (tmp_path / "mine.graph.yaml").write_bytes(graphs.find_graph("brain").read_bytes())
-    (tmp_path / "mine.params.yaml").write_text("/**/brainstem: {ros__parameters: {max_linear: 0.2, use_sim_time: true}}\n")
+    (tmp_path / "mine.params.yaml").write_text(
+        "/**/brainstem: {ros__parameters: {max_linear: 0.2, use_sim_time: true}}\n", encoding="utf-8")
     assert file_parameters(str(tmp_path / "mine.graph.yaml"))["brainstem"] == {"max_linear": 0.2}

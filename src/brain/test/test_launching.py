@@ -32,7 +32,8 @@ def test_parts_are_chosen_by_what_they_publish():
         topics = re.findall(r'"(\w+/\w+|cmd_vel)"', file.read_text(encoding="utf-8").partition("description(")[2])
         if topics:
             found[file.name.partition(".")[0]] = names(launched(only=topics))
-    assert found == {"sensors": ["place"], "vision": ["vision"], "pfc": ["language", "pfc"], "motor": ["motor", "brainstem"]}
+    assert found == {"sensors": ["place"], "vision": ["vision"], "pfc": ["language", "pfc"],
+                     "motor": ["motor", "brainstem"]}
     assert sorted(sum(found.values(), [])) == sorted(BRAIN)   # together they are the brain, each region once
 
 
@@ -65,8 +66,10 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
 
 @pytest.mark.parametrize("wrong, says", [
     (dict(graph="nothing"), "no graph 'nothing'"), (dict(world="moon"), "no world 'moon'"),
-    (dict(only=["hands"]), "has no hands, .* it has vision"), (dict(params="/nowhere.yaml"), "no parameter file /nowhere.yaml"),
-    (dict(log_level="loud"), "must be one of debug, info"), (dict(seed="x"), "seed is 'x'; .* seed:=7"), (dict(seed=-1), "seed"),
+    (dict(only=["hands"]), "has no hands, .* it has vision"),
+    (dict(params="/nowhere.yaml"), "no parameter file /nowhere.yaml"),
+    (dict(log_level="loud"), "must be one of debug, info"),
+    (dict(seed="x"), "seed is 'x'; .* seed:=7"), (dict(seed=-1), "seed"),
     (dict(namespace="1 x"), "namespace is '1 x'; .* namespace:=robot1"),
     (dict(robot="r2d2"), "no robot 'r2d2'; there are diff_drive_controller, sim, turtlebot3_burger")])
 def test_what_is_wrong_is_named(wrong, says):

@@ -50,8 +50,8 @@ def sound_map(values: Any) -> np.ndarray:
 def scan_points(scan: Any, body: Body = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
     """Where a LaserScan's beams end, from the base: angles (rad) and distances (m), float32[n] each.
 
-    Beams that hit nothing are left out. One of minus infinity hit something too near to be measured (REP 117): it ends at
-    the least range.
+    Beams that hit nothing are left out. One of minus infinity hit something too near to be measured (REP 117): it ends
+    at the least range.
     """
     ranges = np.asarray(scan.ranges, dtype=np.float32)
     least = max(scan.range_min, 1e-3)

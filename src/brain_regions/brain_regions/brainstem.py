@@ -43,7 +43,8 @@ class BrainstemParameters(Body):
                                    high=0.5)
     critical: tuple = parameter(("pfc", "motor"), "names of the regions without which nothing moves", live=False)
     camera: str = parameter("camera/image_raw", "source whose age is reported as latency")
-    stamped: bool = parameter(True, "cmd_vel is a geometry_msgs/TwistStamped; false: a Twist, as older bases want", live=False)
+    stamped: bool = parameter(True, "cmd_vel is a geometry_msgs/TwistStamped; false: a Twist, as older bases want",
+                              live=False)
 
 
 class Brainstem(Region):

@@ -71,7 +71,7 @@ class Region:
         return {name: getattr(self, name) for name in self.inputs()}
 
     def publishes(self) -> dict[str, Out]:
-        """Ports that this region publishes once it is configured, by attribute name; its class's where it says no other."""
+        """Ports that this region publishes once it is configured, by attribute name; see :meth:`hears`."""
         return {name: getattr(self, name) for name in self.outputs()}
 
     # The small life that every host drives.

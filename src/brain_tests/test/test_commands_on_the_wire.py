@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a base hears of the brainstem: TwistStamped or Twist, under the name that a remap gives it, on each process host.
+"""What a base hears of the brainstem: TwistStamped or Twist, under the name of a remap, on each process host.
 
 From the sources it runs on ZenohHost; under colcon, where there is rclpy, on RosHost too.
 """

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code in the documentation runs as it stands, and its links lead somewhere."""
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -50,23 +49,6 @@ def test_the_profile_of_the_docs_fits(tmp_path):
     robot, graph = load_robot(str(profile)), graphs.load("brain")
     assert robot.parameters(graph)["brainstem"]["max_linear"] == 0.1
     assert robot.on(graph).spec("brainstem").remap["cmd_vel"] == "base_controller/cmd_vel"
-
-
-@pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)
-def test_brain_commands_are_written_as_they_are_understood(path):
-    """Every verb and option in the documentation's commands exists; what they do is tested elsewhere."""
-    from typer.main import get_command
-
-    from brain.cli import app
-    command = get_command(app)
-    for line in re.findall(r"^(brain [^#\n]*)", "".join(blocks(path, "sh")), re.M):
-        for one in line.split(";"):
-            words = shlex.split(one)[1:] if one.strip().startswith("brain") else []
-            verb = command
-            while words and words[0] in getattr(verb, "commands", {}):
-                verb = verb.commands[words.pop(0)]
-            assert verb is not command, f"{path.name}: `{one}` is no verb of brain"
-            verb.make_context(one, words)   # raises where an option or argument does not fit
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)

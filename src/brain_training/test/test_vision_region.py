@@ -151,7 +151,8 @@ def test_other_forms_of_the_same_picture_are_seen_alike(picture, form):
         assert np.array_equal(np.asarray(value), np.asarray(other.stepper("vision").state[name])), name
 
 
-@pytest.mark.parametrize("width, height, field_of_view", [(640, 480, math.pi / 2), (640, 360, math.pi / 2), (320, 240, 1.085)])
+@pytest.mark.parametrize("width, height, field_of_view", [
+    (640, 480, math.pi / 2), (640, 360, math.pi / 2), (320, 240, 1.085)])
 def test_pictures_of_another_shape_show_the_same_objects(width, height, field_of_view):
     found, errors = [], []
     for seed in range(900_000, 900_005):
