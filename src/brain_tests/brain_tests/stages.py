@@ -61,6 +61,11 @@ class Stage:
         """The answer of a service of the region's node to a request, or to an empty one."""
         raise NotImplementedError
 
+    def ask(self, text: str) -> Any:
+        """Gives the region a goal of its action ``seek``: an object with the attributes of
+        :class:`brain_runtime.local_host.Asked`; None where it was not accepted."""
+        raise NotImplementedError
+
     def pause(self, seconds: float) -> None:
         """Lets time pass."""
         raise NotImplementedError
@@ -111,6 +116,9 @@ class LocalStage(Stage):
             heard.append(self._host._latched[topic])
         self._host.listen(topic, heard.append)
         return heard
+
+    def ask(self, text):
+        return self._host.ask("mirror", "seek", text=text)
 
     def change(self, **values):
         region = self._host.regions["mirror"]
@@ -214,6 +222,10 @@ class ZenohStage(ProcessStage):
             self._clients[service] = self._node.client(service, type_name)
         client = self._clients[service]
         return client.call(messages.make(client.type.request) if request is None else request, PATIENCE)
+
+    def ask(self, text):
+        from brain_tests.asking import ask_on_wire
+        return ask_on_wire(self._node, text)
 
     def pause(self, seconds):
         time.sleep(seconds)
