@@ -100,13 +100,13 @@ class LocalHost:
             raise ValueError(f"a region named {name} is running already; give the new one another name")
         region.name = name
         region.configure(self._parameters.get(name, {}))
-        for port in region.ports().values():
+        for port in (*region.hears().values(), *region.publishes().values()):
             known = self._types.setdefault(port.topic, port.type)
             if known != port.type:
                 raise ValueError(f"topic {port.topic} carries {known}, but {name} declares it as {port.type}")
         stepper = Stepper(region, seed=self.seed, state=state)
         self._steppers[name] = stepper
-        for port_name, port in region.inputs().items():
+        for port_name, port in region.hears().items():
             self._readers.setdefault(port.topic, []).append((name, port_name))
             if port.qos.latched and port.topic in self._latched:
                 stepper.offer(port_name, self._latched[port.topic], self.now)

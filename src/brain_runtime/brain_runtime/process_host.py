@@ -383,7 +383,7 @@ class ProcessHost:
     def _taker(self, port_name: str, arrivals: Callable[[], list[Arrived]]) -> Callable[[], None]:
         """What puts into the inbox what ``arrivals`` gives, oldest first: all of it where the port asks for that, else
         the newest message that is not broken."""
-        port = self.region.inputs()[port_name]
+        port = self.region.hears()[port_name]
         take = functools.partial(self._take, port_name, messages.decoder(port.type), arrivals,
                                  bool(port.key or port.every))
         self._takers[port_name] = take
@@ -406,7 +406,7 @@ class ProcessHost:
         topic = self._topic(port_name)
         self._broken[topic] += 1
         self._warn(topic, f"{topic}: dropped a message{sender}: {what} ({self._broken[topic]} so far). Its publisher "
-                          f"must send {self.region.inputs()[port_name].type}.")
+                          f"must send {self.region.hears()[port_name].type}.")
 
     # -- hooks -----------------------------------------------------------------------------------------------------
 

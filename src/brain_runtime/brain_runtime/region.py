@@ -72,6 +72,17 @@ class Region:
         return {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()
                 if isinstance(value, Act)}
 
+    # The ports that a configured region really has. To differ from its class, configure() sets an attribute of the same
+    # name: self.cmd_vel = replace(type(self).cmd_vel, type="geometry_msgs/msg/Twist").
+
+    def hears(self) -> dict[str, In]:
+        """Ports that this region hears once it is configured, by attribute name; its class's where it says no other."""
+        return {name: getattr(self, name) for name in self.inputs()}
+
+    def publishes(self) -> dict[str, Out]:
+        """Ports that this region publishes once it is configured, by attribute name; see :meth:`hears`."""
+        return {name: getattr(self, name) for name in self.outputs()}
+
     # The small life that every host drives.
 
     def configure(self, parameters: Mapping[str, Any]) -> None:

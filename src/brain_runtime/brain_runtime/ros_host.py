@@ -178,8 +178,8 @@ class RosHost(ProcessHost):
 
     def _plug(self) -> None:
         self._senders = {port.topic: self._publisher(port.topic, port.type, port.qos)
-                         for port in self.region.outputs().values()}
-        for port_name, port in self.region.inputs().items():
+                         for port in self.region.publishes().values()}
+        for port_name, port in self.region.hears().items():
             self._subscribe(port_name, port)
         for name, act in self.region.actions().items():
             server = RosAction(self.node, act, ready=lambda: self._state == beat.ACTIVE,

@@ -66,10 +66,10 @@ class Stepper:
         self.stepping_since: float | None = None
         self._monotonic = monotonic
         self._rng = np.random.default_rng([seed, *region.name.encode()])
-        self.inputs = region.inputs()
+        self.inputs = region.hears()
         self._outputs = {name: _Sent(port, messages.has_field(port.type, "header"),
                                      messages.has_field(port.type, "origins"))
-                         for name, port in region.outputs().items()}
+                         for name, port in region.publishes().items()}
         self.slots = {name: make_slot(port) for name, port in self.inputs.items()}
         self.goals = {name: GoalSlot() for name in region.actions()}
         self._inbox = Inbox({**self.slots, **self.goals})

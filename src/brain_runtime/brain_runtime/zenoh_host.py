@@ -94,11 +94,11 @@ class ZenohHost(ProcessHost):
     # -- ports -----------------------------------------------------------------------------------------------------
 
     def _plug(self) -> None:
-        for port in self.region.outputs().values():
+        for port in self.region.publishes().values():
             publisher = self.node.publisher(self._name(port.topic), port.type, port.qos)
             self._publishers.append(publisher)
             self._senders[port.topic] = publisher.publish
-        for port_name, port in self.region.inputs().items():
+        for port_name, port in self.region.hears().items():
             take = self._taker(port_name, functools.partial(self._arrivals, port_name))
             # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
             self._subscriptions[port_name] = self.node.subscription(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,10 +33,15 @@ class Mirror(Region):
         names: tuple = parameter(("a", "b"), "Texts.", live=False)
         mode: str = parameter("plain", "A text.", choices=("plain", "fancy"))
         count: int = parameter(3, "A whole number.", low=0)
+        bare: bool = parameter(False, "Hears and says std_msgs/String on two of the topics instead.", live=False)
 
     def configure(self, parameters):
         super().configure(parameters)
         self._all: list[str] = []
+        self.heard, self.said = type(self).heard, type(self).said
+        if self.parameters.bare:
+            self.heard = replace(self.heard, type=STRING)
+            self.said = replace(self.said, type=STRING, stamp_from=None)
 
     def initial_state(self):
         return {"count": np.zeros(1, np.float32), "steps": np.zeros(1, np.float32)}
@@ -52,9 +57,11 @@ class Mirror(Region):
         out["seek"] = [self._answer(goal) for goal in inbox.goals("seek")]
         if inbox.new("heard"):
             message = inbox.get("heard")
+            state["count"] = state["count"] + 1
+            if self.parameters.bare:
+                return {**out, "said": self.said(data=message.data.upper())}, state
             if message.source == "raise":
                 raise ValueError("told to")
-            state["count"] = state["count"] + 1
             out["said"] = self.said(source=self.name, modality=message.source, confidence=float(state["count"][0]),
                                     hazard=message.hazard * np.float32(self.parameters.gain))
         return out, state

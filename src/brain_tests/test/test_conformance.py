@@ -137,6 +137,12 @@ def test_parameters_at_the_start(stage):
     assert float(ask(stage, said).hazard[3]) == 1.5
 
 
+def test_ports_are_those_of_the_configured_region(stage):
+    said = stage.hear("said", STRING, FEATURE)
+    stage.start(MIRROR, bare=True)
+    assert ask(stage, said, text("a text")).data == "A TEXT"
+
+
 def test_parameters_change_while_it_runs_or_are_refused_with_the_reason(stage):
     said = stage.hear("said", FEATURES, FEATURE)
     stage.start(MIRROR)
