@@ -105,21 +105,19 @@ def test_a_picture_is_saved_and_memory_told(tmp_path):
     assert remembered(make("brain_interfaces/msg/DetectedObjects")) == "no object"
 
 
-def test_with_the_pages_parameters_every_frame_has_the_prefix(tmp_path):
+def test_with_the_pages_profile_every_frame_has_the_prefix(tmp_path):
     from brain import graphs, policies
     from brain.episodes import text_message
+    from brain.robots import load_robot
     from brain_runtime.local_host import LocalHost
-    from brain_runtime.ros_args import RosArgs
 
     if not PAGE.is_file():
         pytest.skip("docs are not beside an installed package")
     (tmp_path / "r1.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[0])
-    arguments = RosArgs()
-    arguments.add_file(str(tmp_path / "r1.yaml"))
     loaded = load("brain", "arena")
     regions = policies.make_regions(loaded, "brain")
     host = LocalHost(regions, parameters=graphs.merged(
-        graphs.own_parameters(loaded), {name: arguments.parameters(name, "/") for name in regions}))
+        graphs.own_parameters(loaded), load_robot(str(tmp_path / "r1.yaml")).parameters(loaded)))
     frames: dict[str, set[str]] = {}
 
     def note(topic, message):

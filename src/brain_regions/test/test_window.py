@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from brain_regions import azimuth
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.window import Window, markers, picture, words
 from brain_regions.window.region import PATH_POINTS, RATES
@@ -214,7 +213,7 @@ def test_numbers_and_names_fit_the_messages():
 
 def brain_that_saw(listen):
     """A pfc that has seen a red ball 2 m ahead, in a brain with a window; what it controls, as bytes, and its memory."""
-    host = LocalHost({"pfc": PrefrontalCortex(), "window": Window()})
+    host = LocalHost({"pfc": PrefrontalCortex(), "window": Window()}, parameters={"pfc": {"base_frame": "r1/base_link"}})
     controls, memories = [], []
     host.listen("pfc/control", lambda m: controls.append(encode(m)))
     if listen:
@@ -241,4 +240,3 @@ def test_pfc_tells_what_it_remembers_where_somebody_asks():
         quiet.advance(0.1)
     assert quiet.regions["pfc"].wanted == {"memory"}
     assert "red ball" in " ".join(m.text for m in shown[-1].markers if m.ns == "names")
-    assert azimuth.BASE == "base_link"
