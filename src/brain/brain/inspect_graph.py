@@ -26,11 +26,14 @@ class Facts:
         rate: steps a second by itself (Hz), or None.
         triggers: topics that make it step, remapped.
         parameters: names of its parameters.
+        publishes, hears: topics of its ports, remapped.
     """
 
     rate: float | None
     triggers: tuple[str, ...]
     parameters: tuple[str, ...]
+    publishes: tuple[str, ...] = ()
+    hears: tuple[str, ...] = ()
 
 
 def facts_of(spec: RegionSpec) -> Facts:
@@ -41,7 +44,9 @@ def facts_of(spec: RegionSpec) -> Facts:
     """
     cls = spec.load()
     triggers = tuple(spec.remap.get(p.topic, p.topic) for p in cls.inputs().values() if p.trigger)
-    return Facts(cls.rate, triggers, tuple(cls.Parameters.__dataclass_fields__))
+    publishes, hears = (tuple(spec.remap.get(p.topic, p.topic) for p in ports.values())
+                        for ports in (cls.outputs(), cls.inputs()))
+    return Facts(cls.rate, triggers, tuple(cls.Parameters.__dataclass_fields__), publishes, hears)
 
 
 def inspect_graph(path: Path, world: str = "none") -> tuple[Graph, dict[str, Facts], list[str]]:
@@ -67,7 +72,7 @@ def inspect_graph(path: Path, world: str = "none") -> tuple[Graph, dict[str, Fac
         raise GraphError(f"graph {path}: importing its regions ended the process: {last}") from None
     if "error" in answer:
         raise GraphError(answer["error"])
-    facts = {name: Facts(f["rate"], tuple(f["triggers"]), tuple(f["parameters"]))
+    facts = {name: Facts(f["rate"], *(tuple(f[k]) for k in ("triggers", "parameters", "publishes", "hears")))
              for name, f in answer["facts"].items()}
     return graph, facts, answer["warnings"]
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cls = RegionSpec(declared, options.cls).load()
         name, namespace = ros.node_name(declared), ros.namespace(declared)
         parameters = ros.parameters(name, namespace)
-        with open_session(options.router, patience=float("inf"), stop=ending.asked) as session:
+        with open_session(options.router, identity=name, patience=float("inf"), stop=ending.asked) as session:
             region = cls(name)
             parameters.pop("use_sim_time", None)  # every ROS node takes it; a region has no clock of its own
             host = ZenohHost(
