@@ -50,7 +50,10 @@ class Pair:
     @property
     def ends(self) -> datetime:
         """When it ends (UTC)."""
-        return self.parsed.not_valid_after_utc
+        parsed = self.parsed
+        if hasattr(parsed, "not_valid_after_utc"):
+            return parsed.not_valid_after_utc
+        return parsed.not_valid_after.replace(tzinfo=timezone.utc)  # cryptography 41, which Ubuntu 24.04 has
 
     def signed_by(self, authority: Pair) -> bool:
         """Whether ``authority`` has issued it."""
