@@ -25,6 +25,7 @@ from brain_runtime.wire.session import default_settings
 ENDPOINT = "tls/localhost:7447"
 LOCAL = ("localhost", "127.0.0.1", "::1")
 AUTHORITY_DAYS = 3650.0
+OPEN_TIMEOUT = 3000     # ms; a router that does not speak TLS says nothing at all
 NOTE = "// Holds a private key. Written by `brain keys`, which writes it anew when the graph changes.\n"
 
 
@@ -158,7 +159,8 @@ def _session(pair: Pair, authority: Pair, rights: Rights, domain: int, namespace
             "serves": sorted(rights.services_served()), "calls": sorted(rights.services_called()),
             "valid_until": pair.ends.timestamp()}
     return _json5({**default_settings(ENDPOINT), "transport/link/protocols": ["tls"],
-                   "transport/link/tls": _tls(pair, authority, "connect"), "metadata": {"brain": says}})
+                   "transport/link/tls": _tls(pair, authority, "connect"),
+                   "transport/unicast/open_timeout": OPEN_TIMEOUT, "metadata": {"brain": says}})
 
 
 def _router(pair: Pair, authority: Pair, rights: list[Rights], domain: int, name: str,
