@@ -101,8 +101,8 @@ def test_what_people_may_do(shipped):
 def test_without_a_world_the_robots_drivers_feed_what_nobody_else_does():
     found = {r.node: r for r in rights_of(parse_graph(GRAPH, "g"), FACTS, "r1")}
     assert found["robot"].name == "/r1/robot"
-    assert {"/r1/image", "/tf"} <= found["robot"].publishes
-    assert not {"/r1/goal/text", "/r1/estop", "/r1/cmd_vel", "/r1/eye/features"} & found["robot"].publishes
+    assert {"/r1/image", "/r1/estop", "/tf"} <= found["robot"].publishes
+    assert not {"/r1/goal/text", "/r1/estop/release", "/r1/cmd_vel", "/r1/eye/features"} & found["robot"].publishes
     assert "/r1/cmd_vel" in found["robot"].hears and "/r1/eye/features" not in found["robot"].hears
 
 

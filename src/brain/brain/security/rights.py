@@ -34,6 +34,7 @@ ACTION_SERVICES = ("send_goal", "cancel_goal", "get_result")
 ACTION_TOPICS = ("feedback", "status")
 # What people say to a brain.
 OPERATOR_SAYS = ("goal/text", "estop", "estop/release")
+STOP = "estop"          # a robot's own button may say it too, but not release it
 # What a robot's drivers publish for others than the brain.
 ROBOT_SAYS = ("/tf", "/tf_static", "joint_states", "robot_description", "/diagnostics", "/parameter_events", "/rosout")
 
@@ -139,6 +140,7 @@ def rights_of(graph: Graph, facts: Mapping[str, Facts], namespace: str = "/", *,
     world = frozenset().union(*(r.hears for r, spec in zip(regions, graph.regions, strict=True) if spec.device))
     operator_says = others.all(OPERATOR_SAYS) | (world - said - common)
     robot_says = heard - said - operator_says - common
+    stop = others.all((STOP,)) & heard
     commands = frozenset().union(*(r.executes for r in regions))
     found = list(regions)
     for name in people:
@@ -148,7 +150,7 @@ def rights_of(graph: Graph, facts: Mapping[str, Facts], namespace: str = "/", *,
             hears=said | heard | common, commands=commands,
             calls=frozenset(f"{r.name}/{service}" for r in regions for service in services)))
     if robot_says:
-        found.append(Rights(_join(namespace, ROBOT), ROBOT_ROLE, publishes=robot_says | others.all(ROBOT_SAYS),
+        found.append(Rights(_join(namespace, ROBOT), ROBOT_ROLE, publishes=robot_says | stop | others.all(ROBOT_SAYS),
                             hears=(said - heard) | others.all(EVERY_NODE_HEARS)))
     return found
 

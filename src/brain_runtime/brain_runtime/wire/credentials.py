@@ -21,7 +21,7 @@ from brain_runtime.wire import names
 
 SECURITY_VARIABLE = "BRAIN_SECURITY"
 OPERATOR = "operator"       # whose credentials a person's tools take
-SOON = 30 * 86400.0         # s before its end in which a certificate is warned about
+SOON = 14 * 86400.0         # s before its end in which a certificate is warned about
 
 
 class SessionProblem(RuntimeError):

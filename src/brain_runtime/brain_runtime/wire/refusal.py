@@ -96,7 +96,8 @@ def _refused(endpoint: str, host: str, port: int, credentials: Credentials) -> s
 def _alert(endpoint: str, who: str, error: OSError) -> str:
     reason = (getattr(error, "reason", None) or str(error)).lower().replace("_", " ")
     if "expired" in reason:
-        why = "the certificate has ended; renew it with `brain keys FOLDER --renew`"
+        why = "the certificate has ended, or is not valid yet by the router's clock; renew it with `brain keys FOLDER " \
+              "--renew`, or set the clock"
     elif "unknown ca" in reason or "decrypt" in reason:
         why = "the certificate is of another authority; take the folder that this router runs with"
     else:
