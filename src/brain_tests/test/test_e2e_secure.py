@@ -11,7 +11,7 @@ import pytest
 
 from brain.bench import free_port
 from brain_runtime import LATCHED, messages
-from brain_runtime.wire import Watch, open_node, open_session
+from brain_runtime.wire import NoAnswer, Watch, open_node, open_session
 
 PATIENCE = 60.0     # s; only against waiting for ever
 STRING = "std_msgs/msg/String"
@@ -95,6 +95,13 @@ def test_a_secured_brain_from_keys_to_the_end(brain, monkeypatch):
         node.publisher("goal/text", STRING, LATCHED).publish(messages.make(STRING, data="a goal"))
         answers = node.subscription("mind/said", STRING, LATCHED).wait(PATIENCE)
         assert messages.decode(answers[0].data, STRING).data == "seen a goal"
+        # Parameters may be read by an operator, and not be set.
+        reading = node.client("eye/get_parameters", "rcl_interfaces/srv/GetParameters")
+        answer = reading.call(messages.make(reading.type.request, names=["use_sim_time"]), PATIENCE)
+        assert len(answer.values) == 1
+        setting = node.client("eye/set_parameters", "rcl_interfaces/srv/SetParameters")
+        with pytest.raises(NoAnswer, match="nobody serves /eye/set_parameters"):
+            setting.call(messages.make(setting.type.request, parameters=[]), 1.0)
     # Somebody without keys, and one with a wrong idea of the router.
     plain = brain("status", "--router", brain.endpoint.replace("tls", "tcp"))
     assert plain.returncode == 1 and "give --secure FOLDER" in plain.stderr

@@ -12,7 +12,9 @@ from typing import Iterable, Mapping
 from brain.inspect_graph import Facts
 from brain_runtime import diagnostics, heartbeat
 from brain_runtime.graph import Graph, RegionSpec
-from brain_runtime.wire import names
+from brain_runtime.parameter_services import EVENTS
+from brain_runtime.wire import names, rosout
+from brain_runtime.wire.clock import SimulatedTime
 from brain_runtime.wire.credentials import OPERATOR
 
 REGION, OPERATES, MAINTAINS, ROBOT_ROLE = "region", "operator", "maintainer", "robot"
@@ -22,8 +24,8 @@ AUTHORITY = "ca"
 
 COMMANDS = "cmd_vel"    # what moves the robot: one region alone publishes it
 # Topics of every region beside its ports, and of every ROS 2 node.
-EVERY_NODE_SAYS = (heartbeat.PORT.topic, diagnostics.TOPIC, "/parameter_events", "/rosout", "~/transition_event")
-EVERY_NODE_HEARS = ("/clock", "/parameter_events")
+EVERY_NODE_SAYS = (heartbeat.PORT.topic, diagnostics.TOPIC, EVENTS, rosout.TOPIC, "~/transition_event")
+EVERY_NODE_HEARS = (SimulatedTime.TOPIC, EVENTS)
 # Services of every region, below its name.
 READING = ("describe_parameters", "get_parameters", "get_parameter_types", "list_parameters", "get_type_description",
            "get_state", "get_available_states", "get_available_transitions", "get_transition_graph")
@@ -36,7 +38,7 @@ ACTION_TOPICS = ("feedback", "status")
 OPERATOR_SAYS = ("goal/text", "estop", "estop/release")
 STOP = "estop"          # a robot's own button may say it too, but not release it
 # What a robot's drivers publish for others than the brain.
-ROBOT_SAYS = ("/tf", "/tf_static", "joint_states", "robot_description", "/diagnostics", "/parameter_events", "/rosout")
+ROBOT_SAYS = ("/tf", "/tf_static", "joint_states", "robot_description", diagnostics.TOPIC, EVENTS, rosout.TOPIC)
 
 
 class RightsError(ValueError):
