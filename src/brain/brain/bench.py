@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Json, fail
+from brain.options import Json, fail, use_no_security
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help="Measures parts of the runtime on this machine.")
@@ -45,6 +45,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
     from brain_runtime.supervisor import Child, Supervisor
     from brain_runtime.wire import NoRouter
 
+    use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
 
     def region(name: str) -> tuple[str, ...]:
@@ -141,6 +142,7 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    use_no_security()
     port = free_port()
     domain = use_domain(port % 200)
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:

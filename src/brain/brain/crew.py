@@ -69,7 +69,8 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
         argv += ["--config", str(folder / f"{ROUTER}.json5")]
         plain = [e for e in listen if not e.startswith("tls/")]
         if plain:
-            raise CrewError(f"a secured router listens by TLS only, as tls/0.0.0.0:{port}, but --listen says {plain[0]}")
+            raise CrewError(f"a secured router listens by TLS only, as tls/0.0.0.0:{port}, but --listen says "
+                            f"{plain[0]}")
     for open_one in listen:
         argv += ["--listen", open_one]
     if not listen:

@@ -12,7 +12,7 @@ from brain.options import Domain, Namespace, fail, use_domain
 Graph = Annotated[str, typer.Option("--graph", help="Graph: a name or a path.")]
 World = Annotated[str, typer.Option("--world", help="Simulated world of the graph, such as arena; none: a real robot.")]
 Operators = Annotated[list[str] | None, typer.Option(
-    "--operator", metavar="NAME", help="Who may tell the brain what to do, stop it, and read. Default: operator.")]
+    "--operator", metavar="NAME", help="Who, beside `operator`, may tell the brain what to do, stop it, and read.")]
 Maintainers = Annotated[list[str] | None, typer.Option(
     "--maintainer", metavar="NAME", help="Who may change parameters and lifecycle states too. Default: nobody.")]
 
@@ -23,9 +23,10 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
          host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Name or address of the router's machine, "
                          "for others that connect to it. Default: this machine's.")] = None,
          operator: Operators = None, maintainer: Maintainers = None,
-         renew: Annotated[bool, typer.Option("--renew", help="Make all keys anew, signed by the same authority.")] = False,
-         new_authority: Annotated[bool, typer.Option("--new-authority", help="Make the authority anew too: what it signed "
-                                                     "before is of no use any more.")] = False,
+         renew: Annotated[bool, typer.Option("--renew", help="Make all keys anew, signed by the same authority.")
+                          ] = False,
+         new_authority: Annotated[bool, typer.Option("--new-authority", help="Make the authority anew too: what it "
+                                                     "signed before is of no use any more.")] = False,
          domain: Domain = None, namespace: Namespace = "") -> None:
     """Makes keys and access rules for a graph: for the router, each region, and those who operate the brain.
 
@@ -48,8 +49,8 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
         typer.echo(f"kept: {', '.join(done.kept)}")
     for name in done.left:
         typer.secho(f"{name} is not in the graph any more: it has no rights; its key is kept", fg="yellow", err=True)
-    typer.secho(f"domain {number}, namespace {absolute(namespace)}, world {world}. Run it with: brain up --world {world} "
-                f"--secure {folder}; tell it with: brain say --secure {folder} \"go to the red ball\". Keep "
+    typer.secho(f"domain {number}, namespace {absolute(namespace)}, world {world}. Run it with: brain up --world "
+                f"{world} --secure {folder}; tell it with: brain say --secure {folder} \"go to the red ball\". Keep "
                 f"{folder / 'ca.key'} elsewhere: whoever has it can be anybody.", fg="green")
 
 
@@ -75,7 +76,7 @@ def _rights(graph: str, world: str, domain: int | None, namespace: str, operator
 
     try:
         loaded, facts, _ = inspect_graph(find_graph(graph), world)
-        rights = rights_of(loaded, facts, namespace, operators=operators or [OPERATOR], maintainers=maintainers or [])
+        rights = rights_of(loaded, facts, namespace, operators=dict.fromkeys([OPERATOR, *(operators or ())]), maintainers=maintainers or [])
     except (GraphError, RightsError, NameProblem) as error:
         fail(str(error))
     return number, rights, {"graph": loaded.name, "world": world}

@@ -15,8 +15,8 @@ Domain = Annotated[int | None, typer.Option(
 Namespace = Annotated[str, typer.Option(
     "--namespace", metavar="NAME", help="Namespace of the brain's topics and nodes, as /robot1.")]
 Secure = Annotated[Path | None, typer.Option(
-    "--secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials that `brain keys` made: the folder, or one "
-    "file of it. Default: nothing is secured.")]
+    "--secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials that `brain keys` made: the folder, or "
+    "one file of it. Default: nothing is secured.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -33,6 +33,11 @@ def use_security(secure: Path | None) -> None:
     """Makes credentials those of this process and of those that it starts."""
     if secure is not None:
         os.environ["BRAIN_SECURITY"] = str(secure.expanduser().absolute())
+
+
+def use_no_security() -> None:
+    """For what measures with a router of its own, which nobody else reaches."""
+    os.environ.pop("BRAIN_SECURITY", None)
 
 
 def fail(message: str, status: int = 1) -> NoReturn:

@@ -104,8 +104,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                                      f"{e.text}", style=COLORS.get(e.kind)))
     except (GraphError, CrewError, SessionProblem, NameProblem, OSError) as error:
         fail(str(error))
-    warnings += [f"the router is open to a network at {e} and not secured: whoever reaches it can command this brain; see "
-                 f"`brain keys --help`" for e in listen or () if open_to_a_network(e)]
+    warnings += [f"the router is open to a network at {e} and not secured: whoever reaches it can command this brain; "
+                 f"see `brain keys --help`" for e in listen or () if open_to_a_network(e)]
     for warning in warnings:
         console.print(f"warning: {warning}", style="yellow")
     console.print(f"brain {loaded.name}, world {world}, domain {number}, router {endpoint}"
@@ -135,7 +135,6 @@ def _attend(crew, console, begin: float, count: int, stop: threading.Event) -> N
 
 def refuse_twice(graph, endpoint: str, namespace: str, domain: int) -> None:
     """Raises CrewError if a node with the name of one of the graph's regions is there already."""
-    from brain import secured
     from brain.crew import CrewError
     from brain_runtime.wire import Watch, open_session
 

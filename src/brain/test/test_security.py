@@ -46,13 +46,14 @@ def write_graph(folder: Path, *regions: str) -> Path:
     """A graph of regions that each publish one topic of their own."""
     (folder / "tiny_regions.py").write_text(
         "from brain_runtime import Out, Region\n" + "".join(
-            f"class {name.title()}(Region):\n    said = Out('{name}/said', 'std_msgs/msg/String')\n" for name in regions))
+            f"class {name.title()}(Region):\n    said = Out('{name}/said', 'std_msgs/msg/String')\n"
+            for name in regions))
     path = folder / "tiny.graph.yaml"
     path.write_text("name: tiny\nregions:\n" + "".join(f"  {n}: tiny_regions:{n.title()}\n" for n in regions))
     return path
 
 
-# -- rights --------------------------------------------------------------------------------------------------------------
+# -- rights -----------------------------------------------------------------------------------------------------------
 
 def test_every_port_of_the_shipped_graph_is_a_right_of_its_region_and_of_no_other(shipped):
     graph, facts = shipped
@@ -108,13 +109,14 @@ def test_without_a_world_the_robots_drivers_feed_what_nobody_else_does():
 
 def test_remapped_topics_are_rights_under_their_new_names(brain, tmp_path):
     path = write_graph(tmp_path, "eye")
-    path.write_text("regions:\n  eye: {class: 'tiny_regions:Eye', remap: {eye/said: /left/said, brain/heartbeat: hb}}\n")
+    path.write_text("regions:\n  eye:\n    class: tiny_regions:Eye\n"
+                    "    remap: {eye/said: /left/said, brain/heartbeat: hb}\n")
     graph, facts, _ = inspect_graph(path)
     (eye, *_) = rights_of(graph, facts, "r1")
     assert {"/left/said", "/r1/hb"} <= eye.publishes and not {"/r1/eye/said", "/r1/brain/heartbeat"} & eye.publishes
 
 
-# -- the policy ----------------------------------------------------------------------------------------------------------
+# -- the policy -------------------------------------------------------------------------------------------------------
 
 # What sros2's schema 0.2.0 allows: children and attributes by element; text stands in the last three alone.
 SCHEMA = {
@@ -167,7 +169,7 @@ def test_the_policy_command_prints_xml_alone(brain):
                                                              "operator", "robot"}
 
 
-# -- the folder ----------------------------------------------------------------------------------------------------------
+# -- the folder -------------------------------------------------------------------------------------------------------
 
 def test_keys_are_the_owners_alone_and_configurations_load(brain, tmp_path):
     old = os.umask(0)
@@ -250,7 +252,7 @@ def test_a_brain_is_not_started_with_keys_that_do_not_fit(brain, tmp_path, monke
     assert json.loads(zenoh.Config.from_file("k/ear.json5").get_json("metadata"))["brain"]["domain"] == 88
 
 
-# -- the rules -----------------------------------------------------------------------------------------------------------
+# -- the rules --------------------------------------------------------------------------------------------------------
 
 def test_rules_deny_by_default_and_each_subject_is_one_certificate(shipped):
     graph, facts = shipped

@@ -124,8 +124,8 @@ class Router:
         apply_override(config, os.environ.get(OVERRIDE_VARIABLE, ""))
         if config_file is None:
             for endpoint in filter(open_to_a_network, self.endpoints):
-                security_log.warning(f"the router is open to a network at {endpoint} and not secured: whoever reaches it "
-                                     f"can command this brain; see `brain keys --help`")
+                security_log.warning("the router is open to a network at %s and not secured: whoever reaches it can "
+                                     "command this brain; see `brain keys --help`", endpoint)
         try:
             self.session = zenoh.open(config)
         except zenoh.ZError as error:

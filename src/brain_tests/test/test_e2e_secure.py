@@ -102,6 +102,9 @@ def test_a_secured_brain_from_keys_to_the_end(brain, monkeypatch):
         setting = node.client("eye/set_parameters", "rcl_interfaces/srv/SetParameters")
         with pytest.raises(NoAnswer, match="nobody serves /eye/set_parameters"):
             setting.call(messages.make(setting.type.request, parameters=[]), 1.0)
+    # Rights are complete: no region was warned that it lacks one that its host or its ports need.
+    for log in (brain.folder / "run" / "logs").glob("*.log"):
+        assert "does not allow" not in log.read_text(), log.read_text()
     # Somebody without keys, and one with a wrong idea of the router.
     plain = brain("status", "--router", brain.endpoint.replace("tls", "tcp"))
     assert plain.returncode == 1 and "give --secure FOLDER" in plain.stderr

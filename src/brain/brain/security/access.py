@@ -22,10 +22,14 @@ def data_keys(domain: int, topics: Iterable[str]) -> list[str]:
     return sorted(f"{domain}/{topic.strip('/')}/*/*" for topic in topics)
 
 
-def token_key(domain: int, name: str) -> str:
-    """Tokens of one node and of its publishers and so on, from any session and enclave."""
-    namespace, _, node = name.rpartition("/")
-    return f"{names.TOKEN_SPACE}/{domain}/*/*/*/*/*/{names.mangle(namespace or '/')}/{node}/**"
+def token_keys(domain: int, rights: Rights) -> list[str]:
+    """Tokens of a node and of the publishers, subscriptions and services that it may have, from any session and
+    enclave, with any type and QoS."""
+    session, node = f"{names.TOKEN_SPACE}/{domain}/*/*/*", f"*/{names.mangle(rights.namespace)}/{rights.node}"
+    parts = ((names.PUBLISHER, rights.topics_out()), (names.SUBSCRIPTION, rights.topics_in()),
+             (names.SERVER, rights.services_served()), (names.CLIENT, rights.services_called()))
+    return [f"{session}/{names.NODE}/{node}", *(f"{session}/{kind}/{node}/{names.mangle(name)}/**"
+                                                for kind, allowed in parts for name in sorted(allowed))]
 
 
 def access_control(rights: Iterable[Rights], domain: int, routers: Iterable[str]) -> dict[str, Any]:
@@ -88,7 +92,7 @@ def _rules(rights: Rights, domain: int, regions: list[str]) -> list[dict[str, An
     rule("sees the graph", INGRESS, ["liveliness_query", "declare_liveliness_subscriber"], [tokens])
     rule("is shown the graph", EGRESS, ["liveliness_token"], [tokens])
     if not rights.any_node:
-        rule("is in the graph", INGRESS, ["liveliness_token"], [token_key(domain, rights.name)])
+        rule("is in the graph", INGRESS, ["liveliness_token"], token_keys(domain, rights))
     else:
         rule("is in the graph", INGRESS, ["liveliness_token"], [tokens])
         # In every namespace, and not with a % in the node's name either: %vision in the namespace / reads as /vision.

@@ -92,7 +92,8 @@ def _authority(folder: Path, anew: bool, done: Done) -> Pair:
         done.kept.append(AUTHORITY)
         return Pair(key.read_bytes() if key.exists() else b"", certificate.read_bytes())
     if key.exists() and not anew:
-        raise FolderError(f"{key} is there, but {certificate} is not; bring it back, or make all anew with --new-authority")
+        raise FolderError(f"{key} is there, but {certificate} is not; bring it back, or make all anew with "
+                          f"--new-authority")
     pair = make_authority(f"brain authority of {socket.gethostname()}"[:64], AUTHORITY_DAYS)
     _write(key, pair.key)
     _write(certificate, pair.certificate, 0o644)
@@ -113,19 +114,19 @@ class _Maker:
     def __call__(self, file: str, name: str, hosts: Iterable[str] = (), more_hosts: Iterable[str] = ()) -> Pair:
         key, certificate = self.folder / f"{file}.key", self.folder / f"{file}.crt"
         if not self.anew and key.exists() != certificate.exists():
-            raise FolderError(f"of {key.name} and {certificate.name} only one is in {self.folder}; bring the other back, "
-                              f"or make all anew with --renew")
+            raise FolderError(f"of {key.name} and {certificate.name} only one is in {self.folder}; bring the other "
+                              f"back, or make all anew with --renew")
         if not self.anew and key.exists():
             pair = Pair(key.read_bytes(), certificate.read_bytes())
             why = _unfit(pair, name, self.authority, set(hosts))
             if why:
-                raise FolderError(f"{certificate} {why}; nothing was overwritten. Make all keys anew with --renew, or use "
-                                  f"another folder")
+                raise FolderError(f"{certificate} {why}; nothing was overwritten. Make all keys anew with --renew, or "
+                                  f"use another folder")
             self.done.kept.append(file)
             return pair
         if not self.authority.key:
-            raise FolderError(f"{file} needs a certificate, but {AUTHORITY}.key, which signs it, is not in {self.folder}; "
-                              f"bring it back, or make all anew with --new-authority")
+            raise FolderError(f"{file} needs a certificate, but {AUTHORITY}.key, which signs it, is not in "
+                              f"{self.folder}; bring it back, or make all anew with --new-authority")
         pair = make_pair(self.authority, name, self.days, [*hosts, *more_hosts])
         _write(key, pair.key)
         _write(certificate, pair.certificate, 0o644)

@@ -176,8 +176,8 @@ def _check_commands(regions: list[Rights], graph: Graph, namespace: str) -> None
     topic = names.expand(COMMANDS, namespace, "")
     drivers = [r.node for r in regions if topic in r.publishes]
     if len(drivers) > 1:
-        raise RightsError(f"graph {graph.name}: {' and '.join(drivers)} publish {COMMANDS}; only one region may move the "
-                          f"robot, so remap the others, or let them talk to it")
+        raise RightsError(f"graph {graph.name}: {' and '.join(drivers)} publish {COMMANDS}; only one region may move "
+                          f"the robot, so remap the others, or let them talk to it")
 
 
 def _region(spec: RegionSpec, facts: Facts, namespace: str) -> Rights:

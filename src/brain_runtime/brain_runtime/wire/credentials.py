@@ -133,7 +133,8 @@ def read_credentials(path: Path, variable: str = SECURITY_VARIABLE) -> Credentia
         path.open("rb").close()
         config = zenoh.Config.from_file(str(path))
     except PermissionError:
-        raise CredentialsProblem(f"{variable}: {path} may not be read by this user; it belongs to another node") from None
+        raise CredentialsProblem(f"{variable}: {path} may not be read by this user; it belongs to another node"
+                                 ) from None
     except (OSError, zenoh.ZError) as error:
         raise CredentialsProblem(f"{variable}: cannot use {path}: {str(error).partition(' at /')[0]}") from error
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a router does not let a session in. Zenoh only says that it cannot connect, so the link is looked at by TLS alone."""
+"""Why a router does not let a session in. Zenoh only says that it cannot connect, so the link is tried by TLS alone."""
 from __future__ import annotations
 
 import base64
@@ -46,7 +46,8 @@ def why_not(endpoints: Iterable[str], credentials: Credentials | None) -> str | 
                        "BRAIN_SECURITY), the folder that `brain keys` made"
         elif credentials is None:
             if _speaks_tls(host, port):
-                return f"the router at {endpoint} does not let this session in; give --secure FOLDER (or BRAIN_SECURITY)"
+                return f"the router at {endpoint} does not let this session in; give --secure FOLDER (or " \
+                       "BRAIN_SECURITY)"
         else:
             refused = _refused(endpoint, host, port, credentials)
             if refused:
@@ -69,15 +70,16 @@ def _refused(endpoint: str, host: str, port: int, credentials: Credentials) -> s
     try:
         context = _context(credentials.path)
     except (OSError, ValueError, KeyError, ssl.SSLError) as error:
-        return f"the certificates in {credentials.path} cannot be used: {error}; make them anew with `brain keys FOLDER`"
+        return f"the certificates in {credentials.path} cannot be used: {error}; make them anew with `brain keys " \
+               "FOLDER --renew`"
     try:
         with socket.create_connection((host, port), PATIENCE) as plain:
             try:
                 link = context.wrap_socket(plain, server_hostname=host)
             except ssl.SSLCertVerificationError as error:
-                return (f"the router at {endpoint} is not one that the credentials of {who} trust: {error.verify_message}. "
-                        f"Take the folder that it runs with; if that does not name {host}, make its keys anew with "
-                        f"`brain keys FOLDER --renew --host {host}`")
+                return (f"the router at {endpoint} is not one that the credentials of {who} trust: "
+                        f"{error.verify_message}. Take the folder that it runs with; if that does not name {host}, make "
+                        f"its keys anew with `brain keys FOLDER --renew --host {host}`")
             except (ssl.SSLError, TimeoutError) as error:
                 return (f"the router at {endpoint} does not speak TLS ({error}), so it is not secured; start it with "
                         f"`brain up --secure FOLDER`, or leave --secure and BRAIN_SECURITY away")
@@ -96,8 +98,8 @@ def _refused(endpoint: str, host: str, port: int, credentials: Credentials) -> s
 def _alert(endpoint: str, who: str, error: OSError) -> str:
     reason = (getattr(error, "reason", None) or str(error)).lower().replace("_", " ")
     if "expired" in reason:
-        why = "the certificate has ended, or is not valid yet by the router's clock; renew it with `brain keys FOLDER " \
-              "--renew`, or set the clock"
+        why = "the certificate has ended, or is not valid yet by the router's clock; renew it with `brain keys " \
+              "FOLDER --renew`, or set the clock"
     elif "unknown ca" in reason or "decrypt" in reason:
         why = "the certificate is of another authority; take the folder that this router runs with"
     else:

@@ -133,8 +133,8 @@ def session_config(router: str | None = None, identity: str = OPERATOR
     if credentials is not None:
         plain = [e for e in endpoints if not e.startswith("tls/")]
         if plain:
-            raise SessionProblem(f"a secured brain is reached by TLS only, as tls/localhost:7447, but the router is given "
-                                 f"as {plain[0]}; correct --router or {ROUTER_VARIABLE}")
+            raise SessionProblem(f"a secured brain is reached by TLS only, as tls/localhost:7447, but the router is "
+                                 f"given as {plain[0]}; correct --router or {ROUTER_VARIABLE}")
         _say_once(credentials.warning())
     for open_one in filter(open_to_a_network, endpoints):
         _say_once(f"{open_one} is not secured: what is said there is not encrypted, and whoever reaches it can command "
@@ -189,7 +189,8 @@ class Session:
         """Warns of what the router will refuse: it does so in silence."""
         why = None if self.credentials is None else self.credentials.missing_right(endpoint)
         if why:
-            _say_once(f"{why}; the router refuses it. Rights come from the graph: correct that and run `brain keys` again")
+            _say_once(f"{why}; the router refuses it. Rights come from the graph: correct that and run `brain keys` "
+                      f"again")
 
     @property
     def linked(self) -> bool:
