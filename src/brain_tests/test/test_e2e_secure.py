@@ -28,12 +28,17 @@ class Eye(Region):
 class Mind(Region):
     seen = In("eye/seen", "std_msgs/msg/String", FEATURE, trigger=True)
     goal = In("goal/text", "std_msgs/msg/String", LATCHED, device=True)
+    estop = In("estop", "std_msgs/msg/Bool", LATCHED, trigger=True, device=True)
     said = Out("mind/said", "std_msgs/msg/String", LATCHED)
+    told = Out("estop/status", "std_msgs/msg/Bool", LATCHED)
 
     def step(self, inbox, state, dt, rng):
-        if not inbox.new("goal"):
-            return {}, state
-        return {"said": self.said(data=inbox.get("seen").data + " " + inbox.get("goal").data)}, state
+        out = {}
+        if inbox.new("goal"):
+            out["said"] = self.said(data=inbox.get("seen").data + " " + inbox.get("goal").data)
+        if inbox.new("estop"):
+            out["told"] = self.told(data=inbox.get("estop").data)
+        return out, state
 '''
 GRAPH = "name: tiny\nregions:\n  eye: secure_regions:Eye\n  mind: secure_regions:Mind\n"
 
@@ -102,6 +107,8 @@ def test_a_secured_brain_from_keys_to_the_end(brain, monkeypatch):
         setting = node.client("eye/set_parameters", "rcl_interfaces/srv/SetParameters")
         with pytest.raises(NoAnswer, match="nobody serves /eye/set_parameters"):
             setting.call(messages.make(setting.type.request, parameters=[]), 1.0)
+    stopped = brain("estop", "--secure", "k", "--router", brain.endpoint)
+    assert stopped.returncode == 0 and "stopped" in stopped.stdout, stopped.stderr
     # Rights are complete: no region was warned that it lacks one that its host or its ports need.
     for log in (brain.folder / "run" / "logs").glob("*.log"):
         assert "does not allow" not in log.read_text(), log.read_text()

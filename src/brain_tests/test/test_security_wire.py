@@ -215,6 +215,8 @@ def test_a_token_in_anothers_name_is_refused(brain):
     zid = "abc"
     made_up = []
     for liar in ("vision", "operator"):
+        with Watch(brain.session("ann"), brain.domain) as watch:
+            assert watch.wait_for(lambda w: not w.nodes(), PATIENCE)    # those of before have left
         session = brain.session(liar)
         made_up += [session.zenoh.liveliness().declare_token(f"@ros2_lv/{brain.domain}/{zid}/{n}/{n}/NN/{rest}")
                     for n, rest in enumerate(("%/%r1/brainstem", "%enclave/%r1/brainstem", "%/%/r1%brainstem",
