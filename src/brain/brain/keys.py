@@ -11,6 +11,7 @@ from brain.options import Domain, Namespace, fail, use_domain
 
 Graph = Annotated[str, typer.Option("--graph", help="Graph: a name or a path.")]
 World = Annotated[str, typer.Option("--world", help="Simulated world of the graph, such as arena; none: a real robot.")]
+Robot = Annotated[str, typer.Option("--robot", help="The robot's profile, as of `brain up`: a name or a path.")]
 Operators = Annotated[list[str] | None, typer.Option(
     "--operator", metavar="NAME", help="Who, beside `operator`, may tell the brain what to do, stop it, and read.")]
 Maintainers = Annotated[list[str] | None, typer.Option(
@@ -18,7 +19,7 @@ Maintainers = Annotated[list[str] | None, typer.Option(
 
 
 def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made if it is not there.")],
-         graph: Graph = "brain", world: World = "arena",
+         graph: Graph = "brain", robot: Robot = "sim", world: World = "arena",
          days: Annotated[float, typer.Option(min=0.001, help="Days until new certificates end.")] = 365.0,
          host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Name or address of the router's machine, "
                          "for others that connect to it. Default: this machine's.")] = None,
@@ -33,7 +34,7 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
     Run it again after the graph has changed: it adds keys for new regions, writes the rules anew, and leaves the keys
     that are there alone.
     """
-    number, rights, about = _rights(graph, world, domain, namespace, operator, maintainer)
+    number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer)
     from brain.security.certificates import CertificateError
     from brain.security.folder import FolderError, fill
     from brain_runtime.wire.names import absolute
@@ -54,29 +55,30 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
                 f"{folder / 'ca.key'} elsewhere: whoever has it can be anybody.", fg="green")
 
 
-def policy(graph: Graph = "brain", world: World = "none",
+def policy(graph: Graph = "brain", robot: Robot = "sim", world: World = "none",
            single_enclave: Annotated[bool, typer.Option("--single-enclave", help="All profiles in one enclave, as "
                                      "zenoh_security_tools reads them. Default: an enclave for each node.")] = False,
            operator: Operators = None, maintainer: Maintainers = None, namespace: Namespace = "") -> None:
     """Prints the SROS2 policy of a graph, for `ros2 security` and zenoh_security_tools."""
-    _, rights, _ = _rights(graph, world, None, namespace, operator, maintainer)
+    _, rights, _ = _rights(graph, robot, world, None, namespace, operator, maintainer)
     from brain.security.policy import policy_xml
 
     typer.echo(policy_xml(rights, single_enclave), nl=False)
 
 
-def _rights(graph: str, world: str, domain: int | None, namespace: str, operators: list[str] | None,
+def _rights(graph: str, robot: str, world: str, domain: int | None, namespace: str, operators: list[str] | None,
             maintainers: list[str] | None) -> tuple[int, list, dict]:
     number = use_domain(domain)
     from brain.graphs import find_graph
     from brain.inspect_graph import inspect_graph
+    from brain.robots import RobotError
     from brain.security.rights import OPERATOR, RightsError, rights_of
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NameProblem
 
     try:
-        loaded, facts, _ = inspect_graph(find_graph(graph), world)
+        loaded, facts, _ = inspect_graph(find_graph(graph), world, robot)
         rights = rights_of(loaded, facts, namespace, operators=dict.fromkeys([OPERATOR, *(operators or ())]), maintainers=maintainers or [])
-    except (GraphError, RightsError, NameProblem) as error:
+    except (GraphError, RobotError, RightsError, NameProblem) as error:
         fail(str(error))
-    return number, rights, {"graph": loaded.name, "world": world}
+    return number, rights, {"graph": loaded.name, "robot": robot, "world": world}

@@ -23,7 +23,7 @@ def check(graph: Graph, facts: Mapping[str, Facts], namespace: str, domain: int)
     folder = place()
     if folder is None:
         return
-    again = f"run `brain keys {folder}` with the same graph, --world, --domain and --namespace"
+    again = f"run `brain keys {folder}` with the same graph, --robot, --world, --domain and --namespace"
     if not folder.is_dir():
         raise CredentialsProblem(f"{folder} is no folder that `brain keys` made; {again}")
     namespace = names.absolute(namespace)

@@ -21,8 +21,8 @@ from brain_runtime.wire import names
 from brain_runtime.wire.credentials import read_credentials
 
 GRAPH = {"regions": {"eye": "m:Eye", "brainstem": "m:Stem"}}
-FACTS = {"eye": Facts(None, (), (), ("eye/features",), ("image", "goal/text")),
-         "brainstem": Facts(None, (), (), ("cmd_vel",), ("eye/features", "estop"))}
+FACTS = {"eye": Facts(None, (), (), publishes=("eye/features",), hears=("image", "goal/text")),
+         "brainstem": Facts(None, (), (), publishes=("cmd_vel",), hears=("eye/features", "estop"))}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_only_the_brainstem_moves_the_robot(shipped):
 
 
 def test_two_regions_that_move_the_robot_are_refused():
-    facts = FACTS | {"eye": Facts(None, (), (), ("cmd_vel",), ())}
+    facts = FACTS | {"eye": Facts(None, (), (), publishes=("cmd_vel",))}
     with pytest.raises(RightsError, match="eye and brainstem publish cmd_vel; only one"):
         rights_of(parse_graph(GRAPH, "g"), facts)
 
@@ -94,7 +94,7 @@ def test_what_people_may_do(shipped):
     assert operator.publishes == {"/goal/text", "/estop", "/estop/release", "/sim/episode", "/sim/mark"}
     assert {"/brain/heartbeat", "/camera/image_raw", "/goal/status"} <= operator.hears
     assert "/pfc/get_parameters" in operator.calls and "/pfc/set_parameters" not in operator.calls
-    assert operator.commands == {"/seek"} == found["pfc"].executes
+    assert operator.commands == {"/seek"} == found["goals"].executes
     assert maintainer.calls == operator.calls | {f"/{s.name}/{c}" for s in graph.regions for c in (
         "set_parameters", "set_parameters_atomically", "change_state")}
 
@@ -114,6 +114,20 @@ def test_remapped_topics_are_rights_under_their_new_names(brain, tmp_path):
     graph, facts, _ = inspect_graph(path)
     (eye, *_) = rights_of(graph, facts, "r1")
     assert {"/left/said", "/r1/hb"} <= eye.publishes and not {"/r1/eye/said", "/r1/brain/heartbeat"} & eye.publishes
+
+
+def test_a_robots_own_names_of_topics_are_the_rights():
+    graph, facts, _ = inspect_graph(find_graph("brain"), "none", "diff_drive_controller")
+    found = rights_of(graph, facts, "/r1")
+    command = "/r1/diff_drive_controller/cmd_vel"
+    assert [r.node for r in found if command in r.topics_out()] == ["brainstem"]
+    assert [r.node for r in found if command in r.topics_in()] == ["operator", "robot"]
+    assert not [r.node for r in found if "/r1/cmd_vel" in r.topics_out()]
+    twice = FACTS | {"eye": Facts(None, (), (), publishes=("base/cmd_vel",)),
+                     "brainstem": Facts(None, (), (), publishes=("base/cmd_vel",))}
+    remap = {"regions": {n: {"class": c, "remap": {"cmd_vel": "base/cmd_vel"}} for n, c in GRAPH["regions"].items()}}
+    with pytest.raises(RightsError, match="eye and brainstem publish cmd_vel"):
+        rights_of(parse_graph(remap, "g"), twice)
 
 
 # -- the policy -------------------------------------------------------------------------------------------------------
@@ -156,17 +170,17 @@ def test_the_policy_has_sros2s_structure_and_covers_every_port(shipped, single):
     drivers = [p.get("node") for p in root.iter("profile")
                if "/r1/cmd_vel" in {t.text for t in p.findall("topics[@publish]/topic")}]
     assert drivers == ["brainstem"]
-    (pfc,) = root.findall(".//profile[@node='pfc']")
-    assert [a.text for a in pfc.findall("actions[@execute='ALLOW']/action")] == ["/r1/seek"]
-    assert "/r1/seek/_action/send_goal" in {s.text for s in pfc.findall("services[@reply]/service")}
+    (goals,) = root.findall(".//profile[@node='goals']")
+    assert [a.text for a in goals.findall("actions[@execute='ALLOW']/action")] == ["/r1/seek"]
+    assert "/r1/seek/_action/send_goal" in {s.text for s in goals.findall("services[@reply]/service")}
 
 
 def test_the_policy_command_prints_xml_alone(brain):
     result = brain("policy", "--namespace", "r1")
     root = ElementTree.fromstring(result.stdout.encode())
     check_schema(root)
-    assert {p.get("node") for p in root.iter("profile")} == {"vision", "language", "place", "pfc", "motor", "brainstem",
-                                                             "operator", "robot"}
+    assert {p.get("node") for p in root.iter("profile")} == {"vision", "language", "place", "pfc", "goals", "motor",
+                                                             "brainstem", "operator", "robot"}
 
 
 # -- the folder -------------------------------------------------------------------------------------------------------

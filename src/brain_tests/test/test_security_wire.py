@@ -30,10 +30,10 @@ PATIENCE = 20.0     # s; only against waiting for ever
 GRAPH = parse_graph({"regions": {"vision": "m:V", "language": "m:L", "brainstem": "m:B"},
                      "worlds": {"arena": {"world": "m:W"}}}, "g", "arena")
 FACTS = {
-    "vision": Facts(None, (), (), ("vision/objects",), ("camera/image_raw",)),
-    "language": Facts(None, (), (), ("lang/features",), ("goal/text", "vision/objects")),
-    "brainstem": Facts(None, (), (), ("cmd_vel", "estop/status"), ("vision/objects", "estop", "brain/heartbeat")),
-    "world": Facts(None, (), (), ("camera/image_raw",), ("cmd_vel",)),
+    "vision": Facts(None, (), (), publishes=("vision/objects",), hears=("camera/image_raw",)),
+    "language": Facts(None, (), (), publishes=("lang/features",), hears=("goal/text", "vision/objects")),
+    "brainstem": Facts(None, (), (), publishes=("cmd_vel", "estop/status"), hears=("vision/objects", "estop", "brain/heartbeat")),
+    "world": Facts(None, (), (), publishes=("camera/image_raw",), hears=("cmd_vel",)),
 }
 numbers = itertools.count()
 

@@ -30,8 +30,6 @@ EVERY_NODE_HEARS = (SimulatedTime.TOPIC, EVENTS)
 READING = ("describe_parameters", "get_parameters", "get_parameter_types", "list_parameters", "get_type_description",
            "get_state", "get_available_states", "get_available_transitions", "get_transition_graph")
 CHANGING = ("set_parameters", "set_parameters_atomically", "change_state")
-# Actions, by the topic whose publisher executes them.
-ACTIONS = {"seek": "goal/status"}
 ACTION_SERVICES = ("send_goal", "cancel_goal", "get_result")
 ACTION_TOPICS = ("feedback", "status")
 # What people say to a brain.
@@ -133,7 +131,7 @@ def rights_of(graph: Graph, facts: Mapping[str, Facts], namespace: str = "/", *,
     people = [*operators, *maintainers]
     _check_names(graph, people)
     regions = [_region(spec, facts[spec.name], namespace) for spec in graph.regions]
-    _check_commands(regions, graph, namespace)
+    _check_commands(regions, graph)
     said = frozenset().union(*(r.publishes for r in regions))
     heard = frozenset().union(*(r.hears for r in regions))
     others = _Names(namespace)
@@ -172,10 +170,14 @@ def _check_names(graph: Graph, people: list[str]) -> None:
         raise RightsError(f"{name} would stand for two: regions, operators and maintainers need names of their own")
 
 
-def _check_commands(regions: list[Rights], graph: Graph, namespace: str) -> None:
-    topic = names.expand(COMMANDS, namespace, "")
-    drivers = [r.node for r in regions if topic in r.publishes]
-    if len(drivers) > 1:
+def _check_commands(regions: list[Rights], graph: Graph) -> None:
+    # The robot may have another name for it.
+    topics = {_Names(r.namespace, r.node, spec.remap).all([COMMANDS])
+              for r, spec in zip(regions, graph.regions, strict=True)}
+    for topic in sorted(frozenset().union(*topics)):
+        drivers = [r.node for r in regions if topic in r.publishes]
+        if len(drivers) < 2:
+            continue
         raise RightsError(f"graph {graph.name}: {' and '.join(drivers)} publish {COMMANDS}; only one region may move "
                           f"the robot, so remap the others, or let them talk to it")
 
@@ -188,4 +190,4 @@ def _region(spec: RegionSpec, facts: Facts, namespace: str) -> Rights:
         name, publishes=plain.all(facts.publishes) | own.all(EVERY_NODE_SAYS),
         hears=plain.all(facts.hears) | own.all(EVERY_NODE_HEARS),
         serves=frozenset(f"{name}/{service}" for service in (*READING, *CHANGING)),
-        executes=plain.all(action for action, topic in ACTIONS.items() if topic in facts.publishes))
+        executes=plain.all(facts.actions))
