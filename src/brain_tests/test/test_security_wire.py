@@ -31,7 +31,8 @@ GRAPH = parse_graph({"regions": {"vision": "m:V", "language": "m:L", "brainstem"
                      "worlds": {"arena": {"world": "m:W"}}}, "g", "arena")
 FACTS = {
     "vision": Facts(None, (), (), publishes=("vision/objects",), hears=("camera/image_raw",)),
-    "language": Facts(None, (), (), publishes=("lang/features",), hears=("goal/text", "vision/objects")),
+    "language": Facts(None, (), (), publishes=("lang/features",), hears=("goal/text", "vision/objects"),
+                      actions=("seek",)),
     "brainstem": Facts(None, (), (), publishes=("cmd_vel", "estop/status"), hears=("vision/objects", "estop", "brain/heartbeat")),
     "world": Facts(None, (), (), publishes=("camera/image_raw",), hears=("cmd_vel",)),
 }
@@ -157,6 +158,23 @@ def test_services_are_called_by_those_who_may(brain):
     heard_until(language.publisher("lang/features", STRING),
                 brain.node("operator").subscription("lang/features", STRING), "fence")
     assert ask("operator", "get_parameters") == []
+
+
+def test_an_action_is_executed_by_its_server_and_asked_for_by_operators(brain):
+    part = lambda name: names.data_key(brain.domain, f"/r1/seek/_action/{name}", STRING)  # noqa: E731
+    for who, answer in (("vision", b"forged"), ("language", b"accepted")):
+        brain.session(who).zenoh.declare_queryable(part("send_goal"), lambda q, a=answer: q.reply(q.key_expr, a),
+                                                   complete=True)
+    language, operator = brain.node("language"), brain.node("operator")
+    feedback = operator.subscription("seek/_action/feedback", STRING)
+    heard_until(language.publisher("seek/_action/feedback", STRING), feedback, "on its way")
+    language.publisher("seek/_action/status", STRING, LATCHED).publish(text("executing"))
+    assert first(operator.subscription("seek/_action/status", STRING, LATCHED)) == "executing"
+    asked = operator.session.zenoh.declare_querier(part("send_goal"), target=zenoh.QueryTarget.ALL_COMPLETE)
+    end = time.monotonic() + PATIENCE
+    while not asked.matching_status.matching and time.monotonic() < end:
+        time.sleep(0.02)
+    assert [r.ok.payload.to_bytes() for r in asked.get()] == [b"accepted"]
 
 
 # -- what is not ------------------------------------------------------------------------------------------------------
