@@ -78,7 +78,8 @@ def _rights(graph: str, robot: str, world: str, domain: int | None, namespace: s
 
     try:
         loaded, facts, _ = inspect_graph(find_graph(graph), world, robot)
-        rights = rights_of(loaded, facts, namespace, operators=dict.fromkeys([OPERATOR, *(operators or ())]), maintainers=maintainers or [])
+        rights = rights_of(loaded, facts, namespace, operators=dict.fromkeys([OPERATOR, *(operators or ())]),
+                           maintainers=maintainers or ())
     except (GraphError, RobotError, RightsError, NameProblem) as error:
         fail(str(error))
     return number, rights, {"graph": loaded.name, "robot": robot, "world": world}

@@ -33,7 +33,8 @@ FACTS = {
     "vision": Facts(None, (), (), publishes=("vision/objects",), hears=("camera/image_raw",)),
     "language": Facts(None, (), (), publishes=("lang/features",), hears=("goal/text", "vision/objects"),
                       actions=("seek",)),
-    "brainstem": Facts(None, (), (), publishes=("cmd_vel", "estop/status"), hears=("vision/objects", "estop", "brain/heartbeat")),
+    "brainstem": Facts(None, (), (), publishes=("cmd_vel", "estop/status"),
+                       hears=("vision/objects", "estop", "brain/heartbeat")),
     "world": Facts(None, (), (), publishes=("camera/image_raw",), hears=("cmd_vel",)),
 }
 numbers = itertools.count()
