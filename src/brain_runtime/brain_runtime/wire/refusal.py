@@ -78,8 +78,8 @@ def _refused(endpoint: str, host: str, port: int, credentials: Credentials) -> s
                 link = context.wrap_socket(plain, server_hostname=host)
             except ssl.SSLCertVerificationError as error:
                 return (f"the router at {endpoint} is not one that the credentials of {who} trust: "
-                        f"{error.verify_message}. Take the folder that it runs with; if that does not name {host}, make "
-                        f"its keys anew with `brain keys FOLDER --renew --host {host}`")
+                        f"{error.verify_message}. Take the folder that it runs with; if that does not name {host}, "
+                        f"make its keys anew with `brain keys FOLDER --renew --host {host}`")
             except (ssl.SSLError, TimeoutError) as error:
                 return (f"the router at {endpoint} does not speak TLS ({error}), so it is not secured; start it with "
                         f"`brain up --secure FOLDER`, or leave --secure and BRAIN_SECURITY away")
