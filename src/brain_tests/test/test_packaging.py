@@ -27,7 +27,8 @@ ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "l
             "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}
 # rosdep's keys for what pip calls otherwise; None: rosdep has no key, package.xml says so in a comment.
 ROSDEP_KEYS = {
-    "eclipse-zenoh": None, "hypothesis": "python3-hypothesis", "matplotlib": "python3-matplotlib",
+    "cryptography": "python3-cryptography", "eclipse-zenoh": None, "hypothesis": "python3-hypothesis",
+    "matplotlib": "python3-matplotlib",
     "mujoco": "python3-mujoco-pip", "numpy": "python3-numpy", "packaging": "python3-packaging",
     "pillow": "python3-pil", "psutil": "python3-psutil", "pytest": "python3-pytest",
     "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": "python3-rich",
