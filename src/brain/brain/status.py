@@ -71,8 +71,8 @@ def _count(value: float | None) -> str:
 
 
 def _inputs(region: dict) -> str:
-    return ", ".join(f"{t} {'never' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}"
-                    for t, a in region["inputs"].items())
+    return ", ".join(
+        f"{t} {'never' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}" for t, a in region["inputs"].items())
 
 
 def oldest_input(region: dict[str, Any]) -> str:

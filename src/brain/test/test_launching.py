@@ -27,8 +27,8 @@ def test_the_nodes_are_the_graphs():
 def test_settings_for_a_launch_node(tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("/**/motor:\n  ros__parameters:\n    margin: 0.2\n")
-    motor, brainstem = launched(only=["motor", "brainstem"], namespace="r1", params=str(mine), use_sim_time=True, seed=7,
-                                state_dir="/var/lib/brain", log_level="debug")
+    motor, brainstem = launched(only=["motor", "brainstem"], namespace="r1", params=str(mine), use_sim_time=True,
+                                seed=7, state_dir="/var/lib/brain", log_level="debug")
     settings = motor.settings()
     assert (settings["package"], settings["executable"]) == ("brain_runtime", "ros_region")
     assert (settings["name"], settings["namespace"], settings["respawn"]) == ("motor", "r1", True)
@@ -42,7 +42,8 @@ def test_settings_for_a_launch_node(tmp_path):
 
 def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
     graph = tmp_path / "small.graph.yaml"
-    graph.write_text("regions:\n  motor: {class: 'brain_regions.motor:Motor', restart: never, remap: {scan: front/scan}}\n")
+    graph.write_text("regions:\n  motor: {class: 'brain_regions.motor:Motor', restart: never, "
+                     "remap: {scan: front/scan}}\n")
     (motor,) = launched(str(graph))
     assert not motor.respawn and motor.settings()["remappings"] == [("scan", "front/scan")]
     assert "--critical" not in motor.arguments
@@ -52,7 +53,8 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
 
 @pytest.mark.parametrize("wrong, says", [
     (dict(graph="nothing"), "no graph 'nothing'"), (dict(world="moon"), "no world 'moon'"),
-    (dict(only=["hands"]), "has no hands; it has vision"), (dict(params="/nowhere.yaml"), "no parameter file /nowhere.yaml"),
+    (dict(only=["hands"]), "has no hands; it has vision"),
+    (dict(params="/nowhere.yaml"), "no parameter file /nowhere.yaml"),
     (dict(log_level="loud"), "must be one of debug, info")])
 def test_what_is_wrong_is_named(wrong, says):
     with pytest.raises(GraphError, match=says):

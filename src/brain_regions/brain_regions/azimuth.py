@@ -27,8 +27,7 @@ def bump(angle: float, height: float = 1.0) -> np.ndarray:
 
 
 def direction(population: np.ndarray) -> float:
-    """Direction (rad) of the highest peak of float32[36], as the population vector of its neighborhood; NaN when
-    all are zero."""
+    """Direction (rad) of the highest peak of float32[36]: its neighborhood's population vector; NaN if all are 0."""
     peak = int(np.argmax(population))
     if not population[peak] > 0:
         return math.nan
@@ -46,7 +45,7 @@ def sound_map(values: Any) -> np.ndarray:
 
 
 def scan_points(scan: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Angles (rad) and ranges (m) of a LaserScan's valid beams, float32[n] each; beams that hit nothing are left out."""
+    """Angles (rad) and ranges (m) of a LaserScan's valid beams, float32[n] each, without beams that hit nothing."""
     ranges = np.asarray(scan.ranges, dtype=np.float32)
     angles = (scan.angle_min + scan.angle_increment * np.arange(len(ranges))).astype(np.float32)
     good = np.isfinite(ranges) & (ranges >= max(scan.range_min, 1e-3)) & (ranges <= scan.range_max)

@@ -81,8 +81,8 @@ def descriptor(field: Any) -> ParameterDescriptor:
     low, high = meta["low"], meta["high"]
     if (low is not None or high is not None) and type(field.default) in (int, float):
         if type(field.default) is float:
-            found.floating_point_range = [FloatingPointRange(
-                from_value=-math.inf if low is None else float(low), to_value=math.inf if high is None else float(high))]
+            found.floating_point_range = [FloatingPointRange(from_value=-math.inf if low is None else float(low),
+                                                             to_value=math.inf if high is None else float(high))]
         else:
             found.integer_range = [IntegerRange(from_value=-2**63 if low is None else int(low),
                                                 to_value=2**63 - 1 if high is None else int(high), step=1)]

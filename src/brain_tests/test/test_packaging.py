@@ -23,8 +23,8 @@ FORBIDDEN = {"brain_sim": {"brain_regions"}}
 # Where the name that is imported is not the one that is installed.
 DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
 # What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
-ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs", "nav_msgs",
-            "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}
+ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
+            "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}
 # rosdep's keys for what pip calls otherwise; None: rosdep has no key, package.xml says so in a comment.
 ROSDEP_KEYS = {
     "eclipse-zenoh": None, "hypothesis": "python3-hypothesis", "matplotlib": "python3-matplotlib",
