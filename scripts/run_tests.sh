@@ -61,7 +61,9 @@ run_colcon() {
   "${colcon[@]}" test --base-paths src --build-base "$work/build" --install-base "$work/install" \
     --executor sequential --event-handlers console_direct+ --return-code-on-test-failure \
     --pytest-args " -p" timeout " -m" "not slow" " -q" || return 1
-  "${colcon[@]}" test-result --test-result-base "$work/build"
+  "${colcon[@]}" test-result --test-result-base "$work/build" || return 1
+  "${colcon[@]}" test-result --test-result-base "$work/build" --all |
+    "$environment/bin/python" scripts/count_tests.py "$work/log/latest_test"
 }
 
 status=0
