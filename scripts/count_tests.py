@@ -23,9 +23,10 @@ def ran(logs: Path) -> dict[str, int]:
     """Return how many tests pytest ran, by package, from the last lines of their logs."""
     found = {}
     for log in sorted(logs.glob("*/stdout.log")):
-        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if LAST_LINE.search(line)]
-        if lines and RAN.search(lines[-1]):
-            found[log.parent.name] = sum(map(int, RAN.findall(lines[-1])))
+        text = log.read_text(encoding="utf-8", errors="replace")
+        ends = [line for line in text.splitlines() if LAST_LINE.search(line)]
+        if ends and RAN.search(ends[-1]):
+            found[log.parent.name] = sum(map(int, RAN.findall(ends[-1])))
     return found
 
 

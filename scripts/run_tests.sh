@@ -18,7 +18,7 @@ work=.ros$suffix
 
 # A ROS that the caller has sourced must not get into either part.
 unset PYTHONPATH PYTHONHOME AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH ROS_DISTRO ROS_VERSION \
-  ROS_PYTHON_VERSION RMW_IMPLEMENTATION ROS_DOMAIN_ID
+  ROS_PYTHON_VERSION RMW_IMPLEMENTATION ROS_DOMAIN_ID VIRTUAL_ENV
 # Nothing that a test does leaves this machine.
 export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST
 # One thread a process: the tests start many of them.
@@ -49,6 +49,8 @@ run_colcon() {
   set +u
   source "$environment/setup.bash" || return 1
   set -u
+  # As on a ROS installation: what rosdep does not install comes from an environment that is active during the build.
+  export VIRTUAL_ENV=$PWD/.venv
   local colcon=("$environment/bin/colcon" --log-base "$work/log")
   "${colcon[@]}" build --base-paths src --build-base "$work/build" --install-base "$work/install" \
     --event-handlers console_cohesion+ >"$work/build.log" 2>&1 || {
