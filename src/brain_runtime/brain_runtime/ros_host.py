@@ -23,26 +23,30 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message, serialize_message
 
 from brain_runtime import diagnostics, messages
 from brain_runtime import heartbeat as beat
 from brain_runtime.health import Limits
-from brain_runtime.parameters import ParameterError, check_parameters
+from brain_runtime.lifecycle import Outcome
+from brain_runtime.parameters import ParameterError, check_parameters, describe
 from brain_runtime.ports import In
 from brain_runtime.process_host import ProcessHost
 from brain_runtime.qos import QoS
 from brain_runtime.region import Region
-from brain_runtime.stepper import RegionError
 
 log = logging.getLogger(__name__)
 
 STUCK = 70              # exit status of a process whose step does not end
-TURN = 1.0              # s that a change of a parameter waits for the step that is being made
 KEYED = 64              # messages that wait where the newest of each publisher counts
 OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
 
 _ELEMENTS = {bool: ParameterType.PARAMETER_BOOL_ARRAY, int: ParameterType.PARAMETER_INTEGER_ARRAY,
              float: ParameterType.PARAMETER_DOUBLE_ARRAY, str: ParameterType.PARAMETER_STRING_ARRAY}
+
+
+_RETURNS = {Outcome.SUCCESS: TransitionCallbackReturn.SUCCESS, Outcome.FAILURE: TransitionCallbackReturn.FAILURE,
+            Outcome.ERROR: TransitionCallbackReturn.ERROR}
 
 
 class Received(NamedTuple):
@@ -70,25 +74,27 @@ def interface(name: str) -> type:
     return getattr(importlib.import_module(f"{package}.{kind}"), leaf)
 
 
+def ours(message: Any, name: str) -> Any:
+    """A message of rosidl's class as ours, of the type ``name``."""
+    # what serialize_message() returns has room behind the message, for all the padding that there might have been
+    return messages.decode(serialize_message(message), name, trailing=math.inf)
+
+
+def theirs(message: Any, cls: type) -> Any:
+    """A message of ours as one of rosidl's class ``cls``."""
+    return deserialize_message(messages.encode(message), cls)
+
+
 def descriptor(field: Any) -> ParameterDescriptor:
-    """How ROS 2 describes a parameter: its unit, range and choices, and whether it can be changed while running."""
-    meta = field.metadata
-    unit = f" ({meta['unit']})" if meta["unit"] else ""
-    constraints = [f"one of {', '.join(meta['choices'])}"] if meta["choices"] else []
-    if not meta["live"]:
-        constraints.append("cannot be changed while the node is active")
-    found = ParameterDescriptor(description=meta["description"] + unit, additional_constraints="; ".join(constraints))
-    low, high = meta["low"], meta["high"]
-    if (low is not None or high is not None) and type(field.default) in (int, float):
-        if type(field.default) is float:
-            found.floating_point_range = [FloatingPointRange(from_value=-math.inf if low is None else float(low),
-                                                             to_value=math.inf if high is None else float(high))]
-        else:
-            found.integer_range = [IntegerRange(from_value=-2**63 if low is None else int(low),
-                                                to_value=2**63 - 1 if high is None else int(high), step=1)]
-    if field.default == ():     # what its elements are is not known before there are any
-        found.dynamic_typing = True
-    elif type(field.default) is tuple:
+    """How ROS 2 describes a parameter; see :func:`brain_runtime.parameters.describe`."""
+    about = describe(field)
+    found = ParameterDescriptor(description=about.text, additional_constraints=about.constraints,
+                                dynamic_typing=about.dynamic)
+    if about.range is not None and about.kind is float:
+        found.floating_point_range = [FloatingPointRange(from_value=about.range[0], to_value=about.range[1])]
+    elif about.range is not None:
+        found.integer_range = [IntegerRange(from_value=about.range[0], to_value=about.range[1], step=1)]
+    if about.kind is tuple and not about.dynamic:
         found.type = _ELEMENTS[type(field.default[0])]
     return found
 
@@ -101,22 +107,22 @@ class _Node(LifecycleNode):
         super().__init__(name, **settings)
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("configure", self._host.connect)
+        return _RETURNS[self._host.attempt("configure", self._host.connect)]
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("activate", self._host.activate)
+        return _RETURNS[self._host.attempt("activate", self._host.activate)]
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("deactivate", self._host.deactivate)
+        return _RETURNS[self._host.attempt("deactivate", self._host.deactivate)]
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("cleanup", self._host.disconnect)
+        return _RETURNS[self._host.attempt("cleanup", self._host.disconnect)]
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("shutdown", self._host.shut_down)
+        return _RETURNS[self._host.attempt("shutdown", self._host.shut_down)]
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.recover()
+        return _RETURNS[self._host.recover()]
 
 
 class RosHost(ProcessHost):
@@ -146,19 +152,17 @@ class RosHost(ProcessHost):
         self.node = _Node(name or region.name, self, namespace=namespace, context=context, cli_args=cli_args,
                           use_global_arguments=cli_args is None)
         super().__init__(region, name=self.node.get_name(), namespace=self.node.get_namespace(), seed=seed,
-                         state_dir=state_dir, critical=critical, restarts=restarts)
-        self._autostart = autostart
+                         state_dir=state_dir, critical=critical, restarts=restarts, autostart=autostart)
         clock = self.node.get_clock()
         self._clock = lambda: clock.now().nanoseconds * 1e-9
         self._limits = Limits()
-        self._next_diagnostics = 0.0
         self._rings: dict[str, deque[Received]] = {}
         self._subscriptions: dict[str, Any] = {}
         self._published: list[Any] = []
         self._declare()
-        self.node.add_on_set_parameters_callback(self._change)
-        self._heartbeat = self._publisher(beat.PORT.topic, beat.TYPE, beat.PORT.qos)
-        self._diagnostics = self._publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
+        self.node.add_on_set_parameters_callback(self._set)
+        self._tell = self._publisher(beat.PORT.topic, beat.TYPE, beat.PORT.qos)
+        self._diagnose = self._publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
 
@@ -178,70 +182,22 @@ class RosHost(ProcessHost):
     def _parameters(self) -> dict[str, Any]:
         return {field.name: self.node.get_parameter(field.name).value for field in fields(self.region.Parameters)}
 
-    def _change(self, changes: list[Parameter]) -> SetParametersResult:
+    def _set(self, changes: list[Parameter]) -> SetParametersResult:
         """Takes over changed parameters between two steps: all of them, or none and the reason."""
         known = {field.name for field in fields(self.region.Parameters)}
-        values = {change.name: change.value for change in changes if change.name in known}
-        current = self.region.parameters if self.stepper is not None else None
-        if not self._turn.acquire(timeout=TURN):
-            return SetParametersResult(successful=False, reason=f"{self.region.name} is at a step that does not end")
         try:
-            check_parameters(self.region.name, self.region.Parameters, values,
-                             current=current if self._state == beat.ACTIVE else None)
-            if current is not None:
-                for name, value in values.items():
-                    self.region.on_parameter(name, value)
+            self.apply({change.name: change.value for change in changes if change.name in known})
         except ParameterError as error:
             return SetParametersResult(successful=False, reason=str(error))
-        finally:
-            self._turn.release()
         return SetParametersResult(successful=True)
 
-    # -- lifecycle -------------------------------------------------------------------------------------------------
+    # -- ports -----------------------------------------------------------------------------------------------------
 
-    def attempt(self, what: str, transition: Callable[[], None]) -> TransitionCallbackReturn:
-        """Makes a transition; what it raises becomes the reason of the error state."""
-        if self._failure is not None and what == "deactivate":
-            return TransitionCallbackReturn.ERROR   # the way from a failed step into error processing
-        try:
-            transition()
-        except Exception as error:  # whatever the region raises must not take the node's services with it
-            self._reason = f"{self.region.name} failed to {what}: {type(error).__name__}: {error}"
-            log.error("%s", self._reason, exc_info=not isinstance(error, ParameterError))
-            return TransitionCallbackReturn.ERROR
-        self._reason = ""
-        return TransitionCallbackReturn.SUCCESS
-
-    def recover(self) -> TransitionCallbackReturn:
-        """Error processing: back to unconfigured, where it may be tried again; to the end after a failed step."""
-        if self._failure is not None:
-            self._reason = str(self._failure)
-        log.error("error processing: %s", self._reason)
-        self._state = beat.ERROR
-        self._beat()
-        if self._failure is not None:
-            return TransitionCallbackReturn.FAILURE
-        self._unsubscribe()
-        self.stepper, self._state = None, beat.UNCONFIGURED
-        return TransitionCallbackReturn.SUCCESS
-
-    def connect(self) -> None:
-        """Configures the region and connects its ports. Raises what the region raises."""
-        self.configure(self._parameters())
+    def _plug(self) -> None:
         self._senders = {port.topic: self._publisher(port.topic, port.type, port.qos)
                          for port in self.region.outputs().values()}
         for port_name, port in self.region.inputs().items():
             self._subscribe(port_name, port)
-
-    def disconnect(self) -> None:
-        """Takes back what :meth:`connect` did. Raises what the region raises."""
-        self._unsubscribe()
-        self.cleanup()
-
-    def shut_down(self) -> None:
-        """Ends from whatever state it is in. Raises what the region raises."""
-        super()._finish()
-        self.stop()
 
     def _publisher(self, topic: str, type_name: str, qos: QoS) -> Callable[[Any], None]:
         publisher = self.node.create_publisher(interface(type_name), topic, profile(qos))
@@ -264,7 +220,7 @@ class RosHost(ProcessHost):
         self._subscriptions[port_name] = self.node.create_subscription(
             interface(port.type), port.topic, arrived, profile(qos), raw=True)
 
-    def _unsubscribe(self) -> None:
+    def _unplug(self) -> None:
         for subscription in self._subscriptions.values():
             self.node.destroy_subscription(subscription)
         kept = self._published[:2]  # heartbeat and diagnostics live as long as the node
@@ -282,20 +238,6 @@ class RosHost(ProcessHost):
     def _topic(self, port_name: str) -> str:
         return self._subscriptions[port_name].topic_name
 
-    def _tell(self, heartbeat: Any) -> None:
-        self._heartbeat(heartbeat)
-        now = time.monotonic()
-        if now >= self._next_diagnostics:
-            self._next_diagnostics = now + diagnostics.PERIOD
-            self._diagnostics(diagnostics.diagnostics(heartbeat, broken=sum(self._broken.values())))
-
-    def _begin(self) -> None:
-        if self._autostart and not (
-                self.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
-                and self.node.trigger_activate() == TransitionCallbackReturn.SUCCESS):
-            self._failure = RegionError(self._reason)
-            self.stop()
-
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while not self._ending and (left := until - time.monotonic()) > 0:
@@ -312,14 +254,8 @@ class RosHost(ProcessHost):
             logging.shutdown()
             os._exit(STUCK)     # the thread that is stuck cannot be ended otherwise
 
-    def _fail(self, failure: RegionError) -> int:
-        if self.node._state_machine.current_state[1] == "active":
-            self.node.trigger_deactivate()
-        return super()._fail(failure)
-
-    def _finish(self) -> None:
-        if self.node._state_machine.current_state[1] in ("unconfigured", "inactive", "active"):
-            self.node.trigger_shutdown()
+    def _change(self, transition: str) -> bool:
+        return getattr(self.node, f"trigger_{transition}")() == TransitionCallbackReturn.SUCCESS
 
     def _close(self) -> None:
         self._executor.shutdown()

@@ -28,7 +28,10 @@ class Mirror(Region):
 
     @dataclass(frozen=True)
     class Parameters:
-        gain: float = parameter(1.0, "Scales the hazards.", low=0.0, high=10.0)
+        gain: float = parameter(1.0, "Scales the hazards.", unit="1", low=0.0, high=10.0)
+        names: tuple = parameter(("a", "b"), "Texts.", live=False)
+        mode: str = parameter("plain", "A text.", choices=("plain", "fancy"))
+        count: int = parameter(3, "A whole number.", low=0)
 
     def configure(self, parameters):
         super().configure(parameters)
@@ -56,11 +59,21 @@ class Mirror(Region):
 
 
 class Refuses(Mirror):
-    """Cannot be configured."""
+    """Cannot be configured, unless it is told to be loud."""
 
     def configure(self, parameters):
         super().configure(parameters)
-        raise OSError("no weights here")
+        if self.parameters.gain < 9.0:
+            raise OSError("no weights here")
+
+
+class Fragile(Mirror):
+    """Has a bug that a parameter brings about."""
+
+    def on_parameter(self, name, value):
+        if name == "gain":
+            1 / value
+        super().on_parameter(name, value)
 
 
 def held(message) -> dict:

@@ -12,8 +12,9 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from brain_runtime import messages
-from brain_runtime.ros_host import interface, profile
-from brain_tests.stages import ProcessStage
+from brain_runtime.ros_host import interface, ours, profile, theirs
+from brain_runtime.services import service_type
+from brain_tests.stages import PATIENCE, ProcessStage
 
 
 class RosStage(ProcessStage):
@@ -41,6 +42,18 @@ class RosStage(ProcessStage):
         self._node.create_subscription(interface(type_name), topic, lambda data: heard.append(decode(data)),
                                        profile(qos.with_depth(100)), raw=True)
         return heard
+
+    def call(self, service, type_name, request=None):
+        kind, types = interface(type_name), service_type(type_name)
+        client = self._node.create_client(kind, service)
+        try:
+            assert client.wait_for_service(PATIENCE), f"nobody serves {service}; {self.log()}"
+            request = messages.make(types.request) if request is None else request
+            future = client.call_async(theirs(request, kind.Request))
+            self.until(future.done)
+            return ours(future.result(), types.response)
+        finally:
+            self._node.destroy_client(client)
 
     def pause(self, seconds):
         until = time.monotonic() + seconds

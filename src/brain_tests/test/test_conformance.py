@@ -136,6 +136,18 @@ def test_parameters_at_the_start(stage):
     assert float(ask(stage, said).hazard[3]) == 1.5
 
 
+def test_parameters_change_while_it_runs_or_are_refused_with_the_reason(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    ask(stage, said)
+    assert stage.change(gain=2.0) == ""
+    assert float(ask(stage, said).hazard[3]) == 1.0
+    assert "must be between 0.0 and 10.0" in stage.change(gain=11.0)
+    assert "cannot be changed while it runs" in stage.change(names=("c",))
+    assert "must be one of plain, fancy" in stage.change(mode="odd")
+    assert float(ask(stage, said).hazard[3]) == 1.0
+
+
 def test_state_comes_back_after_a_death_without_a_word(stage, tmp_path):
     said = stage.hear("said", FEATURES, FEATURE)
     stage.start(MIRROR, state_dir=tmp_path / "state")
