@@ -31,9 +31,9 @@ ROSDEP_KEYS = {
     "eclipse-zenoh": None, "hypothesis": "python3-hypothesis", "matplotlib": "python3-matplotlib",
     "mujoco": None, "numpy": "python3-numpy", "packaging": "python3-packaging",
     "pillow": "python3-pil", "psutil": "python3-psutil", "pytest": "python3-pytest",
-    "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": "python3-rich",
+    "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": None,
     "rosbags": None, "safetensors": None, "snntorch": None, "torch": None,
-    "typer": "python3-typer", "xxhash": None,
+    "typer": None, "xxhash": None,
 }
 
 
