@@ -12,6 +12,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from brain.launching import LOG_LEVELS, launched
+from brain.robots import SIM, shipped
 
 ROUTER_PORT = 7447
 
@@ -35,8 +36,10 @@ ARGUMENTS = {
     "graph": Argument("brain", "Which regions there are: a graph of the package, or a path to a .graph.yaml"),
     "world": Argument("none", "'sim' starts the graph's simulated robot too, 'none' where a real one publishes its "
                               "sensors"),
+    "robot": Argument(SIM, f"The robot's profile, which maps topics, frames and limits: a path to a .yaml, or one of "
+                           f"{', '.join(shipped())}"),
     "namespace": Argument("", "Of every node, so that several brains run side by side"),
-    "params_file": Argument("", "ROS 2 parameter file of this robot, over the graph's own"),
+    "params_file": Argument("", "ROS 2 parameter file of this robot, over its profile"),
     "use_sim_time": Argument("false", "Stamps come from /clock; timeouts stay on the steady clock", BOOL),
     "router": Argument("auto", "Zenoh router: 'auto' starts one if RMW_IMPLEMENTATION is rmw_zenoh_cpp and none "
                        "answers", ("auto", *BOOL)),
@@ -51,7 +54,7 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
     """What starts a graph's nodes.
 
     Args:
-        only: names of the nodes that are wanted, ``devices`` for those of the simulated world; none: all.
+        only: what is wanted, as in :func:`brain.launching.chosen`; nothing: all nodes.
         world: default of the argument ``world``.
         router: has the argument ``router``, and starts one.
     """
@@ -61,9 +64,9 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
 
     def start(context: LaunchContext) -> list:
         value = {name: LaunchConfiguration(name).perform(context) for name in arguments}
-        nodes = launched(value["graph"], value["world"], namespace=value["namespace"], only=only,
-                         params=value["params_file"], use_sim_time=value["use_sim_time"] == "true",
-                         seed=int(value["seed"]), split=value["split"], state_dir=value["state_dir"],
+        nodes = launched(value["graph"], value["world"], robot=value["robot"], namespace=value["namespace"],
+                         only=only, params=value["params_file"], use_sim_time=value["use_sim_time"] == "true",
+                         seed=value["seed"], split=value["split"], state_dir=value["state_dir"],
                          log_level=value["log_level"])
         return [*(zenoh_router(value["router"]) if router else []), *(Node(**node.settings()) for node in nodes)]
 

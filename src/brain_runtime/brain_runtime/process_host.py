@@ -19,6 +19,7 @@ import numpy as np
 
 from brain_runtime import diagnostics, messages, snapshot
 from brain_runtime import heartbeat as beat
+from brain_runtime.actions import Goal
 from brain_runtime.lifecycle import Outcome
 from brain_runtime.parameters import ParameterError, check_parameters
 from brain_runtime.region import Region
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 SNAPSHOT_PERIOD = 2.0   # s
 IDLE_WAIT = 0.5         # s that the worker sleeps at most, so that it sees the end
+BEAT_SLACK = 0.02       # s that a heartbeat may come early, so that a timer that is a little early is not passed by
 WARN_EVERY = 5.0        # s between warnings about one topic
 LAST_WORDS = 0.3        # s that a failed region goes on telling why
 STOP_PATIENCE = 3.0     # s that the last step gets at the end
@@ -85,6 +87,7 @@ class ProcessHost:
         self._takers: dict[str, Callable[[], None]] = {}    # by port: takes in what has arrived there
         self._ready: deque[Callable[[], None]] = deque()    # those of ports at which something has arrived
         self._senders: dict[str, Callable[[Any], None]] = {}
+        self._goals: deque[tuple[str, Goal]] = deque()      # of actions, not handed in yet
         self._clock: Callable[[], float] = time.time    # for headers (s since the epoch, or simulated)
         self._next_diagnostics = -math.inf
         self._cause: Exception | None = None    # of the reason
@@ -234,7 +237,7 @@ class ProcessHost:
             self._begin()
             while not self._ending:
                 now = time.monotonic()
-                if now >= next_beat:
+                if now >= next_beat - BEAT_SLACK:
                     self._beat()
                     self._look_about()
                     next_beat = max(next_beat + beat.PERIOD, now)
@@ -358,12 +361,30 @@ class ProcessHost:
         self._failure = error
         self.stop()
 
+    # -- actions: the control thread hands goals in, and passes news on ----------------------------------------------
+
+    def hand_in(self, action: str, goal: Goal) -> None:
+        """Hands a goal of an action in, or one anew that has changed, before the next step."""
+        self._goals.append((action, goal))
+        self._hand_in()
+
+    def _hand_in(self) -> None:
+        if not self._goals or not self._turn.acquire(timeout=0.02):
+            return      # there is a step; it is tried again soon
+        try:
+            while self._goals and self.stepper is not None:
+                action, goal = self._goals.popleft()
+                self.stepper.goals[action].offer(goal, time.monotonic())
+        finally:
+            self._turn.release()
+        self._wake.set()
+
     def _taker(self, port_name: str, arrivals: Callable[[], list[Arrived]]) -> Callable[[], None]:
         """What puts into the inbox what ``arrivals`` gives, oldest first.
 
         That is all of it where the port asks for that, else the newest message that is not broken.
         """
-        port = self.region.inputs()[port_name]
+        port = self.region.hears()[port_name]
         take = functools.partial(self._take, port_name, messages.decoder(port.type), arrivals,
                                  bool(port.key or port.every))
         self._takers[port_name] = take
@@ -386,7 +407,7 @@ class ProcessHost:
         topic = self._topic(port_name)
         self._broken[topic] += 1
         self._warn(topic, f"{topic}: dropped a message{sender}: {what} ({self._broken[topic]} so far). Its publisher "
-                          f"must send {self.region.inputs()[port_name].type}.")
+                          f"must send {self.region.hears()[port_name].type}.")
 
     # -- hooks -----------------------------------------------------------------------------------------------------
 

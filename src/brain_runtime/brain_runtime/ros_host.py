@@ -7,9 +7,7 @@ thread receives, answers services and keeps time; steps are made by the worker, 
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
-import math
 import os
 import time
 from collections import deque
@@ -19,11 +17,11 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 from rcl_interfaces.msg import (FloatingPointRange, IntegerRange, ParameterDescriptor, ParameterType,
                                 SetParametersResult)
+from rclpy.clock import Clock, ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.serialization import deserialize_message, serialize_message
 
 from brain_runtime import diagnostics, messages
 from brain_runtime import heartbeat as beat
@@ -34,10 +32,13 @@ from brain_runtime.ports import In
 from brain_runtime.process_host import ProcessHost
 from brain_runtime.qos import QoS
 from brain_runtime.region import Region
+from brain_runtime.ros_action import RosAction
+from brain_runtime.ros_types import interface
 
 log = logging.getLogger(__name__)
 
 STUCK = 70              # exit status of a process whose step does not end
+LONGEST = 1.0           # s that the executor waits; a timer ends it sooner
 KEYED = 64              # messages that wait where the newest of each publisher counts
 OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
 
@@ -62,27 +63,6 @@ def profile(qos: QoS) -> QoSProfile:
         history=HistoryPolicy.KEEP_LAST, depth=qos.depth,
         reliability=ReliabilityPolicy.RELIABLE if qos.reliable else ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if qos.latched else DurabilityPolicy.VOLATILE)
-
-
-def interface(name: str) -> type:
-    """rosidl's class of a type such as ``std_msgs/msg/String``.
-
-    Raises:
-        ModuleNotFoundError: its package is not installed, or the workspace not sourced.
-    """
-    package, kind, leaf = name.split("/")
-    return getattr(importlib.import_module(f"{package}.{kind}"), leaf)
-
-
-def ours(message: Any, name: str) -> Any:
-    """A message of rosidl's class as ours, of the type ``name``."""
-    # what serialize_message() returns has room behind the message, for all the padding that there might have been
-    return messages.decode(serialize_message(message), name, trailing=math.inf)
-
-
-def theirs(message: Any, cls: type) -> Any:
-    """A message of ours as one of rosidl's class ``cls``."""
-    return deserialize_message(messages.encode(message), cls)
 
 
 def descriptor(field: Any) -> ParameterDescriptor:
@@ -159,12 +139,15 @@ class RosHost(ProcessHost):
         self._rings: dict[str, deque[Received]] = {}
         self._subscriptions: dict[str, Any] = {}
         self._published: list[Any] = []
+        self._servers: list[RosAction] = []
         self._declare()
         self.node.add_on_set_parameters_callback(self._set)
         self._tell = self._publisher(beat.PORT.topic, beat.TYPE, beat.PORT.qos)
         self._diagnose = self._publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
+        self._ticked = False
+        self.node.create_timer(beat.PERIOD, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
@@ -195,9 +178,14 @@ class RosHost(ProcessHost):
 
     def _plug(self) -> None:
         self._senders = {port.topic: self._publisher(port.topic, port.type, port.qos)
-                         for port in self.region.outputs().values()}
-        for port_name, port in self.region.inputs().items():
+                         for port in self.region.publishes().values()}
+        for port_name, port in self.region.hears().items():
             self._subscribe(port_name, port)
+        for name, act in self.region.actions().items():
+            server = RosAction(self.node, act, ready=lambda: self._state == beat.ACTIVE,
+                               give=functools.partial(self.hand_in, name), wake=self._executor.wake)
+            self._servers.append(server)
+            self._senders[act.topic] = server.tell
 
     def _publisher(self, topic: str, type_name: str, qos: QoS) -> Callable[[Any], None]:
         publisher = self.node.create_publisher(interface(type_name), topic, profile(qos))
@@ -221,6 +209,9 @@ class RosHost(ProcessHost):
             interface(port.type), port.topic, arrived, profile(qos), raw=True)
 
     def _unplug(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
         for subscription in self._subscriptions.values():
             self.node.destroy_subscription(subscription)
         kept = self._published[:2]  # heartbeat and diagnostics live as long as the node
@@ -239,9 +230,17 @@ class RosHost(ProcessHost):
         return self._subscriptions[port_name].topic_name
 
     def _pause(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not self._ending and (left := until - time.monotonic()) > 0:
-            self._executor.spin_once(timeout_sec=left)
+        self._ticked = False
+        while not (self._ending or self._ticked):
+            for server in self._servers:
+                server.pass_on()
+            self._hand_in()
+            # Always with the same timeout: with another one the executor begins anew with what it finds first, and what
+            # comes behind a busy topic would have to wait.
+            self._executor.spin_once(timeout_sec=LONGEST)
+
+    def _tick(self) -> None:
+        self._ticked = True
 
     def _look_about(self) -> None:
         since = None if self.stepper is None else self.stepper.stepping_since

@@ -20,6 +20,7 @@ from brain_runtime.process_host import ProcessHost
 from brain_runtime.qos import QoS
 from brain_runtime.region import Region
 from brain_runtime.wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
+from brain_runtime.wire.action import ActionServer
 from brain_runtime.wire.attachment import AttachmentProblem
 from brain_runtime.wire.clock import SimulatedTime
 
@@ -85,6 +86,7 @@ class ZenohHost(ProcessHost):
             (self.node.service(f"~/{service}", kind, self._stop.set), handler)
             for service, (kind, handler) in {**parameter_services.handlers(access),
                                              **lifecycle.handlers(self.life)}.items()]
+        self._servers: list[ActionServer] = []
         self._publishers: list[Publisher] = []
         self._subscriptions: dict[str, Subscription] = {}
         self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
@@ -92,11 +94,11 @@ class ZenohHost(ProcessHost):
     # -- ports -----------------------------------------------------------------------------------------------------
 
     def _plug(self) -> None:
-        for port in self.region.outputs().values():
+        for port in self.region.publishes().values():
             publisher = self.node.publisher(self._name(port.topic), port.type, port.qos)
             self._publishers.append(publisher)
             self._senders[port.topic] = publisher.publish
-        for port_name, port in self.region.inputs().items():
+        for port_name, port in self.region.hears().items():
             take = self._taker(port_name, functools.partial(self._arrivals, port_name))
             # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
             self._subscriptions[port_name] = self.node.subscription(
@@ -105,10 +107,18 @@ class ZenohHost(ProcessHost):
                 at_once=functools.partial(self._at_once, port_name, messages.decoder(port.type))
                 if port.trigger and not port.key else None)
 
+        for name, act in self.region.actions().items():
+            server = ActionServer(self.node, act, self._name(act.topic), ready=lambda: self._state == beat.ACTIVE,
+                                  give=functools.partial(self.hand_in, name), arrived=self._stop.set)
+            self._servers.append(server)
+            self._senders[act.topic] = server.tell
+
     def _unplug(self) -> None:
+        for server in self._servers:
+            server.close()
         for part in [*self._subscriptions.values(), *self._publishers]:
             self.node.let_go(part)
-        self._subscriptions, self._publishers, self._senders, self._takers = {}, [], {}, {}
+        self._subscriptions, self._publishers, self._servers, self._senders, self._takers = {}, [], [], {}, {}
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
@@ -221,6 +231,9 @@ class ZenohHost(ProcessHost):
         while not self._ending:
             for service, handler in self._services:
                 self._answer(service, handler)
+            for server in self._servers:
+                server.serve()
+            self._hand_in()
             left = until - time.monotonic()
             if left <= 0:
                 return

@@ -62,6 +62,13 @@ class Stage:
         """The answer of a service of the region's node to a request, or to an empty one."""
         raise NotImplementedError
 
+    def ask(self, text: str) -> Any:
+        """Gives the region a goal of its action ``seek``.
+
+        Returns an object with what :class:`brain_runtime.local_host.Asked` has; None where it was not accepted.
+        """
+        raise NotImplementedError
+
     def pause(self, seconds: float) -> None:
         """Lets time pass."""
         raise NotImplementedError
@@ -113,6 +120,9 @@ class LocalStage(Stage):
         self._host.listen(topic, heard.append)
         return heard
 
+    def ask(self, text):
+        return self._host.ask("mirror", "seek", text=text)
+
     def change(self, **values):
         region = self._host.regions["mirror"]
         try:
@@ -142,11 +152,12 @@ class ProcessStage(Stage):
     def _arguments(self) -> list[str]:
         return []
 
-    def start(self, cls, state_dir=None, *, manual=False, **parameters):
+    def start(self, cls, state_dir=None, *, manual=False, remap=(), **parameters):
         argv = [sys.executable, "-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
         argv += ["--state-dir", str(state_dir)] if state_dir else []
         argv += ["--manual"] if manual else []
         argv += ["--ros-args", *(item for name, value in parameters.items() for item in ("-p", f"{name}:={value}"))]
+        argv += [item for rule in remap for item in ("-r", rule)]
         with open(self._folder / f"{len(self._children)}.log", "wb") as log:
             self._children.append(subprocess.Popen(argv, stdout=log, stderr=log,
                                                    env={**os.environ, "ROS_DOMAIN_ID": str(self.domain)}))
@@ -214,6 +225,10 @@ class ZenohStage(ProcessStage):
             self._clients[service] = self._node.client(service, type_name)
         client = self._clients[service]
         return client.call(messages.make(client.type.request) if request is None else request, PATIENCE)
+
+    def ask(self, text):
+        from brain_tests.asking import ask_on_wire
+        return ask_on_wire(self._node, text)
 
     def pause(self, seconds):
         time.sleep(seconds)

@@ -20,7 +20,7 @@ BRAIN = ("vision", "language", "place", "pfc", "motor", "brainstem")
 class Running:
     """A `brain up` of the shipped graph with the arena, and the other verbs beside it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *more):
         port = free_port()
         self.folder = folder
         self.environment = {**os.environ, "ROS_DOMAIN_ID": str(port % 200),
@@ -28,7 +28,8 @@ class Running:
                             "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self.output = open(folder / "up.out", "wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "brain", "up", "--split", "val", "--seed", "2", "--run-dir", str(folder / "run")],
+            [sys.executable, "-m", "brain", "up", "--split", "val", "--seed", "2", "--run-dir", str(folder / "run"),
+             *more],
             env=self.environment, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
 
     def text(self):
@@ -175,3 +176,24 @@ def test_nobody_there_in_another_domain(up):
     assert done.returncode == 1 and "no brain is heard in domain 231" in done.stderr
     done = up.brain("status", "--domain", "231")
     assert done.returncode == 1 and "no brain is heard" in done.stderr
+
+
+def test_a_robot_with_names_of_its_own_and_a_twist(tmp_path):
+    from brain_runtime.qos import FEATURE, SENSOR
+    from brain_runtime.wire import Node, open_session
+
+    profile = tmp_path / "other.yaml"
+    profile.write_text("topics: {cmd_vel: base/cmd_vel, odom: base/odom, scan: front/scan}\nshared: {stamped: false}\n")
+    running = Running(tmp_path, "--robot", str(profile))
+    try:
+        running.well()
+        domain = int(running.environment["ROS_DOMAIN_ID"])
+        with open_session(running.environment["BRAIN_ROUTER"]) as session, Node(session, "ear", domain=domain) as node:
+            commands = node.subscription("base/cmd_vel", "geometry_msgs/msg/Twist", FEATURE)
+            odometry = node.subscription("base/odom", "nav_msgs/msg/Odometry", SENSOR)
+            assert running.brain("say", "find the red ball").returncode == 0
+            assert any(abs(m.linear.x) + abs(m.angular.z) > 0.1 for m in commands.messages(timeout=PATIENCE))
+            assert any(abs(m.twist.twist.linear.x) + abs(m.twist.twist.angular.z) > 0.1
+                       for m in odometry.messages(timeout=PATIENCE))     # the base heard them
+    finally:
+        running.end()
