@@ -152,11 +152,13 @@ class ProcessStage(Stage):
     def _arguments(self) -> list[str]:
         return []
 
-    def start(self, cls, state_dir=None, *, manual=False, remap=(), **parameters):
+    def start(self, cls, state_dir=None, *, manual=False, params_file=None, remap=(), **parameters):
         argv = [sys.executable, "-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
         argv += ["--state-dir", str(state_dir)] if state_dir else []
         argv += ["--manual"] if manual else []
-        argv += ["--ros-args", *(item for name, value in parameters.items() for item in ("-p", f"{name}:={value}"))]
+        files = ["--params-file", str(params_file)] if params_file else []
+        own = [item for name, value in parameters.items() for item in ("-p", f"{name}:={value}")]
+        argv += ["--ros-args", *files, *own]
         argv += [item for rule in remap for item in ("-r", rule)]
         with open(self._folder / f"{len(self._children)}.log", "wb") as log:
             self._children.append(subprocess.Popen(argv, stdout=log, stderr=log,

@@ -6,14 +6,16 @@ The same questions, and answers that must be alike, since users cannot tell the 
 import importlib.util
 
 import pytest
+import yaml
 
-from brain_runtime import FEATURE, messages
+from brain_runtime import FEATURE, messages, ros_args
 from brain_runtime.lifecycle import TRANSITIONS, State
 from brain_runtime.messages import make
-from brain_runtime.parameter_services import Kind, value_message
+from brain_runtime.parameter_services import Kind, value_message, value_of
+from brain_runtime.parameters import check_parameters
 from brain_runtime.qos import STREAM, QoS
 from brain_runtime.services import service_type
-from brain_tests.regions import FEATURES
+from brain_tests.regions import FEATURES, Mirror
 from brain_tests.stages import ZenohStage
 
 HOSTS = ["zenoh", *(["ros"] if importlib.util.find_spec("rclpy") else [])]
@@ -195,3 +197,24 @@ def test_the_states_and_transitions_are_those_of_ros(stage):
     now = stage.call("mirror/get_available_transitions", kind).available_transitions
     assert [(t.transition.label, t.start_state.label, t.goal_state.label) for t in now] == \
         [("deactivate", "active", "deactivating"), ("shutdown", "active", "shuttingdown")]
+
+
+def test_what_ros2_param_dump_writes_loads_unchanged(stage, tmp_path):
+    """``ros2 param dump`` lists, reads and writes them below the node's full name."""
+    stage.start(MIRROR, gain=2.5, mode="fancy", names="[p, q]")
+    names = list(rcl(stage, "list_parameters").result.names)
+    values = {name: value_of(value) for name, value in zip(names, rcl(stage, "get_parameters", names=names).values)}
+    dumped = {"/mirror": {"ros__parameters": {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}}}
+    file = tmp_path / "dump.yaml"
+    file.write_text(yaml.dump(dumped, default_flow_style=False))
+    stage.end()
+    stage.start(MIRROR, params_file=file)
+    assert {n: value_of(v) for n, v in zip(names, rcl(stage, "get_parameters", names=names).values)} == values
+    told = {name: value for name, value in values.items() if name != "start_type_description_service"}
+    assert told == {"use_sim_time": False, "gain": 2.5, "names": ("p", "q"), "mode": "fancy", "count": 3,
+                    "bare": False}
+    # and what one host wrote the other reads
+    known, _ = ros_args.parse(["--ros-args", "--params-file", str(file)])
+    given = known.parameters("mirror", "/")
+    assert given.pop("use_sim_time") is False and given.pop("start_type_description_service", True)
+    assert check_parameters("mirror", Mirror.Parameters, given).names == ("p", "q")

@@ -10,11 +10,14 @@ import time
 import pytest
 
 from brain.bench import free_port
+from brain_runtime.actions import Status
+from brain_runtime.wire import open_node
+from brain_tests.asking import ask_on_wire
 
 pytestmark = pytest.mark.slow
 
 PATIENCE = 90.0     # s; only against waiting for ever
-BRAIN = ("vision", "language", "place", "pfc", "motor", "brainstem")
+BRAIN = ("vision", "language", "place", "pfc", "goals", "motor", "brainstem")
 
 
 class Running:
@@ -58,6 +61,13 @@ class Running:
         self.output.close()
 
 
+def until(condition, up):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, up.text()
+        time.sleep(0.1)
+
+
 @pytest.fixture(scope="module")
 def up(tmp_path_factory):
     running = Running(tmp_path_factory.mktemp("brain"))
@@ -97,6 +107,24 @@ def test_what_asks_for_nothing_is_not_understood(up, text):
     done = up.brain("say", text, "--wait", "10")
     assert done.returncode == 2, done.stdout + done.stderr
     assert "not understood" in done.stdout and len(done.stdout) > 40    # and why
+
+
+def test_the_action_reaches_what_it_is_asked_for_and_gives_up_what_is_canceled(up):
+    up.well()
+    environment = up.environment
+    with open_node("asker", domain=int(environment["ROS_DOMAIN_ID"]), router=environment["BRAIN_ROUTER"]) as node:
+        asked = ask_on_wire(node, "go to the red ball")
+        until(lambda: asked.result is not None, up)
+        assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, 1), asked.result
+        assert any("red ball" in f.seen for f in asked.feedback) and any(f.distance < 1.0 for f in asked.feedback)
+        other = ask_on_wire(node, "find the blue box")
+        until(lambda: len(other.feedback) > 3, up)
+        other.cancel()
+        until(lambda: other.result is not None, up)
+        assert (other.status, other.result.outcome) == (Status.CANCELED, 5)
+        lost = ask_on_wire(node, "what time is it?")
+        until(lambda: lost.result is not None, up)
+        assert (lost.status, lost.result.outcome) == (Status.ABORTED, 4) and lost.result.reason
 
 
 def test_a_sentence_is_taken_up_and_a_stop_is_done(up):
