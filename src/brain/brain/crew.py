@@ -106,8 +106,9 @@ def region_children(graph: Graph, facts: Mapping[str, Facts], graph_path: Path, 
 
 
 class Crew:
-    """Children under a supervisor, and the ear. Everything runs in the thread that calls :meth:`start` and
-    :meth:`round`; it must live as long as the children.
+    """Children under a supervisor, and the ear.
+
+    Everything runs in the thread that calls :meth:`start` and :meth:`round`; it must live as long as the children.
 
     Args:
         children: regions, and the router if it is to be one of them.
@@ -184,7 +185,7 @@ class Crew:
         if self.ear is None:
             return False
         now = time.monotonic()
-        nodes = [c for c in self.supervisor.nodes]
+        nodes = list(self.supervisor.nodes)
         seen = [self.ear.regions.get(n) for n in nodes]
         if any(s is None or s.state(now) != "active" for s in seen):
             return False
