@@ -11,7 +11,7 @@ from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from brain.launching import LOG_LEVELS, launched
+from brain.launching import LOG_LEVELS, launched, rviz_settings
 from brain.robots import SIM, shipped
 
 ROUTER_PORT = 7447
@@ -43,6 +43,7 @@ ARGUMENTS = {
     "use_sim_time": Argument("false", "Stamps come from /clock; timeouts stay on the steady clock", BOOL),
     "router": Argument("auto", "Zenoh router: 'auto' starts one if RMW_IMPLEMENTATION is rmw_zenoh_cpp and none "
                        "answers", ("auto", *BOOL)),
+    "rviz": Argument("false", "Shows the brain in RViz, with config/brain.rviz", BOOL),
     "log_level": Argument("info", "Of every node", LOG_LEVELS),
     "state_dir": Argument("", "Folder of the snapshots, from which regions come back as they were; empty: none"),
     "seed": Argument("0", "Of the simulated room and of all random streams"),
@@ -56,9 +57,9 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
     Args:
         only: what is wanted, as in :func:`brain.launching.chosen`; nothing: all nodes.
         world: default of the argument ``world``.
-        router: has the argument ``router``, and starts one.
+        router: has the arguments ``router`` and ``rviz``, and starts both.
     """
-    arguments = {name: argument for name, argument in ARGUMENTS.items() if router or name != "router"}
+    arguments = {name: argument for name, argument in ARGUMENTS.items() if router or name not in ("router", "rviz")}
     if world is not None:
         arguments["world"] = Argument(world, ARGUMENTS["world"].description)
 
@@ -68,7 +69,9 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
                          only=only, params=value["params_file"], use_sim_time=value["use_sim_time"] == "true",
                          seed=value["seed"], split=value["split"], state_dir=value["state_dir"],
                          log_level=value["log_level"])
-        return [*(zenoh_router(value["router"]) if router else []), *(Node(**node.settings()) for node in nodes)]
+        rviz = value.get("rviz") == "true"
+        return [*(zenoh_router(value["router"]) if router else []), *(Node(**node.settings()) for node in nodes),
+                *([Node(**rviz_settings(value["namespace"], value["use_sim_time"] == "true"))] if rviz else [])]
 
     return LaunchDescription([*(argument.declare(name) for name, argument in arguments.items()),
                               OpaqueFunction(function=start)])

@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 STUCK = 70              # exit status of a process whose step does not end
 LONGEST = 1.0           # s that the executor waits; a timer ends it sooner
 KEYED = 64              # messages that wait where the newest of each publisher counts
+TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "visualization_msgs")   # packages that are needed by those who look on only
 OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
 
 _ELEMENTS = {bool: ParameterType.PARAMETER_BOOL_ARRAY, int: ParameterType.PARAMETER_INTEGER_ARRAY,
@@ -139,6 +140,7 @@ class RosHost(ProcessHost):
         self._rings: dict[str, deque[Received]] = {}
         self._subscriptions: dict[str, Any] = {}
         self._published: list[Any] = []
+        self._audience: dict[str, Callable[[], int]] = {}   # by output: how many subscriptions it has
         self._servers: list[RosAction] = []
         self._declare()
         self.node.add_on_set_parameters_callback(self._set)
@@ -177,10 +179,20 @@ class RosHost(ProcessHost):
     # -- ports -----------------------------------------------------------------------------------------------------
 
     def _plug(self) -> None:
-        self._senders = {port.topic: self._publisher(port.topic, port.type, port.qos)
-                         for port in self.region.publishes().values()}
+        for name, port in self.region.publishes().items():
+            try:
+                self._senders[port.topic] = self._publisher(port.topic, port.type, port.qos)
+                self._audience[name] = self._published[-1].get_subscription_count
+            except ModuleNotFoundError as missing:
+                package = port.type.partition("/")[0]
+                if package not in TO_LOOK_AT:
+                    raise
+                log.warning("%s is not published: there is no ROS package %s (%s); install it, or source what has it",
+                            port.topic, package, missing)
+                self._senders[port.topic], self._audience[name] = _nowhere, _nobody
         for port_name, port in self.region.hears().items():
-            self._subscribe(port_name, port)
+            if not port.feeds:
+                self._hear(port_name)
         for name, act in self.region.actions().items():
             server = RosAction(self.node, act, ready=lambda: self._state == beat.ACTIVE,
                                give=functools.partial(self.hand_in, name), wake=self._executor.wake)
@@ -192,6 +204,18 @@ class RosHost(ProcessHost):
         self._published.append(publisher)
         encode, publish = messages.encoder(type_name), publisher.publish
         return lambda message: publish(encode(message))
+
+    def _is_wanted(self, port_name: str) -> bool:
+        return self._audience[port_name]() > 0
+
+    def _hear(self, port_name: str) -> None:
+        if port_name not in self._subscriptions:
+            self._subscribe(port_name, self.region.hears()[port_name])
+
+    def _unhear(self, port_name: str) -> None:
+        if port_name in self._subscriptions:
+            self.node.destroy_subscription(self._subscriptions.pop(port_name))
+            del self._takers[port_name], self._rings[port_name]
 
     def _subscribe(self, port_name: str, port: In) -> None:
         ring: deque[Received] = deque(maxlen=KEYED * port.qos.depth if port.key else port.qos.depth)
@@ -217,7 +241,7 @@ class RosHost(ProcessHost):
         kept = self._published[:2]  # heartbeat and diagnostics live as long as the node
         for publisher in self._published[2:]:
             self.node.destroy_publisher(publisher)
-        self._published, self._senders = kept, {}
+        self._published, self._senders, self._audience = kept, {}, {}
         self._subscriptions, self._rings, self._takers = {}, {}, {}
 
     # -- hooks -----------------------------------------------------------------------------------------------------
@@ -227,7 +251,7 @@ class RosHost(ProcessHost):
         return self.node.get_fully_qualified_name()
 
     def _topic(self, port_name: str) -> str:
-        return self._subscriptions[port_name].topic_name
+        return self.node.resolve_topic_name(self.region.hears()[port_name].topic)
 
     def _pause(self, seconds: float) -> None:
         self._ticked = False
@@ -259,6 +283,15 @@ class RosHost(ProcessHost):
     def _close(self) -> None:
         self._executor.shutdown()
         self.node.destroy_node()
+
+
+def _nowhere(message: Any) -> None:
+    """Takes the messages of a topic that cannot be published."""
+
+
+def _nobody() -> int:
+    """How many listen to it."""
+    return 0
 
 
 def _all_of(ring: deque[Received]) -> list[Received]:
