@@ -126,7 +126,8 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     """A whole brain over Zenoh in the simulated room, everything on this machine: time to control, latency, memory.
 
     It has a router of its own. Exit status 0 when the robot was under control within 15 s, the latency from camera to
-    cmd_vel is at most 100 ms (95th percentile), and no process has more memory (PSS) than 300 MB with torch, 80 MB without.
+    cmd_vel is at most 100 ms (95th percentile), and no process has more memory (PSS) than 300 MB with torch, 80 MB
+    without.
     """
     import signal
 
@@ -172,6 +173,6 @@ def _table(found):
     for heading in ("size", "n", "bare p50", "p99", "regions p50", "p99", "more", "allowed"):
         table.add_column(heading, justify="right")
     for c in found:
-        table.add_row(c.size, str(c.n), *(f"{1e6 * v:.0f}" for v in (c.bare_p50, c.bare_p99, c.host_p50, c.host_p99,
-                                                                   c.more, c.allowed)))
+        times = (c.bare_p50, c.bare_p99, c.host_p50, c.host_p99, c.more, c.allowed)
+        table.add_row(c.size, str(c.n), *(f"{1e6 * v:.0f}" for v in times))
     return table

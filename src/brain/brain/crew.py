@@ -106,8 +106,9 @@ def region_children(graph: Graph, facts: Mapping[str, Facts], graph_path: Path, 
 
 
 class Crew:
-    """Children under a supervisor, and the ear. Everything runs in the thread that calls :meth:`start` and
-    :meth:`round`; it must live as long as the children.
+    """Children under a supervisor, and the ear.
+
+    Everything runs in the thread that calls :meth:`start` and :meth:`round`; it must live as long as the children.
 
     Args:
         children: regions, and the router if it is to be one of them.
@@ -184,7 +185,7 @@ class Crew:
         if self.ear is None:
             return False
         now = time.monotonic()
-        nodes = [c for c in self.supervisor.nodes]
+        nodes = list(self.supervisor.nodes)
         seen = [self.ear.regions.get(n) for n in nodes]
         if any(s is None or s.state(now) != "active" for s in seen):
             return False
@@ -200,6 +201,7 @@ class Crew:
             if state != "active":
                 name = node.rsplit("/", 1)[-1]
                 why = self.supervisor.fault(name) or (seen.beat.reason if seen else "")
+                state = "in error" if state == "error" else state
                 found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
         if not found and self.ear and self.ear.trace is not None:
             found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "

@@ -81,8 +81,8 @@ def run(context: typer.Context,
     for value in param or ():
         argv += ["-p", value]
     argv += [a for a in context.args if a != "--ros-args"]  # -p and -r were taken as the options of the same names
-    ports = [f"hears {p.topic}" for p in loaded.inputs().values()] + [f"says {p.topic}"
-                                                                     for p in loaded.outputs().values()]
+    ports = [f"hears {p.topic}" for p in loaded.inputs().values()]
+    ports += [f"says {p.topic}" for p in loaded.outputs().values()]
     typer.secho(f"{name} ({spec.cls}) {', '.join(ports)}; Ctrl-C ends it", fg="green", err=True)
     sys.stderr.flush()
     os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])

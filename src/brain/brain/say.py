@@ -105,8 +105,8 @@ class Speaker:
         if ours is None:
             return Answer(1, "", f"nobody took it up within {taken:.0f} s; `brain status` shows whether language and "
                           f"pfc are well", None, taken)
-        return Answer(1, STATES[ours.state], f"not reached within {wait:g} s" + (f" ({ours.reason})" if ours.reason
-                                                                               else ""), ours.goal_id, taken)
+        reason = f" ({ours.reason})" if ours.reason else ""
+        return Answer(1, STATES[ours.state], f"not reached within {wait:g} s{reason}", ours.goal_id, taken)
 
 
 def clipped(text: str) -> str:

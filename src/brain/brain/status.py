@@ -71,8 +71,8 @@ def _count(value: float | None) -> str:
 
 
 def _inputs(region: dict) -> str:
-    return ", ".join(f"{t} {'never' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}"
-                    for t, a in region["inputs"].items())
+    return ", ".join(
+        f"{t} {'never' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}" for t, a in region["inputs"].items())
 
 
 def oldest_input(region: dict[str, Any]) -> str:
@@ -133,7 +133,7 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
            watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
            seconds: Annotated[float, typer.Option(min=0.2, help="How long to listen.")] = WINDOW,
            as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
-        namespace: Namespace = "") -> None:
+           namespace: Namespace = "") -> None:
     """Shows how each region is: it listens on the wire and asks nobody.
 
     Exit status: 0 when all regions that are heard or ought to be there are active, 1 otherwise.

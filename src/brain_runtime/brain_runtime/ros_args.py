@@ -97,7 +97,8 @@ class RosArgs:
         """Parameters of a node, by name; nested ones joined with dots.
 
         As in ROS 2, patterns count in the order in which the command line first names them, later ones win, and what
-        comes later for a pattern takes the place of what it said before, where it stood before. ``-p`` stands for ``/**``.
+        comes later for a pattern takes the place of what it said before, where it stood before. ``-p`` stands for
+        ``/**``.
         """
         fqn = f"{namespace.rstrip('/')}/{node}"
         found: dict[str, Any] = {}

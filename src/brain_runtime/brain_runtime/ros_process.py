@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A region's process on ROS 2: ``python -m brain_runtime.ros_process --class brain_regions.motor:Motor --ros-args ...``.
+"""A region's process on ROS 2: ``python -m brain_runtime.ros_process --class brain_regions.motor:Motor --ros-args``.
 
 Status 0: ended in good order; 1: the region failed; 2: it could not start, and starting it again in the same way will
 not help; 70: a step did not end.
@@ -44,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         logging.info("%s runs as %s, pid %d", options.cls, host.fqn, os.getpid())
         ending.ends(host)
         return host.run()
-    except (GraphError, ParameterError, ModuleNotFoundError, InvalidParameterTypeException, InvalidParameterValueException,
-            RCLInvalidROSArgsError, UnknownROSArgsError) as problem:
+    except (GraphError, ParameterError, ModuleNotFoundError, InvalidParameterTypeException,
+            InvalidParameterValueException, RCLInvalidROSArgsError, UnknownROSArgsError) as problem:
         print(f"cannot start: {problem}", file=sys.stderr)
         return 2
     finally:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ros2 command line asks of a node, asked of every host that runs processes: the same questions, and answers
-that must be alike, since users cannot tell the hosts apart."""
+"""What the ros2 command line asks of a node, asked of every host that runs processes.
+
+The same questions, and answers that must be alike, since users cannot tell the hosts apart.
+"""
 import importlib.util
 
 import pytest
@@ -65,7 +67,8 @@ def test_parameters_are_listed_described_and_read(stage):
     assert rcl(stage, "list_parameters", prefixes=["gain"]).result.names in (["gain"], [])  # rclpy lists what is below
     asked = ["gain", "names", "mode", "count", "use_sim_time"]
     gain, texts, mode, count, sim_time = rcl(stage, "get_parameters", names=asked).values
-    assert (gain.double_value, texts.string_array_value, mode.string_value, count.integer_value, sim_time.bool_value) == \
+    assert (gain.double_value, texts.string_array_value, mode.string_value, count.integer_value,
+            sim_time.bool_value) == \
         (2.5, ["a", "b"], "plain", 3, False)
     kinds = [Kind.DOUBLE, Kind.STRING_ARRAY, Kind.STRING, Kind.INTEGER, Kind.BOOL]
     assert list(rcl(stage, "get_parameter_types", names=asked).types) == kinds
@@ -95,15 +98,17 @@ def test_one_at_a_time_or_all_or_none(stage):
     assert stage.change(gain=5.0, count=-1) != ""
     assert rcl(stage, "get_parameters", names=["gain"]).values[0].double_value == 4.0
     assert stage.change(gain=5.0, count=7) == ""
-    assert [v.double_value or v.integer_value for v in rcl(stage, "get_parameters", names=["gain", "count"]).values] == [5, 7]
+    values = rcl(stage, "get_parameters", names=["gain", "count"]).values
+    assert [v.double_value or v.integer_value for v in values] == [5, 7]
 
 
 def test_changes_are_told(stage):
     told = stage.hear("/parameter_events", "rcl_interfaces/msg/ParameterEvent", QoS(True, False, 1000))
     stage.start(MIRROR)
     rcl(stage, "list_parameters")
-    stage.until(lambda: stage.change(gain=3.0) == "" and any(p.name == "gain" and p.value.double_value == 3.0
-                                                             for e in told if e.node == "/mirror" for p in e.changed_parameters))
+    stage.until(lambda: stage.change(gain=3.0) == "" and any(
+        p.name == "gain" and p.value.double_value == 3.0
+        for e in told if e.node == "/mirror" for p in e.changed_parameters))
 
 
 def test_by_hand_through_its_life(stage):
@@ -151,7 +156,8 @@ def test_a_parameter_that_makes_the_region_fail_is_refused_and_costs_nothing(sta
     stage.start(FRAGILE)
     stage.until(lambda: answers(stage, said))
     assert "ZeroDivisionError" in stage.change(count=5, gain=0.0)
-    assert [v.double_value or v.integer_value for v in rcl(stage, "get_parameters", names=["gain", "count"]).values] == [1, 3]
+    values = rcl(stage, "get_parameters", names=["gain", "count"]).values
+    assert [v.double_value or v.integer_value for v in values] == [1, 3]
     assert answers(stage, said) or stage.until(lambda: answers(stage, said))
 
 
@@ -183,11 +189,12 @@ def test_the_states_and_transitions_are_those_of_ros(stage):
     stage.start(MIRROR)
     states = stage.call("mirror/get_available_states", "lifecycle_msgs/srv/GetAvailableStates").available_states
     assert [(s.id, s.label) for s in states] == [(int(s), s.name.lower()) for s in State]
-    graph = stage.call("mirror/get_transition_graph", "lifecycle_msgs/srv/GetAvailableTransitions").available_transitions
+    kind = "lifecycle_msgs/srv/GetAvailableTransitions"
+    graph = stage.call("mirror/get_transition_graph", kind).available_transitions
     assert [(t.transition.id, t.transition.label, t.start_state.id, t.goal_state.id) for t in graph] == \
         [(t.id, t.label, t.start, t.goal) for t in TRANSITIONS]
     stage.until(lambda: state(stage) == "active")
-    now = stage.call("mirror/get_available_transitions", "lifecycle_msgs/srv/GetAvailableTransitions").available_transitions
+    now = stage.call("mirror/get_available_transitions", kind).available_transitions
     assert [(t.transition.label, t.start_state.label, t.goal_state.label) for t in now] == \
         [("deactivate", "active", "deactivating"), ("shutdown", "active", "shuttingdown")]
 

@@ -33,7 +33,8 @@ def test_round_trips_through_a_secured_router_beside_a_plain_one():
 
 def test_a_whole_brain_at_work():
     found, well = bench("brain", "--seconds", "8")
-    assert set(found["pss_mb"]) >= {"router", "world", "camera", "vision", "language", "place", "pfc", "motor", "brainstem"}
+    assert set(found["pss_mb"]) >= {"router", "world", "camera", "vision", "language", "place", "pfc", "motor",
+                                    "brainstem"}
     assert all(mb > 5 for mb in found["pss_mb"].values())
     assert [name for name, there in found["torch"].items() if there] == ["vision"]
     assert found["latency"]["n"] > 20 and 0 < found["latency"]["p50"] <= found["latency"]["p95"]

@@ -23,8 +23,10 @@ def data_keys(domain: int, topics: Iterable[str]) -> list[str]:
 
 
 def token_keys(domain: int, rights: Rights) -> list[str]:
-    """Tokens of a node and of the publishers, subscriptions and services that it may have, from any session and
-    enclave, with any type and QoS."""
+    """Tokens of a node and of the publishers, subscriptions and services that it may have.
+
+    They may be from any session and enclave, with any type and QoS.
+    """
     session, node = f"{names.TOKEN_SPACE}/{domain}/*/*/*", f"*/{names.mangle(rights.namespace)}/{rights.node}"
     parts = ((names.PUBLISHER, rights.topics_out()), (names.SUBSCRIPTION, rights.topics_in()),
              (names.SERVER, rights.services_served()), (names.CLIENT, rights.services_called()))

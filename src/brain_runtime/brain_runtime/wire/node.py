@@ -233,8 +233,7 @@ class Subscription:
         return full
 
     def take(self) -> list[Arrival]:
-        """All that came since the last time, oldest first, at most the QoS's depth (of each publisher, if kept
-        apart)."""
+        """All that came since the last time, oldest first, at most the QoS's depth (of each publisher if apart)."""
         if self._by_publisher:
             with self._lock:
                 taken = [arrival for ring in self._rings.values() for arrival in ring]

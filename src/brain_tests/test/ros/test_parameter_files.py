@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our reading of ``--ros-args`` beside rclpy's: of the same files, patterns and ``-p`` they make the same parameters."""
+"""Our reading of ``--ros-args`` beside rclpy's: of the same files, patterns and ``-p``, the same parameters."""
 from __future__ import annotations
 
 import random
