@@ -158,7 +158,7 @@ def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = SIMULA
         found.append(LaunchedNode(
             spec.name, namespace, tuple(arguments),
             (*([beside] if beside else []), *([given[spec.name]] if spec.name in given else []),
-              *([Path(params)] if params else []), {"use_sim_time": use_sim_time, **own.get(spec.name, {})}),
+             *([Path(params)] if params else []), {"use_sim_time": use_sim_time, **own.get(spec.name, {})}),
             (*spec.remap.items(), *clock), spec.restart == "always", spec.device, log_level))
     return found
 

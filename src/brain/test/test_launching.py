@@ -90,7 +90,7 @@ def test_rviz_is_in_the_brains_namespace_and_hears_its_frames():
 def test_simulated_time_is_the_namespaces_own():
     for node in launched(world="sim", namespace="r1", use_sim_time=True):
         assert node.remappings == (("/clock", "clock"),)
-    assert all(node.remappings == () for nodes in (launched(world="sim"), launched(use_sim_time=True)) for node in nodes)
+    assert all(node.remappings == () for node in [*launched(world="sim"), *launched(use_sim_time=True)])
 
 
 def test_launch_files_are_short_and_have_no_list_of_nodes():

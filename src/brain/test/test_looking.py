@@ -17,9 +17,9 @@ from brain_runtime.ports import Out
 from brain_runtime.qos import QoS, incompatibility
 
 # What each display of RViz subscribes to.
-TYPES = {"RobotModel": "std_msgs/msg/String", "LaserScan": "sensor_msgs/msg/LaserScan", "Image": "sensor_msgs/msg/Image",
-         "MarkerArray": "visualization_msgs/msg/MarkerArray", "Path": "nav_msgs/msg/Path",
-         "Pose": "geometry_msgs/msg/PoseStamped"}
+TYPES = {"RobotModel": "std_msgs/msg/String", "LaserScan": "sensor_msgs/msg/LaserScan",
+         "Image": "sensor_msgs/msg/Image", "MarkerArray": "visualization_msgs/msg/MarkerArray",
+         "Path": "nav_msgs/msg/Path", "Pose": "geometry_msgs/msg/PoseStamped"}
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "looking-inside.md"
 WITHOUT_TOPIC = {"Grid", "TF"}
 
@@ -47,7 +47,8 @@ def test_what_rviz_shows_is_published_and_would_be_delivered(rviz, published):
         assert port.type == TYPES[kind], display["Name"]
         assert topic["History Policy"] == "Keep Last"
         asked = QoS(reliable={"Reliable": True, "Best Effort": False}[topic["Reliability Policy"]],
-                    latched={"Transient Local": True, "Volatile": False}[topic["Durability Policy"]], depth=topic["Depth"])
+                    latched={"Transient Local": True, "Volatile": False}[topic["Durability Policy"]],
+                    depth=topic["Depth"])
         assert incompatibility(port.qos, asked) is None, display["Name"]
         assert asked.reliable == port.qos.reliable and asked.latched == port.qos.latched, display["Name"]
         shown[kind] = topic["Value"]
@@ -130,6 +131,7 @@ def test_with_the_pages_profile_every_frame_has_the_prefix(tmp_path):
     host.advance(0.5)
     host.publish("goal/text", text_message("find the red ball"))
     host.advance(1.5)
-    assert {"tf", "tf_static", "odom", "scan", "vision/objects", "pfc/control", "sensor/features", "motor/command", "cmd_vel",
-            "camera/image_raw", "inside/image", "inside/markers", "inside/path"} <= {t for t, f in frames.items() if f}
+    framed = {topic for topic, found in frames.items() if found}
+    assert {"tf", "tf_static", "odom", "scan", "vision/objects", "pfc/control", "sensor/features", "motor/command",
+            "cmd_vel", "camera/image_raw", "inside/image", "inside/markers", "inside/path"} <= framed
     assert {topic: f for topic, f in frames.items() if any(not frame.startswith("r1/") for frame in f)} == {}

@@ -43,8 +43,9 @@ def odometry(x=0.0, y=0.0, yaw=0.0, prefix=""):
 
 
 def wanting(**fields):
+    nothing = {"bearing": math.nan, "distance": math.nan, "heading": math.nan}
     return make("brain_interfaces/msg/Control", **{"goal_id": 1, "mode": 2, "target_color": RED, "target_shape": BALL,
-                                                   "bearing": math.nan, "distance": math.nan, "heading": math.nan, **fields})
+                                                   **nothing, **fields})
 
 
 def looking(*topics):
@@ -125,10 +126,12 @@ def test_markers_are_where_and_what_is_remembered():
     host.advance(0.1)
     hazard, novelty = np.zeros(36, np.float32), np.zeros(36, np.float32)
     hazard[9], novelty[0] = 1.0, 0.5
-    host.publish("pfc/memory", seen(detected(distance=2.0, confidence=0.5), detected(3, BOX, 1.0, 3.0), frame="r1/base_link",
-                                    source="pfc"))
-    host.publish("pfc/control", wanting(bearing=0.0, distance=2.0, heading=0.1, avoid_bearing=[1.0], avoid_distance=[3.0]))
-    host.publish("sensor/features", make("brain_interfaces/msg/SensorFeatures", source="s", hazard=hazard, novelty=novelty))
+    host.publish("pfc/memory", seen(detected(distance=2.0, confidence=0.5), detected(3, BOX, 1.0, 3.0),
+                                    frame="r1/base_link", source="pfc"))
+    host.publish("pfc/control", wanting(bearing=0.0, distance=2.0, heading=0.1, avoid_bearing=[1.0],
+                                        avoid_distance=[3.0]))
+    host.publish("sensor/features", make("brain_interfaces/msg/SensorFeatures", source="s", hazard=hazard,
+                                         novelty=novelty))
     host.publish("goal/status", make("brain_interfaces/msg/GoalStatus", text="go", state=2))
     host.advance(0.2)
     found = {(m.ns, m.id): m for m in heard["inside/markers"][-1].markers}
@@ -136,7 +139,8 @@ def test_markers_are_where_and_what_is_remembered():
     assert (ball.type, box.type, name.text) == (markers.SPHERE, markers.CUBE, "red ball 50 %")
     assert ball.header.frame_id == "r1/base_link" and ball.pose.position.x == 2.0
     assert box.pose.position.y == pytest.approx(3 * math.sin(1.0)) and ball.color.a < box.color.a
-    assert found["target", 0].pose.position.x == 2.0 and found["avoided", 0].pose.position.x == pytest.approx(3 * math.cos(1))
+    assert found["target", 0].pose.position.x == 2.0
+    assert found["avoided", 0].pose.position.x == pytest.approx(3 * math.cos(1))
     assert found["goal", 0].text == '"go": approaching'
     left, ahead = found["hazard", 0].points, found["novelty", 0].points
     assert (left[1].x, left[1].y) == pytest.approx((0, markers.INNER + markers.LENGTH), abs=1e-6)
@@ -212,8 +216,9 @@ def test_numbers_and_names_fit_the_messages():
 
 
 def brain_that_saw(listen):
-    """A pfc that has seen a red ball 2 m ahead, in a brain with a window; what it controls, as bytes, and its memory."""
-    host = LocalHost({"pfc": PrefrontalCortex(), "window": Window()}, parameters={"pfc": {"base_frame": "r1/base_link"}})
+    """A pfc that has seen a red ball 2 m ahead, with a window; what it controls, as bytes, and its memory."""
+    host = LocalHost({"pfc": PrefrontalCortex(), "window": Window()},
+                     parameters={"pfc": {"base_frame": "r1/base_link"}})
     controls, memories = [], []
     host.listen("pfc/control", lambda m: controls.append(encode(m)))
     if listen:
@@ -232,7 +237,7 @@ def test_pfc_tells_what_it_remembers_where_somebody_asks():
     (ball,) = memories[-1].objects
     assert (ball.color, ball.shape) == (RED, BALL) and ball.confidence > 0.8
     assert (ball.bearing, ball.distance) == pytest.approx((0.0, 2.0), abs=1e-3) and math.isnan(ball.width)
-    assert memories[-1].header.frame_id == "r1/base_link" and host.latest("pfc/control").header.frame_id == "r1/base_link"
+    assert memories[-1].header.frame_id == host.latest("pfc/control").header.frame_id == "r1/base_link"
     shown = []
     quiet.listen("inside/markers", shown.append)    # the window asks pfc in its turn
     for _ in range(4):

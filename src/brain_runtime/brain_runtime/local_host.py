@@ -124,7 +124,8 @@ class LocalHost:
         return stepper
 
     def _connect(self) -> None:
-        """Finds out who hears what: outputs on demand are wanted where somebody listens, and what feeds them is heard."""
+        """Finds out who hears what: outputs on demand are wanted where somebody listens, and what feeds them is then
+        heard."""
         heard = {topic for topic, callbacks in self._listeners.items() if callbacks}
         wanted: dict[str, frozenset[str]] = {}
         before = -1
@@ -158,7 +159,7 @@ class LocalHost:
         self._settle()
 
     def latest(self, topic: str) -> Any | None:
-        """Newest message of a topic, or None. It counts as no listening: for an output on demand, use :meth:`listen`."""
+        """Newest message of a topic, or None. That is no listening: for an output on demand, use :meth:`listen`."""
         return self._latest.get(topic)
 
     def listen(self, topic: str, callback: Callable[[Any], None]) -> Callable[[], None]:

@@ -64,9 +64,9 @@ class Out(Port):
     Attributes:
         stamp_from: name of the In whose ``header.stamp`` is carried over (perception: time of acquisition);
             None: the time of publication (commands).
-        on_demand: made only while somebody listens: the host says so in :attr:`Region.wanted`, and lets nothing else out.
-            For what people look at, so that it costs nothing while nobody does. Never latched: who comes late must not
-            depend on who was there before.
+        on_demand: made only while somebody listens: the host says so in :attr:`Region.wanted`, and lets nothing else
+            out. For what people look at, so that it costs nothing while nobody does. Never latched: who comes late
+            must not depend on who was there before.
     """
 
     stamp_from: str | None = None

@@ -48,11 +48,12 @@ class Region:
         outputs = cls.outputs()
         hidden = sorted({"name", "parameters", "spikes", "storage", "synops", "wanted"} & cls.ports().keys())
         if hidden:
-            raise TypeError(f"{cls.__name__}: no port can be named {', '.join(hidden)}, which every region has for its own")
+            raise TypeError(f"{cls.__name__}: no port can be named {', '.join(hidden)}: every region has that already")
         for name, port in cls.inputs().items():
             for fed in port.feeds:
                 if fed not in outputs or not outputs[fed].on_demand:
-                    raise TypeError(f"{cls.__name__}: port {name} feeds {fed!r}, which is none of its outputs on demand")
+                    raise TypeError(f"{cls.__name__}: port {name} feeds {fed!r}, which is none of its outputs on "
+                                    f"demand")
 
     @classmethod
     @functools.cache

@@ -151,7 +151,8 @@ class World(Region):
         if not self._described:
             self._described = True
             out["robot_description"] = self.robot_description(data=description.urdf())
-            out["tf_static"] = self.tf_static(transforms=description.fixed_transforms(time_message(stamp), self._prefix))
+            fixed = description.fixed_transforms(time_message(stamp), self._prefix)
+            out["tf_static"] = self.tf_static(transforms=fixed)
         if "clock" in self.wanted:
             out["clock"] = self.clock(clock=time_message(self._elapsed + sim.time))
         if self._due("imu", 1 / robot.IMU_RATE):
@@ -205,7 +206,6 @@ class World(Region):
             angular_velocity_covariance=_GYRO_COVARIANCE,
             linear_acceleration=make("geometry_msgs/msg/Vector3", x=force[0], y=force[1], z=force[2]),
             linear_acceleration_covariance=_FORCE_COVARIANCE)
-
 
     def _roll(self) -> None:
         """Turns the wheels by what the base has truly moved since the last time."""

@@ -123,7 +123,8 @@ def test_wheels_roll_as_far_as_the_base_truly_goes():
     moved = math.hypot(after.pose.pose.position.x - before.pose.pose.position.x,
                        after.pose.pose.position.y - before.pose.pose.position.y)
     assert moved > 0.15
-    assert (states.position - np.array([left, right])) * description.WHEEL_RADIUS == pytest.approx([moved] * 2, rel=1e-3)
+    rolled = (states.position - np.array([left, right])) * description.WHEEL_RADIUS
+    assert rolled == pytest.approx([moved] * 2, rel=1e-3)
     drive(host, 0.0, 1.0, 0.5)
     left_turned, right_turned = heard["joint_states"][-1].position - states.position
     assert left_turned < -0.2 and right_turned == pytest.approx(-left_turned, rel=1e-2)

@@ -48,7 +48,8 @@ class RosStage(ProcessStage):
         heard: list = []
         decode = messages.decoder(type_name)
         self._ears[topic] = self._node.create_subscription(
-            interface(type_name), topic, lambda data: heard.append(decode(data)), profile(qos.with_depth(100)), raw=True)
+            interface(type_name), topic, lambda data: heard.append(decode(data)), profile(qos.with_depth(100)),
+            raw=True)
         return heard
 
     def unhear(self, topic):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the brain believes as markers for RViz. Each is in the frame, and of the time, of the message it was made from."""
+"""What the brain believes, as markers for RViz: each in the frame and of the time of the message it was made from."""
 from __future__ import annotations
 
 import functools
@@ -63,7 +63,8 @@ def wanted(control: Any) -> list:
         found.append(_marker(control.header, "target", 0, CYLINDER, YELLOW, 0.6, (2 * SIZE, 2 * SIZE, DISC),
                              _spot(control.bearing, control.distance, DISC)))
     if math.isfinite(control.heading):
-        ends = [_point(INNER, control.heading), _point(INNER + LENGTH * max(float(control.speed), 0.2), control.heading)]
+        long = INNER + LENGTH * max(float(control.speed), 0.2)
+        ends = [_point(INNER, control.heading), _point(long, control.heading)]
         found.append(_marker(control.header, "heading", 0, LINE_LIST, YELLOW, 1.0, (0.05, 0.0, 0.0), points=ends,
                              frame_locked=True))
     for number, (bearing, distance) in enumerate(zip(control.avoid_bearing, control.avoid_distance)):
@@ -101,4 +102,5 @@ def said(status: Any, header: Any) -> list:
 
 
 def _point(distance: float, angle: float, height: float = 0.05) -> Any:
-    return messages.make("geometry_msgs/msg/Point", x=distance * math.cos(angle), y=distance * math.sin(angle), z=height)
+    return messages.make("geometry_msgs/msg/Point", x=distance * math.cos(angle), y=distance * math.sin(angle),
+                         z=height)

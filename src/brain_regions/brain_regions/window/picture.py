@@ -105,7 +105,8 @@ def _label(draw: Any, size: tuple[int, int], at: tuple[float, float], text: str,
     width, height = draw.textlength(text, font) + 6, TEXT_SIZE + 5
     left = min(max(at[0], 0), max(size[0] - width, 0))
     top = min(max(at[1] - height, 0), size[1] - height)
-    while top >= height and any(left < r and l < left + width and abs(top - t) < height for l, r, t in labels):
+    while top >= height and any(left < end and begin < left + width and abs(top - row) < height
+                                for begin, end, row in labels):
         top -= height
     labels.append((left, left + width, top))
     draw.rectangle((left, top, left + width, top + height), fill=SHADE)

@@ -54,7 +54,8 @@ class Window(Region):
     info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True, feeds=("picture",))
     objects = In("vision/objects", DETECTED, FEATURE.with_depth(4), trigger=True, device=True, feeds=("picture",))
     memory = In("pfc/memory", DETECTED, FEATURE, device=True, feeds=("markers",))
-    control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE, device=True, feeds=("picture", "markers", "goal"))
+    control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE, device=True,
+                 feeds=("picture", "markers", "goal"))
     status = In("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED, device=True, feeds=("picture", "markers"))
     features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
                   device=True, feeds=("markers",))
