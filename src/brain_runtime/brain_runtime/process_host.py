@@ -15,15 +15,13 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import Any, Callable, Mapping, Protocol
 
-import numpy as np
-
 from brain_runtime import diagnostics, messages, snapshot
 from brain_runtime import heartbeat as beat
 from brain_runtime.actions import Goal
-from brain_runtime.lifecycle import Outcome
-from brain_runtime.parameters import ParameterError, check_parameters
+from brain_runtime.hosted_region import HostedRegion
+from brain_runtime.parameters import ParameterError
 from brain_runtime.region import Region
-from brain_runtime.stepper import RegionError, Stepper
+from brain_runtime.stepper import RegionError
 from brain_runtime.waking import Signal
 
 log = logging.getLogger(__name__)
@@ -31,12 +29,10 @@ log = logging.getLogger(__name__)
 SNAPSHOT_PERIOD = 2.0   # s
 IDLE_WAIT = 0.5         # s that the worker sleeps at most, so that it sees the end
 BEAT_SLACK = 0.02       # s that a heartbeat may come early, so that a timer that is a little early is not passed by
-WARN_EVERY = 5.0        # s between warnings about one topic
 LAST_WORDS = 0.3        # s that a failed region goes on telling why
 STOP_PATIENCE = 3.0     # s that the last step gets at the end
 HEED = 0.05             # s that a look at what is wanted waits for the step that is being made
 USUAL = 0.05            # weight of the newest step in what is usual
-TURN = 1.0              # s that a change of a parameter waits for the step that is being made
 YOUNG = 5               # steps; a region that fails so soon after it was restored may fail because of what was restored
 
 
@@ -52,7 +48,7 @@ class Arrived(Protocol):
     received: float
 
 
-class ProcessHost:
+class ProcessHost(HostedRegion):
     """Runs one region. A subclass connects its ports; see the hooks at the end.
 
     Args:
@@ -70,153 +66,14 @@ class ProcessHost:
 
     def __init__(self, region: Region, *, name: str | None, namespace: str, seed: int, state_dir: Path | None,
                  critical: bool, restarts: int, autostart: bool) -> None:
-        self.region = region
-        region.name = name or region.name
-        self._seed, self._critical, self._restarts, self._autostart = seed, critical, restarts, autostart
-        folder = None if state_dir is None else Path(state_dir) / namespace.strip("/").replace("/", "%")
-        region.storage = folder
-        self._snapshot = None if folder is None else folder / f"{region.name}.safetensors"
-        self._state, self._reason = beat.UNCONFIGURED, ""
-        self._restored = False
-        self.stepper: Stepper | None = None
-        self._ending = False
-        self._idle = True                   # no steps are made: it is not active, or ending
+        super().__init__(region, name=name, namespace=namespace, seed=seed, state_dir=state_dir)
+        self._critical, self._restarts, self._autostart = critical, restarts, autostart
         self._stop = Signal()               # unlike an Event, it may be set in a signal handler at any moment
-        self._wake = Signal()
-        self._turn = threading.Lock()       # who has it makes steps, or looks at the state between two of them
-        self._usual_step = math.inf         # s
-        self._takers: dict[str, Callable[[], None]] = {}    # by port: takes in what has arrived there
-        self._ready: deque[Callable[[], None]] = deque()    # those of ports at which something has arrived
-        self._senders: dict[str, Callable[[Any], None]] = {}
         self._goals: deque[tuple[str, Goal]] = deque()      # of actions, not handed in yet
+        self._senders: dict[str, Callable[[Any], None]] = {}
         self._clock: Callable[[], float] = time.time    # for headers (s since the epoch, or simulated)
         self._next_diagnostics = -math.inf
-        self._cause: Exception | None = None    # of the reason
-        self._failure: RegionError | None = None
         self._broken: Counter[str] = Counter()
-        self._warned: dict[str, float] = {}
-
-    # -- life ------------------------------------------------------------------------------------------------------
-
-    def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Configures the region and restores its snapshot.
-
-        Raises:
-            ParameterError: the parameters do not fit. Whatever else the region raises.
-        """
-        self.region.configure(parameters)
-        state, self._restored = None, False
-        if self._snapshot is not None:
-            state, warnings = snapshot.restore(self._snapshot, self.region)
-            self._restored = state is not None
-            for warning in warnings:
-                log.warning(warning)
-            if self._restored:
-                log.info("restored the state of %s", self._snapshot)
-        self.region.wanted = frozenset()
-        self.stepper = Stepper(self.region, seed=self._seed, state=state)
-        self._usual_step = math.inf
-        self._state = beat.INACTIVE
-
-    def activate(self) -> None:
-        """Begins to make steps. Raises what the region raises."""
-        self.region.activate()
-        self._state = beat.ACTIVE
-        self._idle = self._ending
-        self._ready.extend(self._takers.values())   # what has come before
-        self._wake.set()
-
-    def deactivate(self) -> None:
-        """Makes no more steps; what arrives from now on waits. Raises what the region raises."""
-        with self._turn:
-            self._state, self._idle = beat.INACTIVE, True
-            self._ready.clear()
-        self.region.deactivate()
-
-    def cleanup(self) -> None:
-        """Saves the state and lets go of what was configured. Raises what the region raises."""
-        self.save(wait=1.0)
-        self.region.cleanup()
-        self.stepper = None
-        self._state = beat.UNCONFIGURED
-
-    # -- transitions, as the lifecycle of ROS 2 asks for them --------------------------------------------------------
-
-    def attempt(self, what: str, transition: Callable[[], None]) -> Outcome:
-        """Makes a transition; what it raises becomes the reason of the error state."""
-        if self._failure is not None and what == "deactivate":
-            return Outcome.ERROR    # the way from a failed step into error processing
-        try:
-            transition()
-        except Exception as error:  # whatever the region raises must not take the node's services with it
-            self._reason = f"{self.region.name} failed to {what}: {type(error).__name__}: {error}"
-            self._cause = error
-            log.error("%s", self._reason, exc_info=not isinstance(error, ParameterError))
-            return Outcome.ERROR
-        self._reason = ""
-        return Outcome.SUCCESS
-
-    def recover(self) -> Outcome:
-        """Error processing: back to unconfigured, where it may be tried again; to the end after a failed step."""
-        if self._failure is not None:
-            self._reason = str(self._failure)
-        log.error("error processing: %s", self._reason)
-        self._state, self._idle = beat.ERROR, True
-        self._beat()
-        if self._failure is not None:
-            return Outcome.FAILURE
-        self._unplug()
-        self.stepper, self._state = None, beat.UNCONFIGURED
-        return Outcome.SUCCESS
-
-    def connect(self) -> None:
-        """Configures the region and connects its ports. Raises what the region raises."""
-        self.configure(self._parameters())
-        self._plug()
-
-    def disconnect(self) -> None:
-        """Takes back what :meth:`connect` did. Raises what the region raises."""
-        self._unplug()
-        self.cleanup()
-
-    def shut_down(self) -> None:
-        """Ends from whatever state it is in. Raises what the region raises."""
-        if self._state == beat.ACTIVE:
-            self.deactivate()
-        if self._state == beat.INACTIVE:
-            self.disconnect()
-        self._state = beat.FINALIZED
-        self.stop()
-
-    def apply(self, values: Mapping[str, Any]) -> None:
-        """Changes parameters of the region between two steps: all of them, or none.
-
-        Raises:
-            ParameterError: one does not exist, cannot be changed now, or its value does not fit; says which.
-        """
-        region = self.region
-        if not self._turn.acquire(timeout=TURN):
-            raise ParameterError(f"{region.name} is at a step that does not end; try again")
-        try:
-            check_parameters(region.name, region.Parameters, values,
-                             current=region.parameters if self._state == beat.ACTIVE else None)
-            if self.stepper is None:
-                return
-            before, changed = region.parameters, []
-            try:
-                for name, value in values.items():
-                    changed.append(name)
-                    region.on_parameter(name, value)
-            except Exception as error:
-                for name in changed[:-1]:
-                    region.on_parameter(name, getattr(before, name))
-                if isinstance(error, ParameterError):
-                    raise
-                log.exception("%s failed to take %s", region.name, changed[-1])
-                raise ParameterError(f"{region.name} failed to take {changed[-1]}: {type(error).__name__}: {error}"
-                                     ) from error
-        finally:
-            self._turn.release()
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -280,7 +137,8 @@ class ProcessHost:
             self._change("deactivate")      # which leads into error processing
         self._state, self._reason = beat.ERROR, str(failure)
         log.error("%s", failure, exc_info=failure)
-        if self._restored and self.stepper.steps < YOUNG and self._snapshot is not None and self._snapshot.exists():
+        young = self.stepper is None or self.stepper.steps < YOUNG
+        if self._restored and young and self._snapshot is not None and self._snapshot.exists():
             aside = snapshot.set_aside(self._snapshot)
             log.error("it failed right after its state was restored; the snapshot is set aside as %s", aside)
         until = time.monotonic() + LAST_WORDS
@@ -299,25 +157,6 @@ class ProcessHost:
         if now >= self._next_diagnostics:
             self._next_diagnostics = now + diagnostics.PERIOD
             self._diagnose(diagnostics.diagnostics(heartbeat, broken=sum(self._broken.values())))
-
-    def save(self, wait: float) -> None:
-        """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""
-        if self._snapshot is None or self.stepper is None or not self._turn.acquire(timeout=wait or 0.02):
-            return
-        try:
-            state = {name: np.array(value, dtype=np.float32) for name, value in self.stepper.state.items()}
-        finally:
-            self._turn.release()
-        try:
-            snapshot.write(self._snapshot, self.region, state)
-        except snapshot.SnapshotError as error:
-            self._warn("snapshot", str(error))
-
-    def _warn(self, about: str, text: str) -> None:
-        now = time.monotonic()
-        if now - self._warned.get(about, -math.inf) >= WARN_EVERY:
-            self._warned[about] = now
-            log.warning(text)
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -465,18 +304,6 @@ class ProcessHost:
 
     def _diagnose(self, status: Any) -> None:
         """Publishes diagnostics."""
-        raise NotImplementedError
-
-    def _parameters(self) -> dict[str, Any]:
-        """What the region is to be configured with."""
-        raise NotImplementedError
-
-    def _plug(self) -> None:
-        """Connects the ports of the configured region."""
-        raise NotImplementedError
-
-    def _unplug(self) -> None:
-        """Takes back what :meth:`_plug` did, as far as it came."""
         raise NotImplementedError
 
     def _change(self, transition: str) -> bool:
