@@ -109,8 +109,11 @@ def _hidden(scan, bearing: float, distance: float) -> bool:
 
 
 def recall(tracks: np.ndarray, pose: tuple[float, float, float]) -> list[tuple[int, int, float, float, float]]:
-    """What is remembered, nearest first: color, shape, belief (0..1) that such an object is there, bearing (rad) and
-    distance (m) from ``pose``."""
+    """What is remembered, nearest first.
+
+    Returns:
+        Color, shape, belief (0..1) that such an object is there, bearing (rad) and distance (m) from ``pose``.
+    """
     rows = np.flatnonzero(tracks[:, STRENGTH] > FORGET)
     bearing, distance = polar(tracks, pose)
     found = []

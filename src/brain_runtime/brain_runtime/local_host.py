@@ -124,8 +124,10 @@ class LocalHost:
         return stepper
 
     def _connect(self) -> None:
-        """Finds out who hears what: outputs on demand are wanted where somebody listens, and what feeds them is then
-        heard."""
+        """Finds out who hears what.
+
+        Outputs on demand are wanted where somebody listens, and what feeds them is heard only then.
+        """
         heard = {topic for topic, callbacks in self._listeners.items() if callbacks}
         wanted: dict[str, frozenset[str]] = {}
         before = -1

@@ -36,8 +36,10 @@ class Eye:
 
 
 def frame_of(seen: Any, eye: Eye) -> tuple[float, float, float, float] | None:
-    """Left, top, right and bottom (px) of a DetectedObject, which stands on the floor; None where it is not in front of
-    the camera. Its height is a guess from its width."""
+    """Left, top, right and bottom (px) of a DetectedObject, which stands on the floor.
+
+    None where it is not in front of the camera. Its height is a guess from its width.
+    """
     distance = float(seen.distance)
     if not (math.isfinite(seen.bearing) and math.isfinite(distance)):
         return None

@@ -118,8 +118,10 @@ class Publisher:
 
     @property
     def heard(self) -> bool:
-        """Whether anybody subscribes to the topic now, ROS 2 node or not; not to be had of a latched one, which keeps
-        its messages for whoever may come."""
+        """Whether anybody subscribes to the topic now, ROS 2 node or not.
+
+        Not to be had of a latched one, which keeps its messages for whoever may come.
+        """
         return self._publisher.matching_status.matching
 
     def publish_bytes(self, cdr: bytes | bytearray) -> None:
