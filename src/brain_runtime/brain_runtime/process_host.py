@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter, deque
 from pathlib import Path
-from typing import Any, Callable, Mapping, Protocol
+from typing import Any, Callable, Protocol
 
 from brain_runtime import diagnostics, messages, snapshot
 from brain_runtime import heartbeat as beat
