@@ -37,6 +37,7 @@ class Host(str, Enum):
 
     local = "local"
     zenoh = "zenoh"
+    ros = "ros"
 
 
 def evaluate(
@@ -44,8 +45,8 @@ def evaluate(
         split: Annotated[Split, typer.Option(help="Rooms and sentences: train, val or test.")] = Split.val,
         episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 100,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the suite.")] = 0,
-        host: Annotated[Host, typer.Option(help="local: lockstep, as fast as it goes. zenoh: processes, in real time.")
-                        ] = Host.local,
+        host: Annotated[Host, typer.Option(help="local: lockstep, as fast as it goes. zenoh: processes, in real time. "
+                                           "ros: the same on rclpy.")] = Host.local,
         policy: Annotated[Policy, typer.Option(help="The brain, or a control on the same episodes.")] = Policy.brain,
         jobs: Annotated[int, typer.Option(min=1, help="Episodes at once (local only).")] = 1,
         low_obstacles: Annotated[int, typer.Option(
@@ -124,6 +125,12 @@ def _run(console, chosen: list, policy: str, host: str, **how) -> list[dict]:
 
     if host == "zenoh":
         from brain.realtime import run_many
+    elif host == "ros":
+        try:
+            from brain.ros_realtime import run_many
+        except ModuleNotFoundError as error:
+            raise ValueError(f"--host ros needs ROS 2 ({error}): source its setup.bash and that of the workspace"
+                             ) from None
     else:
         from brain.episodes import run_many
     found: dict[int, dict] = {}
