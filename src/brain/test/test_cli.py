@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from brain.bench import free_port
 from brain.cli import app
 
-VERBS = ("up", "say", "status", "run", "estop", "release", "eval", "train vision", "bench wire", "bench brain", "demo")
+VERBS = ("up", "say", "status", "run", "estop", "release", "eval", "train vision", "bench wire", "bench brain", "demo", "docs")
 
 
 @pytest.fixture
