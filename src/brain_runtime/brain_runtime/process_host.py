@@ -190,17 +190,19 @@ class ProcessHost:
         return 1
 
     def _beat(self) -> None:
+        stepper = self.stepper  # a transition in another thread may take it away
         self._tell(beat.heartbeat(
-            self.fqn, self.kind, self._state, stamp=self._clock(), now=time.monotonic(), stepper=self.stepper,
-            stepping=self.stepper is not None and self.stepper.stepping_since is not None, critical=self._critical,
+            self.fqn, self.kind, self._state, stamp=self._clock(), now=time.monotonic(), stepper=stepper,
+            stepping=stepper is not None and stepper.stepping_since is not None, critical=self._critical,
             restarts=self._restarts, reason=self._reason))
 
     def save(self, wait: float) -> None:
         """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""
-        if self._snapshot is None or self.stepper is None or not self._turn.acquire(timeout=wait or 0.02):
+        stepper = self.stepper
+        if self._snapshot is None or stepper is None or not self._turn.acquire(timeout=wait or 0.02):
             return
         try:
-            state = {name: np.array(value, dtype=np.float32) for name, value in self.stepper.state.items()}
+            state = {name: np.array(value, dtype=np.float32) for name, value in stepper.state.items()}
         finally:
             self._turn.release()
         try:

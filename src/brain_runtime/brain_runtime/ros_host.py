@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """RosHost: one region as a lifecycle node on rclpy, over whatever middleware ROS 2 was told to use.
 
-It publishes and receives raw bytes in our encoding, so that rclpy converts no array field by field. One executor of one
-thread receives, answers services and keeps time; steps are made by the worker, never in a callback.
+It publishes and receives raw bytes in our encoding, so that rclpy converts no array field by field. A thread spins an
+executor of one thread, which receives and answers services. Steps are never made in a callback: where they are quick and
+nobody is at one, the spinning thread makes them after the callback, since to wake the worker would take longer than the
+step; else the worker does. The calling thread sends heartbeats and sees to it that a stuck step ends the process.
 """
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import importlib
 import logging
 import math
 import os
+import threading
 import time
 from collections import deque
 from dataclasses import fields
@@ -36,6 +39,8 @@ from brain_runtime.stepper import RegionError
 
 log = logging.getLogger(__name__)
 
+QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
+SPIN_END = 1.0          # s that the spinning thread gets to end
 STUCK = 70              # exit status of a process whose step does not end
 TURN = 1.0              # s that a change of a parameter waits for the step that is being made
 KEYED = 64              # messages that wait where the newest of each publisher counts
@@ -161,6 +166,9 @@ class RosHost(ProcessHost):
         self._diagnostics = self._publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
+        self._triggered = False
+        self._nudge = self.node.create_guard_condition(lambda: None)    # Executor.wake() would not end a spin_once()
+        self._spinning = threading.Thread(target=self._spin, name="spin", daemon=True)
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
@@ -257,7 +265,7 @@ class RosHost(ProcessHost):
             ring.append(Received(data, time.monotonic()))
             self._note(take)
             if port.trigger:
-                self._wake.set()
+                self._triggered = True
 
         self._rings[port_name] = ring
         qos = port.qos.with_depth(ring.maxlen) if port.key else port.qos
@@ -296,16 +304,40 @@ class RosHost(ProcessHost):
             self._failure = RegionError(self._reason)
             self.stop()
 
-    def _pause(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not self._ending and (left := until - time.monotonic()) > 0:
-            self._executor.spin_once(timeout_sec=left)
+        self._spinning.start()
+
+    def _spin(self) -> None:
+        try:
+            while not self._ending:
+                self._executor.spin_once()
+                if self._triggered:
+                    self._triggered = False
+                    self._step_or_wake()
+        except BaseException as error:  # a thread that ended silently would leave a node that looks alive
+            if not self._ending:
+                self._give_up(error)
+
+    def _step_or_wake(self) -> None:
+        if self._usual_step > QUICK or not self._turn.acquire(False):
+            self._wake.set()
+            return
+        try:
+            self._round()
+        finally:
+            self._turn.release()
+
+    def _still(self) -> None:
+        """Ends the spinning, so that the transitions at the end are this thread's alone."""
+        self._nudge.trigger()
+        if self._spinning.is_alive():
+            self._spinning.join(SPIN_END)
 
     def _look_about(self) -> None:
-        since = None if self.stepper is None else self.stepper.stepping_since
+        stepper = self.stepper  # a transition may take it away
+        since = None if stepper is None else stepper.stepping_since
         if since is None:
             return
-        limit = self._limits.step if self.stepper.steps else self._limits.first_step
+        limit = self._limits.step if stepper.steps else self._limits.first_step
         if time.perf_counter() - since > limit:
             log.critical("a step of %s takes longer than %g s; the process ends, so that it can be started again",
                          self.region.name, limit)
@@ -313,11 +345,13 @@ class RosHost(ProcessHost):
             os._exit(STUCK)     # the thread that is stuck cannot be ended otherwise
 
     def _fail(self, failure: RegionError) -> int:
+        self._still()
         if self.node._state_machine.current_state[1] == "active":
             self.node.trigger_deactivate()
         return super()._fail(failure)
 
     def _finish(self) -> None:
+        self._still()
         if self.node._state_machine.current_state[1] in ("unconfigured", "inactive", "active"):
             self.node.trigger_shutdown()
 
