@@ -25,7 +25,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_rmw_implementation_identifier
 
-from brain.bench_wire import LOST, WARM_UP, Comparison
+from brain.bench_wire import LOST, Comparison
 from brain_regions.brainstem import Brainstem
 from brain_runtime import FEATURE, In, Out, Region, messages
 from brain_runtime.ros_host import interface, profile
@@ -35,6 +35,7 @@ IMAGE, STRING = "sensor_msgs/msg/Image", "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 2**20}     # of the picture in the message
 SIDES = ("bare", "typed", "host")
 QUALITY = profile(FEATURE)
+WARM_UP = 10            # the first ones of each block do not count
 READY = 60.0            # s for a process to answer
 END = 5.0               # s for a process to end
 TICKS = FEATURE.with_depth(100)
@@ -79,6 +80,20 @@ def echo(side: str) -> None:
         publisher = node.create_publisher(kind, f"bench/{side}/pong", QUALITY)
         node.create_subscription(kind, f"bench/{side}/ping", publisher.publish, QUALITY, raw=side == "bare")
         executor.spin()
+
+
+def sleep(file: Path) -> None:
+    """Sleeps from tick to tick as the brainstem should make them, until SIGTERM; writes when it woke (steady s)."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    woke: list[float] = []
+    try:
+        tick = time.monotonic()
+        while True:
+            tick = max(tick + TICK, time.monotonic())
+            time.sleep(max(0.0, tick - time.monotonic()))
+            woke.append(time.monotonic())
+    finally:
+        file.write_text(" ".join(f"{at:.6f}" for at in woke), encoding="ascii")
 
 
 @contextlib.contextmanager
@@ -189,8 +204,9 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
 
     Returns:
         ``rmw``; ``round_trips``: a :class:`Comparison` for each size; ``typed``: by size p50 and p99 (s) of the typed
-        echo; ``idle``: share of a core; ``jitter``: ``n`` and, in s, p50, p99 and p99.9 of by how much two ticks were
-        nearer or farther than they should be; ``within``: which bounds are kept.
+        echo; ``idle``: share of a core; ``jitter``: for the ``brainstem``, and for a process beside it that only sleeps
+        (``sleep``), ``n`` and, in s, p50, p99 and p99.9 of by how much two ticks were nearer or farther than they should
+        be; ``within``: which bounds are kept.
 
     Raises:
         TimeoutError: one of the processes does not answer.
@@ -214,7 +230,7 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
             share = (processes.cpu("host") - before) / (time.monotonic() - since)
             processes.end()
             tell("the brainstem's tick, all cores busy")
-            jitter = _jitter(node, executor, processes, ticks)
+            jitter = _jitter(node, executor, processes, ticks, folder / "sleep")
     finally:
         processes.close()
     large = comparisons[-1]
@@ -242,7 +258,8 @@ def _round_trips(client: Client, blocks: int, count: int, tell: Callable[[str], 
     return found, typed
 
 
-def _jitter(node: Node, executor: SingleThreadedExecutor, processes: Processes, seconds: float) -> dict[str, float]:
+def _jitter(node: Node, executor: SingleThreadedExecutor, processes: Processes, seconds: float, slept: Path
+            ) -> dict[str, dict[str, float]]:
     told: list[float] = []
 
     def arrived(data: bytes) -> None:
@@ -256,16 +273,21 @@ def _jitter(node: Node, executor: SingleThreadedExecutor, processes: Processes, 
         return bool(told)
 
     _wait_for(ticking, "the brainstem")
+    processes.start("sleep", "-m", __name__, str(slept))
     for number in range(len(os.sched_getaffinity(0))):
         processes.start(f"load{number}", "-c", "while True: pass")
     begin = time.monotonic() + SETTLE
     while (left := begin + seconds - time.monotonic()) > 0:
         executor.spin_once(left)
     processes.end()
-    steps = np.diff([at for at in told if at >= begin])
-    if len(steps) < 2:
-        raise TimeoutError("the brainstem made no ticks while all cores were busy; give it more time")
-    off = np.abs(steps - TICK)
+    woke = map(float, slept.read_text(encoding="ascii").split())
+    return {"brainstem": _off([at for at in told if at >= begin]), "sleep": _off([at for at in woke if at >= begin])}
+
+
+def _off(times: list[float]) -> dict[str, float]:
+    off = np.abs(np.diff(times) - TICK)
+    if len(off) < 2:
+        raise TimeoutError("there were no ticks while all cores were busy; give it more time")
     return {"n": len(off), **{name: float(np.percentile(off, q)) for name, q in (("p50", 50), ("p99", 99), ("p99.9", 99.9))}}
 
 
@@ -279,4 +301,4 @@ def _wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 if __name__ == "__main__":
-    echo(sys.argv[1])
+    echo(sys.argv[1]) if sys.argv[1] in SIDES else sleep(Path(sys.argv[1]))
