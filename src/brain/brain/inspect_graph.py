@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from brain.robots import SIM, RobotError, load_robot
 from brain_runtime.graph import Graph, GraphError, RegionSpec, check_graph, load_graph
 
 TIMEOUT = 120.0  # s; importing is slow on a machine that has just been set up
@@ -26,11 +27,13 @@ class Facts:
         rate: steps a second by itself (Hz), or None.
         triggers: topics that make it step, remapped.
         parameters: names of its parameters.
+        robot: parameters that the robot's profile gives it.
     """
 
     rate: float | None
     triggers: tuple[str, ...]
     parameters: tuple[str, ...]
+    robot: dict[str, Any] = field(default_factory=dict)
 
 
 def facts_of(spec: RegionSpec) -> Facts:
@@ -44,18 +47,24 @@ def facts_of(spec: RegionSpec) -> Facts:
     return Facts(cls.rate, triggers, tuple(cls.Parameters.__dataclass_fields__))
 
 
-def inspect_graph(path: Path, world: str = "none") -> tuple[Graph, dict[str, Facts], list[str]]:
-    """Reads and checks a graph.
+def inspect_graph(path: Path, world: str = "none", robot: str = SIM) -> tuple[Graph, dict[str, Facts], list[str]]:
+    """Reads and checks a graph, for a robot.
+
+    Args:
+        path: of the graph.
+        world: whose devices join.
+        robot: name or path of a profile.
 
     Returns:
-        The graph, facts by region, and warnings.
+        The graph with the robot's names of topics, facts by region, and warnings.
 
     Raises:
         GraphError: it cannot run; see :func:`brain_runtime.graph.check_graph`.
+        RobotError: the profile does not fit; see :mod:`brain.robots`.
     """
-    graph = load_graph(path, world)
+    graph = load_robot(robot).on(load_graph(path, world))
     try:
-        done = subprocess.run([sys.executable, "-m", __name__, str(path), world], stdin=subprocess.DEVNULL,
+        done = subprocess.run([sys.executable, "-m", __name__, str(path), world, robot], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         raise GraphError(f"graph {path}: importing its regions took more than {TIMEOUT:g} s; look for a module that "
@@ -66,18 +75,23 @@ def inspect_graph(path: Path, world: str = "none") -> tuple[Graph, dict[str, Fac
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
         raise GraphError(f"graph {path}: importing its regions ended the process: {last}") from None
     if "error" in answer:
-        raise GraphError(answer["error"])
-    facts = {name: Facts(f["rate"], tuple(f["triggers"]), tuple(f["parameters"]))
+        raise (RobotError if answer.get("robot") else GraphError)(answer["error"])
+    facts = {name: Facts(f["rate"], tuple(f["triggers"]), tuple(f["parameters"]), f["robot"])
              for name, f in answer["facts"].items()}
     return graph, facts, answer["warnings"]
 
 
-def main(path: str, world: str) -> None:
+def main(path: str, world: str, robot: str) -> None:
     """Prints, after an empty line, one JSON object: ``error``, or ``facts`` and ``warnings``."""
     try:
-        graph = load_graph(path, world)
+        profile = load_robot(robot)
+        graph = profile.on(load_graph(path, world))
         warnings = check_graph(graph)
-        answer = {"facts": {s.name: facts_of(s).__dict__ for s in graph.regions}, "warnings": warnings}
+        given = profile.parameters(graph)
+        answer = {"facts": {s.name: facts_of(s).__dict__ | {"robot": given.get(s.name, {})} for s in graph.regions},
+                  "warnings": warnings}
+    except RobotError as error:
+        answer = {"error": str(error), "robot": True}
     except GraphError as error:
         answer = {"error": str(error)}
     except Exception as error:  # a region's module may raise anything while it is imported
@@ -86,4 +100,4 @@ def main(path: str, world: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:4])

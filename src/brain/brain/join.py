@@ -15,11 +15,13 @@ from brain.options import Domain, Namespace, Router, fail, use_domain
 def run(context: typer.Context,
         region: Annotated[str, typer.Argument(help="Region of the graph by its name, or any class as module:Class.")],
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
+        robot: Annotated[str, typer.Option(help="The robot's profile, as of `brain up`: a name or a path.")] = "sim",
         name: Annotated[str | None, typer.Option(help="Node name. Default: the region's, or the class's in lower case.")
                         ] = None,
         param: Annotated[list[str] | None, typer.Option("--param", "-p", metavar="NAME:=VALUE",
                                                         help="Parameter, as in ROS.")] = None,
-        params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file.")] = None,
+        params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file, over the robot's profile.")
+                               ] = None,
         remap: Annotated[list[str] | None, typer.Option("--remap", "-r", metavar="FROM:=TO",
                                                         help="Other name for a topic, as in ROS.")] = None,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the random stream.")] = 0,
@@ -34,7 +36,9 @@ def run(context: typer.Context,
     if context.args and context.args[0] != "--ros-args":
         fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
     from brain import graphs
-    from brain_runtime.graph import GraphError, RegionSpec
+    from brain.robots import RobotError, load_robot, write_parameters
+    from brain.up import state_home
+    from brain_runtime.graph import Graph, GraphError, RegionSpec
 
     path = None
     try:
@@ -48,7 +52,12 @@ def run(context: typer.Context,
             name = name or spec.name
         sys.path.insert(0, os.getcwd())  # a class of one's own, without installing it
         loaded = spec.load()
-    except GraphError as error:
+        profile = load_robot(robot)
+        alone = profile.on(Graph("alone", (spec,)))
+        given = profile.parameters(alone).get(spec.name, {})
+        spec = alone.spec(spec.name)
+        files = [write_parameters({name: given}, state_home() / "joined" / f"{name}.params.yaml")] if given else []
+    except (GraphError, RobotError, OSError) as error:
         fail(str(error))
     argv = [sys.executable, "-m", "brain_runtime.process", "--class", spec.cls, "--name", name, "--seed", str(seed)]
     if state_dir is not None:
@@ -64,7 +73,8 @@ def run(context: typer.Context,
         argv += ["-r", f"{topic}:={other}"]
     for rule in remap or ():
         argv += ["-r", rule]
-    for file in [*([graphs.params_file(path)] if path and graphs.params_file(path) else []), *(params_file or ())]:
+    beside = graphs.params_file(path) if path else None
+    for file in [*([beside] if beside else []), *files, *(params_file or ())]:
         argv += ["--params-file", str(file)]
     for value in param or ():
         argv += ["-p", value]

@@ -12,8 +12,10 @@ from typing import Any, Iterable, Sequence
 from brain.graphs import find_graph, load
 from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of
 from brain_runtime import diagnostics, heartbeat, messages
+from brain_runtime.actions import Act
 from brain_runtime.graph import RegionSpec, load_worlds
 from brain_runtime.ports import In, Out, Port
+from brain_runtime.services import action_type, service_type
 from brain_runtime.share import share_directory
 
 MADE = "<!-- Written by `brain docs` from the code. Change the code, then run it again. -->"
@@ -62,15 +64,15 @@ def regions_page(graph: str = "brain") -> str:
     lines = [MADE, "", "# Regions, topics and parameters", "",
              f"The regions of the graph `{Path(graph).name}`, and the devices that stand in for a robot in its simulated "
              "worlds. Names of topics are relative: a namespace moves them all, a remap one of them.", "",
-             "Parameters are ROS 2 parameters on every host; `config/brain.params.yaml` sets some of them, a file of yours "
-             "(`--params-file`, `params_file:=`) others. Each node takes `use_sim_time` beside its own.", "",
+             "Parameters are ROS 2 parameters on every host. A [robot's profile](../new-robot.md) sets some of them, a file of "
+             "yours (`--params-file`, `params_file:=`) others. Each node takes `use_sim_time` beside its own.", "",
              "## Topics", "", *_topics(specs)]
     for spec in specs.values():
         lines += _region(spec)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _topic(spec: RegionSpec, port: Port) -> str:
+def _topic(spec: RegionSpec, port: Port | Act) -> str:
     return spec.remap.get(port.topic, port.topic)
 
 
@@ -98,12 +100,14 @@ def _region(spec: RegionSpec) -> list[str]:
     notes += ["critical: the robot must not move without it"] if spec.critical else []
     notes += [] if spec.restart == "always" else [f"restart: {spec.restart}"]
     steps = ([f"{cls.rate:g} times a second"] if cls.rate else []) + [
-        f"when `{_topic(spec, p)}` comes" for p in cls.inputs().values() if p.trigger]
+        f"when `{_topic(spec, p)}` comes" for p in cls.inputs().values() if p.trigger] + [
+        f"when a goal of `{act.topic}` comes" for act in cls.actions().values()]
     lines = [f"## {spec.name}", "", f"`{spec.cls}`" + "".join(f"; {note}" for note in notes), "",
              *prose(inspect.getmodule(cls).__doc__), *prose(cls.__doc__),
              "Steps: " + ("; ".join(steps) or "never by itself") + ".", ""]
     ports = [("hears" if isinstance(port, In) else "publishes", f"`{_topic(spec, port)}`", _type(port.type),
               _quality(port), "; ".join(_how(spec, port))) for port in cls.ports().values()]
+    ports += [("serves", f"`{_topic(spec, act)}`", _type(act.type), "", "an action") for act in cls.actions().values()]
     lines += table(("", "topic", "type", "QoS", "how"), ports) if ports else []
     rows = [_parameter(field) for field in dataclasses.fields(cls.Parameters)]
     if not rows:
@@ -161,14 +165,13 @@ def _value(default: Any) -> str:
 
 def messages_page(graph: str = "brain") -> str:
     """The definitions of brain_interfaces, and the hashes of every type that is used."""
-    lines = [MADE, "", "# Messages", "",
+    lines = [MADE, "", "# Messages and actions", "",
              f"The definitions of `{messages.PACKAGE}`, and their RIHS01 hashes. The hash is part of the key on the wire: a "
              "definition that changed has another hash, and then old and new do not hear each other.", ""]
     for kind in KINDS:
         for path in sorted((messages.definitions() / kind).glob(f"*.{kind}")):
             name = f"{messages.PACKAGE}/{kind}/{path.stem}"
-            hashed = [f"`{messages.type_hash(name)}`", ""] if kind == "msg" else []
-            lines += [f"## {path.stem}", "", f"`{name}`", "", *hashed,
+            lines += [f"## {path.stem}", "", f"`{name}`", "", *_hashes(name, kind), "",
                       "```", path.read_text(encoding="utf-8").strip(), "```", ""]
     users: dict[str, set[str]] = {}
     for spec in _specs(graph).values():
@@ -179,6 +182,17 @@ def messages_page(graph: str = "brain") -> str:
         (f"`{name}`", f"`{messages.type_hash(name)}`", ", ".join(f"`{topic}`" for topic in sorted(topics)))
         for name, topics in sorted(users.items()) if not name.startswith(messages.PACKAGE + "/")])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _hashes(name: str, kind: str) -> list[str]:
+    """The hashes that stand in keys: a message's, a service's, or those of an action's parts."""
+    if kind != "action":
+        return [f"`{messages.type_hash(service_type(name).name if kind == 'srv' else name)}`"]
+    action = action_type(name)
+    return table(("part", "hash"), [
+        (f"`{part}`", f"`{messages.type_hash(of)}`") for part, of in (
+            ("send_goal", action.send_goal.name), ("get_result", action.get_result.name),
+            ("feedback", action.feedback_message))])[:-1]
 
 
 # -- launch --------------------------------------------------------------------------------------------------------

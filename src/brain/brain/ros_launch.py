@@ -26,7 +26,7 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
     """What starts a graph's nodes.
 
     Args:
-        only: names of the nodes that are wanted, ``devices`` for those of the simulated world; none: all.
+        only: what is wanted, as in :func:`brain.launching.chosen`; nothing: all nodes.
         world: default of the argument ``world``.
         router: has the argument ``router``, and starts one.
     """
@@ -34,9 +34,9 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
 
     def start(context: LaunchContext) -> list:
         value = {name: LaunchConfiguration(name).perform(context) for name in arguments}
-        nodes = launched(value["graph"], value["world"], namespace=value["namespace"], only=only,
-                         params=value["params_file"], use_sim_time=value["use_sim_time"] == "true",
-                         seed=int(value["seed"]), split=value["split"], state_dir=value["state_dir"],
+        nodes = launched(value["graph"], value["world"], robot=value["robot"], namespace=value["namespace"],
+                         only=only, params=value["params_file"], use_sim_time=value["use_sim_time"] == "true",
+                         seed=value["seed"], split=value["split"], state_dir=value["state_dir"],
                          log_level=value["log_level"])
         return [*(zenoh_router(value["router"]) if router else []), *(Node(**node.settings()) for node in nodes)]
 

@@ -54,9 +54,11 @@ def world_parameters(facts: dict, split: str, seed: int) -> dict[str, dict]:
 def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = "brain",
        world: Annotated[str, typer.Option(help="Simulated world of the graph, such as arena; none: a real robot.")
                         ] = "arena",
+       robot: Annotated[str, typer.Option(help="The robot's profile: a name, such as turtlebot3_burger, or a path.")
+                        ] = "sim",
        split: Annotated[Split, typer.Option(help="Rooms of the world.")] = Split.train,
        seed: Annotated[int, typer.Option(min=0, help="Seed of the room and of all random streams.")] = 0,
-       params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file, after the graph's own.")
+       params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file, over the robot's profile.")
                               ] = None,
        run_dir: Annotated[Path | None, typer.Option(help="Folder for logs. Default: below ~/.local/state/brain.")
                           ] = None,
@@ -75,6 +77,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
     from brain.graphs import find_graph
     from brain.inspect_graph import inspect_graph
+    from brain.robots import RobotError, write_parameters
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
 
@@ -87,22 +90,23 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     state_dir = state_dir or default_state_dir(run, world, number, namespace)
     try:
         path = find_graph(graph)
-        loaded, facts, warnings = inspect_graph(path, world)
+        loaded, facts, warnings = inspect_graph(path, world, robot)
         endpoint = router_endpoint(router)
         own_router = router_child(endpoint, listen or ())
         if own_router is None:
             refuse_twice(loaded, endpoint, namespace, number)
+        profile = write_parameters({name: f.robot for name, f in facts.items() if f.robot}, run / "robot.params.yaml")
         children = region_children(loaded, facts, path, namespace=namespace, seed=seed, state_dir=state_dir,
-                                   router=endpoint, params_files=params_file or (),
+                                   router=endpoint, params_files=[profile, *(params_file or ())],
                                    parameters=world_parameters(facts, split.value, seed) if world != "none" else {})
         crew = Crew([*([own_router] if own_router else []), *children], run / "logs", endpoint, namespace,
                     on_event=lambda e: console.print(f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: "
                                                      f"{e.text}", style=COLORS.get(e.kind)))
-    except (GraphError, CrewError, SessionProblem, NameProblem, OSError) as error:
+    except (GraphError, RobotError, CrewError, SessionProblem, NameProblem, OSError) as error:
         fail(str(error))
     for warning in warnings:
         console.print(f"warning: {warning}", style="yellow")
-    console.print(f"brain {loaded.name}, world {world}, domain {number}, router {endpoint}"
+    console.print(f"brain {loaded.name}, robot {robot}, world {world}, domain {number}, router {endpoint}"
                   + ("" if own_router else " (was there)") + f"; logs in {run / 'logs'}")
     try:
         crew.start(stop=stop)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves alone: the motor region, and the brainstem, which alone publishes cmd_vel."""
+"""What moves alone: motor, and the brainstem, which alone publishes cmd_vel."""
 
 from brain.ros_launch import description
 
 
 def generate_launch_description():
     """Return what launch runs; `ros2 launch brain motor.launch.py --show-args` tells the arguments."""
-    return description("motor", "brainstem")
+    return description("motor/command", "cmd_vel")

@@ -6,4 +6,4 @@ from brain.ros_launch import description
 
 def generate_launch_description():
     """Return what launch runs; `ros2 launch brain vision.launch.py --show-args` tells the arguments."""
-    return description("vision")
+    return description("vision/objects")

@@ -156,10 +156,11 @@ def test_a_stranger_joins_an_evaluation():
         policies.joined(["Sonar"])
 
 
-def test_every_parameter_in_the_shipped_file_exists():
+def test_parameters_of_the_file_beside_a_graph_count(tmp_path):
     from brain.episodes import file_parameters
 
-    found = file_parameters("brain")
-    assert found["brainstem"]["max_linear"] == 0.5 and found["vision"]["camera_x"] == 0.15
-    for name, region in policies.make_regions(graphs.load("brain", "arena"), "brain").items():
-        assert set(found[name]) <= set(region.Parameters.__dataclass_fields__), name
+    assert file_parameters("brain") == {}    # regions take the robot for the simulated one, unless they are told
+    (tmp_path / "mine.graph.yaml").write_bytes(graphs.find_graph("brain").read_bytes())
+    (tmp_path / "mine.params.yaml").write_text(
+        "/**/brainstem: {ros__parameters: {max_linear: 0.2, use_sim_time: true}}\n", encoding="utf-8")
+    assert file_parameters(str(tmp_path / "mine.graph.yaml"))["brainstem"] == {"max_linear": 0.2}

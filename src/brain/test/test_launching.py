@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What launch files start, without launch: nodes, parameters and respawn come from the graph."""
+import re
 from pathlib import Path
 
 import pytest
 
 from brain.launching import DEVICES, launched, world_of
+from brain.robots import RobotError
 from brain_runtime.graph import GraphError
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"
-BRAIN = ["vision", "language", "place", "pfc", "motor", "brainstem"]
+BRAIN = ["vision", "language", "place", "pfc", "goals", "motor", "brainstem"]
 
 
 def names(nodes):
@@ -24,6 +26,17 @@ def test_the_nodes_are_the_graphs():
     assert names(launched(only=["motor", "brainstem"])) == ["motor", "brainstem"]
 
 
+def test_parts_are_chosen_by_what_they_publish():
+    found = {}
+    for file in LAUNCH.glob("*.launch.py"):
+        topics = re.findall(r'"(\w+/\w+|cmd_vel)"', file.read_text(encoding="utf-8").partition("description(")[2])
+        if topics:
+            found[file.name.partition(".")[0]] = names(launched(only=topics))
+    assert found == {"sensors": ["place"], "vision": ["vision"], "pfc": ["language", "pfc", "goals"],
+                     "motor": ["motor", "brainstem"]}
+    assert sorted(sum(found.values(), [])) == sorted(BRAIN)   # together they are the brain, each region once
+
+
 def test_settings_for_a_launch_node(tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("/**/motor:\n  ros__parameters:\n    margin: 0.2\n")
@@ -36,7 +49,8 @@ def test_settings_for_a_launch_node(tmp_path):
                                      "--state-dir", "/var/lib/brain", "--critical"]
     assert settings["ros_arguments"] == ["--log-level", "debug"]
     files, own = settings["parameters"][:-1], settings["parameters"][-1]
-    assert [Path(f).name for f in files] == ["brain.params.yaml", "mine.yaml"] and own == {"use_sim_time": True}
+    robot, file = files    # a file of one's own wins over the robot's profile
+    assert robot["max_linear"] == 0.5 and Path(file).name == "mine.yaml" and own == {"use_sim_time": True}
     assert brainstem.settings()["parameters"][-1]["critical"] == ["pfc", "motor"]
 
 
@@ -52,16 +66,21 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
 
 @pytest.mark.parametrize("wrong, says", [
     (dict(graph="nothing"), "no graph 'nothing'"), (dict(world="moon"), "no world 'moon'"),
-    (dict(only=["hands"]), "has no hands; it has vision"), (dict(params="/nowhere.yaml"), "no parameter file /nowhere.yaml"),
-    (dict(log_level="loud"), "must be one of debug, info")])
+    (dict(only=["hands"]), "has no hands, .* it has vision"),
+    (dict(params="/nowhere.yaml"), "no parameter file /nowhere.yaml"),
+    (dict(log_level="loud"), "must be one of debug, info"),
+    (dict(seed="x"), "seed is 'x'; .* seed:=7"), (dict(seed=-1), "seed"),
+    (dict(namespace="1 x"), "namespace is '1 x'; .* namespace:=robot1"),
+    (dict(robot="r2d2"), "no robot 'r2d2'; there are diff_drive_controller, sim, turtlebot3_burger")])
 def test_what_is_wrong_is_named(wrong, says):
-    with pytest.raises(GraphError, match=says):
+    with pytest.raises((GraphError, RobotError), match=says):
         launched(**wrong)
 
 
 def test_launch_files_are_short_and_have_no_list_of_nodes():
     files = sorted(LAUNCH.glob("*.launch.py"))
-    assert [f.name.partition(".")[0] for f in files] == ["bringup", "motor", "pfc", "router", "simulator", "vision"]
+    assert [f.name.partition(".")[0] for f in files] == ["bringup", "motor", "pfc", "router", "sensors", "simulator",
+                                                           "vision"]
     for file in files:
         text = file.read_text(encoding="utf-8")
         assert len(text.splitlines()) <= 60 and "brain.ros_launch" in text

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from brain_regions.body import DEFAULT, Body
+
 BINS = 36
 WIDTH = 2 * math.pi / BINS                      # rad
 CENTERS = ((np.arange(BINS) * WIDTH + math.pi) % (2 * math.pi) - math.pi).astype(np.float32)
@@ -45,12 +47,31 @@ def sound_map(values: Any) -> np.ndarray:
     return np.clip(np.nan_to_num(values, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
 
 
-def scan_points(scan: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Angles (rad) and ranges (m) of a LaserScan's valid beams, float32[n] each; beams that hit nothing are left out."""
+def scan_points(scan: Any, body: Body = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
+    """Where a LaserScan's beams end, from the base: angles (rad) and distances (m), float32[n] each.
+
+    Beams that hit nothing are left out. One of minus infinity hit something too near to be measured (REP 117): it ends
+    at the least range.
+    """
     ranges = np.asarray(scan.ranges, dtype=np.float32)
+    least = max(scan.range_min, 1e-3)
+    ranges = np.where(np.isneginf(ranges), np.float32(least * 1.001), ranges)
     angles = (scan.angle_min + scan.angle_increment * np.arange(len(ranges))).astype(np.float32)
-    good = np.isfinite(ranges) & (ranges >= max(scan.range_min, 1e-3)) & (ranges <= scan.range_max)
-    return angles[good], ranges[good]
+    good = np.isfinite(ranges) & (ranges >= least) & (ranges <= scan.range_max)
+    return from_base(angles[good], ranges[good], body)
+
+
+def from_base(angles: np.ndarray, ranges: np.ndarray, body: Body) -> tuple[np.ndarray, np.ndarray]:
+    """Beams as the lidar has them to angles (rad) and distances (m) from the base, float32[n] each. Of infinite ones,
+    which have no end to be seen from elsewhere, only the direction is turned."""
+    if not (body.lidar_x or body.lidar_y or body.lidar_yaw):
+        return angles, ranges
+    turned = angles + np.float32(body.lidar_yaw)
+    ends = np.isfinite(ranges)
+    reach = np.where(ends, ranges, np.float32(0.0))
+    x, y = body.lidar_x + reach * np.cos(turned), body.lidar_y + reach * np.sin(turned)
+    return (np.where(ends, np.arctan2(y, x), wrap(turned)).astype(np.float32),
+            np.where(ends, np.hypot(x, y), ranges).astype(np.float32))
 
 
 def sound_scan(scan: Any) -> bool:

@@ -10,12 +10,13 @@ import logging
 import math
 import operator
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from brain_regions import azimuth
+from brain_regions.body import Body
 from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ ACTIVE = 2                                                  # Heartbeat STATE_AC
 
 
 @dataclass(frozen=True)
-class BrainstemParameters:
+class BrainstemParameters(Body):
     """Limits of the base and of patience."""
 
     max_linear: float = parameter(0.5, "top speed ahead", unit="m/s", low=0.0, high=2.0)
@@ -34,7 +35,6 @@ class BrainstemParameters:
     linear_acceleration: float = parameter(0.9, "how fast speed may grow", unit="m/s^2", low=0.05, high=5.0)
     angular_acceleration: float = parameter(3.5, "how fast turning may grow", unit="rad/s^2", low=0.1, high=20.0)
     braking: float = parameter(0.9, "deceleration that the base reaches", unit="m/s^2", low=0.05, high=5.0)
-    radius: float = parameter(0.18, "radius of the base", unit="m", low=0.02, high=2.0)
     margin: float = parameter(0.05, "free space kept in the direction of travel", unit="m", low=0.0, high=1.0)
     command_timeout: float = parameter(0.3, "age at which motor's command is stale", unit="s", low=0.05, high=0.5)
     scan_timeout: float = parameter(0.4, "age at which the scan is stale", unit="s", low=0.05, high=0.5)
@@ -43,6 +43,8 @@ class BrainstemParameters:
                                    high=0.5)
     critical: tuple = parameter(("pfc", "motor"), "names of the regions without which nothing moves", live=False)
     camera: str = parameter("camera/image_raw", "source whose age is reported as latency")
+    stamped: bool = parameter(True, "cmd_vel is a geometry_msgs/TwistStamped; false: a Twist, as older bases want",
+                              live=False)
 
 
 class Brainstem(Region):
@@ -65,6 +67,8 @@ class Brainstem(Region):
 
     def configure(self, parameters):
         super().configure(parameters)
+        stamped = type(self).cmd_vel
+        self.cmd_vel = stamped if self.parameters.stamped else replace(stamped, type="geometry_msgs/msg/Twist")
         self._heard: list = []  # messages that the points were made of
 
     def initial_state(self):
@@ -128,9 +132,10 @@ class Brainstem(Region):
             linear = angular = 0.0
         else:
             linear, angular, action, reason = self._limit(inbox, wanted, previous, min(dt, 0.1))
-        cmd = self.cmd_vel()
-        cmd.header.frame_id = "base_link"
-        cmd.twist.linear.x, cmd.twist.angular.z = linear, angular
+        cmd = twist = self.cmd_vel()
+        if self.parameters.stamped:
+            cmd.header.frame_id, twist = self.parameters.base_frame, cmd.twist
+        twist.linear.x, twist.angular.z = linear, angular
         finite = all(map(math.isfinite, wanted))
         outbox |= {"cmd_vel": cmd, "trace": self._trace(inbox.stamp, command, action, reason,
                                                         wanted if finite else (0.0, 0.0), (linear, angular))}
@@ -214,7 +219,7 @@ class Brainstem(Region):
         heard = [inbox.get("scan"), *(received.message for received in inbox.each("features", 0.5))]
         if len(heard) == len(self._heard) and all(map(operator.is_, heard, self._heard)):
             return self._xy
-        angles, ranges = azimuth.scan_points(heard[0])
+        angles, ranges = azimuth.scan_points(heard[0], self.parameters)
         points = [np.stack([ranges * np.cos(angles), ranges * np.sin(angles)], -1)]
         for features in heard[1:]:
             if features.confidence >= 0.3:  # NaN is not

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from brain_regions import azimuth
+from brain_regions.body import Body
 from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
 
 IDLE, SEARCH, APPROACH, STOP = range(4)             # Control MODE_*
@@ -22,7 +23,7 @@ SAMPLES = 6                                         # positions tried along an a
 
 
 @dataclass(frozen=True)
-class MotorParameters:
+class MotorParameters(Body):
     """Limits and distances."""
 
     max_linear: float = parameter(0.5, "top speed", unit="m/s", low=0.0, high=2.0)
@@ -30,7 +31,6 @@ class MotorParameters:
     turn_speed: float = parameter(1.3, "top turning speed on the spot, while looking about", unit="rad/s", low=0.1,
                                   high=4.0)
     braking: float = parameter(0.7, "deceleration counted on when stopping at a target", unit="m/s^2", low=0.05, high=5.0)
-    radius: float = parameter(0.18, "radius of the base", unit="m", low=0.02, high=2.0)
     margin: float = parameter(0.07, "clearance below which an arc is not taken", unit="m", low=0.0, high=1.0)
     stop_gap: float = parameter(0.28, "gap to the target's surface at which to stop", unit="m", low=0.05, high=2.0)
 
@@ -78,7 +78,7 @@ class Motor(Region):
 
     def _points(self, inbox, scan, control) -> np.ndarray:
         """Points (m, base_link) within reach that must not be touched. float32[n, 2]."""
-        angles, ranges = azimuth.scan_points(scan)
+        angles, ranges = azimuth.scan_points(scan, self.parameters)
         near = ranges < 1.6
         points = [np.stack([ranges[near] * np.cos(angles[near]), ranges[near] * np.sin(angles[near])], -1)]
         for received in inbox.each("features", 0.6):
@@ -96,7 +96,7 @@ class Motor(Region):
 
     def _gap(self, control, scan) -> float:
         """Gap (m) between the robot's edge and what stands in the target's direction."""
-        angles, ranges = azimuth.scan_points(scan)
+        angles, ranges = azimuth.scan_points(scan, self.parameters)
         toward = np.abs(azimuth.wrap(angles - float(control.bearing))) < 0.15
         measured = float(ranges[toward].min()) if toward.any() else math.inf
         # something in front of the target is not the target
@@ -169,7 +169,7 @@ class Motor(Region):
 
     def _answer(self, control, velocity, kind, clearance, reason, state, *, arrived, blocked):
         command = self.command()
-        command.header.frame_id = "base_link"
+        command.header.frame_id = self.parameters.base_frame
         command.twist.linear.x, command.twist.angular.z = velocity
         goal = 0 if control is None else control.goal_id
         status = self.status(goal_id=goal, state=kind, linear=velocity[0], angular=velocity[1], clearance=clearance,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from brain_regions import azimuth, object_memory
+from brain_regions.body import Body
 from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, clip_utf8, messages, parameter
 
 IDLE, SEARCH, APPROACH, STOP = range(4)                                         # Control MODE_*
@@ -25,7 +26,7 @@ TEXT = 256
 
 
 @dataclass(frozen=True)
-class PrefrontalCortexParameters:
+class PrefrontalCortexParameters(Body):
     """Patience and confidence."""
 
     patience: float = parameter(50.0, "time after which a target counts as not to be found", unit="s", low=1.0,
@@ -108,7 +109,7 @@ class PrefrontalCortex(Region):
             return "no fresh odometry"
         received = inbox.each("objects", self.parameters.view_timeout)
         scan = inbox.get("scan", within=0.5)
-        beams = azimuth.scan_points(scan) if scan is not None and azimuth.sound_scan(scan) else None
+        beams = azimuth.scan_points(scan, self.parameters) if scan is not None and azimuth.sound_scan(scan) else None
         odom = inbox.get("odom")
         for entry in received:
             if not entry.new:
@@ -203,8 +204,8 @@ class PrefrontalCortex(Region):
         progress = state["progress"]
         scan = inbox.get("scan", within=0.5)
         if scan is not None and azimuth.sound_scan(scan) and progress[CLEAR] < 7.0:
-            angles, ranges = azimuth.scan_points(scan)
-            from_front = np.hypot(ranges * np.cos(angles) - 0.18, ranges * np.sin(angles))
+            angles, ranges = azimuth.scan_points(scan, self.parameters)
+            from_front = np.hypot(ranges * np.cos(angles) - self.parameters.radius, ranges * np.sin(angles))
             if from_front.min(initial=9.0) < 0.65:
                 progress[CLEAR] += dt
                 open_ = [ranges[np.abs(azimuth.wrap(angles - c)) < 0.5].min(initial=9.0) for c in azimuth.CENTERS]
@@ -240,18 +241,17 @@ class PrefrontalCortex(Region):
             goal_id=int(goal[ID]), mode=mode, target_color=int(goal[COLOR]), target_shape=int(goal[SHAPE]),
             confidence=confidence, bearing=bearing, distance=distance, heading=heading, speed=speed, gain=1.0,
             avoid_bearing=angles, avoid_distance=away, hazard=self._keep_away(angles, away))
-        control.header.frame_id = "base_link"
+        control.header.frame_id = self.parameters.base_frame
         return control
 
-    @staticmethod
-    def _keep_away(angles, away):
+    def _keep_away(self, angles, away):
         """Hazard map (see SensorFeatures) round objects to be avoided: as if they reached 0.4 m farther."""
         hazard = np.zeros(azimuth.BINS, np.float32)
         for angle, distance in zip(angles, away):
             reach = 0.30 + 0.42                         # m, radius of the largest object and what is kept from it
             spread = math.asin(min(reach / max(distance, reach), 1.0))
             inside = np.abs(azimuth.wrap(azimuth.CENTERS - angle)) <= spread
-            gap = max(distance - reach - 0.18, 0.0)
+            gap = max(distance - reach - self.parameters.radius, 0.0)
             hazard[inside] = np.maximum(hazard[inside], np.clip(1.0 - gap, 0.0, 0.9))
         return hazard
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from brain_regions import azimuth, room_map
+from brain_regions.body import Body
 from brain_regions.room_map import CELL, FAR, SIZE
 from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
 
@@ -29,10 +30,9 @@ KEEP_OUT = 0.40                 # m that the robot's edge keeps from the surface
 
 
 @dataclass(frozen=True)
-class PlaceParameters:
+class PlaceParameters(Body):
     """What is known of robot and objects."""
 
-    radius: float = parameter(0.18, "radius of the base", unit="m", low=0.02, high=2.0)
     look_range: float = parameter(4.0, "distance up to which the camera would have known an object", unit="m", low=0.5,
                                   high=20.0)
     object_radius: float = parameter(0.30, "radius of the largest object", unit="m", low=0.02, high=2.0)
@@ -105,15 +105,15 @@ class Place(Region):
         return (math.hypot(pose[0] - last[0], pose[1] - last[1]) > JUMP[0]
                 or abs(azimuth.wrap(pose[2] - float(last[2]))) > JUMP[1])
 
-    @staticmethod
-    def _beams(scan):
+    def _beams(self, scan):
         ranges = np.asarray(scan.ranges, np.float32)
         angles = (scan.angle_min + scan.angle_increment * np.arange(len(ranges))).astype(np.float32)
         open_ = np.isposinf(ranges) | (ranges > scan.range_max)
         # one beam that does not come back between others that do was lost, and tells of no free floor
         open_ &= np.roll(open_, 1) | np.roll(open_, -1)
         good = open_ | (np.isfinite(ranges) & (ranges >= scan.range_min))
-        return azimuth.wrap(angles[good]), np.where(open_, np.inf, ranges)[good].astype(np.float32)
+        return azimuth.from_base(azimuth.wrap(angles[good]), np.where(open_, np.inf, ranges)[good].astype(np.float32),
+                                 self.parameters)
 
     def _feel(self, inbox, state, here, angles, ranges) -> None:
         """Takes in the hazard maps of whoever feels what the lidar's plane misses."""
@@ -281,7 +281,7 @@ class Place(Region):
 
     def _message(self, source, modality, novelty):
         message = self.features(source=source, modality=modality, confidence=1.0, novelty=novelty)
-        message.header.frame_id = "base_link"
+        message.header.frame_id = self.parameters.base_frame
         return message
 
     def _view(self, state, here, angles, ranges):

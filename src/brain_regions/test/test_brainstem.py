@@ -95,6 +95,36 @@ def test_nonsense_never_gets_through(command):
     assert all(math.isfinite(v) for sent in rig.sent for v in sent)
 
 
+def test_a_command_of_either_type():
+    sent = []
+    for stamped in (True, False):
+        rig = Rig(stamped=stamped, base_frame="r1/base_link")
+        rig.host.listen("cmd_vel", sent.append)
+        rig.host._listeners["cmd_vel"].pop(0)
+        rig.run(1)
+    with_header, without = sent[19], sent[-1]
+    assert with_header.__msgtype__ == "geometry_msgs/msg/TwistStamped"
+    assert without.__msgtype__ == "geometry_msgs/msg/Twist" and without.linear.x > 0.3
+    assert (with_header.header.frame_id, with_header.twist.linear.x > 0.0) == ("r1/base_link", True)
+
+
+def test_what_is_too_near_to_be_measured_is_an_obstacle():
+    rig = Rig().run(1)
+    rig.ranges[85:96] = -math.inf   # as REP 117 has it
+    rig.run(1)
+    assert rig.last[0] == pytest.approx(0.0, abs=1e-6) and rig.why.action == REFLEX
+
+
+def test_the_free_path_is_counted_from_the_base_wherever_the_lidar_is():
+    def fastest(**body):
+        rig = Rig(**body)
+        rig.ranges[:] = np.inf
+        rig.ranges[90] = 0.35   # straight ahead of the lidar
+        return rig.run(1).last[0]
+    assert fastest(lidar_x=0.2) > fastest() > fastest(lidar_x=-0.2) == 0.0
+    assert fastest(lidar_yaw=math.pi / 2) == pytest.approx(0.4)     # it is not ahead, but to the left
+
+
 @pytest.mark.parametrize("ranges", [np.full(180, np.nan), np.ones(3), np.zeros(0)])
 def test_a_scan_of_nonsense_stops(ranges):
     rig = Rig().run(1)

@@ -26,7 +26,7 @@ def scan_of_box(x, y, yaw, half=3.0):
     with np.errstate(divide="ignore"):
         reach = np.where(direction > 0, half - np.array([[x], [y]]), -half - np.array([[x], [y]])) / direction
     return messages.make("sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi,
-                         angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=reach.min(0))
+                         angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=np.abs(reach).min(0))
 
 
 def odometry(x, y, yaw):

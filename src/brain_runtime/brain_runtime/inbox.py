@@ -168,3 +168,7 @@ class Inbox:
         with ``every``: all since the last step, or else the newest, in the order of receipt. At most ``within`` s old."""
         slot = self._slots.get(port)
         return [] if slot is None else slot.each(self.now, within)
+
+    def goals(self, action: str) -> list[Any]:
+        """Goals of an action that have not ended yet, oldest first: :class:`brain_runtime.actions.Goal`."""
+        return [received.message for received in self.each(action)]

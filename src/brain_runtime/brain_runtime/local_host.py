@@ -4,15 +4,43 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import replace
 from typing import Any, Callable, Mapping
 
 from brain_runtime import heartbeat as beat
 from brain_runtime import messages
+from brain_runtime.actions import Act, Goal, News, Status
+from brain_runtime.messages import make
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
 
 TICK = 1e-6     # s; times are kept as whole ticks so that they do not drift
 MAX_CASCADE = 1000  # steps at one instant; more means that regions trigger each other for ever
+
+
+class Asked:
+    """A goal that a region was given, as the one sees it who gave it.
+
+    Attributes:
+        status: how it stands.
+        feedback: all that came.
+        result: None until it ends.
+        cancel: asks for it to be given up.
+    """
+
+    def __init__(self) -> None:
+        self.status = Status.EXECUTING
+        self.feedback: list = []
+        self.result: Any | None = None
+        self.cancel: Callable[[], None] = lambda: None
+
+    def hear(self, news: News) -> None:
+        """Takes in what is new."""
+        self.status = news.status
+        if news.status == Status.EXECUTING:
+            self.feedback.append(news.message)
+        else:
+            self.result = news.message
 
 
 class LocalHost:
@@ -46,6 +74,7 @@ class LocalHost:
         self._latched: dict[str, Any] = {}
         self._listeners: dict[str, list[Callable[[Any], None]]] = {}
         self._pending: deque[str] = deque()
+        self._asked: dict[bytes, Asked] = {}
         for name, region in regions.items():
             self.join(name, region)
 
@@ -71,13 +100,13 @@ class LocalHost:
             raise ValueError(f"a region named {name} is running already; give the new one another name")
         region.name = name
         region.configure(self._parameters.get(name, {}))
-        for port in region.ports().values():
+        for port in (*region.hears().values(), *region.publishes().values()):
             known = self._types.setdefault(port.topic, port.type)
             if known != port.type:
                 raise ValueError(f"topic {port.topic} carries {known}, but {name} declares it as {port.type}")
         stepper = Stepper(region, seed=self.seed, state=state)
         self._steppers[name] = stepper
-        for port_name, port in region.inputs().items():
+        for port_name, port in region.hears().items():
             self._readers.setdefault(port.topic, []).append((name, port_name))
             if port.qos.latched and port.topic in self._latched:
                 stepper.offer(port_name, self._latched[port.topic], self.now)
@@ -117,6 +146,21 @@ class LocalHost:
     def listen(self, topic: str, callback: Callable[[Any], None]) -> None:
         """Calls ``callback`` with each message of a topic as it is published."""
         self._listeners.setdefault(topic, []).append(callback)
+
+    def ask(self, name: str, action: str, **fields: Any) -> Asked:
+        """Gives the region ``name`` a goal of its action ``action``, with the fields of the goal's message."""
+        region = self._steppers[name].region
+        goal = Goal(len(self._asked).to_bytes(16), make(region.actions()[action].types.goal, **fields))
+        self._asked[goal.id] = Asked()
+        self._hand_in(name, action, goal)
+        self._asked[goal.id].cancel = lambda: self._hand_in(name, action, replace(goal, canceling=True))
+        return self._asked[goal.id]
+
+    def _hand_in(self, name: str, action: str, goal: Goal) -> None:
+        if self._asked[goal.id].status == Status.EXECUTING:
+            self._steppers[name].goals[action].offer(goal, self.now)
+            self._pending.append(name)
+            self._settle()
 
     def _deliver(self, topic: str, message: Any, *, latch: bool) -> None:
         self._latest[topic] = message
@@ -188,7 +232,10 @@ class LocalHost:
             self._remove(name)
             return
         for port, message in published:
-            self._deliver(port.topic, message, latch=port.qos.latched)
+            if isinstance(port, Act):
+                self._asked[message.goal].hear(message)
+            else:
+                self._deliver(port.topic, message, latch=port.qos.latched)
 
     def _beat(self) -> None:
         self._next_beat += round(beat.PERIOD / TICK)

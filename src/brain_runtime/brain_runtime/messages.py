@@ -19,6 +19,7 @@ from brain_runtime.arrays import flat
 from brain_runtime.share import share_directory
 
 PACKAGE = "brain_interfaces"
+EVENT_INFO = "service_msgs/msg/ServiceEventInfo"
 TRAILING = 32   # bytes; what may follow a message: some writers pad, and rclpy's serialize_message() leaves what it set aside
 
 
@@ -38,7 +39,22 @@ def _store():
     for path in sorted((definitions() / "msg").glob("*.msg")):
         types.update(get_types_from_msg(path.read_text(encoding="utf-8"), f"{PACKAGE}/msg/{path.stem}"))
     store.register(types)
+    # rosidl knows no char since Jazzy and takes it for uint8, which the hashes of all services depend on.
+    constants, fields = store.fielddefs[EVENT_INFO]
+    store.fielddefs[EVENT_INFO] = constants, [
+        (name, (Nodetype.ARRAY, ((Nodetype.BASE, ("uint8", 0)), 16)) if name == "client_gid" else definition)
+        for name, definition in fields]
     return store
+
+
+def add_type(name: str, fields: list[tuple[str, tuple]]) -> None:
+    """Makes a type known that no ``.msg`` file holds: a part of a service or an action.
+
+    Args:
+        name: ``package/srv/Type_Request`` and the like.
+        fields: names and definitions, in rosbags' form.
+    """
+    _store().register({name: ([], fields)})
 
 
 @functools.cache
@@ -49,12 +65,22 @@ def message_class(name: str) -> type:
         MessageError: no such type is known.
     """
     try:
+        if name not in _store().types and name.count("/") == 2:
+            _learn(name)
         return _store().types[name]
     except KeyError:
         raise MessageError(
             f"unknown message type {name!r}; types are written package/msg/Type and come from the standard "
             f"ROS 2 interfaces or {PACKAGE}"
         ) from None
+
+
+def _learn(name: str) -> None:
+    """Looks for the service or action that a type may be a part of."""
+    _, kind, leaf = name.split("/")
+    if kind in ("srv", "action"):
+        from brain_runtime import services  # which needs this module
+        services.find(name.removesuffix(leaf) + leaf.partition("_")[0], kind)
 
 
 def type_name(message: Any) -> str:
@@ -197,13 +223,16 @@ def encode(message: Any) -> bytes:
     return encoder(message.__msgtype__)(message)
 
 
-def decode(data: bytes | memoryview, name: str) -> Any:
+def decode(data: bytes | memoryview, name: str, trailing: float = TRAILING) -> Any:
     """The message in the CDR bytes ``data`` (either byte order). Arrays may share memory with ``data``.
+
+    Args:
+        trailing: less than so many bytes may follow the message.
 
     Raises:
         MessageError: the bytes are not a whole message of that type, or hold more elements than it allows.
     """
-    return decoder(name)(data)
+    return decoder(name, trailing)(data)
 
 
 @functools.cache
@@ -220,9 +249,13 @@ def encoder(name: str) -> Callable[[Any], bytes]:
     return encode_one
 
 
-@functools.cache
-def decoder(name: str) -> Callable[[bytes | memoryview], Any]:
+def decoder(name: str, trailing: float = TRAILING) -> Callable[[bytes | memoryview], Any]:
     """:func:`decode` for messages of one type, with everything looked up that can be."""
+    return _decoder(name, trailing)
+
+
+@functools.cache
+def _decoder(name: str, trailing: float) -> Callable[[bytes | memoryview], Any]:
     run = cdr.decoder(*_layout(name), _layout)
 
     def decode_one(data: bytes | memoryview) -> Any:
@@ -235,7 +268,7 @@ def decoder(name: str) -> Callable[[bytes | memoryview], Any]:
             message, end = run(data)
         except Exception as error:  # broken bytes make the generated code raise nearly anything
             raise MessageError(f"{size} bytes are not a {name}: {type(error).__name__} {error}") from error
-        if not 0 <= size - end < TRAILING:
+        if not 0 <= size - end < trailing:
             raise MessageError(f"{size} bytes are not a {name}, which ends after {end}")
         return message
 

@@ -7,7 +7,7 @@ import difflib
 import math
 import typing
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple
 
 
 class ParameterError(ValueError):
@@ -33,6 +33,41 @@ def parameter(default: Any, description: str, *, unit: str = "", low: float | No
     """
     metadata = dict(description=description, unit=unit, low=low, high=high, choices=choices, live=live)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+class Description(NamedTuple):
+    """What ROS 2 is told of a parameter.
+
+    Attributes:
+        kind: type of the value; tuple for a list.
+        text: one sentence, with the unit.
+        constraints: what the range does not tell.
+        range: lowest and highest value, both included; None where there are none.
+        read_only: it cannot be changed.
+        dynamic: what its elements are is not known before there are any.
+    """
+
+    kind: type
+    text: str
+    constraints: str = ""
+    range: tuple[float, float] | tuple[int, int] | None = None
+    read_only: bool = False
+    dynamic: bool = False
+
+
+def describe(field: dataclasses.Field) -> Description:
+    """What ROS 2 is told of a parameter: its unit, range and choices, and whether it can be changed while running."""
+    meta, kind = field.metadata, type(field.default)
+    constraints = [f"one of {', '.join(meta['choices'])}"] if meta["choices"] else []
+    if not meta["live"]:
+        constraints.append("cannot be changed while the node is active")
+    low, high, limits = meta["low"], meta["high"], None
+    if (low is not None or high is not None) and kind is float:
+        limits = -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    elif (low is not None or high is not None) and kind is int:
+        limits = -2**63 if low is None else int(low), 2**63 - 1 if high is None else int(high)
+    unit = f" ({meta['unit']})" if meta["unit"] else ""
+    return Description(kind, meta["description"] + unit, "; ".join(constraints), limits, dynamic=field.default == ())
 
 
 def _fit(region: str, field: dataclasses.Field, value: Any) -> Any:

@@ -22,6 +22,7 @@ from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
 from brain_runtime.process_arguments import arguments  # noqa: E402
 from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
+from brain_runtime.wire.rosout import Rosout  # noqa: E402
 from brain_runtime.zenoh_host import ZenohHost  # noqa: E402
 
 log = logging.getLogger(__name__)
@@ -45,11 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parameters = ros.parameters(name, namespace)
         with open_session(options.router, patience=float("inf"), stop=ending.asked) as session:
             region = cls(name)
-            parameters.pop("use_sim_time", None)  # every ROS node takes it; a region has no clock of its own
             host = ZenohHost(
                 region, session, name=name, namespace=namespace, parameters=parameters, seed=options.seed,
                 topic=lambda topic: ros.topic(topic, name, namespace), state_dir=options.state_dir,
-                critical=options.critical, restarts=options.restarts)
+                critical=options.critical, restarts=options.restarts, autostart=not options.manual)
+            logging.getLogger().addHandler(Rosout(host.node))
             log.info("%s runs as %s, pid %d", options.cls, host.node.fqn, os.getpid())
             gc.collect()
             gc.freeze()  # what was imported stays; the collector need not look at it in the middle of a step

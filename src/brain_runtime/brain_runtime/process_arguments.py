@@ -14,5 +14,6 @@ def arguments(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the region's random stream")
     parser.add_argument("--state-dir", type=Path, help="folder of the snapshots; without it none are made")
     parser.add_argument("--critical", action="store_true", help="the robot must not move without this region")
+    parser.add_argument("--manual", action="store_true", help="wait for `ros2 lifecycle` instead of starting at once")
     parser.add_argument("--restarts", type=int, default=0, help="times it was started again")
     return parser

@@ -17,8 +17,11 @@ from typing import Any, Callable, Mapping, Protocol
 
 import numpy as np
 
+from brain_runtime import diagnostics, messages, snapshot
 from brain_runtime import heartbeat as beat
-from brain_runtime import messages, snapshot
+from brain_runtime.actions import Goal
+from brain_runtime.lifecycle import Outcome
+from brain_runtime.parameters import ParameterError, check_parameters
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
 from brain_runtime.waking import Signal
@@ -27,10 +30,12 @@ log = logging.getLogger(__name__)
 
 SNAPSHOT_PERIOD = 2.0   # s
 IDLE_WAIT = 0.5         # s that the worker sleeps at most, so that it sees the end
+BEAT_SLACK = 0.02       # s that a heartbeat may come early, so that a timer that is a little early is not passed by
 WARN_EVERY = 5.0        # s between warnings about one topic
 LAST_WORDS = 0.3        # s that a failed region goes on telling why
 STOP_PATIENCE = 3.0     # s that the last step gets at the end
 USUAL = 0.05            # weight of the newest step in what is usual
+TURN = 1.0              # s that a change of a parameter waits for the step that is being made
 YOUNG = 5               # steps; a region that fails so soon after it was restored may fail because of what was restored
 
 
@@ -57,15 +62,16 @@ class ProcessHost:
         state_dir: folder of the snapshots; None: no snapshots.
         critical: the robot must not move without this region.
         restarts: times it was started again.
+        autostart: configures and activates itself; else it waits for ``ros2 lifecycle``.
     """
 
     kind = ""       # as heartbeats name it
 
     def __init__(self, region: Region, *, name: str | None, namespace: str, seed: int, state_dir: Path | None,
-                 critical: bool, restarts: int) -> None:
+                 critical: bool, restarts: int, autostart: bool) -> None:
         self.region = region
         region.name = name or region.name
-        self._seed, self._critical, self._restarts = seed, critical, restarts
+        self._seed, self._critical, self._restarts, self._autostart = seed, critical, restarts, autostart
         folder = None if state_dir is None else Path(state_dir) / namespace.strip("/").replace("/", "%")
         region.storage = folder
         self._snapshot = None if folder is None else folder / f"{region.name}.safetensors"
@@ -81,7 +87,10 @@ class ProcessHost:
         self._takers: dict[str, Callable[[], None]] = {}    # by port: takes in what has arrived there
         self._ready: deque[Callable[[], None]] = deque()    # those of ports at which something has arrived
         self._senders: dict[str, Callable[[Any], None]] = {}
+        self._goals: deque[tuple[str, Goal]] = deque()      # of actions, not handed in yet
         self._clock: Callable[[], float] = time.time    # for headers (s since the epoch, or simulated)
+        self._next_diagnostics = -math.inf
+        self._cause: Exception | None = None    # of the reason
         self._failure: RegionError | None = None
         self._broken: Counter[str] = Counter()
         self._warned: dict[str, float] = {}
@@ -129,6 +138,86 @@ class ProcessHost:
         self.stepper = None
         self._state = beat.UNCONFIGURED
 
+    # -- transitions, as the lifecycle of ROS 2 asks for them --------------------------------------------------------
+
+    def attempt(self, what: str, transition: Callable[[], None]) -> Outcome:
+        """Makes a transition; what it raises becomes the reason of the error state."""
+        if self._failure is not None and what == "deactivate":
+            return Outcome.ERROR    # the way from a failed step into error processing
+        try:
+            transition()
+        except Exception as error:  # whatever the region raises must not take the node's services with it
+            self._reason = f"{self.region.name} failed to {what}: {type(error).__name__}: {error}"
+            self._cause = error
+            log.error("%s", self._reason, exc_info=not isinstance(error, ParameterError))
+            return Outcome.ERROR
+        self._reason = ""
+        return Outcome.SUCCESS
+
+    def recover(self) -> Outcome:
+        """Error processing: back to unconfigured, where it may be tried again; to the end after a failed step."""
+        if self._failure is not None:
+            self._reason = str(self._failure)
+        log.error("error processing: %s", self._reason)
+        self._state, self._idle = beat.ERROR, True
+        self._beat()
+        if self._failure is not None:
+            return Outcome.FAILURE
+        self._unplug()
+        self.stepper, self._state = None, beat.UNCONFIGURED
+        return Outcome.SUCCESS
+
+    def connect(self) -> None:
+        """Configures the region and connects its ports. Raises what the region raises."""
+        self.configure(self._parameters())
+        self._plug()
+
+    def disconnect(self) -> None:
+        """Takes back what :meth:`connect` did. Raises what the region raises."""
+        self._unplug()
+        self.cleanup()
+
+    def shut_down(self) -> None:
+        """Ends from whatever state it is in. Raises what the region raises."""
+        if self._state == beat.ACTIVE:
+            self.deactivate()
+        if self._state == beat.INACTIVE:
+            self.disconnect()
+        self._state = beat.FINALIZED
+        self.stop()
+
+    def apply(self, values: Mapping[str, Any]) -> None:
+        """Changes parameters of the region between two steps: all of them, or none.
+
+        Raises:
+            ParameterError: one does not exist, cannot be changed now, or its value does not fit; says which.
+        """
+        region = self.region
+        if not self._turn.acquire(timeout=TURN):
+            raise ParameterError(f"{region.name} is at a step that does not end; try again")
+        try:
+            check_parameters(region.name, region.Parameters, values,
+                             current=region.parameters if self._state == beat.ACTIVE else None)
+            if self.stepper is None:
+                return
+            before, changed = region.parameters, []
+            try:
+                for name, value in values.items():
+                    changed.append(name)
+                    region.on_parameter(name, value)
+            except Exception as error:
+                for name in changed[:-1]:
+                    region.on_parameter(name, getattr(before, name))
+                if isinstance(error, ParameterError):
+                    raise
+                log.exception("%s failed to take %s", region.name, changed[-1])
+                raise ParameterError(f"{region.name} failed to take {changed[-1]}: {type(error).__name__}: {error}"
+                                     ) from error
+        finally:
+            self._turn.release()
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
     def stop(self) -> None:
         """Asks for the end, from any thread or a signal handler."""
         self._ending = self._idle = True
@@ -148,7 +237,7 @@ class ProcessHost:
             self._begin()
             while not self._ending:
                 now = time.monotonic()
-                if now >= next_beat:
+                if now >= next_beat - BEAT_SLACK:
                     self._beat()
                     self._look_about()
                     next_beat = max(next_beat + beat.PERIOD, now)
@@ -172,12 +261,20 @@ class ProcessHost:
         if not ended:
             log.error("the last step does not end; %s ends without saving it", self.region.name)
             return 1
-        self._finish()
-        self._state = beat.FINALIZED
+        if self._state != beat.FINALIZED:
+            self._change("shutdown")
         self._beat()
         return 0
 
+    def _begin(self) -> None:
+        if self._autostart and not (self._change("configure") and self._change("activate")):
+            if isinstance(self._cause, ParameterError):
+                raise self._cause   # to start it again in the same way will not help
+            self._give_up(RegionError(self._reason))
+
     def _fail(self, failure: RegionError) -> int:
+        if self._state == beat.ACTIVE:
+            self._change("deactivate")      # which leads into error processing
         self._state, self._reason = beat.ERROR, str(failure)
         log.error("%s", failure, exc_info=failure)
         if self._restored and self.stepper.steps < YOUNG and self._snapshot is not None and self._snapshot.exists():
@@ -191,10 +288,15 @@ class ProcessHost:
 
     def _beat(self) -> None:
         stepper = self.stepper  # a transition in another thread may take it away
-        self._tell(beat.heartbeat(
+        heartbeat = beat.heartbeat(
             self.fqn, self.kind, self._state, stamp=self._clock(), now=time.monotonic(), stepper=stepper,
             stepping=stepper is not None and stepper.stepping_since is not None, critical=self._critical,
-            restarts=self._restarts, reason=self._reason))
+            restarts=self._restarts, reason=self._reason)
+        self._tell(heartbeat)
+        now = time.monotonic()
+        if now >= self._next_diagnostics:
+            self._next_diagnostics = now + diagnostics.PERIOD
+            self._diagnose(diagnostics.diagnostics(heartbeat, broken=sum(self._broken.values())))
 
     def save(self, wait: float) -> None:
         """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""
@@ -262,10 +364,28 @@ class ProcessHost:
         self._failure = error
         self.stop()
 
+    # -- actions: the control thread hands goals in, and passes news on ----------------------------------------------
+
+    def hand_in(self, action: str, goal: Goal) -> None:
+        """Hands a goal of an action in, or one anew that has changed, before the next step."""
+        self._goals.append((action, goal))
+        self._hand_in()
+
+    def _hand_in(self) -> None:
+        if not self._goals or not self._turn.acquire(timeout=0.02):
+            return      # there is a step; it is tried again soon
+        try:
+            while self._goals and self.stepper is not None:
+                action, goal = self._goals.popleft()
+                self.stepper.goals[action].offer(goal, time.monotonic())
+        finally:
+            self._turn.release()
+        self._wake.set()
+
     def _taker(self, port_name: str, arrivals: Callable[[], list[Arrived]]) -> Callable[[], None]:
         """What puts into the inbox what ``arrivals`` gives, oldest first: all of it where the port asks for that, else
         the newest message that is not broken."""
-        port = self.region.inputs()[port_name]
+        port = self.region.hears()[port_name]
         take = functools.partial(self._take, port_name, messages.decoder(port.type), arrivals,
                                  bool(port.key or port.every))
         self._takers[port_name] = take
@@ -288,7 +408,7 @@ class ProcessHost:
         topic = self._topic(port_name)
         self._broken[topic] += 1
         self._warn(topic, f"{topic}: dropped a message{sender}: {what} ({self._broken[topic]} so far). Its publisher "
-                          f"must send {self.region.inputs()[port_name].type}.")
+                          f"must send {self.region.hears()[port_name].type}.")
 
     # -- hooks -----------------------------------------------------------------------------------------------------
 
@@ -309,16 +429,25 @@ class ProcessHost:
         """Publishes a heartbeat."""
         raise NotImplementedError
 
-    def _begin(self) -> None:
-        """After the start: brings the region to where it makes steps."""
-        self.activate()
+    def _diagnose(self, status: Any) -> None:
+        """Publishes diagnostics."""
+        raise NotImplementedError
 
-    def _finish(self) -> None:
-        """Before the end in good order: takes the region back to where it was before it was configured."""
-        if self._state == beat.ACTIVE:
-            self.deactivate()
-        if self._state == beat.INACTIVE:
-            self.cleanup()
+    def _parameters(self) -> dict[str, Any]:
+        """What the region is to be configured with."""
+        raise NotImplementedError
+
+    def _plug(self) -> None:
+        """Connects the ports of the configured region."""
+        raise NotImplementedError
+
+    def _unplug(self) -> None:
+        """Takes back what :meth:`_plug` did, as far as it came."""
+        raise NotImplementedError
+
+    def _change(self, transition: str) -> bool:
+        """Makes a transition of the lifecycle, by its label; whether it succeeded."""
+        raise NotImplementedError
 
     def _look_about(self) -> None:
         """After each heartbeat."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Mapping
 
 import numpy as np
 
+from brain_runtime.actions import Act
 from brain_runtime.inbox import Inbox
 from brain_runtime.parameters import NoParameters, check_parameters
 from brain_runtime.ports import In, Out
@@ -16,7 +17,8 @@ State = dict[str, Any]
 """Flat dict of float32 arrays or tensors: all that a region remembers from step to step, and all of a snapshot."""
 
 Outbox = Mapping[str, Any]
-"""Port name to a message, or to a list of messages; ports that are left out publish nothing."""
+"""Port name to a message, or to a list of messages; ports that are left out publish nothing. Name of an action to what
+is new of its goals."""
 
 
 class Region:
@@ -62,6 +64,24 @@ class Region:
     def outputs(cls) -> dict[str, Out]:
         """Ports that are published, by attribute name."""
         return {n: p for n, p in cls.ports().items() if isinstance(p, Out)}
+
+    @classmethod
+    @functools.cache
+    def actions(cls) -> dict[str, Act]:
+        """Actions that are served, by attribute name."""
+        return {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()
+                if isinstance(value, Act)}
+
+    # The ports that a configured region really has. To differ from its class, configure() sets an attribute of the same
+    # name: self.cmd_vel = replace(type(self).cmd_vel, type="geometry_msgs/msg/Twist").
+
+    def hears(self) -> dict[str, In]:
+        """Ports that this region hears once it is configured, by attribute name; its class's where it says no other."""
+        return {name: getattr(self, name) for name in self.inputs()}
+
+    def publishes(self) -> dict[str, Out]:
+        """Ports that this region publishes once it is configured, by attribute name; see :meth:`hears`."""
+        return {name: getattr(self, name) for name in self.outputs()}
 
     # The small life that every host drives.
 

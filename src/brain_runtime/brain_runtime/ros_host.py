@@ -9,9 +9,7 @@ step; else the worker does. The calling thread sends heartbeats and sees to it t
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
-import math
 import os
 import threading
 import time
@@ -22,6 +20,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 from rcl_interfaces.msg import (FloatingPointRange, IntegerRange, ParameterDescriptor, ParameterType,
                                 SetParametersResult)
+from rclpy.clock import Clock, ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -30,24 +29,29 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from brain_runtime import diagnostics, messages
 from brain_runtime import heartbeat as beat
 from brain_runtime.health import Limits
-from brain_runtime.parameters import ParameterError, check_parameters
+from brain_runtime.lifecycle import Outcome
+from brain_runtime.parameters import ParameterError, check_parameters, describe
 from brain_runtime.ports import In
 from brain_runtime.process_host import ProcessHost
 from brain_runtime.qos import QoS
 from brain_runtime.region import Region
-from brain_runtime.stepper import RegionError
+from brain_runtime.ros_action import RosAction
+from brain_runtime.ros_types import interface
 
 log = logging.getLogger(__name__)
 
 QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
 SPIN_END = 1.0          # s that the spinning thread gets to end
 STUCK = 70              # exit status of a process whose step does not end
-TURN = 1.0              # s that a change of a parameter waits for the step that is being made
 KEYED = 64              # messages that wait where the newest of each publisher counts
 OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
 
 _ELEMENTS = {bool: ParameterType.PARAMETER_BOOL_ARRAY, int: ParameterType.PARAMETER_INTEGER_ARRAY,
              float: ParameterType.PARAMETER_DOUBLE_ARRAY, str: ParameterType.PARAMETER_STRING_ARRAY}
+
+
+_RETURNS = {Outcome.SUCCESS: TransitionCallbackReturn.SUCCESS, Outcome.FAILURE: TransitionCallbackReturn.FAILURE,
+            Outcome.ERROR: TransitionCallbackReturn.ERROR}
 
 
 class Received(NamedTuple):
@@ -65,35 +69,16 @@ def profile(qos: QoS) -> QoSProfile:
         durability=DurabilityPolicy.TRANSIENT_LOCAL if qos.latched else DurabilityPolicy.VOLATILE)
 
 
-def interface(name: str) -> type:
-    """rosidl's class of a type such as ``std_msgs/msg/String``.
-
-    Raises:
-        ModuleNotFoundError: its package is not installed, or the workspace not sourced.
-    """
-    package, kind, leaf = name.split("/")
-    return getattr(importlib.import_module(f"{package}.{kind}"), leaf)
-
-
 def descriptor(field: Any) -> ParameterDescriptor:
-    """How ROS 2 describes a parameter: its unit, range and choices, and whether it can be changed while running."""
-    meta = field.metadata
-    unit = f" ({meta['unit']})" if meta["unit"] else ""
-    constraints = [f"one of {', '.join(meta['choices'])}"] if meta["choices"] else []
-    if not meta["live"]:
-        constraints.append("cannot be changed while the node is active")
-    found = ParameterDescriptor(description=meta["description"] + unit, additional_constraints="; ".join(constraints))
-    low, high = meta["low"], meta["high"]
-    if (low is not None or high is not None) and type(field.default) in (int, float):
-        if type(field.default) is float:
-            found.floating_point_range = [FloatingPointRange(
-                from_value=-math.inf if low is None else float(low), to_value=math.inf if high is None else float(high))]
-        else:
-            found.integer_range = [IntegerRange(from_value=-2**63 if low is None else int(low),
-                                                to_value=2**63 - 1 if high is None else int(high), step=1)]
-    if field.default == ():     # what its elements are is not known before there are any
-        found.dynamic_typing = True
-    elif type(field.default) is tuple:
+    """How ROS 2 describes a parameter; see :func:`brain_runtime.parameters.describe`."""
+    about = describe(field)
+    found = ParameterDescriptor(description=about.text, additional_constraints=about.constraints,
+                                dynamic_typing=about.dynamic)
+    if about.range is not None and about.kind is float:
+        found.floating_point_range = [FloatingPointRange(from_value=about.range[0], to_value=about.range[1])]
+    elif about.range is not None:
+        found.integer_range = [IntegerRange(from_value=about.range[0], to_value=about.range[1], step=1)]
+    if about.kind is tuple and not about.dynamic:
         found.type = _ELEMENTS[type(field.default[0])]
     return found
 
@@ -106,22 +91,22 @@ class _Node(LifecycleNode):
         super().__init__(name, **settings)
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("configure", self._host.connect)
+        return _RETURNS[self._host.attempt("configure", self._host.connect)]
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("activate", self._host.activate)
+        return _RETURNS[self._host.attempt("activate", self._host.activate)]
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("deactivate", self._host.deactivate)
+        return _RETURNS[self._host.attempt("deactivate", self._host.deactivate)]
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("cleanup", self._host.disconnect)
+        return _RETURNS[self._host.attempt("cleanup", self._host.disconnect)]
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.attempt("shutdown", self._host.shut_down)
+        return _RETURNS[self._host.attempt("shutdown", self._host.shut_down)]
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._host.recover()
+        return _RETURNS[self._host.recover()]
 
 
 class RosHost(ProcessHost):
@@ -151,23 +136,25 @@ class RosHost(ProcessHost):
         self.node = _Node(name or region.name, self, namespace=namespace, context=context, cli_args=cli_args,
                           use_global_arguments=cli_args is None)
         super().__init__(region, name=self.node.get_name(), namespace=self.node.get_namespace(), seed=seed,
-                         state_dir=state_dir, critical=critical, restarts=restarts)
-        self._autostart = autostart
+                         state_dir=state_dir, critical=critical, restarts=restarts, autostart=autostart)
         clock = self.node.get_clock()
         self._clock = lambda: clock.now().nanoseconds * 1e-9
         self._limits = Limits()
-        self._next_diagnostics = 0.0
         self._rings: dict[str, deque[Received]] = {}
         self._subscriptions: dict[str, Any] = {}
         self._published: list[Any] = []
+        self._servers: list[RosAction] = []
         self._declare()
-        self.node.add_on_set_parameters_callback(self._change)
-        self._heartbeat = self._publisher(beat.PORT.topic, beat.TYPE, beat.PORT.qos)
-        self._diagnostics = self._publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
+        self.node.add_on_set_parameters_callback(self._set)
+        self._tell = self._publisher(beat.PORT.topic, beat.TYPE, beat.PORT.qos)
+        self._diagnose = self._publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
         self._triggered = False
-        self._nudge = self.node.create_guard_condition(lambda: None)    # Executor.wake() would not end a spin_once()
+        # What waits for a step to end is looked after again soon; what is new of actions, and the end, at once. The
+        # executor's own wake() would not end a spin_once(), and a timeout would have it build a timer at each.
+        self.node.create_timer(beat.PERIOD, _nothing, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._nudge = self.node.create_guard_condition(_nothing)
         self._spinning = threading.Thread(target=self._spin, name="spin", daemon=True)
 
     # -- parameters ------------------------------------------------------------------------------------------------
@@ -186,70 +173,27 @@ class RosHost(ProcessHost):
     def _parameters(self) -> dict[str, Any]:
         return {field.name: self.node.get_parameter(field.name).value for field in fields(self.region.Parameters)}
 
-    def _change(self, changes: list[Parameter]) -> SetParametersResult:
+    def _set(self, changes: list[Parameter]) -> SetParametersResult:
         """Takes over changed parameters between two steps: all of them, or none and the reason."""
         known = {field.name for field in fields(self.region.Parameters)}
-        values = {change.name: change.value for change in changes if change.name in known}
-        current = self.region.parameters if self.stepper is not None else None
-        if not self._turn.acquire(timeout=TURN):
-            return SetParametersResult(successful=False, reason=f"{self.region.name} is at a step that does not end")
         try:
-            check_parameters(self.region.name, self.region.Parameters, values,
-                             current=current if self._state == beat.ACTIVE else None)
-            if current is not None:
-                for name, value in values.items():
-                    self.region.on_parameter(name, value)
+            self.apply({change.name: change.value for change in changes if change.name in known})
         except ParameterError as error:
             return SetParametersResult(successful=False, reason=str(error))
-        finally:
-            self._turn.release()
         return SetParametersResult(successful=True)
 
-    # -- lifecycle -------------------------------------------------------------------------------------------------
+    # -- ports -----------------------------------------------------------------------------------------------------
 
-    def attempt(self, what: str, transition: Callable[[], None]) -> TransitionCallbackReturn:
-        """Makes a transition; what it raises becomes the reason of the error state."""
-        if self._failure is not None and what == "deactivate":
-            return TransitionCallbackReturn.ERROR   # the way from a failed step into error processing
-        try:
-            transition()
-        except Exception as error:  # whatever the region raises must not take the node's services with it
-            self._reason = f"{self.region.name} failed to {what}: {type(error).__name__}: {error}"
-            log.error("%s", self._reason, exc_info=not isinstance(error, ParameterError))
-            return TransitionCallbackReturn.ERROR
-        self._reason = ""
-        return TransitionCallbackReturn.SUCCESS
-
-    def recover(self) -> TransitionCallbackReturn:
-        """Error processing: back to unconfigured, where it may be tried again; to the end after a failed step."""
-        if self._failure is not None:
-            self._reason = str(self._failure)
-        log.error("error processing: %s", self._reason)
-        self._state = beat.ERROR
-        self._beat()
-        if self._failure is not None:
-            return TransitionCallbackReturn.FAILURE
-        self._unsubscribe()
-        self.stepper, self._state = None, beat.UNCONFIGURED
-        return TransitionCallbackReturn.SUCCESS
-
-    def connect(self) -> None:
-        """Configures the region and connects its ports. Raises what the region raises."""
-        self.configure(self._parameters())
+    def _plug(self) -> None:
         self._senders = {port.topic: self._publisher(port.topic, port.type, port.qos)
-                         for port in self.region.outputs().values()}
-        for port_name, port in self.region.inputs().items():
+                         for port in self.region.publishes().values()}
+        for port_name, port in self.region.hears().items():
             self._subscribe(port_name, port)
-
-    def disconnect(self) -> None:
-        """Takes back what :meth:`connect` did. Raises what the region raises."""
-        self._unsubscribe()
-        self.cleanup()
-
-    def shut_down(self) -> None:
-        """Ends from whatever state it is in. Raises what the region raises."""
-        super()._finish()
-        self.stop()
+        for name, act in self.region.actions().items():
+            server = RosAction(self.node, act, ready=lambda: self._state == beat.ACTIVE,
+                               give=functools.partial(self.hand_in, name), wake=self._nudge.trigger)
+            self._servers.append(server)
+            self._senders[act.topic] = server.tell
 
     def _publisher(self, topic: str, type_name: str, qos: QoS) -> Callable[[Any], None]:
         publisher = self.node.create_publisher(interface(type_name), topic, profile(qos))
@@ -272,7 +216,10 @@ class RosHost(ProcessHost):
         self._subscriptions[port_name] = self.node.create_subscription(
             interface(port.type), port.topic, arrived, profile(qos), raw=True)
 
-    def _unsubscribe(self) -> None:
+    def _unplug(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
         for subscription in self._subscriptions.values():
             self.node.destroy_subscription(subscription)
         kept = self._published[:2]  # heartbeat and diagnostics live as long as the node
@@ -290,25 +237,16 @@ class RosHost(ProcessHost):
     def _topic(self, port_name: str) -> str:
         return self._subscriptions[port_name].topic_name
 
-    def _tell(self, heartbeat: Any) -> None:
-        self._heartbeat(heartbeat)
-        now = time.monotonic()
-        if now >= self._next_diagnostics:
-            self._next_diagnostics = now + diagnostics.PERIOD
-            self._diagnostics(diagnostics.diagnostics(heartbeat, broken=sum(self._broken.values())))
-
     def _begin(self) -> None:
-        if self._autostart and not (
-                self.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
-                and self.node.trigger_activate() == TransitionCallbackReturn.SUCCESS):
-            self._failure = RegionError(self._reason)
-            self.stop()
-
+        super()._begin()
         self._spinning.start()
 
     def _spin(self) -> None:
         try:
             while not self._ending:
+                for server in self._servers:
+                    server.pass_on()
+                self._hand_in()
                 self._executor.spin_once()
                 if self._triggered:
                     self._triggered = False
@@ -326,11 +264,11 @@ class RosHost(ProcessHost):
         finally:
             self._turn.release()
 
-    def _still(self) -> None:
-        """Ends the spinning, so that the transitions at the end are this thread's alone."""
+    def _end(self, worker: threading.Thread) -> int:
         self._nudge.trigger()
-        if self._spinning.is_alive():
+        if self._spinning.is_alive():   # so that the transitions at the end are this thread's alone
             self._spinning.join(SPIN_END)
+        return super()._end(worker)
 
     def _look_about(self) -> None:
         stepper = self.stepper  # a transition may take it away
@@ -344,20 +282,16 @@ class RosHost(ProcessHost):
             logging.shutdown()
             os._exit(STUCK)     # the thread that is stuck cannot be ended otherwise
 
-    def _fail(self, failure: RegionError) -> int:
-        self._still()
-        if self.node._state_machine.current_state[1] == "active":
-            self.node.trigger_deactivate()
-        return super()._fail(failure)
-
-    def _finish(self) -> None:
-        self._still()
-        if self.node._state_machine.current_state[1] in ("unconfigured", "inactive", "active"):
-            self.node.trigger_shutdown()
+    def _change(self, transition: str) -> bool:
+        return getattr(self.node, f"trigger_{transition}")() == TransitionCallbackReturn.SUCCESS
 
     def _close(self) -> None:
         self._executor.shutdown()
         self.node.destroy_node()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _all_of(ring: deque[Received]) -> list[Received]:

@@ -32,9 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a region until SIGINT or SIGTERM; returns the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     ending = Ending()
-    parser = arguments("brain_runtime.ros_process")
-    parser.add_argument("--manual", action="store_true", help="wait for `ros2 lifecycle` instead of starting at once")
-    options = parser.parse_args(remove_ros_args(["ros_process", *argv])[1:])
+    options = arguments("brain_runtime.ros_process").parse_args(remove_ros_args(["ros_process", *argv])[1:])
     declared = options.name or options.cls.rpartition(":")[2].lower()
     rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
     try:

@@ -14,6 +14,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 import numpy as np
 
 from brain_runtime import messages
+from brain_runtime.actions import Act, GoalSlot, News, Status
 from brain_runtime.inbox import Inbox, make_slot
 from brain_runtime.ports import Out
 from brain_runtime.region import Region, State
@@ -65,15 +66,17 @@ class Stepper:
         self.stepping_since: float | None = None
         self._monotonic = monotonic
         self._rng = np.random.default_rng([seed, *region.name.encode()])
-        self.inputs = region.inputs()
+        self.inputs = region.hears()
         self._outputs = {name: _Sent(port, messages.has_field(port.type, "header"),
                                      messages.has_field(port.type, "origins"))
-                         for name, port in region.outputs().items()}
+                         for name, port in region.publishes().items()}
         self.slots = {name: make_slot(port) for name, port in self.inputs.items()}
-        self._inbox = Inbox(self.slots)
-        self._all = list(self.slots.values())
+        self.goals = {name: GoalSlot() for name in region.actions()}
+        self._inbox = Inbox({**self.slots, **self.goals})
+        self._all = [*self.slots.values(), *self.goals.values()]
         self._keyed = [self.slots[name] for name, port in self.inputs.items() if port.key]
-        self._triggers = [self.slots[name] for name, port in self.inputs.items() if port.trigger]
+        self._triggers = [*(self.slots[name] for name, port in self.inputs.items() if port.trigger),
+                          *self.goals.values()]
         self._period = None if region.rate is None else 1.0 / region.rate
         self._next_tick = -math.inf if self._period else math.inf
         self._history: deque[tuple[float, float, int, int]] = deque()
@@ -106,7 +109,7 @@ class Stepper:
     # -- step ------------------------------------------------------------------------------------------------------
 
     def step(self, now: float, stamp: float, senders: Mapping[str, Callable[[Any], None]] | None = None
-             ) -> list[tuple[Out, Any]]:
+             ) -> list[tuple[Out | Act, Any]]:
         """One step.
 
         Args:
@@ -116,7 +119,7 @@ class Stepper:
                 books are kept.
 
         Returns:
-            Ports and messages, with header stamps and origins filled in.
+            Ports and messages, with header stamps and origins filled in; actions and news of their goals.
 
         Raises:
             RegionError: from the region's own code or from sending, with the cause attached.
@@ -155,14 +158,17 @@ class Stepper:
             history.popleft()
         return published
 
-    def _finish(self, outbox: Mapping[str, Any], stamp: float) -> list[tuple[Out, Any]]:
-        published: list[tuple[Out, Any]] = []
+    def _finish(self, outbox: Mapping[str, Any], stamp: float) -> list[tuple[Out | Act, Any]]:
+        published: list[tuple[Out | Act, Any]] = []
         origins: list | None = None
         for name, content in outbox.items():
             sent = self._outputs.get(name)
+            if sent is None and name in self.goals:
+                published += self._news(name, content)
+                continue
             if sent is None:
                 raise KeyError(f"step returned a message for {name!r}, but the region publishes "
-                               + (", ".join(self._outputs) or "nothing"))
+                               + (", ".join([*self._outputs, *self.goals]) or "nothing"))
             port = sent.port
             for message in content if isinstance(content, list) else [content]:
                 if message is None:
@@ -177,6 +183,16 @@ class Stepper:
                     message.origins = origins
                 published.append((port, message))
         return published
+
+    def _news(self, name: str, content: Any) -> list[tuple[Act, News]]:
+        act, slot = self.region.actions()[name], self.goals[name]
+        found = [news for news in (content if isinstance(content, list) else [content]) if news is not None]
+        for news in found:
+            if news.goal not in slot.goals:
+                raise KeyError(f"step returned news of a goal of {name} that it was not given, or that has ended")
+            if news.status != Status.EXECUTING:
+                slot.ended(news.goal)
+        return [(act, news) for news in found]
 
     def _stamp(self, port: Out, message: Any, stamp: float) -> None:
         if port.stamp_from:

@@ -7,18 +7,30 @@ the thread that received makes the step at once, since to wake the worker would 
 from __future__ import annotations
 
 import functools
+import logging
 import time
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
+from brain_runtime import diagnostics, lifecycle, messages, parameter_services
 from brain_runtime import heartbeat as beat
-from brain_runtime import messages
+from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
 from brain_runtime.process_host import ProcessHost
+from brain_runtime.qos import QoS
 from brain_runtime.region import Region
-from brain_runtime.wire import Arrival, Node, Session, Subscription, Watch
+from brain_runtime.wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
+from brain_runtime.wire.action import ActionServer
 from brain_runtime.wire.attachment import AttachmentProblem
+from brain_runtime.wire.clock import SimulatedTime
+
+log = logging.getLogger(__name__)
 
 QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
+SIM_TIME = "use_sim_time"
+RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too
+OVERRIDES = "qos_overrides."
+EVENT_QUALITY = QoS(reliable=True, latched=False, depth=10)
 
 
 class ZenohHost(ProcessHost):
@@ -29,12 +41,13 @@ class ZenohHost(ProcessHost):
         session: open session; stays open.
         name, namespace: of the node.
         domain: ROS domain; None: ``ROS_DOMAIN_ID``.
-        parameters: of the region.
+        parameters: of the region, and ``use_sim_time``: stamps come from ``/clock``; timeouts stay on the steady clock.
         topic: from a port's topic to the name that is used, for remapping; None: as declared.
         seed: of the region's random stream.
         state_dir: folder of the snapshots; None: no snapshots.
         critical: the robot must not move without this region.
         restarts: times it was started again by its supervisor.
+        autostart: configures and activates itself; else it waits for ``ros2 lifecycle``.
 
     Raises:
         ParameterError: the parameters do not fit.
@@ -46,25 +59,103 @@ class ZenohHost(ProcessHost):
     def __init__(self, region: Region, session: Session, *, name: str | None = None, namespace: str = "/",
                  domain: int | None = None, parameters: Mapping[str, Any] | None = None,
                  topic: Callable[[str], str] | None = None, seed: int = 0, state_dir: Path | None = None,
-                 critical: bool = False, restarts: int = 0) -> None:
+                 critical: bool = False, restarts: int = 0, autostart: bool = True) -> None:
+        given = {key: value for key, value in (parameters or {}).items()
+                 if key != RCLPYS and not key.startswith(OVERRIDES)}
+        sim_time = given.pop(SIM_TIME, False)
+        self._wanted = check_parameters(name or region.name, region.Parameters, given)
         self.node = Node(session, name or region.name, namespace, domain)
         super().__init__(region, name=name, namespace=self.node.namespace, seed=seed, state_dir=state_dir,
-                         critical=critical, restarts=restarts)
-        topic = topic or (lambda declared: declared)
-        self.configure(parameters or {})
-        self._heartbeat = self.node.publisher(topic(beat.PORT.topic), beat.TYPE, beat.PORT.qos)
-        self._senders = {port.topic: self.node.publisher(topic(port.topic), port.type, port.qos).publish
-                         for port in region.outputs().values()}
+                         critical=critical, restarts=restarts, autostart=autostart)
+        self._name = topic or (lambda declared: declared)
+        self._sim_time: SimulatedTime | None = None
+        self._set_sim_time(sim_time)
+        self._heartbeat = self.node.publisher(self._name(beat.PORT.topic), beat.TYPE, beat.PORT.qos)
+        self._diagnostics = self.node.publisher(self._name(diagnostics.TOPIC), diagnostics.TYPE, diagnostics.QUALITY)
+        self._changes = self.node.publisher(parameter_services.EVENTS, parameter_services.EVENT_TYPE,
+                                            parameter_services.EVENT_QUALITY)
+        events = self.node.publisher("~/transition_event", "lifecycle_msgs/msg/TransitionEvent", EVENT_QUALITY)
+        self.life = lifecycle.Lifecycle(
+            {"configure": lambda: self.attempt("configure", self.connect),
+             "activate": lambda: self.attempt("activate", self.activate),
+             "deactivate": lambda: self.attempt("deactivate", self.deactivate),
+             "cleanup": lambda: self.attempt("cleanup", self.disconnect),
+             "shutdown": lambda: self.attempt("shutdown", self.shut_down)}, self.recover, events.publish)
+        access = parameter_services.Access(self._descriptions, self._values, self._change_parameters)
+        self._services: list[tuple[Service, Callable[[Any], Any]]] = [
+            (self.node.service(f"~/{service}", kind, self._stop.set), handler)
+            for service, (kind, handler) in {**parameter_services.handlers(access),
+                                             **lifecycle.handlers(self.life)}.items()]
+        self._servers: list[ActionServer] = []
+        self._publishers: list[Publisher] = []
         self._subscriptions: dict[str, Subscription] = {}
-        for port_name, port in region.inputs().items():
+        self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
+
+    # -- ports -----------------------------------------------------------------------------------------------------
+
+    def _plug(self) -> None:
+        for port in self.region.publishes().values():
+            publisher = self.node.publisher(self._name(port.topic), port.type, port.qos)
+            self._publishers.append(publisher)
+            self._senders[port.topic] = publisher.publish
+        for port_name, port in self.region.hears().items():
             take = self._taker(port_name, functools.partial(self._arrivals, port_name))
             # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
             self._subscriptions[port_name] = self.node.subscription(
-                topic(port.topic), port.type, port.qos, wake=self._wake, by_publisher=bool(port.key),
+                self._name(port.topic), port.type, port.qos, wake=self._wake, by_publisher=bool(port.key),
                 arrived=functools.partial(self._arrived if port.trigger else self._note, take),
                 at_once=functools.partial(self._at_once, port_name, messages.decoder(port.type))
                 if port.trigger and not port.key else None)
-        self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
+
+        for name, act in self.region.actions().items():
+            server = ActionServer(self.node, act, self._name(act.topic), ready=lambda: self._state == beat.ACTIVE,
+                                  give=functools.partial(self.hand_in, name), arrived=self._stop.set)
+            self._servers.append(server)
+            self._senders[act.topic] = server.tell
+
+    def _unplug(self) -> None:
+        for server in self._servers:
+            server.close()
+        for part in [*self._subscriptions.values(), *self._publishers]:
+            self.node.let_go(part)
+        self._subscriptions, self._publishers, self._servers, self._senders, self._takers = {}, [], [], {}, {}
+
+    # -- parameters ------------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> dict[str, Any]:
+        return {field.name: getattr(self._wanted, field.name) for field in fields(self._wanted)}
+
+    def _descriptions(self) -> dict[str, Description]:
+        return {SIM_TIME: Description(bool, "stamps come from /clock; timeouts stay on the steady clock"),
+                **{field.name: describe(field) for field in fields(self._wanted)}}
+
+    def _values(self) -> dict[str, Any]:
+        return {SIM_TIME: self._sim_time is not None, **self._parameters()}
+
+    def _change_parameters(self, values: Mapping[str, Any]) -> None:
+        """Changes parameters, all or none. Raises ParameterError."""
+        own = {name: value for name, value in values.items() if name != SIM_TIME}
+        sim_time = values.get(SIM_TIME, self._sim_time is not None)
+        if type(sim_time) is not bool:
+            raise ParameterError(f"parameter {SIM_TIME} must be true or false, but is {sim_time!r}")
+        if own:
+            fitted = check_parameters(self.region.name, self.region.Parameters, own)
+            self.apply(own)
+            self._wanted = replace(self._wanted, **{name: getattr(fitted, name) for name in own})
+        self._set_sim_time(sim_time)
+        told = {name: value for name, value in self._values().items() if name in values}
+        self._changes.publish(parameter_services.changed(self.fqn, messages.time_message(self._clock()), told))
+
+    def _set_sim_time(self, wanted: Any) -> None:
+        if type(wanted) is not bool:
+            raise ParameterError(f"parameter {SIM_TIME} must be true or false, but is {wanted!r}")
+        if wanted == (self._sim_time is not None):
+            return
+        if wanted:
+            self._sim_time = self._clock = SimulatedTime(self.node, self._name(SimulatedTime.TOPIC))
+        else:
+            self._sim_time.close()
+            self._sim_time, self._clock = None, time.time
 
     # -- arrivals --------------------------------------------------------------------------------------------------
 
@@ -125,6 +216,32 @@ class ZenohHost(ProcessHost):
 
     def _tell(self, heartbeat: Any) -> None:
         self._heartbeat.publish(heartbeat)
+
+    def _diagnose(self, status: Any) -> None:
+        self._diagnostics.publish(status)
+
+    def _change(self, transition: str) -> bool:
+        return self.life.change(transition)
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._ending:
+            for service, handler in self._services:
+                self._answer(service, handler)
+            for server in self._servers:
+                server.serve()
+            self._hand_in()
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            self._stop.wait(left)
+
+    def _answer(self, service: Service, handler: Callable[[Any], Any]) -> None:
+        for request in service.take():
+            try:
+                request.reply(handler(request.message))
+            except Exception:   # whatever a request brings about, the next one is answered, and the steps go on
+                log.exception("%s: a request could not be answered", service.endpoint.topic)
 
     def _look_about(self) -> None:
         self._watch.poll()

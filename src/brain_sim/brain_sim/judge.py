@@ -102,7 +102,9 @@ class Judge:
         return self._referee.episode.sentence if self._referee and self._referee.verdict is None else ""
 
     def said(self, text: str, sim: Simulation) -> None:
-        """A sentence was said. In a room with goals each goal's sentence starts its own judging."""
+        """A sentence was said. In a room with goals each goal's sentence starts its own judging. An empty one is none."""
+        if not text:
+            return
         if self.request.episode is None:
             episode = self.request.goals.get(text)
             self._referee = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,12 +55,15 @@ class World(Region):
         split: str = parameter("train", "Split of the room.", choices=("train", "val", "test"), live=False)
         seed: int = parameter(0, "Seed of the room.", low=0, high=2**31 - 1, live=False)
         low_obstacles: int = parameter(0, "Obstacles below the lidar's plane.", low=0, high=4, live=False)
+        stamped: bool = parameter(True, "cmd_vel is a geometry_msgs/TwistStamped; false: a Twist.", live=False)
         request: str = parameter("", "JSON as on sim/episode, instead of the others.", live=False)
 
     def configure(self, parameters) -> None:
         """Takes the parameters and builds the room."""
         super().configure(parameters)
         p = self.parameters
+        stamped = type(self).cmd_vel
+        self.cmd_vel = stamped if p.stamped else replace(stamped, type="geometry_msgs/msg/Twist")
         self._error = ""
         self._resets = 0
         if p.request:
@@ -91,7 +94,8 @@ class World(Region):
         if inbox.new("cmd_vel"):
             age = min(inbox.age("cmd_vel"), dt)
             sim.advance(dt - age)
-            twist = inbox.get("cmd_vel").twist
+            command = inbox.get("cmd_vel")
+            twist = command.twist if self.parameters.stamped else command
             sim.command(twist.linear.x, twist.angular.z)
             dt = age
         sim.advance(dt)

@@ -85,6 +85,16 @@ def test_camera_info_is_the_cameras():
     assert 2 * math.atan(96 / 2 / info.k[0]) == pytest.approx(robot.CAMERA_HFOV)
 
 
+@pytest.mark.parametrize("stamped", [True, False])
+def test_the_base_takes_the_type_it_is_told_to_take(stamped):
+    host = start(stamped=stamped)
+    turn = twist(0.0, 1.2) if stamped else twist(0.0, 1.2).twist
+    for _ in range(10):
+        host.publish("cmd_vel", turn)
+        host.advance(0.05)
+    assert host.latest("odom").twist.twist.angular.z == pytest.approx(1.2, abs=0.1)
+
+
 def test_base_stops_when_commands_cease_and_the_world_says_when():
     host = start(request='{"split": "train", "seed": 0}')
     for _ in range(20):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, parameter
+from brain_runtime import FEATURE, LATCHED, SENSOR, Act, In, Out, Region, parameter
 from brain_runtime.messages import time_seconds
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
@@ -25,14 +25,23 @@ class Mirror(Region):
     many = In("many", FEATURES, SENSOR.with_depth(5), key="source", device=True)
     said = Out("said", FEATURES, FEATURE, stamp_from="heard")
     held = Out("held", STRING, LATCHED)
+    seek = Act("seek", "brain_interfaces/action/Seek")
 
     @dataclass(frozen=True)
     class Parameters:
-        gain: float = parameter(1.0, "Scales the hazards.", low=0.0, high=10.0)
+        gain: float = parameter(1.0, "Scales the hazards.", unit="1", low=0.0, high=10.0)
+        names: tuple = parameter(("a", "b"), "Texts.", live=False)
+        mode: str = parameter("plain", "A text.", choices=("plain", "fancy"))
+        count: int = parameter(3, "A whole number.", low=0)
+        bare: bool = parameter(False, "Hears and says std_msgs/String on two of the topics instead.", live=False)
 
     def configure(self, parameters):
         super().configure(parameters)
         self._all: list[str] = []
+        self.heard, self.said = type(self).heard, type(self).said
+        if self.parameters.bare:
+            self.heard = replace(self.heard, type=STRING)
+            self.said = replace(self.said, type=STRING, stamp_from=None)
 
     def initial_state(self):
         return {"count": np.zeros(1, np.float32), "steps": np.zeros(1, np.float32)}
@@ -45,22 +54,46 @@ class Mirror(Region):
             "age": min(inbox.age("heard"), 1e6), "steps": float(state["steps"][0]), "dt": dt, "all": self._all[-50:],
             "many": [[r.message.source, round(float(r.message.confidence), 3)] for r in inbox.each("many")],
             "fresh": inbox.get("heard", within=0.5) is not None, "clock": inbox.stamp}))}
+        out["seek"] = [self._answer(goal) for goal in inbox.goals("seek")]
         if inbox.new("heard"):
             message = inbox.get("heard")
+            state["count"] = state["count"] + 1
+            if self.parameters.bare:
+                return {**out, "said": self.said(data=message.data.upper())}, state
             if message.source == "raise":
                 raise ValueError("told to")
-            state["count"] = state["count"] + 1
             out["said"] = self.said(source=self.name, modality=message.source, confidence=float(state["count"][0]),
                                     hazard=message.hazard * np.float32(self.parameters.gain))
         return out, state
 
 
+    def _answer(self, goal):
+        """``now`` and ``never`` at once; else not before it is canceled."""
+        if goal.request.text == "now":
+            return self.seek.succeeded(goal, outcome=1, reason="at once")
+        if goal.request.text == "never":
+            return self.seek.aborted(goal, outcome=3)
+        if goal.canceling:
+            return self.seek.canceled(goal, outcome=5)
+        return self.seek.feedback(goal, seen=goal.request.text, distance=2.5)
+
+
 class Refuses(Mirror):
-    """Cannot be configured."""
+    """Cannot be configured, unless it is told to be loud."""
 
     def configure(self, parameters):
         super().configure(parameters)
-        raise OSError("no weights here")
+        if self.parameters.gain < 9.0:
+            raise OSError("no weights here")
+
+
+class Fragile(Mirror):
+    """Has a bug that a parameter brings about."""
+
+    def on_parameter(self, name, value):
+        if name == "gain":
+            1 / value
+        super().on_parameter(name, value)
 
 
 def held(message) -> dict:

@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import rclpy
+from rclpy.action import ActionClient
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from brain_runtime import messages
-from brain_runtime.ros_host import interface, profile
-from brain_tests.stages import ProcessStage
+from brain_runtime.actions import Status
+from brain_runtime.local_host import Asked
+from brain_runtime.ros_host import profile
+from brain_runtime.ros_types import interface, ours, theirs
+from brain_runtime.services import action_type, service_type
+from brain_tests.stages import PATIENCE, ProcessStage
+
+SEEK = "brain_interfaces/action/Seek"
 
 
 class RosStage(ProcessStage):
@@ -29,6 +36,7 @@ class RosStage(ProcessStage):
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._publishers: dict[str, Any] = {}
+        self._asking: list[ActionClient] = []
 
     def say(self, topic, message, qos):
         if topic not in self._publishers:
@@ -42,6 +50,38 @@ class RosStage(ProcessStage):
                                        profile(qos.with_depth(100)), raw=True)
         return heard
 
+    def call(self, service, type_name, request=None):
+        kind, types = interface(type_name), service_type(type_name)
+        client = self._node.create_client(kind, service)
+        try:
+            assert client.wait_for_service(PATIENCE), f"nobody serves {service}; {self.log()}"
+            request = messages.make(types.request) if request is None else request
+            future = client.call_async(theirs(request, kind.Request))
+            self.until(future.done)
+            return ours(future.result(), types.response)
+        finally:
+            self._node.destroy_client(client)
+
+    def ask(self, text):
+        asked = Asked()
+        kind = interface(SEEK)
+        client = ActionClient(self._node, kind, "seek")
+        self._asking.append(client)
+        assert client.wait_for_server(PATIENCE), self.log()
+        sending = client.send_goal_async(kind.Goal(text=text), feedback_callback=lambda message: asked.feedback.append(
+            ours(message.feedback, action_type(SEEK).feedback)))
+        self.until(sending.done)
+        handle = sending.result()
+        if not handle.accepted:
+            return None
+
+        def ended(future: Any) -> None:
+            asked.status = Status(future.result().status)
+            asked.result = ours(future.result().result, action_type(SEEK).result)
+        handle.get_result_async().add_done_callback(ended)
+        asked.cancel = handle.cancel_goal_async
+        return asked
+
     def pause(self, seconds):
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
@@ -49,6 +89,8 @@ class RosStage(ProcessStage):
 
     def close(self):
         super().close()
+        for client in self._asking:
+            client.destroy()
         self._executor.shutdown()
         self._node.destroy_node()
         self._context.try_shutdown()

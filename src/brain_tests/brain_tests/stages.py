@@ -14,6 +14,8 @@ from typing import Any, Callable
 from brain_runtime import messages
 from brain_runtime.graph import RegionSpec
 from brain_runtime.local_host import LocalHost
+from brain_runtime.parameter_services import value_message
+from brain_runtime.parameters import ParameterError
 from brain_runtime.qos import QoS
 
 PATIENCE = 30.0     # s until something that should come is given up
@@ -44,6 +46,24 @@ class Stage:
 
     def hear(self, topic: str, type_name: str, qos: QoS) -> list:
         """A list that fills with what comes on a topic."""
+        raise NotImplementedError
+
+    def change(self, **values: Any) -> str:
+        """Changes parameters while the region runs; "" or why not."""
+        request = messages.make("rcl_interfaces/srv/SetParametersAtomically_Request", parameters=[
+            messages.make("rcl_interfaces/msg/Parameter", name=name, value=value_message(value))
+            for name, value in values.items()])
+        result = self.call("mirror/set_parameters_atomically", "rcl_interfaces/srv/SetParametersAtomically", request).result
+        assert bool(result.reason) != result.successful
+        return result.reason
+
+    def call(self, service: str, type_name: str, request: Any = None) -> Any:
+        """The answer of a service of the region's node to a request, or to an empty one."""
+        raise NotImplementedError
+
+    def ask(self, text: str) -> Any:
+        """Gives the region a goal of its action ``seek``: an object with the attributes of
+        :class:`brain_runtime.local_host.Asked`; None where it was not accepted."""
         raise NotImplementedError
 
     def pause(self, seconds: float) -> None:
@@ -97,6 +117,18 @@ class LocalStage(Stage):
         self._host.listen(topic, heard.append)
         return heard
 
+    def ask(self, text):
+        return self._host.ask("mirror", "seek", text=text)
+
+    def change(self, **values):
+        region = self._host.regions["mirror"]
+        try:
+            for name, value in values.items():
+                region.on_parameter(name, value)
+        except ParameterError as error:
+            return str(error)
+        return ""
+
     def pause(self, seconds):
         self._host.advance(seconds)
 
@@ -117,10 +149,12 @@ class ProcessStage(Stage):
     def _arguments(self) -> list[str]:
         return []
 
-    def start(self, cls, state_dir=None, **parameters):
+    def start(self, cls, state_dir=None, *, manual=False, remap=(), **parameters):
         argv = [sys.executable, "-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
         argv += ["--state-dir", str(state_dir)] if state_dir else []
+        argv += ["--manual"] if manual else []
         argv += ["--ros-args", *(item for name, value in parameters.items() for item in ("-p", f"{name}:={value}"))]
+        argv += [item for rule in remap for item in ("-r", rule)]
         with open(self._folder / f"{len(self._children)}.log", "wb") as log:
             self._children.append(subprocess.Popen(argv, stdout=log, stderr=log,
                                                    env={**os.environ, "ROS_DOMAIN_ID": str(self.domain)}))
@@ -137,6 +171,10 @@ class ProcessStage(Stage):
     def end(self):
         self._children[-1].send_signal(signal.SIGTERM)
         assert self._children[-1].wait(PATIENCE) == 0, self.log()
+
+    def ended(self) -> int | None:
+        """The exit status of the region's process; None while it runs."""
+        return self._children[-1].poll()
 
     def log(self):
         return (self._folder / f"{len(self._children) - 1}.log").read_text(errors="replace") if self._children else ""
@@ -163,6 +201,7 @@ class ZenohStage(ProcessStage):
         self._session = open_session(self._endpoint, patience=PATIENCE)
         self._node = Node(self._session, "stage", domain=self.domain)
         self._publishers: dict[str, Any] = {}
+        self._clients: dict[str, Any] = {}
         self._ears: list[tuple[Any, list]] = []
 
     def _arguments(self):
@@ -177,6 +216,16 @@ class ZenohStage(ProcessStage):
         heard: list = []
         self._ears.append((self._node.subscription(topic, type_name, qos.with_depth(100)), heard))
         return heard
+
+    def call(self, service, type_name, request=None):
+        if service not in self._clients:
+            self._clients[service] = self._node.client(service, type_name)
+        client = self._clients[service]
+        return client.call(messages.make(client.type.request) if request is None else request, PATIENCE)
+
+    def ask(self, text):
+        from brain_tests.asking import ask_on_wire
+        return ask_on_wire(self._node, text)
 
     def pause(self, seconds):
         time.sleep(seconds)

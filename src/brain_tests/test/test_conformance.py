@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from brain_runtime import FEATURE, LATCHED, SENSOR, messages
+from brain_runtime.actions import Status
 from brain_tests.regions import FEATURES, STRING, held, stamp
 from brain_tests.stages import LocalStage, ZenohStage
 
@@ -134,6 +135,44 @@ def test_parameters_at_the_start(stage):
     said = stage.hear("said", FEATURES, FEATURE)
     stage.start(MIRROR, gain=3.0)
     assert float(ask(stage, said).hazard[3]) == 1.5
+
+
+def test_ports_are_those_of_the_configured_region(stage):
+    said = stage.hear("said", STRING, FEATURE)
+    stage.start(MIRROR, bare=True)
+    assert ask(stage, said, text("a text")).data == "A TEXT"
+
+
+def test_parameters_change_while_it_runs_or_are_refused_with_the_reason(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    ask(stage, said)
+    assert stage.change(gain=2.0) == ""
+    assert float(ask(stage, said).hazard[3]) == 1.0
+    assert "10.0" in stage.change(gain=11.0)    # rclpy looks at ranges itself, and has its own words
+    assert "cannot be changed while it runs" in stage.change(names=("c",))
+    assert "must be one of plain, fancy" in stage.change(mode="odd")
+    assert float(ask(stage, said).hazard[3]) == 1.0
+
+
+def test_goals_of_an_action_are_done_given_up_and_canceled(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    ask(stage, said)
+    done = stage.ask("now")
+    stage.until(lambda: done.result)
+    assert (done.status, done.result.outcome, done.result.reason) == (Status.SUCCEEDED, 1, "at once")
+    never = stage.ask("never")
+    stage.until(lambda: never.result)
+    assert (never.status, never.result.outcome) == (Status.ABORTED, 3)
+    long, other = stage.ask("long"), stage.ask("other")
+    stage.until(lambda: len(long.feedback) > 2 and len(other.feedback) > 2)
+    assert long.result is None and {(f.seen, float(f.distance)) for f in long.feedback} == {("long", 2.5)}
+    long.cancel()
+    stage.until(lambda: long.result)
+    assert (long.status, long.result.outcome) == (Status.CANCELED, 5) and other.result is None
+    other.cancel()
+    stage.until(lambda: other.result)
 
 
 def test_state_comes_back_after_a_death_without_a_word(stage, tmp_path):

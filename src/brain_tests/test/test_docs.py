@@ -41,6 +41,16 @@ def test_the_region_of_the_docs_fits_into_the_graph(tmp_path, monkeypatch):
     assert check_graph(parse_graph(brain, "docs", "arena")) == []
 
 
+def test_the_profile_of_the_docs_fits(tmp_path):
+    from brain import graphs
+    from brain.robots import load_robot
+    profile = tmp_path / "mine.yaml"
+    profile.write_text(blocks(ROOT / "docs" / "new-robot.md", "yaml")[0], encoding="utf-8")
+    robot, graph = load_robot(str(profile)), graphs.load("brain")
+    assert robot.parameters(graph)["brainstem"]["max_linear"] == 0.1
+    assert robot.on(graph).spec("brainstem").remap["cmd_vel"] == "base_controller/cmd_vel"
+
+
 @pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):

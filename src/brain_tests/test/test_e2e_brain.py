@@ -10,17 +10,20 @@ import time
 import pytest
 
 from brain.bench import free_port
+from brain_runtime.actions import Status
+from brain_runtime.wire import open_node
+from brain_tests.asking import ask_on_wire
 
 pytestmark = pytest.mark.slow
 
 PATIENCE = 90.0     # s; only against waiting for ever
-BRAIN = ("vision", "language", "place", "pfc", "motor", "brainstem")
+BRAIN = ("vision", "language", "place", "pfc", "goals", "motor", "brainstem")
 
 
 class Running:
     """A `brain up` of the shipped graph with the arena, and the other verbs beside it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *more):
         port = free_port()
         self.folder = folder
         self.environment = {**os.environ, "ROS_DOMAIN_ID": str(port % 200),
@@ -28,7 +31,8 @@ class Running:
                             "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self.output = open(folder / "up.out", "wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "brain", "up", "--split", "val", "--seed", "2", "--run-dir", str(folder / "run")],
+            [sys.executable, "-m", "brain", "up", "--split", "val", "--seed", "2", "--run-dir", str(folder / "run"),
+             *more],
             env=self.environment, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
 
     def text(self):
@@ -55,6 +59,13 @@ class Running:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(PATIENCE)
         self.output.close()
+
+
+def until(condition, up):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, up.text()
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +107,24 @@ def test_what_asks_for_nothing_is_not_understood(up, text):
     done = up.brain("say", text, "--wait", "10")
     assert done.returncode == 2, done.stdout + done.stderr
     assert "not understood" in done.stdout and len(done.stdout) > 40    # and why
+
+
+def test_the_action_reaches_what_it_is_asked_for_and_gives_up_what_is_canceled(up):
+    up.well()
+    environment = up.environment
+    with open_node("asker", domain=int(environment["ROS_DOMAIN_ID"]), router=environment["BRAIN_ROUTER"]) as node:
+        asked = ask_on_wire(node, "go to the red ball")
+        until(lambda: asked.result is not None, up)
+        assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, 1), asked.result
+        assert any("red ball" in f.seen for f in asked.feedback) and any(f.distance < 1.0 for f in asked.feedback)
+        other = ask_on_wire(node, "find the blue box")
+        until(lambda: len(other.feedback) > 3, up)
+        other.cancel()
+        until(lambda: other.result is not None, up)
+        assert (other.status, other.result.outcome) == (Status.CANCELED, 5)
+        lost = ask_on_wire(node, "what time is it?")
+        until(lambda: lost.result is not None, up)
+        assert (lost.status, lost.result.outcome) == (Status.ABORTED, 4) and lost.result.reason
 
 
 def test_a_sentence_is_taken_up_and_a_stop_is_done(up):
@@ -175,3 +204,24 @@ def test_nobody_there_in_another_domain(up):
     assert done.returncode == 1 and "no brain is heard in domain 231" in done.stderr
     done = up.brain("status", "--domain", "231")
     assert done.returncode == 1 and "no brain is heard" in done.stderr
+
+
+def test_a_robot_with_names_of_its_own_and_a_twist(tmp_path):
+    from brain_runtime.qos import FEATURE, SENSOR
+    from brain_runtime.wire import Node, open_session
+
+    profile = tmp_path / "other.yaml"
+    profile.write_text("topics: {cmd_vel: base/cmd_vel, odom: base/odom, scan: front/scan}\nshared: {stamped: false}\n")
+    running = Running(tmp_path, "--robot", str(profile))
+    try:
+        running.well()
+        domain = int(running.environment["ROS_DOMAIN_ID"])
+        with open_session(running.environment["BRAIN_ROUTER"]) as session, Node(session, "ear", domain=domain) as node:
+            commands = node.subscription("base/cmd_vel", "geometry_msgs/msg/Twist", FEATURE)
+            odometry = node.subscription("base/odom", "nav_msgs/msg/Odometry", SENSOR)
+            assert running.brain("say", "find the red ball").returncode == 0
+            assert any(abs(m.linear.x) + abs(m.angular.z) > 0.1 for m in commands.messages(timeout=PATIENCE))
+            assert any(abs(m.twist.twist.linear.x) + abs(m.twist.twist.angular.z) > 0.1
+                       for m in odometry.messages(timeout=PATIENCE))     # the base heard them
+    finally:
+        running.end()

@@ -26,12 +26,12 @@ class Language(Region):
     Each sentence gets the next goal id. A sentence that comes again only because it is latched, right after
     this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
     goal than the snapshot's is followed there, what the snapshot knows is past, and it stays silent until the
-    next sentence.
+    next sentence. An empty text says nothing, and changes nothing.
     """
 
     rate = 5.0
 
-    text = In("goal/text", "std_msgs/msg/String", LATCHED, trigger=True, device=True)
+    text = In("goal/text", "std_msgs/msg/String", LATCHED.with_depth(4), trigger=True, every=True, device=True)
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
     features = Out("lang/features", "brain_interfaces/msg/LanguageFeatures", FEATURE)
 
@@ -39,7 +39,7 @@ class Language(Region):
         super().__init__(name)
         self._restored = False      # until the first sentence after a restore
         self._waited = 0.0
-        self._unheard = False       # a sentence waits for the end of WAIT
+        self._unheard: str | None = None    # a sentence that waits for the end of WAIT
 
     def initial_state(self):
         return {"goal": np.zeros(8, np.float32), "text": np.zeros(TEXT, np.float32),
@@ -52,19 +52,20 @@ class Language(Region):
     def step(self, inbox, state, dt, rng):
         control = inbox.get("control")
         followed = 0 if control is None else int(control.goal_id)
-        self._unheard |= inbox.new("text")
+        for received in inbox.each("text"):     # of those who said something; who says nothing any more may be latched too
+            if received.new and received.message.data:
+                self._unheard = received.message.data
         if self._restored and control is None and self._waited < WAIT:
             self._waited += dt
             return {}, state
-        sentence = inbox.get("text") if self._unheard else None
-        self._unheard = False
+        sentence, self._unheard = self._unheard, None
         if sentence is not None:
-            digest = _digest(sentence.data)
+            digest = _digest(sentence)
             same = np.array_equal(digest, state["digest"])
             again = self._restored and same and followed <= state["goal"][ID]
             if not again:
                 number = max(int(state["goal"][ID]), followed) % LARGEST + 1
-                state = _remember(number, sentence.data, digest, parse(sentence.data))
+                state = _remember(number, sentence, digest, parse(sentence))
             self._restored = False
         if followed > state["goal"][ID]:
             return {}, state

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from brain_regions.body import Frame
 from brain_regions.vision import weights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, Region, parameter
 
@@ -22,7 +23,7 @@ SPIKES = 4096               # in one SpikeTrain
 
 
 @dataclass(frozen=True)
-class VisionParameters:
+class VisionParameters(Frame):
     """What is told, and where the camera sits."""
 
     confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
@@ -112,7 +113,9 @@ class Vision(Region):
     def _picture(self, message) -> np.ndarray | None:
         """uint8 [HEIGHT, WIDTH, 3] of an Image of any size, or None, with a warning, when it cannot be read.
 
-        Sizes are brought to the network's by taking the nearest pixel, after the largest whole-number averaging.
+        Other sizes are averaged to the network's width. Pixels stay square and the horizon in the middle: of a picture
+        with more rows than the network's shape has, those at the top and at the bottom are cut off; where rows are
+        missing, the outermost ones are repeated.
         """
         n = self._network_module
         order = CHANNELS.get(message.encoding)
@@ -125,13 +128,12 @@ class Vision(Region):
                                   f"{len(message.data)} bytes")
         data = np.asarray(message.data[:rows * step], np.uint8).reshape(rows, step)
         picture = data[:, :columns * depth].reshape(rows, columns, depth)[..., order]
-        factor = min(rows // n.HEIGHT, columns // n.WIDTH)
-        if factor > 1:
-            cut = picture[:rows // factor * factor, :columns // factor * factor].astype(np.uint16)
-            picture = cut.reshape(rows // factor, factor, columns // factor, factor, 3).mean((1, 3)).astype(np.uint8)
         if picture.shape[:2] != (n.HEIGHT, n.WIDTH):
-            picture = picture[np.arange(n.HEIGHT) * picture.shape[0] // n.HEIGHT][
-                :, np.arange(n.WIDTH) * picture.shape[1] // n.WIDTH]
+            wanted = round(columns * n.HEIGHT / n.WIDTH)
+            picture = picture[np.clip(np.arange(wanted) + (rows - wanted) // 2, 0, rows - 1)]
+            planes = self._torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1))).float()
+            planes = self._torch.nn.functional.adaptive_avg_pool2d(planes, (n.HEIGHT, n.WIDTH))
+            picture = planes.round().byte().numpy().transpose(1, 2, 0)
         return np.ascontiguousarray(picture)
 
     def _complain(self, what: str) -> None:
@@ -164,7 +166,7 @@ class Vision(Region):
         half = math.atan(self._network_module.WIDTH / 2 / focal)
         message = self.objects(source=self.name, azimuth_min=p.camera_yaw - half, azimuth_max=p.camera_yaw + half,
                                objects=found[:32])
-        message.header.frame_id = "base_link"
+        message.header.frame_id = self.parameters.base_frame
         return message
 
     @staticmethod

@@ -9,8 +9,10 @@ Usable alone, without regions or hosts::
 from brain_runtime.wire.attachment import Attachment
 from brain_runtime.wire.names import Endpoint, NameProblem, domain_id
 from brain_runtime.wire.node import Arrival, Node, Publisher, Subscription, open_node
+from brain_runtime.wire.service import Client, NoAnswer, Request, Service
 from brain_runtime.wire.session import NoRouter, Session, SessionProblem, open_session
 from brain_runtime.wire.watch import Watch
 
-__all__ = ["Arrival", "Attachment", "Endpoint", "NameProblem", "NoRouter", "Node", "Publisher", "Session",
-           "SessionProblem", "Subscription", "Watch", "domain_id", "open_node", "open_session"]
+__all__ = ["Arrival", "Attachment", "Client", "Endpoint", "NameProblem", "NoAnswer", "NoRouter", "Node", "Publisher",
+           "Request", "Service", "Session", "SessionProblem", "Subscription", "Watch", "domain_id", "open_node",
+           "open_session"]

@@ -20,10 +20,12 @@ from zenoh.handlers import RingChannel
 
 from brain_runtime import messages
 from brain_runtime.qos import FEATURE, QoS
+from brain_runtime.services import ServiceType, service_type
 from brain_runtime.waking import Signal
 from brain_runtime.wire import names
 from brain_runtime.wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, unpack
-from brain_runtime.wire.session import CLOSING, Session, open_session
+from brain_runtime.wire.service import QUALITY, Client, Service
+from brain_runtime.wire.session import CLOSING, QUERY_TIMEOUT, Session, open_session
 
 MAX_SIZE = 16 * 2**20       # bytes; a larger message is refused before it is decoded
 MAX_PUBLISHERS = 64         # kept apart on one subscription
@@ -286,7 +288,7 @@ class Node:
         self.name = names.check_name(name, "node name")
         number = session.next_number()
         self.endpoint = names.Endpoint(self.domain, session.zid, number, number, names.NODE, self.namespace, name)
-        self._parts: list[Publisher | Subscription] = []
+        self._parts: list[Publisher | Subscription | Service | Client] = []
         self._token = session.zenoh.liveliness().declare_token(self.endpoint.token())
 
     @property
@@ -296,7 +298,7 @@ class Node:
 
     @property
     def endpoints(self) -> list[names.Endpoint]:
-        """The node's publishers and subscriptions."""
+        """The node's publishers, subscriptions, services and clients."""
         return [part.endpoint for part in self._parts]
 
     def _endpoint(self, kind: str, topic: str, type_name: str, qos: QoS) -> names.Endpoint:
@@ -346,6 +348,44 @@ class Node:
                             at_once=at_once, by_publisher=by_publisher, max_size=max_size)
         self._parts.append(part)
         return part
+
+    def service(self, name: str, kind: str | ServiceType, arrived: Callable[[], None]) -> Service:
+        """A service.
+
+        Args:
+            name: relative, absolute or private, as a topic's.
+            kind: ``package/srv/Type``, or a part of an action.
+            arrived: called when a request has come, in Zenoh's thread: it must only wake who will take it.
+
+        Raises:
+            NameProblem, MessageError: as for :meth:`publisher`.
+        """
+        kind = service_type(kind) if isinstance(kind, str) else kind
+        endpoint = self._endpoint(names.SERVER, name, kind.name, QUALITY)
+        part = Service(self.session, endpoint, names.data_key(self.domain, endpoint.topic, kind.name), kind, arrived)
+        self._parts.append(part)
+        return part
+
+    def client(self, name: str, kind: str | ServiceType, timeout: float = QUERY_TIMEOUT / 1000) -> Client:
+        """A client of a service.
+
+        Args:
+            name, kind: as for :meth:`service`.
+            timeout: s after which Zenoh gives up waiting for an answer.
+
+        Raises:
+            NameProblem, MessageError: as for :meth:`publisher`.
+        """
+        kind = service_type(kind) if isinstance(kind, str) else kind
+        endpoint = self._endpoint(names.CLIENT, name, kind.name, QUALITY)
+        part = Client(self.session, endpoint, names.data_key(self.domain, endpoint.topic, kind.name), kind, timeout)
+        self._parts.append(part)
+        return part
+
+    def let_go(self, part: Publisher | Subscription | Service | Client) -> None:
+        """Closes one part of the node, which stays."""
+        self._parts.remove(part)
+        part.close()
 
     def close(self) -> None:
         """Takes all tokens back, so that nobody takes the end for a crash, and ends all traffic."""

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 
-from brain_runtime import messages
+from brain_runtime import messages, services
 from brain_runtime.share import share_directory
 
 OURS = sorted(f"brain_interfaces/msg/{file.stem}" for file in (messages.definitions() / "msg").glob("*.msg"))
@@ -120,6 +120,15 @@ def test_type_hash_is_the_one_rosidl_generated(name: str) -> None:
     assert messages.type_hash(name) == hashes[name]
     for nested, expected in hashes.items():
         assert messages.type_hash(nested) == expected
+
+
+@pytest.mark.parametrize("name", [*services.STANDARD, "brain_interfaces/action/Seek"])
+def test_services_and_actions_have_the_hashes_that_rosidl_generated(name: str) -> None:
+    services.service_type(name) if "/srv/" in name else services.action_type(name)
+    hashes = {entry["type_name"]: entry["hash_string"] for entry in description(name)["type_hashes"]}
+    hashes.pop(name) if "/action/" in name else None    # of the whole action, which nothing on the wire carries
+    assert len(hashes) >= 4
+    assert {known: messages.type_hash(known) for known in hashes} == hashes
 
 
 @pytest.mark.parametrize("name", OURS + STANDARD)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every `brain` command in the documentation has the verbs and options that it is written with."""
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from brain.cli import app
+
+ROOT = Path(__file__).resolve().parents[3]
+LINES = [(path.name, one.strip()) for path in sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+         for language, block in re.findall(r"```(\w*)\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
+         if language in ("", "sh") for line in re.findall(r"^(brain [^#\n]*)", block, re.M) for one in line.split(";")]
+
+
+@pytest.mark.parametrize("page, line", LINES, ids=lambda text: text)
+def test_it_is_understood(page, line):
+    command, words = get_command(app), shlex.split(line)[1:]
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    assert not hasattr(command, "commands"), f"{page}: `{line}` names no verb of brain"
+    command.make_context(line, words)   # raises where an option or argument does not fit
+
+
+def test_there_are_some():
+    assert len(LINES) > 5 or not (ROOT / "docs").is_dir()     # the package alone has no docs

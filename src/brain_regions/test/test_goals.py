@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The action Seek: every way in which it can end, with the brain's words put into its mouth."""
+import math
+
+import pytest
+
+from brain_regions.goals import Goals
+from brain_regions.sights import fits, in_words, name
+from brain_runtime.actions import Status
+from brain_runtime.local_host import LocalHost
+from brain_runtime.messages import make
+
+TEXT = "go to the red ball"
+SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED = range(1, 7)
+
+
+class Talk:
+    """The region, with a brain that says what it is told to say."""
+
+    def __init__(self, **parameters):
+        self.host = LocalHost({"goals": Goals("goals")}, parameters={"goals": parameters}, through_bytes=True)
+        self.said = []
+        self.host.listen("goal/text", lambda m: self.said.append(m.data))
+        self.host.advance(0.1)
+
+    def ask(self, text=TEXT):
+        asked = self.host.ask("goals", "seek", text=text)
+        self.host.advance(0.3)
+        return asked
+
+    def status(self, number, state, text=TEXT, reason=""):
+        self.host.publish("goal/status", make("brain_interfaces/msg/GoalStatus", goal_id=number, state=state, text=text,
+                                              reason=reason))
+        self.host.advance(0.1)
+
+    def sees(self, *objects, seconds=1.2):
+        for _ in range(round(seconds / 0.1)):
+            self.host.publish("vision/objects", make("brain_interfaces/msg/DetectedObjects", source="eye", objects=[
+                make("brain_interfaces/msg/DetectedObject", color=c, shape=s, bearing=b, distance=d, confidence=0.9)
+                for c, s, b, d in objects]))
+            self.host.publish("pfc/control", make("brain_interfaces/msg/Control", goal_id=1, target_color=1, target_shape=1,
+                                                  distance=0.5, bearing=0.1))
+            self.host.advance(0.1)
+
+
+@pytest.fixture
+def talk():
+    return Talk()
+
+
+def test_it_says_the_sentence_tells_how_it_goes_and_that_it_was_reached(talk):
+    asked = talk.ask()
+    assert talk.said == [TEXT]
+    assert asked.feedback[-1].state == 7 and "nobody" in asked.feedback[-1].reason
+    talk.status(1, SEARCHING, reason="looking about")
+    talk.sees((1, 1, 0.1, 1.0), (3, 2, -0.5, 2.04))
+    last = asked.feedback[-1]
+    assert (last.state, last.reason, last.seen) == (1, "looking about", "red ball 1.0 m, 6 deg left; blue box 2.0 m, 29 deg right")
+    assert (float(last.distance), float(last.bearing)) == (0.5, pytest.approx(0.1))
+    talk.status(1, REACHED)
+    assert asked.result is None     # it looks first
+    talk.sees((1, 1, 0.0, 0.5))
+    assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, 1) and 1.5 < asked.result.duration < 4.0
+    assert talk.said == [TEXT, ""]
+
+
+def test_something_else_in_front_of_it_is_wrong(talk):
+    asked = talk.ask()
+    talk.status(1, REACHED)
+    talk.sees((3, 2, 0.0, 0.6), (1, 1, 0.2, 2.5))
+    assert (asked.status, asked.result.outcome) == (Status.ABORTED, 2)
+    assert asked.result.reason.startswith("it stands in front of something else: blue box 0.6 m, ahead")
+
+
+def test_nothing_to_be_seen_from_so_near_is_not_wrong(talk):
+    asked = talk.ask()
+    talk.status(1, REACHED)
+    talk.sees()
+    assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, 1)
+
+
+@pytest.mark.parametrize("state, outcome", [(NOT_FOUND, 3), (NOT_UNDERSTOOD, 4), (STOPPED, 5)])
+def test_what_did_not_work_says_why(talk, state, outcome):
+    asked = talk.ask()
+    talk.status(1, state, reason="because")
+    assert (asked.status, asked.result.outcome, asked.result.reason) == (Status.ABORTED, outcome, "because")
+
+
+def test_an_old_status_is_not_this_goals(talk):
+    talk.status(7, REACHED)
+    asked = talk.ask()
+    talk.status(7, REACHED)
+    talk.sees((1, 1, 0.0, 0.5))
+    assert asked.result is None
+    talk.status(8, NOT_FOUND)
+    assert asked.result.outcome == 3
+
+
+def test_canceled_it_says_stop_and_waits_until_it_stands(talk):
+    asked = talk.ask()
+    talk.status(1, SEARCHING)
+    asked.cancel()
+    talk.host.advance(0.5)
+    assert talk.said == [TEXT, "stop"] and asked.result is None
+    talk.status(2, STOPPED, text="stop")
+    assert (asked.status, asked.result.outcome) == (Status.CANCELED, 5)
+    assert talk.said == [TEXT, "stop", ""]
+
+
+def test_canceled_with_nobody_there_it_ends_all_the_same(talk):
+    asked = talk.ask()
+    asked.cancel()
+    talk.host.advance(6.0)
+    assert asked.status == Status.CANCELED and "nobody said" in asked.result.reason
+
+
+def test_somebody_else_who_says_stop_or_something_else_is_told(talk):
+    first = talk.ask()
+    talk.status(1, SEARCHING)
+    talk.status(2, STOPPED, text="止まれ")
+    assert (first.status, first.result.outcome) == (Status.ABORTED, 5)
+    second = talk.ask()
+    talk.status(3, SEARCHING)
+    talk.status(4, SEARCHING, text="go to the blue box")
+    assert second.result.outcome == 6 and "blue box" in second.result.reason
+
+
+def test_to_be_told_to_stop_is_a_goal_too(talk):
+    asked = talk.ask("stop")
+    talk.host.publish("lang/features", make("brain_interfaces/msg/LanguageFeatures", goal_id=1, verb=3, understood=True))
+    talk.status(1, STOPPED, text="stop")
+    assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, 5)
+
+
+def test_a_newer_goal_takes_the_place_of_an_older(talk):
+    first, second = talk.ask(), talk.ask("go to the blue box")
+    assert (first.status, first.result.outcome) == (Status.ABORTED, 6) and second.result is None
+    assert talk.said == [TEXT, "go to the blue box"]
+    talk.status(2, NOT_FOUND, text="go to the blue box")
+    assert second.result.outcome == 3
+
+
+def test_what_nobody_takes_up_is_said_again_and_then_given_up(talk):
+    asked = talk.ask()
+    talk.host.advance(11.0)
+    assert talk.said == [TEXT] * 3
+    talk.host.advance(20.0)
+    assert (asked.status, asked.result.outcome) == (Status.ABORTED, 7)
+
+
+@pytest.mark.parametrize("text", ["", "x" * 5000, "赤" * 300, "a\0b"])
+def test_odd_sentences_do_no_harm(talk, text):
+    asked = talk.ask(text)
+    talk.status(1, NOT_UNDERSTOOD, text=text.encode()[:256].decode("utf-8", "ignore"), reason="what?")
+    assert asked.result.outcome == 4
+
+
+def test_sights_in_words():
+    assert [name(1, 1), name(0, 0), name(9, 9), name(0, 2)] == ["red ball", "object", "object", "box"]
+    seen = make("brain_interfaces/msg/DetectedObject", color=1, shape=0, bearing=math.nan, distance=math.nan)
+    assert in_words([seen]) == "red object, ahead" and in_words([]) == "nothing"
+    assert fits(seen, 1, 2) and fits(seen, 0, 0) and not fits(seen, 2, 0)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ros2 command line asks of a node, asked of every host that runs processes: the same questions, and answers
+that must be alike, since users cannot tell the hosts apart."""
+import importlib.util
+
+import pytest
+
+from brain_runtime import FEATURE, messages
+from brain_runtime.lifecycle import TRANSITIONS, State
+from brain_runtime.messages import make
+from brain_runtime.parameter_services import Kind, value_message
+from brain_runtime.qos import STREAM, QoS
+from brain_runtime.services import service_type
+from brain_tests.regions import FEATURES
+from brain_tests.stages import ZenohStage
+
+HOSTS = ["zenoh", *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+MIRROR, REFUSES, FRAGILE = (f"brain_tests.regions:{name}" for name in ("Mirror", "Refuses", "Fragile"))
+CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
+
+
+@pytest.fixture(params=HOSTS)
+def stage(request, tmp_path):
+    if request.param == "ros":
+        from brain_tests.ros_stage import RosStage
+        made = RosStage(tmp_path)
+    else:
+        made = ZenohStage(tmp_path)
+    yield made
+    made.close()
+
+
+def rcl(stage, name, **fields):
+    kind = f"rcl_interfaces/srv/{name.title().replace('_', '')}"
+    return stage.call(f"mirror/{name}", kind, ask_for(kind, **fields))
+
+
+def ask_for(kind, **fields):
+    return make(service_type(kind).request, **fields)
+
+
+def state(stage):
+    return stage.call("mirror/get_state", "lifecycle_msgs/srv/GetState").current_state.label
+
+
+def change(stage, number=0, label=""):
+    request = ask_for("lifecycle_msgs/srv/ChangeState", transition=make("lifecycle_msgs/msg/Transition", id=number,
+                                                                        label=label))
+    return stage.call("mirror/change_state", "lifecycle_msgs/srv/ChangeState", request).success
+
+
+def answers(stage, said):
+    before = len(said)
+    stage.say("heard", make(FEATURES, source="test"), FEATURE)
+    stage.pause(0.1)
+    return len(said) > before
+
+
+def test_parameters_are_listed_described_and_read(stage):
+    stage.start(MIRROR, gain=2.5)
+    names = rcl(stage, "list_parameters").result.names
+    assert {"gain", "names", "mode", "count", "use_sim_time"} <= set(names)
+    assert rcl(stage, "list_parameters", prefixes=["gain"]).result.names in (["gain"], [])  # rclpy lists what is below
+    asked = ["gain", "names", "mode", "count", "use_sim_time"]
+    gain, texts, mode, count, sim_time = rcl(stage, "get_parameters", names=asked).values
+    assert (gain.double_value, texts.string_array_value, mode.string_value, count.integer_value, sim_time.bool_value) == \
+        (2.5, ["a", "b"], "plain", 3, False)
+    kinds = [Kind.DOUBLE, Kind.STRING_ARRAY, Kind.STRING, Kind.INTEGER, Kind.BOOL]
+    assert list(rcl(stage, "get_parameter_types", names=asked).types) == kinds
+    about = rcl(stage, "describe_parameters", names=asked).descriptors
+    assert [d.name for d in about] == asked and [d.type for d in about] == kinds
+    assert about[0].description == "Scales the hazards. (1)"
+    assert [(r.from_value, r.to_value) for r in about[0].floating_point_range] == [(0.0, 10.0)]
+    assert [(r.from_value, r.to_value) for r in about[3].integer_range] == [(0, 2**63 - 1)]
+    assert "cannot be changed" in about[1].additional_constraints and "plain, fancy" in about[2].additional_constraints
+
+
+def test_what_there_is_not_gets_an_empty_answer(stage):
+    stage.start(MIRROR)
+    for service, field in (("get_parameters", "values"), ("describe_parameters", "descriptors"),
+                           ("get_parameter_types", "types")):
+        assert len(getattr(rcl(stage, service, names=["gain", "gian"]), field)) == 0
+
+
+def test_one_at_a_time_or_all_or_none(stage):
+    stage.start(MIRROR)
+    wanted = [make("rcl_interfaces/msg/Parameter", name=name, value=value_message(value))
+              for name, value in (("gain", 4.0), ("count", -1), ("nothing", 1))]
+    one, two, three = rcl(stage, "set_parameters", parameters=wanted).results
+    assert one.successful and not one.reason and not two.successful and not three.successful
+    assert "nothing" in three.reason or "undeclared" in three.reason
+    assert rcl(stage, "get_parameters", names=["gain"]).values[0].double_value == 4.0
+    assert stage.change(gain=5.0, count=-1) != ""
+    assert rcl(stage, "get_parameters", names=["gain"]).values[0].double_value == 4.0
+    assert stage.change(gain=5.0, count=7) == ""
+    assert [v.double_value or v.integer_value for v in rcl(stage, "get_parameters", names=["gain", "count"]).values] == [5, 7]
+
+
+def test_changes_are_told(stage):
+    told = stage.hear("/parameter_events", "rcl_interfaces/msg/ParameterEvent", QoS(True, False, 1000))
+    stage.start(MIRROR)
+    rcl(stage, "list_parameters")
+    stage.until(lambda: stage.change(gain=3.0) == "" and any(p.name == "gain" and p.value.double_value == 3.0
+                                                             for e in told if e.node == "/mirror" for p in e.changed_parameters))
+
+
+def test_by_hand_through_its_life(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    events = stage.hear("mirror/transition_event", "lifecycle_msgs/msg/TransitionEvent", QoS(True, False, 10))
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+    stage.start(MIRROR, manual=True)
+    assert state(stage) == "unconfigured" and not change(stage, ACTIVATE) and not change(stage, label="nonsense")
+    stage.pause(0.3)
+    assert change(stage, CONFIGURE) and state(stage) == "inactive" and not answers(stage, said)
+    assert change(stage, label="activate") and state(stage) == "active"
+    stage.until(lambda: answers(stage, said))
+    assert stage.change(gain=2.0) == ""
+    assert change(stage, DEACTIVATE) and state(stage) == "inactive"
+    stage.pause(0.2)
+    assert not answers(stage, said)
+    assert change(stage, CLEANUP) and state(stage) == "unconfigured"
+    assert change(stage, CONFIGURE) and change(stage, ACTIVATE)
+    stage.until(lambda: answers(stage, said))
+    assert rcl(stage, "get_parameters", names=["gain"]).values[0].double_value == 2.0
+    stage.until(lambda: {"unconfigured", "configuring", "inactive", "activating", "active", "deactivating"}
+                <= {e.goal_state.label for e in events} | {e.start_state.label for e in events})
+    assert {0, 1, 2} <= {b.state for b in beats}
+    assert change(stage, label="shutdown")
+    stage.until(lambda: stage.ended() == 0)
+
+
+def test_what_cannot_be_configured_says_why_and_can_be_tried_again(stage):
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+    stage.start(REFUSES, manual=True)
+    assert not change(stage, CONFIGURE) and state(stage) == "unconfigured"
+    stage.until(lambda: any("no weights here" in b.reason for b in beats))
+    assert "error processing" in stage.log() and "OSError: no weights here" in stage.log()
+    assert stage.change(gain=9.0) == ""
+    assert change(stage, CONFIGURE) and state(stage) == "inactive"
+
+
+def test_what_cannot_start_by_itself_ends_with_a_status(stage):
+    stage.start(REFUSES)
+    assert "no weights here" in stage.failed()
+
+
+def test_a_parameter_that_makes_the_region_fail_is_refused_and_costs_nothing(stage):
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(FRAGILE)
+    stage.until(lambda: answers(stage, said))
+    assert "ZeroDivisionError" in stage.change(count=5, gain=0.0)
+    assert [v.double_value or v.integer_value for v in rcl(stage, "get_parameters", names=["gain", "count"]).values] == [1, 3]
+    assert answers(stage, said) or stage.until(lambda: answers(stage, said))
+
+
+def test_diagnostics_and_log_are_told(stage):
+    told = stage.hear("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", QoS(True, False, 10))
+    logged = stage.hear("/rosout", "rcl_interfaces/msg/Log", QoS(True, True, 1000))
+    stage.start(MIRROR)
+    stage.until(lambda: any(s.name == "brain: /mirror" and s.message == "active" and s.level == 0
+                            for m in told for s in m.status))
+    stage.until(lambda: any(m.name == "mirror" and "runs as /mirror" in m.msg for m in logged))
+
+
+def test_simulated_time_is_followed_when_it_is_asked_for(stage):
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+    stage.start(MIRROR)
+    stage.until(lambda: beats and beats[-1].header.stamp.sec > 10**9)
+    assert stage.change(use_sim_time=True) == ""
+
+    def simulated():
+        stage.say("/clock", make("rosgraph_msgs/msg/Clock", clock=messages.time_message(4321.5)), QoS(False, False, 1))
+        stage.pause(0.1)
+        return beats[-1].header.stamp.sec == 4321
+    stage.until(simulated)
+    assert stage.change(use_sim_time=False) == ""
+    stage.until(lambda: beats[-1].header.stamp.sec > 10**9)
+
+
+def test_the_states_and_transitions_are_those_of_ros(stage):
+    stage.start(MIRROR)
+    states = stage.call("mirror/get_available_states", "lifecycle_msgs/srv/GetAvailableStates").available_states
+    assert [(s.id, s.label) for s in states] == [(int(s), s.name.lower()) for s in State]
+    graph = stage.call("mirror/get_transition_graph", "lifecycle_msgs/srv/GetAvailableTransitions").available_transitions
+    assert [(t.transition.id, t.transition.label, t.start_state.id, t.goal_state.id) for t in graph] == \
+        [(t.id, t.label, t.start, t.goal) for t in TRANSITIONS]
+    stage.until(lambda: state(stage) == "active")
+    now = stage.call("mirror/get_available_transitions", "lifecycle_msgs/srv/GetAvailableTransitions").available_transitions
+    assert [(t.transition.label, t.start_state.label, t.goal_state.label) for t in now] == \
+        [("deactivate", "active", "deactivating"), ("shutdown", "active", "shuttingdown")]
