@@ -46,7 +46,8 @@ def rosidl_class(name: str) -> type:
         ModuleNotFoundError: its package is not installed.
     """
     package, kind, leaf = name.split("/")
-    return getattr(importlib.import_module(f"{package}.{kind}"), leaf)
+    action, _, part = leaf.partition("_")   # rosidl shows the parts of an action in a module of the action only
+    return getattr(importlib.import_module(f"{package}.{kind}" + (f"._{action.lower()}" if part else "")), leaf)
 
 
 def build(name: str, values: dict[str, Any]) -> Any:
@@ -62,7 +63,7 @@ def _built(kind: str, value: Any) -> Any:
         element = re.sub(r"^sequence<(.*?)(, \d+)?>$|\[\d+\]$", r"\1", kind)
         return [_built(element, item) for item in value]
     if "/" in kind:
-        return build(kind.replace("/", "/msg/"), value)
+        return build(kind.replace("/", "/action/" if "_" in kind.rpartition("/")[2] else "/msg/"), value)
     return bytes([value]) if kind == "octet" else float(value) if kind in ("float", "double") else value
 
 
@@ -112,9 +113,15 @@ def _described(name: str) -> tuple[bytes, str, str]:
         store = messages._store()
         return bytes(store.serialize_cdr(wire_vectors.build(name, values), name)), store.hash_rihs01(name), "rosbags"
     package, kind, leaf = name.split("/")
-    told = json.loads((share_directory(package) / kind / f"{leaf}.json").read_text(encoding="utf-8"))
+    told = json.loads((share_directory(package) / kind / f"{leaf.partition('_')[0]}.json").read_text(encoding="utf-8"))
     (hashed,) = [entry["hash_string"] for entry in told["type_hashes"] if entry["type_name"] == name]
     return serialized(message), hashed, "rclpy"
+
+
+def part(name: str) -> dict[str, Any]:
+    """The vector of a part of an action, which has no topic of its own."""
+    cdr, hashed, source = _described(name)
+    return {"source": source, "hash": hashed, "values": wire_vectors.filled(name), "cdr": cdr.hex()}
 
 
 def vector(name: str, number: int) -> dict[str, Any]:
@@ -138,7 +145,8 @@ def vector(name: str, number: int) -> dict[str, Any]:
 def made() -> dict[str, Any]:
     """All vectors."""
     return {"seen": SEEN, "node": f"@ros2_lv/{DOMAIN}/{SESSION}/0/0/NN/%/{NAMESPACE.replace('/', '%')}/{NODE}",
-            "types": {name: vector(name, number) for number, name in enumerate(wire_vectors.types(), 1)}}
+            "types": {name: vector(name, number) for number, name in enumerate(wire_vectors.types(), 1)},
+            "parts": {name: part(name) for name in wire_vectors.parts()}}
 
 
 def text(vectors: dict[str, Any]) -> str:
@@ -147,9 +155,12 @@ def text(vectors: dict[str, Any]) -> str:
         return ",\n".join(f"{indent}{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
                           for key, value in content.items())
 
-    types = ",\n".join(f'  "{name}": {{\n{items(vector, "   ")}\n  }}' for name, vector in vectors["types"].items())
-    rest = {key: value for key, value in vectors.items() if key != "types"}
-    return f'{{\n{items(rest, " ")},\n "types": {{\n{types}\n }}\n}}\n'
+    def group(name: str) -> str:
+        vectors_of = (f'  "{key}": {{\n{items(vector, "   ")}\n  }}' for key, vector in vectors[name].items())
+        return f' "{name}": {{\n' + ",\n".join(vectors_of) + "\n }"
+
+    rest = {key: value for key, value in vectors.items() if key not in ("types", "parts")}
+    return f'{{\n{items(rest, " ")},\n{group("types")},\n{group("parts")}\n}}\n'
 
 
 @contextlib.contextmanager

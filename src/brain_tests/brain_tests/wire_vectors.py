@@ -19,12 +19,13 @@ from rosbags.interfaces import Nodetype
 from brain_runtime import heartbeat, messages
 from brain_runtime.diagnostics import TYPE as DIAGNOSTICS
 from brain_runtime.graph import RegionSpec, load_graph, load_worlds
+from brain_runtime.services import action_type
 from brain_runtime.share import share_directory
 
 FILE = Path(__file__).with_name("wire_vectors.json")
 AGAIN = "write the vectors anew with `python -m brain_tests.ros_wire_vectors`, where rclpy is"
 # What no region has on a port, but nodes beside the brain do.
-BESIDE = ("builtin_interfaces/msg/Time", "geometry_msgs/msg/PoseStamped", "geometry_msgs/msg/Twist",
+BESIDE = ("action_msgs/msg/GoalStatusArray", "builtin_interfaces/msg/Time", "geometry_msgs/msg/PoseStamped", "geometry_msgs/msg/Twist",
           "nav_msgs/msg/Path", "rcl_interfaces/msg/Log", "rcl_interfaces/msg/ParameterEvent", "rosgraph_msgs/msg/Clock",
           "sensor_msgs/msg/JointState", "std_msgs/msg/Float32", "std_msgs/msg/Float32MultiArray", "std_msgs/msg/Header",
           "tf2_msgs/msg/TFMessage", "visualization_msgs/msg/MarkerArray")
@@ -33,7 +34,7 @@ SOME = 3        # elements of any other: an odd number, so that what follows nee
 
 
 def read() -> dict[str, Any]:
-    """The vectors: ``seen`` on the wire of rmw_zenoh_cpp, and ``types``."""
+    """The vectors: ``seen`` on the wire of rmw_zenoh_cpp, ``types``, and ``parts`` of actions."""
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 
@@ -44,6 +45,16 @@ def types() -> list[str]:
     ours = {f"{messages.PACKAGE}/msg/{file.stem}" for file in (messages.definitions() / "msg").glob("*.msg")}
     return sorted({*ours, *BESIDE, DIAGNOSTICS, heartbeat.TYPE,
                    *(port.type for spec in specs for port in spec.load().ports().values())})
+
+
+def parts() -> list[str]:
+    """Every message that our actions put on the wire as a request, a response or feedback."""
+    found = []
+    for file in sorted((messages.definitions() / "action").glob("*.action")):
+        action = action_type(f"{messages.PACKAGE}/action/{file.stem}")
+        found += [action.send_goal.request, action.send_goal.response, action.get_result.request,
+                  action.get_result.response, action.feedback_message]
+    return found
 
 
 def filled(name: str) -> dict[str, Any]:

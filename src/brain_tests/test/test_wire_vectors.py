@@ -11,7 +11,8 @@ from brain_runtime.wire.attachment import pack, unpack
 from brain_tests import wire_vectors
 
 VECTORS = wire_vectors.read()
-TYPES = VECTORS["types"]
+TYPES, PARTS = VECTORS["types"], VECTORS["parts"]
+ALL = {**TYPES, **PARTS}
 
 
 def quality(words):
@@ -20,15 +21,14 @@ def quality(words):
 
 
 def test_every_type_has_a_vector():
-    assert sorted(TYPES) == wire_vectors.types(), wire_vectors.AGAIN
-    assert {name: vector["values"] for name, vector in TYPES.items()} == {
-        name: wire_vectors.filled(name) for name in TYPES}, wire_vectors.AGAIN
+    assert (sorted(TYPES), list(PARTS)) == (wire_vectors.types(), wire_vectors.parts()), wire_vectors.AGAIN
+    assert {name: vector["values"] for name, vector in ALL.items()} == {
+        name: wire_vectors.filled(name) for name in ALL}, wire_vectors.AGAIN
 
 
 @pytest.mark.parametrize("name", TYPES)
 def test_key_tokens_and_attachment(name):
     vector = TYPES[name]
-    assert messages.type_hash(name) == vector["hash"]
     assert names.data_key(61, "/r1/the/topic", name) == vector["key"]
     publisher = names.parse_token(vector["token"])
     assert publisher == names.Endpoint(
@@ -42,9 +42,10 @@ def test_key_tokens_and_attachment(name):
     assert pack(*attachment).hex() == vector["attachment"]
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", ALL)
 def test_payload_both_ways(name):
-    vector = TYPES[name]
+    vector = ALL[name]
+    assert messages.type_hash(name) == vector["hash"]
     assert messages.encode(wire_vectors.build(name, vector["values"])).hex() == vector["cdr"]
     assert wire_vectors.plain(messages.decode(bytes.fromhex(vector["cdr"]), name)) == vector["values"]
 

@@ -16,5 +16,10 @@ def test_a_type(number: int, name: str) -> None:
     assert stored["source"] == "rclpy" or not name.startswith("brain_interfaces/")
 
 
+@pytest.mark.parametrize("name", VECTORS["parts"])
+def test_a_part_of_an_action(name: str) -> None:
+    assert ros_wire_vectors.part(name) == VECTORS["parts"][name], wire_vectors.AGAIN
+
+
 def test_the_file_is_as_it_is_written() -> None:
     assert wire_vectors.FILE.read_text(encoding="utf-8") == ros_wire_vectors.text(VECTORS)
