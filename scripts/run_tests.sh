@@ -2,28 +2,35 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every test: first the workspace built and tested by colcon on ROS 2, then all tests from the sources.
 # The last line is pytest's own; the status is 0 only if both parts passed.
-#   scripts/run_tests.sh [--no-ros] [arguments of pytest]
+#   scripts/run_tests.sh [--no-ros | --ros DISTRIBUTION] [arguments of pytest]
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-ros=yes
-if [ "${1:-}" = --no-ros ]; then ros=no; shift; fi
+ros=kilted
+case "${1:-}" in
+  --no-ros) ros=; shift;;
+  --ros) ros=$2; shift 2;;
+esac
+# Kilted's environment and builds are those without a name: .venv-ros and .ros.
+suffix=${ros:+-$ros}
+suffix=${suffix%-kilted}
+environment=.venv-ros$suffix
+work=.ros$suffix
 
 # A ROS that the caller has sourced must not get into either part.
 unset PYTHONPATH PYTHONHOME AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH ROS_DISTRO ROS_VERSION \
-  ROS_PYTHON_VERSION RMW_IMPLEMENTATION ROS_DOMAIN_ID
+  ROS_PYTHON_VERSION RMW_IMPLEMENTATION ROS_DOMAIN_ID VIRTUAL_ENV
 # Nothing that a test does leaves this machine.
 export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST
 # One thread a process: the tests start many of them.
 export OMP_NUM_THREADS=1
 # Only the plugins that are named, whatever else is installed.
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
-work=.ros
 
 # Remove what earlier runs built, since files that are gone from the sources would stay installed. Messages take
 # half a minute to compile, so theirs are kept while nothing that they are made from has changed.
 clear_builds() {
   local made_from
-  made_from=$(find .venv-ros/ros-installed src/brain_interfaces -type f -not -path '*.egg-info/*' \
+  made_from=$(find "$environment/ros-installed" src/brain_interfaces -type f -not -path '*.egg-info/*' \
     -exec sha256sum {} + | sort | sha256sum)
   mkdir -p "$work"
   if [ "$(cat "$work/interfaces.sha256" 2>/dev/null)" != "$made_from" ]; then
@@ -40,9 +47,11 @@ run_colcon() {
   clear_builds
   # The setup files of ROS use unset variables.
   set +u
-  source .venv-ros/setup.bash || return 1
+  source "$environment/setup.bash" || return 1
   set -u
-  local colcon=(.venv-ros/bin/colcon --log-base "$work/log")
+  # As on a ROS installation: what rosdep does not install comes from an environment that is active during the build.
+  export VIRTUAL_ENV=$PWD/.venv
+  local colcon=("$environment/bin/colcon" --log-base "$work/log")
   "${colcon[@]}" build --base-paths src --build-base "$work/build" --install-base "$work/install" \
     --event-handlers console_cohesion+ >"$work/build.log" 2>&1 || {
     tail -n 100 "$work/build.log"
@@ -54,11 +63,13 @@ run_colcon() {
   "${colcon[@]}" test --base-paths src --build-base "$work/build" --install-base "$work/install" \
     --executor sequential --event-handlers console_direct+ --return-code-on-test-failure \
     --pytest-args " -p" timeout " -m" "not slow" " -q" || return 1
-  "${colcon[@]}" test-result --test-result-base "$work/build"
+  "${colcon[@]}" test-result --test-result-base "$work/build" || return 1
+  "${colcon[@]}" test-result --test-result-base "$work/build" --all |
+    "$environment/bin/python" scripts/count_tests.py "$work/log/latest_test"
 }
 
 status=0
-if [ "$ros" = yes ]; then
+if [ -n "$ros" ]; then
   (run_colcon) || { status=1; echo "brain: the part under colcon FAILED"; }
 fi
 .venv/bin/python -m pytest -p timeout "$@" || status=1

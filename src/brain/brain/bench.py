@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Json, fail
+from brain.options import Json, fail, use_no_security
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help="Measures parts of the runtime on this machine.")
@@ -52,6 +52,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
     from brain_runtime.supervisor import Child, Supervisor
     from brain_runtime.wire import NoRouter
 
+    use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
 
     def region(name: str) -> tuple[str, ...]:
@@ -89,6 +90,42 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
     raise typer.Exit(0 if all(c.more <= c.allowed for c in found) else 1)
 
 
+@app.command()
+def tls(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round trips for each size.")] = 5,
+        as_json: Json = False) -> None:
+    """What a secured brain costs: round trips through a secured router, beside those through a plain one."""
+    from rich.console import Console
+
+    from brain import bench_tls
+    from brain.results import cpu
+    from brain_runtime.supervisor import Supervisor
+    from brain_runtime.wire import NoRouter
+
+    plain, secured = f"tcp/127.0.0.1:{free_port()}", f"tls/127.0.0.1:{free_port()}"
+    found: list[bench_tls.Cost] = []
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as name, Console(stderr=True).status("measuring"):
+        folder = Path(name)
+        supervisor = Supervisor(bench_tls.children(folder / "keys", plain, secured), folder)
+        stop = threading.Event()
+        supervisor.start()
+        keeper = threading.Thread(target=lambda: _keep(supervisor, stop))
+        keeper.start()
+        try:
+            found = list(bench_tls.compare(folder / "keys", plain, secured, blocks))
+        except (TimeoutError, NoRouter) as error:
+            fail(str(error))
+        finally:
+            stop.set()
+            keeper.join()
+            supervisor.stop()
+    if as_json:
+        typer.echo(json.dumps({"cpu": cpu(), "round_trips": [c.to_dict() for c in found]}, indent=1))
+    else:
+        for cost in found:
+            typer.echo(f"{cost.size}: {1e6 * cost.plain_p50:.0f} us plain, {1e6 * cost.secured_p50:.0f} us secured, "
+                       f"{cost.ratio:.2f} times; medians of {cost.n}")
+
+
 @app.command("brain")
 def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at work.")] = 60.0,
           seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = 5,
@@ -96,7 +133,8 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     """A whole brain over Zenoh in the simulated room, everything on this machine: time to control, latency, memory.
 
     It has a router of its own. Exit status 0 when the robot was under control within 15 s, the latency from camera to
-    cmd_vel is at most 100 ms (95th percentile), and no process has more memory (PSS) than 300 MB with torch, 80 MB without.
+    cmd_vel is at most 100 ms (95th percentile), and no process has more memory (PSS) than 300 MB with torch, 80 MB
+    without.
     """
     import signal
 
@@ -112,6 +150,7 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    use_no_security()
     port = free_port()
     domain = use_domain(port % 200)
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
@@ -198,6 +237,6 @@ def _table(found):
     for heading in ("size", "n", "bare p50", "p99", "regions p50", "p99", "more", "allowed"):
         table.add_column(heading, justify="right")
     for c in found:
-        table.add_row(c.size, str(c.n), *(f"{1e6 * v:.0f}" for v in (c.bare_p50, c.bare_p99, c.host_p50, c.host_p99,
-                                                                   c.more, c.allowed)))
+        times = (c.bare_p50, c.bare_p99, c.host_p50, c.host_p99, c.more, c.allowed)
+        table.add_row(c.size, str(c.n), *(f"{1e6 * v:.0f}" for v in times))
     return table

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole brain at work in the simulated room: how fast it is up, how fast it acts on what it sees, what memory it takes."""
+"""A whole brain at work in the simulated room: how fast it is up and acts on what it sees, what memory it takes."""
 from __future__ import annotations
 
 import threading
@@ -24,8 +24,9 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
         endpoint: of a router, which is started.
 
     Returns:
-        ``ready_after`` (s), ``latency`` (``n``, ``p50`` and ``p95`` in s), ``pss_mb`` and ``torch`` (whether it is loaded)
-        by process, ``regions`` as `brain status` tells them, ``restarts``, and ``within``: which bounds are kept.
+        ``ready_after`` (s), ``latency`` (``n``, ``p50`` and ``p95`` in s), ``pss_mb`` and ``torch`` (whether it is
+        loaded) by process, ``regions`` as `brain status` tells them, ``restarts``, and ``within``: which bounds are
+        kept.
 
     Raises:
         GraphError, CrewError, NoRouter: it does not come up.

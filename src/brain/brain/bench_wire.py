@@ -24,6 +24,8 @@ BLOCK = 200             # round trips in one block
 WARM_UP = 50            # the first ones of each block do not count
 READY = 30.0            # s for the processes to answer
 LOST = 1.0              # s after which a message counts as lost
+# Of the bare side; written as topics are, so that rights can be given to them.
+BARE_PING, BARE_PONG = "0/bench/ping/bare/bare", "0/bench/pong/bare/bare"
 
 
 class Echo(Region):
@@ -76,19 +78,19 @@ class BareEcho:
     """Puts back what comes, in Zenoh's callback."""
 
     def __init__(self, session: Any) -> None:
-        publisher = session.declare_publisher("bench/bare/pong")
+        publisher = session.declare_publisher(BARE_PONG)
         self._keep = publisher, session.declare_subscriber(
-            "bench/bare/ping", lambda sample: publisher.put(sample.payload))
+            BARE_PING, lambda sample: publisher.put(sample.payload))
 
 
 class BarePing:
     """Times round trips in Zenoh's callback."""
 
     def __init__(self, session: Any) -> None:
-        self._publisher = session.declare_publisher("bench/bare/ping")
+        self._publisher = session.declare_publisher(BARE_PING)
         self._done = threading.Event()
         self._left = 0
-        self._keep = session.declare_subscriber("bench/bare/pong", self._back)
+        self._keep = session.declare_subscriber(BARE_PONG, self._back)
 
     def block(self, size: int, count: int) -> list[float]:
         """Round trip times (s) of ``count`` messages of ``size`` bytes; fewer if one was lost."""
@@ -157,8 +159,8 @@ def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison |
         go = node.publisher("bench/go", "std_msgs/msg/String", FEATURE)
         results = node.subscription("bench/result", "std_msgs/msg/String", LATCHED)
         host = _Blocks(go, results)
-        _wait_for(lambda: len(bare.block(64, 1)) == 1, "the bare echo")
-        _wait_for(lambda: len(host.block(64, 1, patience=LOST)) == 1, "the regions")
+        wait_for(lambda: len(bare.block(64, 1)) == 1, "the bare echo")
+        wait_for(lambda: len(host.block(64, 1, patience=LOST)) == 1, "the regions")
         for name, size in SIZES.items():
             times: dict[Any, list[float]] = {bare: [], host: []}
             for number in range(blocks):
@@ -190,19 +192,26 @@ class _Blocks:
         return []
 
 
-def _wait_for(condition: Any, what: str) -> None:
+def wait_for(condition: Any, what: str) -> None:
+    """Waits until ``condition()`` holds.
+
+    Raises:
+        TimeoutError: ``what`` did not answer in time.
+    """
     until = time.monotonic() + READY
     while not condition():
         if time.monotonic() > until:
             raise TimeoutError(f"{what} did not answer within {READY:g} s")
 
 
-def main(endpoint: str) -> None:
-    """Echoes bare messages at ``endpoint`` until it is ended."""
+def main(endpoint: str, credentials: str = "") -> None:
+    """Echoes bare messages at ``endpoint`` until it is ended, with a file of credentials or without any."""
+    import os
     import signal
 
     from brain_runtime.wire import open_session
 
+    os.environ["BRAIN_SECURITY"] = credentials
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -213,4 +222,4 @@ def main(endpoint: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

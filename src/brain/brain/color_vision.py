@@ -109,8 +109,7 @@ class ColorVision(Region):
 
 
 def see(image: np.ndarray, focal: float, camera_x: float = CAMERA_FORWARD) -> list:
-    """``DetectedObject`` messages for a picture [H, W, 3] of a camera with a focal length in pixels, ``camera_x`` m
-    ahead of base_link."""
+    """``DetectedObject`` messages for a picture [H, W, 3]; focal length in pixels, camera ``camera_x`` m ahead."""
     labels, found = color_labels(image), []
     for color in HUES:
         mask = labels == color

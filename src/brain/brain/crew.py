@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping
 
+from brain import secured
 from brain.graphs import merged, params_file
 from brain.inspect_graph import Facts
 from brain.listen import ACTIONS, Ear
@@ -17,6 +18,8 @@ from brain_runtime.graph import Graph, processes
 from brain_runtime.router import is_router
 from brain_runtime.supervisor import Child, Event, Supervisor
 from brain_runtime.wire import Node, NoRouter, Session, open_session
+from brain_runtime.wire.credentials import place
+from brain_runtime.wire.refusal import address
 from brain_runtime.wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -29,8 +32,9 @@ class CrewError(RuntimeError):
 
 
 def router_endpoint(given: str | None) -> str:
-    """The router's endpoint: as given, or from ``BRAIN_ROUTER``, or the one on this machine."""
-    return given or os.environ.get(ROUTER_VARIABLE, "").strip() or DEFAULT_ROUTER
+    """The router's endpoint: as given, or from ``BRAIN_ROUTER``, or the one on this machine, by TLS where secured."""
+    default = DEFAULT_ROUTER if place() is None else DEFAULT_ROUTER.replace("tcp/", "tls/")
+    return given or os.environ.get(ROUTER_VARIABLE, "").strip() or default
 
 
 def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
@@ -47,19 +51,30 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
         if listen:
             raise CrewError(f"a router is running at {endpoint} already, so --listen cannot open another; end it first")
         return None
-    scheme, _, address = endpoint.partition("/")
-    host, _, port = address.rpartition(":")
-    if scheme != "tcp" or host not in LOOPBACK or not port.isdecimal():
+    refused = secured.refusal(endpoint)
+    if refused:
+        raise CrewError(refused)
+    folder = place()
+    scheme = "tcp" if folder is None else "tls"
+    protocol, host, port = address(endpoint)
+    if protocol != scheme or host not in LOOPBACK or not port:
+        more = "" if folder is None else f" --config {folder}/{ROUTER}.json5"
         raise CrewError(f"no router answers at {endpoint}, and it cannot be started from here; start one there with "
-                        f"`python -m brain_runtime.router --listen tcp/0.0.0.0:7447`")
-    if _taken(host, int(port)):
+                        f"`python -m brain_runtime.router --listen {scheme}/0.0.0.0:7447{more}`")
+    if _taken(host, port):
         raise CrewError(f"port {port} is taken by a program that is no Zenoh router; end it, or choose another with "
-                        f"--router tcp/localhost:PORT or {ROUTER_VARIABLE}")
+                        f"--router {scheme}/localhost:PORT or {ROUTER_VARIABLE}")
     argv = [sys.executable, "-m", "brain_runtime.router"]
-    for place in listen:
-        argv += ["--listen", place]
+    if folder is not None:
+        argv += ["--config", str(folder / f"{ROUTER}.json5")]
+        plain = [e for e in listen if not e.startswith("tls/")]
+        if plain:
+            raise CrewError(f"a secured router listens by TLS only, as tls/0.0.0.0:{port}, but --listen says "
+                            f"{plain[0]}")
+    for open_one in listen:
+        argv += ["--listen", open_one]
     if not listen:
-        argv += ["--port", port]
+        argv += ["--port", str(port)]
     return Child(ROUTER, tuple(argv), stop_after=2)
 
 
@@ -91,8 +106,9 @@ def region_children(graph: Graph, facts: Mapping[str, Facts], graph_path: Path, 
 
 
 class Crew:
-    """Children under a supervisor, and the ear. Everything runs in the thread that calls :meth:`start` and
-    :meth:`round`; it must live as long as the children.
+    """Children under a supervisor, and the ear.
+
+    Everything runs in the thread that calls :meth:`start` and :meth:`round`; it must live as long as the children.
 
     Args:
         children: regions, and the router if it is to be one of them.
@@ -169,7 +185,7 @@ class Crew:
         if self.ear is None:
             return False
         now = time.monotonic()
-        nodes = [c for c in self.supervisor.nodes]
+        nodes = list(self.supervisor.nodes)
         seen = [self.ear.regions.get(n) for n in nodes]
         if any(s is None or s.state(now) != "active" for s in seen):
             return False
@@ -185,7 +201,7 @@ class Crew:
             if state != "active":
                 name = node.rsplit("/", 1)[-1]
                 why = self.supervisor.fault(name) or (seen.beat.reason if seen else "")
-                found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
+                found.append(f"{name} is {WORDS.get(state, state)}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
         if not found and self.ear and self.ear.trace is not None:
             found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "
                          f"{self.ear.trace.reason}; see {self.supervisor.log_path('brainstem')}")

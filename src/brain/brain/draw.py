@@ -75,8 +75,10 @@ def trajectory(path: Path, room: Any, recorder: Recorder, legs: Sequence[Leg], t
 
 
 def populations(recorder: Recorder) -> list[tuple[str, Spikes, np.ndarray, np.ndarray]]:
-    """Name, record, times (s) and rows of each population's spikes in the order of time; the largest first, which is
-    the order of a network that narrows."""
+    """Name, record, times (s) and rows of each population's spikes in the order of time.
+
+    The largest comes first, which is the order of a network that narrows.
+    """
     found = []
     for name, kept in sorted(recorder.spikes.items(), key=lambda item: (-item[1].size, item[0])):
         times = np.concatenate(kept.times) if kept.times else np.zeros(0, np.float32)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import typer
 
-from brain.options import Domain, Namespace, Router, fail, use_domain
+from brain.options import Domain, Namespace, Router, Secure, fail, use_domain, use_security
 
 OWN = "USE THE ROBOT'S OWN EMERGENCY STOP"
 CONFIRM = 5.0   # s that the brainstem gets to confirm
 
 
-def _send(stop: bool, router: str | None, domain: int | None, namespace: str) -> None:
+def _send(stop: bool, router: str | None, secure: Path | None, domain: int | None, namespace: str) -> None:
     use_domain(domain)
+    use_security(secure)
     from brain_runtime import messages
     from brain_runtime.qos import FEATURE, LATCHED
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
@@ -44,14 +46,14 @@ def _send(stop: bool, router: str | None, domain: int | None, namespace: str) ->
          + (OWN if stop else "`brain status` shows whether it is well"))
 
 
-def estop(router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+def estop(router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
     """Stops the robot until `brain release`, and waits until the brainstem has confirmed it.
 
     It is not a certified safety function.
     """
-    _send(True, router, domain, namespace)
+    _send(True, router, secure, domain, namespace)
 
 
-def release(router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+def release(router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
     """Ends the emergency stop, and waits until the brainstem has confirmed it."""
-    _send(False, router, domain, namespace)
+    _send(False, router, secure, domain, namespace)

@@ -48,13 +48,13 @@ def evaluate(
                         ] = Host.local,
         policy: Annotated[Policy, typer.Option(help="The brain, or a control on the same episodes.")] = Policy.brain,
         jobs: Annotated[int, typer.Option(min=1, help="Episodes at once (local only).")] = 1,
-        low_obstacles: Annotated[int, typer.Option(min=0, max=4, help="Obstacles below the lidar's plane, in each "
-                                                                     "room.")] = 0,
+        low_obstacles: Annotated[int, typer.Option(
+            min=0, max=4, help="Obstacles below the lidar's plane, in each room.")] = 0,
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
         join: Annotated[list[str] | None, typer.Option(metavar="MODULE:CLASS", help="A region that joins the brain, "
                         "such as brain_sim.strangers:Sonar.")] = None,
-        against: Annotated[Path | None, typer.Option(metavar="FILE", help="Compare, pair by pair, with the --json "
-                                                                         "file of another run.")] = None,
+        against: Annotated[Path | None, typer.Option(
+            metavar="FILE", help="Compare, pair by pair, with the --json file of another run.")] = None,
         json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything to a file; "
                                                                                       "- is standard output.")] = None,
         failures: Annotated[bool, typer.Option("--failures", help="List the episodes that failed.")] = False) -> None:

@@ -28,12 +28,17 @@ class Facts:
         triggers: topics that make it step, remapped.
         parameters: names of its parameters.
         robot: parameters that the robot's profile gives it.
+        publishes, hears: topics of its ports, remapped.
+        actions: that it serves, remapped.
     """
 
     rate: float | None
     triggers: tuple[str, ...]
     parameters: tuple[str, ...]
     robot: dict[str, Any] = field(default_factory=dict)
+    publishes: tuple[str, ...] = ()
+    hears: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
 
 
 def facts_of(spec: RegionSpec) -> Facts:
@@ -43,8 +48,11 @@ def facts_of(spec: RegionSpec) -> Facts:
         GraphError: the class cannot be loaded.
     """
     cls = spec.load()
+    publishes, hears, actions = (tuple(spec.remap.get(p.topic, p.topic) for p in declared.values())
+                                 for declared in (cls.outputs(), cls.inputs(), cls.actions()))
     triggers = tuple(spec.remap.get(p.topic, p.topic) for p in cls.inputs().values() if p.trigger)
-    return Facts(cls.rate, triggers, tuple(cls.Parameters.__dataclass_fields__))
+    return Facts(cls.rate, triggers, tuple(cls.Parameters.__dataclass_fields__), publishes=publishes, hears=hears,
+                 actions=actions)
 
 
 def inspect_graph(path: Path, world: str = "none", robot: str = SIM) -> tuple[Graph, dict[str, Facts], list[str]]:
@@ -76,7 +84,8 @@ def inspect_graph(path: Path, world: str = "none", robot: str = SIM) -> tuple[Gr
         raise GraphError(f"graph {path}: importing its regions ended the process: {last}") from None
     if "error" in answer:
         raise (RobotError if answer.get("robot") else GraphError)(answer["error"])
-    facts = {name: Facts(f["rate"], tuple(f["triggers"]), tuple(f["parameters"]), f["robot"])
+    facts = {name: Facts(f["rate"], tuple(f["triggers"]), tuple(f["parameters"]), f["robot"],
+                         *(tuple(f[what]) for what in ("publishes", "hears", "actions")))
              for name, f in answer["facts"].items()}
     return graph, facts, answer["warnings"]
 

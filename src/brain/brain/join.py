@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Domain, Namespace, Router, fail, use_domain
+from brain.options import Domain, Namespace, Router, Secure, fail, use_domain, use_security
 
 
 def run(context: typer.Context,
@@ -26,13 +26,15 @@ def run(context: typer.Context,
                                                         help="Other name for a topic, as in ROS.")] = None,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the random stream.")] = 0,
         state_dir: Annotated[Path | None, typer.Option(help="Folder for snapshots. Default: none are kept.")] = None,
-        router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+        router: Router = None, secure: Secure = None, domain: Domain = None,
+        namespace: Namespace = "") -> None:
     """Joins one region to a brain that is running, until Ctrl-C.
 
     A sensor that nobody knew of before: brain run brain_sim.strangers:Sonar. What stands behind --ros-args is taken
     as every ROS 2 node takes it.
     """
     use_domain(domain)
+    use_security(secure)
     if context.args and context.args[0] != "--ros-args":
         fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
     from brain import graphs
@@ -79,8 +81,8 @@ def run(context: typer.Context,
     for value in param or ():
         argv += ["-p", value]
     argv += [a for a in context.args if a != "--ros-args"]  # -p and -r were taken as the options of the same names
-    ports = [f"hears {p.topic}" for p in loaded.inputs().values()] + [f"says {p.topic}"
-                                                                     for p in loaded.outputs().values()]
+    ports = [f"hears {p.topic}" for p in loaded.inputs().values()]
+    ports += [f"says {p.topic}" for p in loaded.outputs().values()]
     typer.secho(f"{name} ({spec.cls}) {', '.join(ports)}; Ctrl-C ends it", fg="green", err=True)
     sys.stderr.flush()
     os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])

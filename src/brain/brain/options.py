@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -13,6 +14,9 @@ Domain = Annotated[int | None, typer.Option(
     "--domain", min=0, max=232, envvar="ROS_DOMAIN_ID", help="ROS domain. Brains in other domains are not heard.")]
 Namespace = Annotated[str, typer.Option(
     "--namespace", metavar="NAME", help="Namespace of the brain's topics and nodes, as /robot1.")]
+Secure = Annotated[Path | None, typer.Option(
+    "--secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials that `brain keys` made: the folder, or "
+    "one file of it. Default: nothing is secured.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -23,6 +27,17 @@ def use_domain(domain: int | None) -> int:
     from brain_runtime.wire import domain_id
 
     return domain_id()
+
+
+def use_security(secure: Path | None) -> None:
+    """Makes credentials those of this process and of those that it starts."""
+    if secure is not None:
+        os.environ["BRAIN_SECURITY"] = str(secure.expanduser().absolute())
+
+
+def use_no_security() -> None:
+    """For what measures with a router of its own, which nobody else reaches."""
+    os.environ.pop("BRAIN_SECURITY", None)
 
 
 def fail(message: str, status: int = 1) -> NoReturn:

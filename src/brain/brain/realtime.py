@@ -13,6 +13,7 @@ from brain.bench import free_port
 from brain.crew import ROUTER, Crew, CrewError, region_children, router_child
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain.inspect_graph import inspect_graph
+from brain.options import use_no_security
 from brain_runtime.graph import Graph, RegionSpec
 from brain_runtime.qos import LATCHED
 from brain_runtime.supervisor import Child
@@ -42,6 +43,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
     changed = policies.regions_of(loaded, policy)
     loaded = Graph(loaded.name, tuple(
         RegionSpec(s.name, changed[s.name], s.restart, s.critical, s.remap, s.device) for s in loaded.regions))
+    use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:
         for index in range(len(episodes)):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import Domain, Json, Namespace, Router, fail, use_domain
+from brain.options import Domain, Json, Namespace, Router, Secure, fail, use_domain, use_security
 
 STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting")
 IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING = range(8)
@@ -105,8 +105,8 @@ class Speaker:
         if ours is None:
             return Answer(1, "", f"nobody took it up within {taken:.0f} s; `brain status` shows whether language and "
                           f"pfc are well", None, taken)
-        return Answer(1, STATES[ours.state], f"not reached within {wait:g} s" + (f" ({ours.reason})" if ours.reason
-                                                                               else ""), ours.goal_id, taken)
+        reason = f" ({ours.reason})" if ours.reason else ""
+        return Answer(1, STATES[ours.state], f"not reached within {wait:g} s{reason}", ours.goal_id, taken)
 
 
 def clipped(text: str) -> str:
@@ -133,13 +133,15 @@ def checked(text: str) -> str:
 
 def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japanese.")],
         wait: Annotated[float | None, typer.Option(min=0.0, metavar="SECONDS", help="Wait until it is done.")] = None,
-        as_json: Json = False, router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+        as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
+        namespace: Namespace = "") -> None:
     """Tells the brain what to do.
 
     Exit status: 0 when it was reached (without --wait: taken up), 1 when it was not in time, 2 when it was not
     understood. The reason is printed.
     """
     number = use_domain(domain)
+    use_security(secure)
     try:
         text = checked(text)
     except ValueError as error:

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
-from brain import graphs, say
+from brain import graphs, say, secured
 from brain.blame import blame
 from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
 from brain.inspect_graph import inspect_graph
@@ -41,7 +41,7 @@ class Stage:
         console: where lines for a person go; default: standard output.
 
     Raises:
-        GraphError, CrewError: it cannot be started.
+        GraphError, CrewError, SessionProblem: it cannot be started.
     """
 
     def __init__(self, graph: str, folder: Path, *, split: str, seed: int, router: str | None, domain: int,
@@ -51,6 +51,7 @@ class Stage:
         self.console = console or Console(highlight=False)
         path = graphs.find_graph(graph)
         loaded, facts, _ = inspect_graph(path, "arena")
+        secured.check(loaded, facts, "", domain)
         endpoint = router_endpoint(router)
         own_router = router_child(endpoint)
         if own_router is None:

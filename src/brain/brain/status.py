@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.options import Domain, Json, Namespace, Router, fail, use_domain
+from brain.options import Domain, Json, Namespace, Router, Secure, fail, use_domain, use_security
 
 WINDOW = 1.5        # s of listening where nothing else is said
 REFRESH = 0.5       # s between two pictures of --watch
@@ -71,8 +71,8 @@ def _count(value: float | None) -> str:
 
 
 def _inputs(region: dict) -> str:
-    return ", ".join(f"{t} {'never' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}"
-                    for t, a in region["inputs"].items())
+    return ", ".join(
+        f"{t} {'never' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}" for t, a in region["inputs"].items())
 
 
 def oldest_input(region: dict[str, Any]) -> str:
@@ -132,13 +132,15 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
                             ] = "brain",
            watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
            seconds: Annotated[float, typer.Option(min=0.2, help="How long to listen.")] = WINDOW,
-           as_json: Json = False, router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+           as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
+           namespace: Namespace = "") -> None:
     """Shows how each region is: it listens on the wire and asks nobody.
 
     Exit status: 0 when all regions that are heard or ought to be there are active, 1 otherwise.
     With --watch --json, one line of JSON for each look.
     """
     number = use_domain(domain)
+    use_security(secure)
     from rich.console import Console
 
     from brain.listen import Ear

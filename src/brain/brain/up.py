@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from brain.evaluate import Split
-from brain.options import Domain, Namespace, Router, fail, use_domain
+from brain.options import Domain, Namespace, Router, Secure, fail, use_domain, use_security
 
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
 RUNS = 20           # runs whose logs are kept, where no folder was named
@@ -66,20 +66,23 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                                            "is kept, else one for this run.")] = None,
        listen: Annotated[list[str] | None, typer.Option(metavar="ENDPOINT", help="Open the router to a network, as "
                          "tcp/0.0.0.0:7447. Default: this machine only.")] = None,
-       router: Router = None, domain: Domain = None, namespace: Namespace = "") -> None:
+       router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
     """Runs a brain until Ctrl-C and starts again what dies.
 
     Starts a Zenoh router on this machine, unless one is there already.
     """
     number = use_domain(domain)
+    use_security(secure)
     from rich.console import Console
 
+    from brain import secured
     from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
     from brain.graphs import find_graph
     from brain.inspect_graph import inspect_graph
     from brain.robots import RobotError, write_parameters
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
+    from brain_runtime.wire.refusal import open_to_a_network
 
     console = Console(highlight=False, soft_wrap=True)
     stop = threading.Event()
@@ -91,6 +94,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     try:
         path = find_graph(graph)
         loaded, facts, warnings = inspect_graph(path, world, robot)
+        secured.check(loaded, facts, namespace, number)
         endpoint = router_endpoint(router)
         own_router = router_child(endpoint, listen or ())
         if own_router is None:
@@ -104,6 +108,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                                      f"{e.text}", style=COLORS.get(e.kind)))
     except (GraphError, RobotError, CrewError, SessionProblem, NameProblem, OSError) as error:
         fail(str(error))
+    warnings += [f"the router is open to a network at {e} and not secured: whoever reaches it can command this brain; "
+                 f"see `brain keys --help`" for e in listen or () if open_to_a_network(e)]
     for warning in warnings:
         console.print(f"warning: {warning}", style="yellow")
     console.print(f"brain {loaded.name}, robot {robot}, world {world}, domain {number}, router {endpoint}"

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from brain.bench import free_port
 from brain.cli import app
 
-VERBS = ("up", "say", "status", "run", "estop", "release", "eval", "train vision", "bench wire", "bench brain", "bench ros", "demo", "docs")
+VERBS = ("up", "say", "status", "run", "estop", "release", "eval", "train vision", "bench wire", "bench tls",
+         "bench brain", "bench ros", "demo", "docs", "keys", "policy")
 
 
 @pytest.fixture

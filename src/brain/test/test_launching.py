@@ -40,8 +40,8 @@ def test_parts_are_chosen_by_what_they_publish():
 def test_settings_for_a_launch_node(tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("/**/motor:\n  ros__parameters:\n    margin: 0.2\n")
-    motor, brainstem = launched(only=["motor", "brainstem"], namespace="r1", params=str(mine), use_sim_time=True, seed=7,
-                                state_dir="/var/lib/brain", log_level="debug")
+    motor, brainstem = launched(only=["motor", "brainstem"], namespace="r1", params=str(mine), use_sim_time=True,
+                                seed=7, state_dir="/var/lib/brain", log_level="debug")
     settings = motor.settings()
     assert (settings["package"], settings["executable"]) == ("brain_runtime", "ros_region")
     assert (settings["name"], settings["namespace"], settings["respawn"]) == ("motor", "r1", True)
@@ -56,7 +56,8 @@ def test_settings_for_a_launch_node(tmp_path):
 
 def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
     graph = tmp_path / "small.graph.yaml"
-    graph.write_text("regions:\n  motor: {class: 'brain_regions.motor:Motor', restart: never, remap: {scan: front/scan}}\n")
+    graph.write_text("regions:\n  motor: {class: 'brain_regions.motor:Motor', restart: never, "
+                     "remap: {scan: front/scan}}\n")
     (motor,) = launched(str(graph))
     assert not motor.respawn and motor.settings()["remappings"] == [("scan", "front/scan")]
     assert "--critical" not in motor.arguments
@@ -79,8 +80,8 @@ def test_what_is_wrong_is_named(wrong, says):
 
 def test_launch_files_are_short_and_have_no_list_of_nodes():
     files = sorted(LAUNCH.glob("*.launch.py"))
-    assert [f.name.partition(".")[0] for f in files] == ["bringup", "motor", "pfc", "router", "sensors", "simulator",
-                                                           "vision"]
+    names = ["bringup", "motor", "pfc", "router", "sensors", "simulator", "vision"]
+    assert [f.name.partition(".")[0] for f in files] == names
     for file in files:
         text = file.read_text(encoding="utf-8")
         assert len(text.splitlines()) <= 60 and "brain.ros_launch" in text

@@ -29,8 +29,7 @@ def bump(angle: float, height: float = 1.0) -> np.ndarray:
 
 
 def direction(population: np.ndarray) -> float:
-    """Direction (rad) of the highest peak of float32[36], as the population vector of its neighborhood; NaN when
-    all are zero."""
+    """Direction (rad) of the highest peak of float32[36]: its neighborhood's population vector; NaN if all are 0."""
     peak = int(np.argmax(population))
     if not population[peak] > 0:
         return math.nan
@@ -62,8 +61,10 @@ def scan_points(scan: Any, body: Body = DEFAULT) -> tuple[np.ndarray, np.ndarray
 
 
 def from_base(angles: np.ndarray, ranges: np.ndarray, body: Body) -> tuple[np.ndarray, np.ndarray]:
-    """Beams as the lidar has them to angles (rad) and distances (m) from the base, float32[n] each. Of infinite ones,
-    which have no end to be seen from elsewhere, only the direction is turned."""
+    """Beams as the lidar has them to angles (rad) and distances (m) from the base, float32[n] each.
+
+    Of infinite ones, which have no end to be seen from elsewhere, only the direction is turned.
+    """
     if not (body.lidar_x or body.lidar_y or body.lidar_yaw):
         return angles, ranges
     turned = angles + np.float32(body.lidar_yaw)

@@ -38,7 +38,8 @@ class BrainstemParameters(Body):
     margin: float = parameter(0.05, "free space kept in the direction of travel", unit="m", low=0.0, high=1.0)
     command_timeout: float = parameter(0.3, "age at which motor's command is stale", unit="s", low=0.05, high=0.5)
     scan_timeout: float = parameter(0.4, "age at which the scan is stale", unit="s", low=0.05, high=0.5)
-    heartbeat_timeout: float = parameter(0.4, "age at which a critical heartbeat is stale", unit="s", low=0.15, high=0.5)
+    heartbeat_timeout: float = parameter(0.4, "age at which a critical heartbeat is stale", unit="s", low=0.15,
+                                         high=0.5)
     stuck_after: float = parameter(0.45, "a critical region's step that takes longer is stuck", unit="s", low=0.1,
                                    high=0.5)
     critical: tuple = parameter(("pfc", "motor"), "names of the regions without which nothing moves", live=False)
@@ -147,7 +148,8 @@ class Brainstem(Region):
                            linear=given[0], angular=given[1], latency=math.nan)
         if command is not None:
             trace.origins = command.origins  # of the command alone: a scan that came since did not make it
-            seen = [stamp - messages.time_seconds(o.stamp) for o in command.origins if o.source == self.parameters.camera]
+            seen = [stamp - messages.time_seconds(o.stamp) for o in command.origins
+                    if o.source == self.parameters.camera]
             if seen and 0.0 <= seen[0] < 10.0:  # clocks of two machines that disagree tell nothing
                 trace.latency = seen[0]
         return trace

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goals: takes goals of the action ``Seek``, says them to the brain, and tells those who asked how it goes.
 
-Conventional by choice: it translates between an action, of which each goal has an owner who waits for an answer, and the
-plain topics ``goal/text`` and ``goal/status``, which anybody may use meanwhile.
+Conventional by choice: it translates between an action, of which each goal has an owner who waits for an answer, and
+the plain topics ``goal/text`` and ``goal/status``, which anybody may use meanwhile.
 """
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ class Goals(Region):
     def _end(self, outcome: int, reason: str, now: float, *, well: bool = False) -> None:
         errand, self._errand = self._errand, None
         ended = self.seek.succeeded if well else self.seek.canceled if errand.goal.canceling else self.seek.aborted
-        self._news.append(ended(errand.goal, outcome=outcome, reason=clip_utf8(reason, SIZE), duration=now - errand.begun))
+        self._news.append(ended(errand.goal, outcome=outcome, reason=clip_utf8(reason, SIZE),
+                                duration=now - errand.begun))
         # What is latched must not be a new sentence to a language that joins later.
         self._said.append("")
 

@@ -30,7 +30,8 @@ class MotorParameters(Body):
     max_angular: float = parameter(1.5, "top turning speed", unit="rad/s", low=0.1, high=4.0)
     turn_speed: float = parameter(1.3, "top turning speed on the spot, while looking about", unit="rad/s", low=0.1,
                                   high=4.0)
-    braking: float = parameter(0.7, "deceleration counted on when stopping at a target", unit="m/s^2", low=0.05, high=5.0)
+    braking: float = parameter(0.7, "deceleration counted on when stopping at a target", unit="m/s^2", low=0.05,
+                               high=5.0)
     margin: float = parameter(0.07, "clearance below which an arc is not taken", unit="m", low=0.0, high=1.0)
     stop_gap: float = parameter(0.28, "gap to the target's surface at which to stop", unit="m", low=0.05, high=2.0)
 
@@ -127,7 +128,8 @@ class Motor(Region):
         if abs(heading) > 1.0:
             return (0.0, turn), False
         linear = np.array([0.25, 0.5, 0.75, 1.0]) * speed
-        angular = np.unique(np.clip(np.concatenate([np.linspace(-1.5, 1.5, 13), [turn]]), -p.max_angular, p.max_angular))
+        angular = np.concatenate([np.linspace(-1.5, 1.5, 13), [turn]])
+        angular = np.unique(np.clip(angular, -p.max_angular, p.max_angular))
         v, w = (a.ravel() for a in np.meshgrid(linear, angular))
         clearance = self._along(v, w, points)
         final = w * HORIZON * 0.6

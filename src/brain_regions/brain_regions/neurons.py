@@ -136,8 +136,10 @@ def lif_step(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple
 
 
 class _LIFRun(torch.autograd.Function):
-    """The recursion of :func:`lif_step` over the first axis, with the backward pass written out: one addition and one
-    multiplication a step, where recording every step would cost several times as much."""
+    """The recursion of :func:`lif_step` over the first axis, with the backward pass written out.
+
+    That is one addition and one multiplication a step, where recording every step would cost several times as much.
+    """
 
     @staticmethod
     def forward(ctx, x: Tensor, v: Tensor, p: LIF, beta: float) -> tuple[Tensor, Tensor]:

@@ -259,5 +259,3 @@ class PrefrontalCortex(Region):
         codes = state["text"][state["text"] > 0].astype(np.uint8).tobytes()
         return self.status(goal_id=int(state["goal"][ID]), state=status, text=codes.decode("utf-8", "ignore"),
                            reason=clip_utf8(reason, 256))
-
-

@@ -40,7 +40,8 @@ class PlaceParameters(Body):
     turn_cost: float = parameter(0.5, "way that a turn of one radian is worth", unit="m/rad", low=0.0, high=10.0)
     gain: float = parameter(1.2, "way that a square meter of unseen floor is worth", unit="m/m^2", low=0.0, high=100.0)
     commitment: float = parameter(0.8, "way that keeping to the last choice is worth", unit="m", low=0.0, high=10.0)
-    lookahead: float = parameter(0.7, "distance of the point on the way that is headed for", unit="m", low=0.1, high=5.0)
+    lookahead: float = parameter(0.7, "distance of the point on the way that is headed for", unit="m", low=0.1,
+                                 high=5.0)
 
 
 class Place(Region):

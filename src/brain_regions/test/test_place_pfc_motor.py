@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conventional place, prefrontal cortex and motor: maps, memory, decisions, arcs, and what happens without input."""
+"""The conventional place, prefrontal cortex and motor: maps, memory, decisions, arcs, and a lack of input."""
 import math
 
 import numpy as np
@@ -87,7 +87,10 @@ def test_what_a_stranger_feels_is_on_the_map_until_it_looks_through():
     hazard = np.zeros(36, np.float32)
     hazard[0] = 0.5     # ahead, 0.5 m from the edge: 0.68 m from the center
     at = tuple(int(v) for v in room_map.cells(0.70, 0.0))
-    feel = lambda hazard, ranges: room_map.add_hazard(felt, (0, 0, 0), hazard, 0.18, angles, np.full(180, ranges))  # noqa: E731
+
+    def feel(hazard, ranges):
+        room_map.add_hazard(felt, (0, 0, 0), hazard, 0.18, angles, np.full(180, ranges))
+
     for _ in range(3):
         feel(hazard, 0.7)
     assert not felt.any()       # the scan shows it too, and better
@@ -182,7 +185,10 @@ def test_place_survives_nonsense():
 
 def test_memory_gathers_evidence_and_outweighs_an_early_mistake():
     tracks = object_memory.empty()
-    detection = lambda shape, d: make("DetectedObject", color=1, shape=shape, confidence=0.9, bearing=0.2, distance=d)  # noqa: E731
+
+    def detection(shape, distance):
+        return make("DetectedObject", color=1, shape=shape, confidence=0.9, bearing=0.2, distance=distance)
+
     for _ in range(4):
         tracks = object_memory.see(tracks, [detection(2, 4.0)], (0, 0, 0), (-0.8, 0.8), None, 0.6, 0.05)
     assert object_memory.find(tracks, 1, 2, (0, 0, 0), 0.5)[0] >= 0
@@ -286,7 +292,8 @@ def test_cortex_searches_sees_approaches_and_reports():
 
 def test_cortex_is_not_misled_by_what_shares_color_or_shape():
     cortex = Cortex().ask()
-    cortex.objects = [dict(color=1, shape=2, bearing=0.3, distance=2.0), dict(color=2, shape=1, bearing=-0.3, distance=2.0)]
+    cortex.objects = [dict(color=1, shape=2, bearing=0.3, distance=2.0),
+                      dict(color=2, shape=1, bearing=-0.3, distance=2.0)]
     cortex.view[10:26] = 1.0
     assert cortex.run(3.0).control.mode == pfc.SEARCH
 

@@ -16,8 +16,7 @@ ANGLES = column_angles().numpy()
 
 
 def answer(*objects, behind=()):
-    """A readout in which the columns ``first..last`` say surely that there is an object of a color and a shape, and
-    others ``behind``."""
+    """A readout whose columns ``first..last`` surely say an object of a color and a shape, and others ``behind``."""
     return np.concatenate([slot(objects), slot(behind)])
 
 

@@ -7,5 +7,5 @@ from brain_runtime.ports import In, Out
 from brain_runtime.qos import FEATURE, LATCHED, SENSOR, STREAM, QoS
 from brain_runtime.region import Inbox, Outbox, Region, State
 
-__all__ = ["Act", "FEATURE", "Goal", "In", "Inbox", "LATCHED", "Out", "Outbox", "ParameterError", "QoS", "Region", "SENSOR",
-           "STREAM", "State", "clip_utf8", "parameter"]
+__all__ = ["Act", "FEATURE", "Goal", "In", "Inbox", "LATCHED", "Out", "Outbox", "ParameterError", "QoS", "Region",
+           "SENSOR", "STREAM", "State", "clip_utf8", "parameter"]

@@ -2,8 +2,8 @@
 """CDR: functions that turn messages of one type into bytes and back, written for that type and compiled.
 
 What a message type is made of comes from rosbags, and so does a codec; but that one calls a function for every nested
-message, and reads one number at a time. Between two processes each call costs microseconds, since the processor's caches
-are cold by then, so here a type becomes one function in which neighboring numbers are read and written together.
+message, and reads one number at a time. Between two processes each call costs microseconds, since the processor's
+caches are cold by then, so here a type becomes one function in which neighboring numbers are read and written together.
 The layout is that of XCDR1 (OMG formal/02-06-51): each number is aligned to its size, counted from behind the four
 bytes of encapsulation; texts and sequences begin with their length.
 """
@@ -264,7 +264,8 @@ class _Writer(_Code):
         s = self.name("s")
         self.line(f"{s} = {value}.encode()")
         if bound:
-            self.line(f"if len({s}) > {bound}: raise ValueError(f'{{len({s})}} bytes of text, but at most {bound} fit')")
+            self.line(f"if len({s}) > {bound}: "
+                      f"raise ValueError(f'{{len({s})}} bytes of text, but at most {bound} fit')")
         self.number("uint32", f"len({s}) + 1")
         self.flush()
         self.part(s)
@@ -347,8 +348,9 @@ def encoder(fields: Fields, lookup: Lookup) -> Callable[[Any], bytes]:
 def decoder(cls: type, fields: Fields, lookup: Lookup) -> Callable[[bytes], tuple[Any, int]]:
     """What decodes messages with these fields from bytes with the encapsulation in front, in either byte order.
 
-    The function returns the message and where it ended. It raises whatever it meets in bytes that are not such a message:
-    struct.error, ValueError, UnicodeDecodeError, ... Arrays share memory with the bytes where they lie aligned.
+    The function returns the message and where it ended. It raises whatever it meets in bytes that are not such a
+    message: struct.error, ValueError, UnicodeDecodeError, ... Arrays share memory with the bytes where they lie
+    aligned.
     """
     wide = _has_wide_arrays(fields, lookup)
 

@@ -243,7 +243,8 @@ def processes(graph: Graph, *, namespace: str = "", seed: int = 0, state_dir: Pa
         for path in params_files:
             ros += ["--params-file", str(path)]
         for name, value in (parameters or {}).get(spec.name, {}).items():
-            ros += ["-p", f"{name}:={yaml.safe_dump(value, default_flow_style=True).strip().removesuffix('...').strip()}"]
+            text = yaml.safe_dump(value, default_flow_style=True).strip().removesuffix("...").strip()
+            ros += ["-p", f"{name}:={text}"]
         if ros:
             argv += ["--ros-args", *ros]
         result.append(Process(spec, tuple(argv)))

@@ -132,6 +132,7 @@ def make_slot(port: In) -> Slot:
 
 class Inbox:
     """The newest message of each port, with its age, as it is in this step. Any may be missing or old: look before use.
+
     What is to be remembered after the step goes into the state; the inbox itself is the next step's then.
 
     Args:
@@ -164,8 +165,11 @@ class Inbox:
         return slot is not None and slot.new
 
     def each(self, port: str, within: float = math.inf) -> list[Received]:
-        """Of a port that was declared with ``key``: the newest message of every publisher, in the order of their names;
-        with ``every``: all since the last step, or else the newest, in the order of receipt. At most ``within`` s old."""
+        """All messages that a port holds, at most ``within`` s old.
+
+        Of a port that was declared with ``key``: the newest message of every publisher, in the order of their names;
+        with ``every``: all since the last step, or else the newest, in the order of receipt.
+        """
         slot = self._slots.get(port)
         return [] if slot is None else slot.each(self.now, within)
 

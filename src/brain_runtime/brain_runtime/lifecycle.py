@@ -94,8 +94,8 @@ class Lifecycle:
     """A node's state, and how it changes.
 
     Args:
-        transitions: what is to be done, by label: ``configure``, ``activate``, ``deactivate``, ``cleanup``, ``shutdown``.
-            Each tells how it ended.
+        transitions: what is to be done, by label: ``configure``, ``activate``, ``deactivate``, ``cleanup``,
+            ``shutdown``. Each tells how it ended.
         recover: error processing: SUCCESS leads back to unconfigured, all else to the end.
         tell: takes each ``lifecycle_msgs/msg/TransitionEvent``.
     """
@@ -160,8 +160,7 @@ def description(arrow: Transition) -> Any:
 
 
 def handlers(life: Lifecycle) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-    """The five services of a managed node: type, and what makes the response from the request, by name below the node's.
-    """
+    """The five services of a managed node: type, and what answers a request, by name below the node's."""
     transitions = "lifecycle_msgs/srv/GetAvailableTransitions"
 
     def change_state(request: Any) -> Any:

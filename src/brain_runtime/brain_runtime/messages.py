@@ -20,7 +20,8 @@ from brain_runtime.share import share_directory
 
 PACKAGE = "brain_interfaces"
 EVENT_INFO = "service_msgs/msg/ServiceEventInfo"
-TRAILING = 32   # bytes; what may follow a message: some writers pad, and rclpy's serialize_message() leaves what it set aside
+# bytes; what may follow a message: some writers pad, and rclpy's serialize_message() leaves what it set aside
+TRAILING = 32
 
 
 class MessageError(ValueError):

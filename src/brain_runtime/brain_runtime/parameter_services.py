@@ -79,7 +79,8 @@ def value_of(message: Any) -> Any:
     try:
         value = getattr(message, _FIELDS[Kind(message.type)])
     except ValueError:
-        raise ParameterError(f"{message.type} is no parameter type; there are {', '.join(k.name for k in Kind)}") from None
+        kinds = ", ".join(k.name for k in Kind)
+        raise ParameterError(f"{message.type} is no parameter type; there are {kinds}") from None
     if message.type < Kind.BYTE_ARRAY:
         return value
     return tuple(value if isinstance(value, list) else value.tolist())
@@ -96,7 +97,8 @@ def descriptor_message(name: str, about: Description, value: Any) -> Any:
         else:
             ranges["integer_range"] = [make("rcl_interfaces/msg/IntegerRange", from_value=low, to_value=high, step=1)]
     return make("rcl_interfaces/msg/ParameterDescriptor", name=name, type=int(kind_of(value)), description=about.text,
-                additional_constraints=about.constraints, read_only=about.read_only, dynamic_typing=about.dynamic, **ranges)
+                additional_constraints=about.constraints, read_only=about.read_only, dynamic_typing=about.dynamic,
+                **ranges)
 
 
 def changed(node: str, stamp: Any, values: Mapping[str, Any]) -> Any:
@@ -106,8 +108,10 @@ def changed(node: str, stamp: Any, values: Mapping[str, Any]) -> Any:
 
 
 def listed(names: list[str], prefixes: list[str], depth: int) -> tuple[list[str], list[str]]:
-    """Names of parameters below any of ``prefixes`` (all if there are none) and not deeper than ``depth`` parts below,
-    and the prefixes that those names have."""
+    """Names of parameters below any of ``prefixes`` and not deeper than ``depth`` parts below, and their prefixes.
+
+    Without prefixes these are all names.
+    """
     found = []
     for name in names:
         for prefix in prefixes or [""]:

@@ -38,8 +38,8 @@ class In(Port):
         trigger: a new message makes the region step.
         key: field that names the publisher, where many share the topic (``source``): the inbox then holds the newest
             message of each.
-        every: the inbox holds every message since the last step, not only the newest; for what must not be missed. As many
-            are kept until a step as the QoS's depth says.
+        every: the inbox holds every message since the last step, not only the newest; for what must not be missed. As
+            many are kept until a step as the QoS's depth says.
         device: the topic comes from outside the brain (a sensor, a person, another program), so that nobody in the
             graph needs to publish it.
     """

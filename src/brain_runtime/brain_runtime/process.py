@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cls = RegionSpec(declared, options.cls).load()
         name, namespace = ros.node_name(declared), ros.namespace(declared)
         parameters = ros.parameters(name, namespace)
-        with open_session(options.router, patience=float("inf"), stop=ending.asked) as session:
+        with open_session(options.router, identity=name, patience=float("inf"), stop=ending.asked) as session:
             region = cls(name)
             host = ZenohHost(
                 region, session, name=name, namespace=namespace, parameters=parameters, seed=options.seed,

@@ -346,7 +346,7 @@ class ProcessHost:
             now = time.monotonic()
             if self.stepper.due(now):
                 self._step(now)
-        except BaseException as error:  # SystemExit too: a thread that ended silently would leave a process that looks alive
+        except BaseException as error:  # SystemExit too: a thread that ends silently leaves a process that looks alive
             self._give_up(error)
 
     def _step(self, now: float) -> None:
@@ -355,8 +355,7 @@ class ProcessHost:
         self._usual_step = stepper.took if usual == math.inf else (1 - USUAL) * usual + USUAL * stepper.took
 
     def _give_up(self, error: BaseException) -> None:
-        """Ends with an error: the region's, or a bug of the host itself, which must not leave a process that only looks
-        alive."""
+        """Ends with an error: the region's, or a bug of the host, which must not leave a process that looks alive."""
         if not isinstance(error, RegionError):
             failure = RegionError(f"{self.region.name}: the host failed: {type(error).__name__}: {error}")
             failure.__cause__ = error
@@ -383,8 +382,10 @@ class ProcessHost:
         self._wake.set()
 
     def _taker(self, port_name: str, arrivals: Callable[[], list[Arrived]]) -> Callable[[], None]:
-        """What puts into the inbox what ``arrivals`` gives, oldest first: all of it where the port asks for that, else
-        the newest message that is not broken."""
+        """What puts into the inbox what ``arrivals`` gives, oldest first.
+
+        That is all of it where the port asks for that, else the newest message that is not broken.
+        """
         port = self.region.hears()[port_name]
         take = functools.partial(self._take, port_name, messages.decoder(port.type), arrivals,
                                  bool(port.key or port.every))

@@ -99,7 +99,9 @@ class Region:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> State:
         """State from a snapshot's float32 arrays, whose names and shapes equal :meth:`initial_state`'s.
-        Extend it where the step wants something else than numpy arrays."""
+
+        Extend it where the step wants something else than numpy arrays.
+        """
         return dict(state)
 
     def activate(self) -> None:
@@ -134,8 +136,10 @@ class Region:
         self.parameters = check_parameters(self.name, self.Parameters, {name: value}, current=self.parameters)
 
     def snapshot_metadata(self) -> dict[str, str]:
-        """What must be equal for a snapshot of the state to be restored, beside the region's name and state shapes
-        (micro-step, input scaling, hash of the weights, ...)."""
+        """What must be equal for a snapshot of the state to be restored.
+
+        It is beside the region's name and state shapes: micro-step, input scaling, hash of the weights, ...
+        """
         return {}
 
     def count(self, *, spikes: float = 0, synops: float = 0) -> None:

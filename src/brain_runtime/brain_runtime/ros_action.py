@@ -30,8 +30,8 @@ class RosAction:
         self._give, self._wake = give, wake
         self._news: deque[News] = deque()
         self._goals: dict[bytes, tuple[Any, Goal]] = {}
-        # A goal is "executed" when it has ended already: a coroutine that waits for the end would be asked without a pause
-        # whether it can go on, and would keep the executor from everything else.
+        # A goal is "executed" when it has ended already: a coroutine that waits for the end would be asked without a
+        # pause whether it can go on, and would keep the executor from everything else.
         self._server = ActionServer(
             node, self._cls, act.topic, lambda handle: self._cls.Result(),
             goal_callback=lambda _: GoalResponse.ACCEPT if ready() else GoalResponse.REJECT,

@@ -44,8 +44,7 @@ class RosArgs:
 
     log_level: int | None = None
     _remaps: list[_Remap] = field(default_factory=list)
-    _sections: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)   # file, node pattern, parameters
-    _overrides: list[tuple[str, dict[str, Any]]] = field(default_factory=list)       # node pattern, parameters
+    _sections: dict[str, dict[str, Any]] = field(default_factory=dict)   # parameters by node pattern
 
     def node_name(self, name: str) -> str:
         """Name of a node after ``__node:=``.
@@ -95,16 +94,21 @@ class RosArgs:
         return full
 
     def parameters(self, node: str, namespace: str) -> dict[str, Any]:
-        """Parameters of a node, by name; nested ones joined with dots."""
+        """Parameters of a node, by name; nested ones joined with dots.
+
+        As in ROS 2, patterns count in the order in which the command line first names them, later ones win, and what
+        comes later for a pattern takes the place of what it said before, where it stood before. ``-p`` stands for
+        ``/**``.
+        """
         fqn = f"{namespace.rstrip('/')}/{node}"
-        fitting = [(_rank(pattern, fqn), values) for _, pattern, values in self._sections if fits(pattern, fqn)]
         found: dict[str, Any] = {}
-        for _, values in sorted(fitting, key=lambda item: item[0]):
-            found.update(values)
-        for pattern, values in self._overrides:
-            if pattern == "/**" or fits(pattern, fqn) or pattern == node:
+        for pattern, values in self._sections.items():
+            if fits(pattern, fqn) or pattern == f"/{node}":
                 found.update(values)
         return found
+
+    def _add(self, pattern: str, values: Mapping[str, Any]) -> None:
+        self._sections.setdefault("/" + pattern.strip("/"), {}).update(values)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -146,7 +150,7 @@ class RosArgs:
         except yaml.YAMLError as error:
             raise RosArgsError(f"parameter {text}: the value is not YAML ({_one_line(error)}); quote text that holds "
                                f"special characters") from error
-        self._overrides.append((node or "/**", _flatten(name, parsed, f"parameter {text}")))
+        self._add(node or "/**", _flatten(name, parsed, f"parameter {text}"))
 
     def add_file(self, path: str) -> None:
         """A ROS parameter file.
@@ -175,7 +179,7 @@ class RosArgs:
                 if not prefix:
                     raise RosArgsError(f"parameter file {path}: `ros__parameters` must stand below a node name, or "
                                        f"below /** for all nodes")
-                self._sections.append((path, "/" + prefix.strip("/"), _flatten("", value, f"parameter file {path}")))
+                self._add(prefix, _flatten("", value, f"parameter file {path}"))
             else:
                 self._add_sections(path, f"{prefix}{key.strip('/')}/", value)
 
@@ -204,10 +208,6 @@ def fits(pattern: str, fqn: str) -> bool:
     """Whether a node's full name fits a pattern: ``*`` is one part of a name, ``**`` any number of parts."""
     expression = re.escape("/" + pattern.strip("/")).replace(r"/\*\*", r"(/\w+)*").replace(r"\*", r"\w+")
     return re.fullmatch(expression, fqn) is not None
-
-
-def _rank(pattern: str, fqn: str) -> int:
-    return 0 if pattern == "/**" else 1 if "*" in pattern else 2
 
 
 def _one_line(error: Exception) -> str:

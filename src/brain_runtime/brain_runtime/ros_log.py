@@ -19,7 +19,7 @@ class RosLog(logging.Handler):
         self.setFormatter(logging.Formatter("%(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hands one record on. (rclpy remembers the severity of each line that logs, so each has a line of its own.)"""
+        """Hands one record on; rclpy remembers the severity of each line that logs, so each has a line of its own."""
         text = self.format(record)
         if record.levelno >= logging.CRITICAL:
             self._logger.fatal(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A region's process on ROS 2: ``python -m brain_runtime.ros_process --class brain_regions.motor:Motor --ros-args ...``.
+"""A region's process on ROS 2: ``python -m brain_runtime.ros_process --class brain_regions.motor:Motor --ros-args``.
 
 Status 0: ended in good order; 1: the region failed; 2: it could not start, and starting it again in the same way will
 not help; 70: a step did not end.
@@ -16,6 +16,7 @@ import sys  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 import rclpy  # noqa: E402
+from rclpy._rclpy_pybind11 import RCLInvalidROSArgsError, UnknownROSArgsError  # noqa: E402  (nowhere else named)
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException  # noqa: E402
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
@@ -32,10 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a region until SIGINT or SIGTERM; returns the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     ending = Ending()
-    options = arguments("brain_runtime.ros_process").parse_args(remove_ros_args(["ros_process", *argv])[1:])
-    declared = options.name or options.cls.rpartition(":")[2].lower()
-    rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
     try:
+        options = arguments("brain_runtime.ros_process").parse_args(remove_ros_args(["ros_process", *argv])[1:])
+        declared = options.name or options.cls.rpartition(":")[2].lower()
+        rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
         region = RegionSpec(declared, options.cls).load()(declared)
         host = RosHost(region, name=declared, seed=options.seed, state_dir=options.state_dir, critical=options.critical,
                        restarts=options.restarts, autostart=not options.manual)
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ending.ends(host)
         return host.run()
     except (GraphError, ParameterError, ModuleNotFoundError, InvalidParameterTypeException,
-            InvalidParameterValueException) as problem:
+            InvalidParameterValueException, RCLInvalidROSArgsError, UnknownROSArgsError) as problem:
         print(f"cannot start: {problem}", file=sys.stderr)
         return 2
     finally:

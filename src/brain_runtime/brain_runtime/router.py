@@ -14,12 +14,15 @@ import signal
 import socket
 import sys
 import threading
+from pathlib import Path
 from typing import Any, Sequence
 
 import zenoh
 
+from brain_runtime.wire.credentials import place
+from brain_runtime.wire.refusal import address, open_to_a_network
 from brain_runtime.wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
-                                        config_from_file, insert)
+                                        config_from_file, insert, security_log, session_config)
 
 PORT = 7447
 CONFIG_VARIABLE = "ZENOH_ROUTER_CONFIG_URI"
@@ -36,15 +39,15 @@ class RouterRuns(RouterProblem):
     """A router is there already."""
 
 
-def loopback_endpoints(port: int = PORT) -> list[str]:
+def loopback_endpoints(port: int = PORT, protocol: str = "tcp") -> list[str]:
     """Endpoints for this machine only: 127.0.0.1, and ::1 where there is IPv6."""
-    endpoints = [f"tcp/127.0.0.1:{port}"]
+    endpoints = [f"{protocol}/127.0.0.1:{port}"]
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
             probe.bind(("::1", 0))
     except OSError:
         return endpoints
-    return [*endpoints, f"tcp/[::1]:{port}"]
+    return [*endpoints, f"{protocol}/[::1]:{port}"]
 
 
 def settings(listen: Sequence[str], connect: Sequence[str] = ()) -> dict[str, Any]:
@@ -69,10 +72,13 @@ def settings(listen: Sequence[str], connect: Sequence[str] = ()) -> dict[str, An
 def is_router(endpoint: str) -> bool:
     """Whether a Zenoh router answers at ``endpoint`` (as ``tcp/localhost:7447``) within a second or so.
 
+    By TLS it is asked with the operator's credentials, where ``BRAIN_SECURITY`` is set.
+
     Raises:
-        SessionProblem: the endpoint is not written as Zenoh wants it.
+        SessionProblem: the endpoint is not written as Zenoh wants it, or there are no such credentials.
     """
-    config = zenoh.Config()
+    secured = endpoint.startswith("tls/") and place() is not None
+    config = session_config(endpoint)[0] if secured else zenoh.Config()
     for key, value in {"mode": "client", "connect/endpoints": [endpoint], "connect/timeout_ms": 0,
                        "listen/endpoints": [], "scouting/multicast/enabled": False,
                        "transport/unicast/open_timeout": PROBE_TIMEOUT}.items():
@@ -91,6 +97,8 @@ class Router:
         listen: endpoints; None: this machine only, at ``port``.
         port: for ``listen=None``.
         connect: endpoints of other routers to link with.
+        config_file: all settings but these, as `brain keys` writes it; None: ours, or those of
+            ``ZENOH_ROUTER_CONFIG_URI`` where ``listen`` is None.
 
     Raises:
         RouterRuns: another router has the endpoint.
@@ -98,10 +106,15 @@ class Router:
         SessionProblem: the settings, or the environment's, are wrong.
     """
 
-    def __init__(self, listen: Sequence[str] | None = None, *, port: int = PORT, connect: Sequence[str] = ()) -> None:
-        self.endpoints = list(listen or loopback_endpoints(port))
+    def __init__(self, listen: Sequence[str] | None = None, *, port: int = PORT, connect: Sequence[str] = (),
+                 config_file: Path | None = None) -> None:
+        self.endpoints = list(listen or loopback_endpoints(port, "tls" if config_file else "tcp"))
         path = os.environ.get(CONFIG_VARIABLE, "").strip()
-        if path and listen is None:
+        if config_file is not None:
+            config = config_from_file(str(config_file), "--config")
+            insert(config, "listen/endpoints", json.dumps(self.endpoints), "the router's endpoint")
+            insert(config, "connect/endpoints", json.dumps(list(connect)), "the other routers' endpoints")
+        elif path and listen is None:
             config = config_from_file(path, CONFIG_VARIABLE)
             self.endpoints = [f"the endpoints of {path}"]
         else:
@@ -109,6 +122,10 @@ class Router:
             for key, value in settings(self.endpoints, connect).items():
                 insert(config, key, json.dumps(value), "the router's endpoint" if "endpoints" in key else "settings")
         apply_override(config, os.environ.get(OVERRIDE_VARIABLE, ""))
+        if config_file is None:
+            for endpoint in filter(open_to_a_network, self.endpoints):
+                security_log.warning("the router is open to a network at %s and not secured: whoever reaches it can "
+                                     "command this brain; see `brain keys --help`", endpoint)
         try:
             self.session = zenoh.open(config)
         except zenoh.ZError as error:
@@ -116,14 +133,14 @@ class Router:
 
     def _problem(self, error: zenoh.ZError) -> RouterProblem:
         for endpoint in self.endpoints:
-            if not endpoint.startswith("tcp/"):
+            protocol, host, port = address(endpoint)
+            if protocol not in ("tcp", "tls"):
                 continue
-            host, _, port = endpoint.removeprefix("tcp/").rpartition(":")
-            local = endpoint if host not in ("0.0.0.0", "[::]") else f"tcp/localhost:{port}"
+            local = endpoint if host not in ("0.0.0.0", "::") else f"{protocol}/localhost:{port}"
             if is_router(local):
                 return RouterRuns(f"a Zenoh router is listening at {local} already; use that one, or choose another "
                                   f"port with --port")
-            if _answers(host, int(port)):
+            if _answers(host, port):
                 return RouterProblem(f"port {port} is taken by a program that is no Zenoh router; end it, or choose "
                                      f"another port with --port (and the same for the others, with --router "
                                      f"tcp/localhost:PORT or BRAIN_ROUTER)")
@@ -141,7 +158,7 @@ class Router:
 
 
 def _answers(host: str, port: int) -> bool:
-    host = {"0.0.0.0": "127.0.0.1", "[::]": "::1"}.get(host, host.strip("[]"))
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     try:
         with socket.create_connection((host, port), timeout=0.5):
             return True
@@ -157,6 +174,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                         help="listen here instead; tcp/0.0.0.0:7447 opens the router to every network of this "
                              "machine (may be given several times)")
     parser.add_argument("--connect", action="append", default=[], metavar="ENDPOINT", help="link with this router")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="all other settings, such as the router.json5 that "
+                        "`brain keys` writes; it listens by TLS then")
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr,
                         format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -165,7 +184,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        router = Router(options.listen, port=options.port, connect=options.connect)
+        router = Router(options.listen, port=options.port, connect=options.connect, config_file=options.config)
     except (RouterProblem, SessionProblem) as problem:
         print(problem, file=sys.stderr)
         return 3 if isinstance(problem, RouterRuns) else 1

@@ -21,7 +21,8 @@ STANDARD = {
     "rcl_interfaces/srv/DescribeParameters": ("string[] names", "rcl_interfaces/ParameterDescriptor[] descriptors"),
     "rcl_interfaces/srv/GetParameterTypes": ("string[] names", "uint8[] types"),
     "rcl_interfaces/srv/GetParameters": ("string[] names", "rcl_interfaces/ParameterValue[] values"),
-    "rcl_interfaces/srv/ListParameters": ("string[] prefixes\nuint64 depth", "rcl_interfaces/ListParametersResult result"),
+    "rcl_interfaces/srv/ListParameters": ("string[] prefixes\nuint64 depth",
+                                          "rcl_interfaces/ListParametersResult result"),
     "rcl_interfaces/srv/SetParameters": ("rcl_interfaces/Parameter[] parameters",
                                          "rcl_interfaces/SetParametersResult[] results"),
     "rcl_interfaces/srv/SetParametersAtomically": ("rcl_interfaces/Parameter[] parameters",
@@ -135,7 +136,8 @@ def _own(name: str, kind: str, count: int) -> list[str]:
     if package != messages.PACKAGE or not leaf.isidentifier() or not path.is_file():
         known = [n for n in STANDARD if f"/{kind}/" in n] + [
             f"{messages.PACKAGE}/{kind}/{p.stem}" for p in sorted((messages.definitions() / kind).glob(f"*.{kind}"))]
-        raise MessageError(f"unknown {'service' if kind == 'srv' else 'action'} type {name!r}; known are {', '.join(known)}")
+        what = "service" if kind == "srv" else "action"
+        raise MessageError(f"unknown {what} type {name!r}; known are {', '.join(known)}")
     lines = path.read_text(encoding="utf-8").splitlines()
     parts: list[list[str]] = [[]]
     for line in lines:

@@ -26,8 +26,10 @@ class SnapshotError(RuntimeError):
 
 
 def metadata(region: Region) -> dict[str, str]:
-    """What a snapshot must have been made by to fit this region: format, class, hash of its code, and what the region
-    adds (weights, micro-step, ...)."""
+    """What a snapshot must have been made by to fit this region.
+
+    It is format, class, hash of its code, and what the region adds (weights, micro-step, ...).
+    """
     cls = type(region)
     return {"format": FORMAT, "class": f"{cls.__module__}:{cls.__qualname__}", "code": _code(cls),
             **region.snapshot_metadata()}

@@ -22,7 +22,7 @@ from typing import IO, Any, Callable, Iterable, Mapping
 from brain_runtime import tether
 from brain_runtime.health import Health, Limits
 
-THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")}
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 ROUND = 0.1         # s between two looks at everything
 LONGEST_ROUND = 0.3  # s that one round may count for, however late the supervisor itself is
 QUIET = 0.5         # s without a heartbeat from anybody, after which the wire is suspected first
@@ -95,8 +95,10 @@ class _Running:
 
 
 class Supervisor:
-    """Keeps children running. All methods but ``beat``, ``token``, ``link`` and ``kill`` belong to one thread, which
-    must live as long as the children (the kernel ends them when it ends).
+    """Keeps children running.
+
+    All methods but ``beat``, ``token``, ``link`` and ``kill`` belong to one thread, which must live as long as the
+    children (the kernel ends them when it ends).
 
     Args:
         children: in the order of starting.

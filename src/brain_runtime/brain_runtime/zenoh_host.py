@@ -160,8 +160,11 @@ class ZenohHost(ProcessHost):
     # -- arrivals --------------------------------------------------------------------------------------------------
 
     def _at_once(self, port_name: str, decode: Callable[[bytes], Any], arrival: Arrival) -> bool:
-        """Makes the step that an arrival triggers in the thread that received it, where steps are quick, nobody is at
-        one, and nothing else waits to be taken in. Returns False where it is not so."""
+        """Makes the step that an arrival triggers in the thread that received it.
+
+        Only where steps are quick, nobody is at one, and nothing else waits to be taken in. Returns False where it is
+        not so.
+        """
         if self._usual_step > QUICK or not self._turn.acquire(False):
             return False
         try:
@@ -181,7 +184,7 @@ class ZenohHost(ProcessHost):
         return True
 
     def _arrived(self, take: Callable[[], None]) -> None:
-        """Notes an arrival that triggers, in the thread that received it, which makes the step where steps are quick."""
+        """Notes an arrival that triggers, in the thread that received it, which steps itself where that is quick."""
         self._note(take)
         if self._usual_step > QUICK or not self._turn.acquire(False):
             self._wake.set()

@@ -78,7 +78,8 @@ def test_broken_bytes_are_refused_or_read_and_nothing_else(name):
         if len(data) > 8:
             with pytest.raises(MessageError, match=name):
                 messages.decode(short, name)
-        assert same(messages.decode(data + b"\x07" * 7, name), messages.decode(data, name))  # as serialize_message() leaves
+        # as serialize_message() leaves
+        assert same(messages.decode(data + b"\x07" * 7, name), messages.decode(data, name))
         broken = bytearray(data)
         for _ in range(3):
             broken[draw.randrange(len(broken))] = draw.randrange(256)
@@ -116,8 +117,8 @@ def test_bounds_hold_both_ways():
         make("brain_interfaces/msg/Origin", source="x" * 65)
 
 
-@pytest.mark.parametrize("value", [[1.5], [300], [-1], np.array([300, 1]), np.array([0.5]), [float("nan")], None, "12", 3,
-                                   [1j], ["1"]])
+@pytest.mark.parametrize("value", [[1.5], [300], [-1], np.array([300, 1]), np.array([0.5]), [float("nan")], None, "12",
+                                   3, [1j], ["1"]])
 def test_numbers_that_would_change_are_refused(value):
     image = make("sensor_msgs/msg/Image")
     image.data = value
@@ -127,8 +128,8 @@ def test_numbers_that_would_change_are_refused(value):
         make("sensor_msgs/msg/Image", data=value)
 
 
-@pytest.mark.parametrize("value", [[1, 2], b"\1\2", bytearray(b"\1\2"), memoryview(b"\1\2"), np.array([[1], [2]]), (1, 2),
-                                   np.array([1, 2], np.int64), [np.uint8(1), True + 1]])
+@pytest.mark.parametrize("value", [[1, 2], b"\1\2", bytearray(b"\1\2"), memoryview(b"\1\2"), np.array([[1], [2]]),
+                                   (1, 2), np.array([1, 2], np.int64), [np.uint8(1), True + 1]])
 def test_numbers_that_stay_the_same_are_taken(value):
     image = make("sensor_msgs/msg/Image")
     image.data = value
@@ -166,7 +167,8 @@ def test_messages_share_nothing_that_can_change():
 
 
 def test_arrays_of_wide_numbers_are_aligned():
-    for name, read in (("nav_msgs/msg/Odometry", lambda m: m.pose.covariance), ("sensor_msgs/msg/CameraInfo", lambda m: m.k),
+    for name, read in (("nav_msgs/msg/Odometry", lambda m: m.pose.covariance),
+                       ("sensor_msgs/msg/CameraInfo", lambda m: m.k),
                        ("sensor_msgs/msg/LaserScan", lambda m: m.ranges)):
         array = read(messages.decode(messages.encode(make(name)), name))
         assert array.flags.aligned, name

@@ -20,7 +20,8 @@ def peer(endpoint):
     """A session as a process with rmw_zenoh_cpp has it (its session file's settings that matter to others)."""
     config = zenoh.Config()
     for key, value in {
-            "mode": "peer", "connect/endpoints": [endpoint], "connect/timeout_ms": 0, "listen/endpoints": ["tcp/localhost:0"],
+            "mode": "peer", "connect/endpoints": [endpoint], "connect/timeout_ms": 0,
+            "listen/endpoints": ["tcp/localhost:0"],
             "scouting/multicast/enabled": False, "scouting/gossip/enabled": True,
             "scouting/gossip/target": {"router": ["router", "peer"], "peer": ["router"]},
             "scouting/gossip/autoconnect": {"router": [], "peer": ["router", "peer"]},
@@ -114,7 +115,8 @@ def test_each_sees_the_others_in_the_graph_and_sees_them_go(wire):
 
     def change(sample):
         endpoint = names.parse_token(str(sample.key_expr))
-        (seen.add if sample.kind == zenoh.SampleKind.PUT else seen.discard)((endpoint.kind, endpoint.name, endpoint.topic))
+        note = seen.add if sample.kind == zenoh.SampleKind.PUT else seen.discard
+        note((endpoint.kind, endpoint.name, endpoint.topic))
 
     other.liveliness().declare_subscriber("@ros2_lv/61/**", change, history=True)
     theirs = names.Endpoint(61, str(one.info.zid()), 0, 0, names.NODE, "/", "their_node")

@@ -53,8 +53,8 @@ def served(sessions):
             while not stop.is_set():
                 came.wait(0.05)
                 came.clear()
-                service.answer(lambda _: make(f"{GET_STATE}_Response", current_state=make("lifecycle_msgs/msg/State", id=3,
-                                                                                          label="active")))
+                service.answer(lambda _: make(f"{GET_STATE}_Response", current_state=make(
+                    "lifecycle_msgs/msg/State", id=3, label="active")))
         thread = threading.Thread(target=serve)
         thread.start()
         yield service, two
@@ -64,8 +64,9 @@ def served(sessions):
 
 def ask(session, key, payload, attachment):
     """Asks as rmw_zenoh_cpp does."""
-    return list(session.zenoh.get(key, target=zenoh.QueryTarget.ALL_COMPLETE, consolidation=zenoh.ConsolidationMode.NONE,
-                                  payload=payload, attachment=attachment, timeout=5.0))
+    return list(session.zenoh.get(
+        key, target=zenoh.QueryTarget.ALL_COMPLETE, consolidation=zenoh.ConsolidationMode.NONE, payload=payload,
+        attachment=attachment, timeout=5.0))
 
 
 @pytest.mark.parametrize("name", HASHES)
@@ -76,8 +77,8 @@ def test_hashes_are_those_of_ros(name):
 
 def test_the_hashes_of_our_action_are_pinned():
     kind = services.action_type("brain_interfaces/action/Seek")
-    assert {n: messages.type_hash(n)[7:23] for n in (kind.send_goal.name, kind.get_result.name, kind.feedback_message)} \
-        == SEEK
+    names = (kind.send_goal.name, kind.get_result.name, kind.feedback_message)
+    assert {n: messages.type_hash(n)[7:23] for n in names} == SEEK
 
 
 def test_parts_are_known_by_their_names_alone():

@@ -13,7 +13,7 @@ from brain_runtime.wire.attachment import AttachmentProblem, pack, unpack
 
 STRING = "std_msgs/msg/String"
 STRING_HASH = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"
-# A changed definition changes its hash, and old and new silently do not talk: raise the packages' minor version with it.
+# A changed definition changes its hash, and old and new silently do not talk: raise the packages' minor version too.
 OURS = {
     "Control": "4c3927498d101d44",
     "DetectedObject": "568a84ed9f00ea1f",
@@ -45,9 +45,9 @@ def test_every_definition_is_pinned():
 
 # the first three as seen from rmw_zenoh_cpp, the others by its rules
 @pytest.mark.parametrize("qos, field", [
-    (QoS(True, False, 10), "::,10:,:,:,,"), (QoS(True, True, 1), ":1:,1:,:,:,,"), (QoS(False, False, 5), "2::,5:,:,:,,"),
-    (QoS(True, False, 42), "::,:,:,:,,"), (FEATURE, "::,1:,:,:,,"), (LATCHED, ":1:,1:,:,:,,"), (SENSOR, "2::,1:,:,:,,"),
-    (STREAM, "2::,10:,:,:,,")])
+    (QoS(True, False, 10), "::,10:,:,:,,"), (QoS(True, True, 1), ":1:,1:,:,:,,"),
+    (QoS(False, False, 5), "2::,5:,:,:,,"), (QoS(True, False, 42), "::,:,:,:,,"), (FEATURE, "::,1:,:,:,,"),
+    (LATCHED, ":1:,1:,:,:,,"), (SENSOR, "2::,1:,:,:,,"), (STREAM, "2::,10:,:,:,,")])
 def test_qos_fields_both_ways(qos, field):
     assert names.encode_qos(qos) == field
     assert names.decode_qos(field) == qos
@@ -76,7 +76,7 @@ def test_what_is_no_token_is_refused(token):
 def test_attachment_bytes():
     gid = bytes(range(16))
     data = pack(7, 1_700_000_000_123_456_789, gid)
-    assert data == struct.pack("<q", 7) + struct.pack("<q", 1_700_000_000_123_456_789) + b"\x10" + gid and len(data) == 33
+    assert data == struct.pack("<qq", 7, 1_700_000_000_123_456_789) + b"\x10" + gid and len(data) == 33
     assert unpack(data) == (7, 1_700_000_000_123_456_789, gid)
     for broken in (b"", data[:-1], data + b"x", data[:16] + b"\x0f" + gid):
         with pytest.raises(AttachmentProblem):
@@ -84,11 +84,13 @@ def test_attachment_bytes():
 
 
 def test_payloads():
-    assert bytes(messages.encode(messages.make(STRING, data="hello 15"))).hex() ==         "00010000" + "09000000" + "68656c6c6f20313500"
+    text = bytes(messages.encode(messages.make(STRING, data="hello 15")))
+    assert text.hex() == "00010000" + "09000000" + "68656c6c6f20313500"
     assert bytes(messages.encode(messages.make("std_msgs/msg/Bool", data=True))).hex() == "0001000001"
     assert bytes(messages.encode(messages.make("std_msgs/msg/Empty"))).hex() == "0001000000"
     origin = messages.make("brain_interfaces/msg/Origin", source="scan", stamp=messages.time_message(1.5))
-    assert bytes(messages.encode(origin)).hex() == "00010000" + "05000000" + "7363616e00" + "000000" + "01000000" + "0065cd1d"
+    told = "00010000" + "05000000" + "7363616e00" + "000000" + "01000000" + "0065cd1d"
+    assert bytes(messages.encode(origin)).hex() == told
 
 
 def test_gid_is_the_hash_of_the_token_low_half_first():
@@ -103,7 +105,7 @@ def test_names_expand(topic, full):
     assert names.expand(topic, "/ns", "node") == full
 
 
-# -- a real session, looked at from outside by plain Zenoh -----------------------------------------------------------------
+# -- a real session, looked at from outside by plain Zenoh ---------------------------------------------------------
 
 
 @pytest.fixture

@@ -118,16 +118,16 @@ def until(condition, what):
 def test_a_file_replaces_our_settings_and_the_override_comes_last(tmp_path, monkeypatch):
     assert json.loads(session_config()[0].get_json("mode")) == "client"
     monkeypatch.setenv("ZENOH_SESSION_CONFIG_URI", str(session_file(tmp_path, "tcp/10.0.0.1:7447")))
-    config, where = session_config()
+    config, where, _ = session_config()
     assert json.loads(config.get_json("mode")) == "peer" and where.endswith("session.json5")
     assert json.loads(config.get_json("connect/endpoints")) == ["tcp/10.0.0.1:7447"]
     assert json.loads(config.get_json("transport/link/tx/lease")) != 2000    # nothing of ours is left
     monkeypatch.setenv("BRAIN_ROUTER", "tcp/10.0.0.2:7447")
-    config, where = session_config()
+    config, where, _ = session_config()
     assert json.loads(config.get_json("connect/endpoints")) == ["tcp/10.0.0.2:7447"] and where == "tcp/10.0.0.2:7447"
     assert json.loads(session_config("tcp/10.0.0.3:7447")[0].get_json("connect/endpoints")) == ["tcp/10.0.0.3:7447"]
     monkeypatch.setenv("ZENOH_CONFIG_OVERRIDE", 'mode="client"; connect/endpoints=["tcp/10.0.0.4:7447"]')
-    config, _ = session_config("tcp/10.0.0.3:7447")
+    config, *_ = session_config("tcp/10.0.0.3:7447")
     assert json.loads(config.get_json("mode")) == "client"
     assert json.loads(config.get_json("connect/endpoints")) == ["tcp/10.0.0.4:7447"]
 

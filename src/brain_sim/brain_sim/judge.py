@@ -102,7 +102,7 @@ class Judge:
         return self._referee.episode.sentence if self._referee and self._referee.verdict is None else ""
 
     def said(self, text: str, sim: Simulation) -> None:
-        """A sentence was said. In a room with goals each goal's sentence starts its own judging. An empty one is none."""
+        """A sentence was said. In a room with goals each goal's sentence starts its own judging, unless it is empty."""
         if not text:
             return
         if self.request.episode is None:

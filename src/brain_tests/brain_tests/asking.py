@@ -34,7 +34,8 @@ class WireAsked(Asked):
     @property
     def feedback(self) -> list:
         from brain_runtime.messages import decode
-        self._heard += [m.feedback for m in (decode(a.data, self._types.feedback_message) for a in self._feedback.take())
+        told = [decode(a.data, self._types.feedback_message) for a in self._feedback.take()]
+        self._heard += [m.feedback for m in told
                         if m.goal_id.uuid.tobytes() == self.goal.uuid.tobytes()]
         return self._heard
 

@@ -66,7 +66,6 @@ class Mirror(Region):
                                     hazard=message.hazard * np.float32(self.parameters.gain))
         return out, state
 
-
     def _answer(self, goal):
         """``now`` and ``never`` at once; else not before it is canceled."""
         if goal.request.text == "now":

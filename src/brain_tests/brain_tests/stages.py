@@ -53,7 +53,8 @@ class Stage:
         request = messages.make("rcl_interfaces/srv/SetParametersAtomically_Request", parameters=[
             messages.make("rcl_interfaces/msg/Parameter", name=name, value=value_message(value))
             for name, value in values.items()])
-        result = self.call("mirror/set_parameters_atomically", "rcl_interfaces/srv/SetParametersAtomically", request).result
+        result = self.call("mirror/set_parameters_atomically", "rcl_interfaces/srv/SetParametersAtomically",
+                           request).result
         assert bool(result.reason) != result.successful
         return result.reason
 
@@ -62,8 +63,10 @@ class Stage:
         raise NotImplementedError
 
     def ask(self, text: str) -> Any:
-        """Gives the region a goal of its action ``seek``: an object with the attributes of
-        :class:`brain_runtime.local_host.Asked`; None where it was not accepted."""
+        """Gives the region a goal of its action ``seek``.
+
+        Returns an object with what :class:`brain_runtime.local_host.Asked` has; None where it was not accepted.
+        """
         raise NotImplementedError
 
     def pause(self, seconds: float) -> None:
@@ -149,11 +152,13 @@ class ProcessStage(Stage):
     def _arguments(self) -> list[str]:
         return []
 
-    def start(self, cls, state_dir=None, *, manual=False, remap=(), **parameters):
+    def start(self, cls, state_dir=None, *, manual=False, params_file=None, remap=(), **parameters):
         argv = [sys.executable, "-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
         argv += ["--state-dir", str(state_dir)] if state_dir else []
         argv += ["--manual"] if manual else []
-        argv += ["--ros-args", *(item for name, value in parameters.items() for item in ("-p", f"{name}:={value}"))]
+        files = ["--params-file", str(params_file)] if params_file else []
+        own = [item for name, value in parameters.items() for item in ("-p", f"{name}:={value}")]
+        argv += ["--ros-args", *files, *own]
         argv += [item for rule in remap for item in ("-r", rule)]
         with open(self._folder / f"{len(self._children)}.log", "wb") as log:
             self._children.append(subprocess.Popen(argv, stdout=log, stderr=log,

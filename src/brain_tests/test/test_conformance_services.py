@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ros2 command line asks of a node, asked of every host that runs processes: the same questions, and answers
-that must be alike, since users cannot tell the hosts apart."""
+"""What the ros2 command line asks of a node, asked of every host that runs processes.
+
+The same questions, and answers that must be alike, since users cannot tell the hosts apart.
+"""
 import importlib.util
 
 import pytest
+import yaml
 
-from brain_runtime import FEATURE, messages
+from brain_runtime import FEATURE, messages, ros_args
 from brain_runtime.lifecycle import TRANSITIONS, State
 from brain_runtime.messages import make
-from brain_runtime.parameter_services import Kind, value_message
+from brain_runtime.parameter_services import Kind, value_message, value_of
+from brain_runtime.parameters import check_parameters
 from brain_runtime.qos import STREAM, QoS
 from brain_runtime.services import service_type
-from brain_tests.regions import FEATURES
+from brain_tests.regions import FEATURES, Mirror
 from brain_tests.stages import ZenohStage
 
 HOSTS = ["zenoh", *(["ros"] if importlib.util.find_spec("rclpy") else [])]
@@ -63,7 +67,8 @@ def test_parameters_are_listed_described_and_read(stage):
     assert rcl(stage, "list_parameters", prefixes=["gain"]).result.names in (["gain"], [])  # rclpy lists what is below
     asked = ["gain", "names", "mode", "count", "use_sim_time"]
     gain, texts, mode, count, sim_time = rcl(stage, "get_parameters", names=asked).values
-    assert (gain.double_value, texts.string_array_value, mode.string_value, count.integer_value, sim_time.bool_value) == \
+    assert (gain.double_value, texts.string_array_value, mode.string_value, count.integer_value,
+            sim_time.bool_value) == \
         (2.5, ["a", "b"], "plain", 3, False)
     kinds = [Kind.DOUBLE, Kind.STRING_ARRAY, Kind.STRING, Kind.INTEGER, Kind.BOOL]
     assert list(rcl(stage, "get_parameter_types", names=asked).types) == kinds
@@ -93,15 +98,17 @@ def test_one_at_a_time_or_all_or_none(stage):
     assert stage.change(gain=5.0, count=-1) != ""
     assert rcl(stage, "get_parameters", names=["gain"]).values[0].double_value == 4.0
     assert stage.change(gain=5.0, count=7) == ""
-    assert [v.double_value or v.integer_value for v in rcl(stage, "get_parameters", names=["gain", "count"]).values] == [5, 7]
+    values = rcl(stage, "get_parameters", names=["gain", "count"]).values
+    assert [v.double_value or v.integer_value for v in values] == [5, 7]
 
 
 def test_changes_are_told(stage):
     told = stage.hear("/parameter_events", "rcl_interfaces/msg/ParameterEvent", QoS(True, False, 1000))
     stage.start(MIRROR)
     rcl(stage, "list_parameters")
-    stage.until(lambda: stage.change(gain=3.0) == "" and any(p.name == "gain" and p.value.double_value == 3.0
-                                                             for e in told if e.node == "/mirror" for p in e.changed_parameters))
+    stage.until(lambda: stage.change(gain=3.0) == "" and any(
+        p.name == "gain" and p.value.double_value == 3.0
+        for e in told if e.node == "/mirror" for p in e.changed_parameters))
 
 
 def test_by_hand_through_its_life(stage):
@@ -149,7 +156,8 @@ def test_a_parameter_that_makes_the_region_fail_is_refused_and_costs_nothing(sta
     stage.start(FRAGILE)
     stage.until(lambda: answers(stage, said))
     assert "ZeroDivisionError" in stage.change(count=5, gain=0.0)
-    assert [v.double_value or v.integer_value for v in rcl(stage, "get_parameters", names=["gain", "count"]).values] == [1, 3]
+    values = rcl(stage, "get_parameters", names=["gain", "count"]).values
+    assert [v.double_value or v.integer_value for v in values] == [1, 3]
     assert answers(stage, said) or stage.until(lambda: answers(stage, said))
 
 
@@ -181,10 +189,32 @@ def test_the_states_and_transitions_are_those_of_ros(stage):
     stage.start(MIRROR)
     states = stage.call("mirror/get_available_states", "lifecycle_msgs/srv/GetAvailableStates").available_states
     assert [(s.id, s.label) for s in states] == [(int(s), s.name.lower()) for s in State]
-    graph = stage.call("mirror/get_transition_graph", "lifecycle_msgs/srv/GetAvailableTransitions").available_transitions
+    kind = "lifecycle_msgs/srv/GetAvailableTransitions"
+    graph = stage.call("mirror/get_transition_graph", kind).available_transitions
     assert [(t.transition.id, t.transition.label, t.start_state.id, t.goal_state.id) for t in graph] == \
         [(t.id, t.label, t.start, t.goal) for t in TRANSITIONS]
     stage.until(lambda: state(stage) == "active")
-    now = stage.call("mirror/get_available_transitions", "lifecycle_msgs/srv/GetAvailableTransitions").available_transitions
+    now = stage.call("mirror/get_available_transitions", kind).available_transitions
     assert [(t.transition.label, t.start_state.label, t.goal_state.label) for t in now] == \
         [("deactivate", "active", "deactivating"), ("shutdown", "active", "shuttingdown")]
+
+
+def test_what_ros2_param_dump_writes_loads_unchanged(stage, tmp_path):
+    """``ros2 param dump`` lists, reads and writes them below the node's full name."""
+    stage.start(MIRROR, gain=2.5, mode="fancy", names="[p, q]")
+    names = list(rcl(stage, "list_parameters").result.names)
+    values = {name: value_of(value) for name, value in zip(names, rcl(stage, "get_parameters", names=names).values)}
+    dumped = {"/mirror": {"ros__parameters": {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}}}
+    file = tmp_path / "dump.yaml"
+    file.write_text(yaml.dump(dumped, default_flow_style=False))
+    stage.end()
+    stage.start(MIRROR, params_file=file)
+    assert {n: value_of(v) for n, v in zip(names, rcl(stage, "get_parameters", names=names).values)} == values
+    told = {name: value for name, value in values.items() if name != "start_type_description_service"}
+    assert told == {"use_sim_time": False, "gain": 2.5, "names": ("p", "q"), "mode": "fancy", "count": 3,
+                    "bare": False}
+    # and what one host wrote the other reads
+    known, _ = ros_args.parse(["--ros-args", "--params-file", str(file)])
+    given = known.parameters("mirror", "/")
+    assert given.pop("use_sim_time") is False and given.pop("start_type_description_service", True)
+    assert check_parameters("mirror", Mirror.Parameters, given).names == ("p", "q")

@@ -30,6 +30,19 @@ def test_the_region_of_the_docs_is_40_lines_and_runs(tmp_path):
     assert done.stdout.strip() == "heard from [90] degrees"
 
 
+def test_the_action_of_the_docs_is_served(tmp_path, monkeypatch):
+    from brain_runtime.local_host import LocalHost
+    write_region(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from nod import Nod
+    host = LocalHost({"nod": Nod()})
+    host.advance(0.1)
+    asked, other = host.ask("nod", "seek"), host.ask("nod", "seek")
+    host.advance(1.0)
+    assert [f.seen for f in asked.feedback] == ["nod 1", "nod 2", "nod 3"] and asked.result.reason == "nodded"
+    assert other.result.reason == "nodded"
+
+
 def test_the_region_of_the_docs_fits_into_the_graph(tmp_path, monkeypatch):
     import yaml
     from brain_runtime.graph import check_graph, parse_graph

@@ -25,9 +25,16 @@ def test_round_trips_of_both_sizes_beside_the_bare_wire():
     assert well == all(r["within"] for r in found["round_trips"])
 
 
+def test_round_trips_through_a_secured_router_beside_a_plain_one():
+    found, well = bench("tls", "--blocks", "1")
+    assert well and [r["size"] for r in found["round_trips"]] == ["200 B", "12 KiB", "1 MiB"]
+    assert all(r["n"] > 50 and r["ratio"] == r["secured_p50"] / r["plain_p50"] > 0 for r in found["round_trips"])
+
+
 def test_a_whole_brain_at_work():
     found, well = bench("brain", "--seconds", "8")
-    assert set(found["pss_mb"]) >= {"router", "world", "camera", "vision", "language", "place", "pfc", "motor", "brainstem"}
+    assert set(found["pss_mb"]) >= {"router", "world", "camera", "vision", "language", "place", "pfc", "motor",
+                                    "brainstem"}
     assert all(mb > 5 for mb in found["pss_mb"].values())
     assert [name for name, there in found["torch"].items() if there] == ["vision"]
     assert found["latency"]["n"] > 20 and 0 < found["latency"]["p50"] <= found["latency"]["p95"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`brain up` with toy regions over a real router: what ends, hangs, is stuck or raises is started again, and says why."""
+"""`brain up` with toy regions over a real router: what ends, hangs, sticks or raises is started again, and says why."""
 import json
 import os
 import signal

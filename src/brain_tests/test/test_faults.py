@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole brain under `brain up`, over a real router: what is killed, frozen or fed nonsense, and what becomes of the rest.
+"""A whole brain under `brain up`, over a real router: what is killed, frozen or fed nonsense, and what the rest does.
 
 The world judges: at 500 Hz it logs that speed and acceleration keep their limits, and how long each stop took.
 """

@@ -23,16 +23,17 @@ FORBIDDEN = {"brain_sim": {"brain_regions"}}
 # Where the name that is imported is not the one that is installed.
 DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
 # What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
-ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs", "nav_msgs",
-            "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}
-# rosdep's keys for what pip calls otherwise; None: rosdep has no key, package.xml says so in a comment.
+ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
+            "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}
+# rosdep's keys for what pip calls otherwise; None: rosdep has no key, or Ubuntu 24.04's version is too old. Then
+# package.xml says in a comment that it comes from requirements-ros.txt.
 ROSDEP_KEYS = {
-    "eclipse-zenoh": None, "hypothesis": "python3-hypothesis", "matplotlib": "python3-matplotlib",
-    "mujoco": "python3-mujoco-pip", "numpy": "python3-numpy", "packaging": "python3-packaging",
+    "cryptography": "python3-cryptography", "eclipse-zenoh": None, "hypothesis": "python3-hypothesis",
+    "matplotlib": "python3-matplotlib", "mujoco": None, "numpy": "python3-numpy", "packaging": "python3-packaging",
     "pillow": "python3-pil", "psutil": "python3-psutil", "pytest": "python3-pytest",
-    "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": "python3-rich",
-    "rosbags": "python3-rosbags-pip", "safetensors": None, "snntorch": None, "torch": "python3-torch",
-    "typer": "python3-typer", "xxhash": None,
+    "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": None,
+    "rosbags": None, "safetensors": None, "snntorch": None, "torch": None,
+    "typer": None, "xxhash": None,
 }
 
 
@@ -59,6 +60,18 @@ def required(package: str, extra: str | None = None) -> dict[str, Requirement]:
     else:
         text = setup(package).get("options.extras_require", extra, fallback="")
     return {r.name.lower().replace("_", "-"): r for r in map(Requirement, lines(text))}
+
+
+@cache
+def pins(file: str) -> dict[str, str]:
+    """Return the exact versions in a file of requirements, by their normalized names."""
+    found = {}
+    for line in lines(re.sub(r"#.*|^--.*", "", (ROOT / file).read_text(encoding="utf-8"), flags=re.M)):
+        requirement = Requirement(line)
+        (exact,) = requirement.specifier
+        assert exact.operator == "==", f"{file} does not pin {requirement.name}"
+        found[requirement.name.lower().replace("_", "-")] = exact.version
+    return found
 
 
 def imported(folder: Path) -> dict[str, Path]:
@@ -149,22 +162,69 @@ def test_ros_and_pip_are_told_the_same(package: str) -> None:
         if name.replace("-", "_") in LAYERS:
             assert name.replace("-", "_") in told
         elif ROSDEP_KEYS[name] is None:
-            assert re.search(rf"<!-- No rosdep key: [^>]*\b{name}\b", comments), f"{name} is not named in package.xml"
+            assert re.search(rf"<!-- From requirements-ros.txt: [^>]*\b{name}\b", comments), f"package.xml lacks {name}"
+            assert name in pins("requirements-ros.txt")
         else:
             assert ROSDEP_KEYS[name] in told
 
 
 def test_every_requirement_is_pinned_and_the_pin_fits() -> None:
-    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    pins = {}
-    for line in lines(re.sub(r"#.*", "", text)):
-        name, version = line.split("==")
-        pins[name.lower().replace("_", "-")] = version
+    pinned = pins("constraints.txt")
     for package in LAYERS:
         for name, requirement in {**required(package), **required(package, "test")}.items():
             if name.replace("-", "_") not in LAYERS:
-                assert name in pins, f"{package} needs {name}, which constraints.txt does not pin"
-                assert requirement.specifier.contains(pins[name])
+                assert name in pinned, f"{package} needs {name}, which constraints.txt does not pin"
+                assert requirement.specifier.contains(pinned[name])
+
+
+def test_a_ros_installation_gets_the_same_versions_but_its_own_numpy() -> None:
+    pinned, ours = pins("constraints.txt"), pins("requirements-ros.txt")
+    assert ours.pop("numpy") == pins("scripts/ros-requirements-jazzy.txt")["numpy"] == "1.26.4"
+    assert ours == {name: pinned[name] for name in ours}
+    known = {name for name, key in ROSDEP_KEYS.items() if key is None}
+    assert set(ours) == known, "requirements-ros.txt and what has no rosdep key differ"
+
+
+def test_both_distributions_of_wheels_have_the_same_messages() -> None:
+    kilted, jazzy = (
+        {name.removeprefix(f"ros-{ros}-") for name in pins(f"scripts/ros-requirements-{ros}.txt")
+         if name.startswith(f"ros-{ros}-") and name.endswith(("-msgs", "-srvs", "-interfaces", "rclpy"))}
+        for ros in ("kilted", "jazzy"))
+    assert kilted == jazzy
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_changelog_begins_with_this_version(package: str) -> None:
+    text = (ROOT / "src" / package / "CHANGELOG.rst").read_text(encoding="utf-8")
+    title = f"Changelog for package {package}"
+    bar = "^" * len(title)
+    assert text.startswith(f"{bar}\n{title}\n{bar}\n"), "REP 132 wants this title"
+    version, rule = re.search(r"^(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)\n(-+)\n\* ", text, re.M).group(1, 2)
+    assert version == manifest(package).findtext("version")
+    assert len(rule) == len(f"{version} (2026-01-01)")
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_ros_reads_manifest_and_changelog(package: str) -> None:
+    reader = pytest.importorskip("catkin_pkg.package", reason="catkin_pkg is where colcon is: run by `make test`")
+    changelog = pytest.importorskip("catkin_pkg.changelog")
+    warnings: list[str] = []
+    read = reader.parse_package(str(ROOT / "src" / package), warnings=warnings)
+    assert (read.name, warnings) == (package, [])
+    told = changelog.get_changelog_from_path(str(ROOT / "src" / package / "CHANGELOG.rst"), package_name=package)
+    assert told.rst and read.version in {version for version, _, _ in told.foreach_version()}
+
+
+def test_linters_are_asked_the_same_of_every_package() -> None:
+    asked = {package: dict(setup(package)["flake8"]) for package in PYTHON_PACKAGES}
+    for found in asked.values():
+        found.pop("per-file-ignores", None)
+    assert all(found == asked["brain"] for found in asked.values())
+    tests = [ROOT / "src" / package / "test" / "test_style.py" for package in PYTHON_PACKAGES]
+    assert len({test.read_text(encoding="utf-8") for test in tests}) == 1
+    for package in PYTHON_PACKAGES:
+        told = {element.text for element in manifest(package) if element.tag == "test_depend"}
+        assert {"ament_flake8", "ament_pep257", "ament_xmllint"} <= told
 
 
 def test_every_python_file_names_its_license() -> None:

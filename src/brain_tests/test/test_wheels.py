@@ -21,6 +21,11 @@ DATA = {".json", ".msg", ".safetensors", ".xml", ".yaml"}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
+def unsourced() -> dict[str, str]:
+    """Return the environment variables without those of a workspace."""
+    return {key: value for key, value in os.environ.items() if key not in ("AMENT_PREFIX_PATH", "PYTHONPATH")}
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheels from a copy of the sources, so that nothing is left beside those."""
@@ -42,17 +47,20 @@ def environment(wheels: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "-qq", "--no-deps"]
-    subprocess.run(command + [str(wheel) for wheel in wheels.glob("*.whl")], check=True)
+    # Without a sourced workspace, whose packages pip would take for installed.
+    subprocess.run(command + [str(wheel) for wheel in wheels.glob("*.whl")], check=True, env=unsourced())
     site = folder / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
-    # A plain path does not bring the links to our sources to life that are installed there.
-    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    # Plain paths do not bring the links to our sources to life that are installed there. On ROS there are several, and
+    # ours are in some.
+    others = [path for path in sys.path if path.endswith("-packages")
+              and not any((Path(path) / package).is_dir() for package in PACKAGES)]
+    (site / "borrowed.pth").write_text("\n".join(others) + "\n", encoding="utf-8")
     return folder
 
 
 def run(environment: Path, *command: str) -> str:
     """Run a program of the environment outside of the sources and return what it printed."""
-    variables = {k: v for k, v in os.environ.items() if k not in ("AMENT_PREFIX_PATH", "PYTHONPATH")}
-    done = subprocess.run([str(environment / "bin" / command[0]), *command[1:]], cwd=environment, env=variables,
+    done = subprocess.run([str(environment / "bin" / command[0]), *command[1:]], cwd=environment, env=unsourced(),
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

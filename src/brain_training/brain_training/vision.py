@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from brain_regions.vision.decode import decode
-from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS, AnnTwin,
-                                          SpikingVision, column_angles, prepare)
+from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
+                                          AnnTwin, SpikingVision, column_angles, prepare)
 from brain_training.vision_data import UNSURE, Clips, Labels
 from brain_training.vision_score import Tally
 
@@ -34,8 +34,10 @@ class Recipe:
 
 
 def targets(labels: Labels) -> Tensor:
-    """Labels as the loss wants them: float32 [..., SLOTS, 6, COLUMNS] of color, shape, aside, log distance, log width,
-    and the column's weight (0 where nothing is asked)."""
+    """Labels as the loss wants them: float32 [..., SLOTS, 6, COLUMNS].
+
+    The six are color, shape, aside, log distance, log width, and the column's weight (0 where nothing is asked).
+    """
     seen = labels.color >= 0
     aside = np.where(seen, labels.bearing - column_angles().numpy(), 0.0) / ASIDE_UNIT
     distance = np.log(np.where(seen, labels.distance, 1.0))
@@ -75,8 +77,10 @@ def _batches(count: int, size: int, generator: torch.Generator) -> list[Tensor]:
 
 def fit(network: SpikingVision | AnnTwin, clips: Clips, recipe: Recipe, seed: int,
         progress: Progress | None = None) -> list[float]:
-    """Trains in place. The state of the spiking network is carried through each clip, as it is when it runs, and the
-    gradient does not pass from picture to picture.
+    """Trains in place.
+
+    The state of the spiking network is carried through each clip, as it is when it runs, and the gradient does not
+    pass from picture to picture.
 
     Returns:
         Mean loss of each epoch.

@@ -126,7 +126,8 @@ def make_clips(rooms: int, clips_per_room: int, frames: int, *, split: str = "tr
     return Clips(images, Labels(*columns))
 
 
-def make_ways(rooms: int, frames: int, *, split: str, first_seed: int, progress: Progress | None = None) -> Iterator[Way]:
+def make_ways(rooms: int, frames: int, *, split: str, first_seed: int,
+              progress: Progress | None = None) -> Iterator[Way]:
     """One driven way of ``frames`` pictures in each of ``rooms`` rooms, for thresholds and held-out figures."""
     for room in range(rooms):
         camera, drive, _, rng = _room(split, first_seed + room, "vision ways")

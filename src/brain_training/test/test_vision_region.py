@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The spiking vision: state from picture to picture, the region on real pictures, bad pictures, weights that do not fit."""
+"""The spiking vision: state from picture to picture, real pictures, bad pictures, weights that do not fit."""
 import math
 import shutil
 
@@ -71,7 +71,8 @@ def test_the_shipped_weights_find_what_is_there():
             host.advance(0.05)
             host.publish("camera/image_raw", image(picture))
             told = host.latest("vision/objects").objects
-            there = [(COLORS.index(o.color) + 1, SHAPES.index(o.shape) + 1, o.bearing) for o in objects if o.pixels >= 30]
+            there = [(COLORS.index(o.color) + 1, SHAPES.index(o.shape) + 1, o.bearing) for o in objects
+                     if o.pixels >= 30]
             faint = [(COLORS.index(o.color) + 1, SHAPES.index(o.shape) + 1, o.bearing) for o in objects]
             same = lambda d, o: (d.color, d.shape) == o[:2] and abs(d.bearing - o[2]) < math.radians(8)  # noqa: E731
             right += sum(any(same(d, o) for d in told) for o in there)
@@ -84,7 +85,8 @@ def test_the_shipped_weights_find_what_is_there():
 def test_same_pictures_same_spikes_to_the_bit():
     def run():
         host, heard = hosted(), []
-        host.listen("brain/spikes", lambda m: heard.append((m.population, m.total, m.neuron.tobytes(), m.bin.tobytes())))
+        host.listen("brain/spikes", lambda m: heard.append(
+            (m.population, m.total, m.neuron.tobytes(), m.bin.tobytes())))
         for picture, _ in room_pictures(5, turns=2):
             host.advance(0.05)
             host.publish("camera/image_raw", image(picture))
@@ -115,7 +117,8 @@ def test_time_drives_the_micro_steps_and_the_excess_is_counted(picture):
 
 
 @pytest.mark.parametrize("change, told", [
-    ({"encoding": "32FC1"}, "encoding"), ({"width": 2**30}, "cannot have"), ({"height": 0, "width": 0, "data": []}, "picture"),
+    ({"encoding": "32FC1"}, "encoding"), ({"width": 2**30}, "cannot have"),
+    ({"height": 0, "width": 0, "data": []}, "picture"),
     ({"data": [1, 2, 3]}, "cannot have"), ({"step": 1}, "cannot have")])
 def test_bad_pictures_are_told_once_and_not_looked_at(picture, caplog, change, told):
     host = hosted()

@@ -82,14 +82,14 @@ def _particle(c: Cursor, *values: str, ahead: int = 0) -> bool:
 
 def _final(c: Cursor) -> None:
     """Moves past what only colors a command: ね, よ, か, 嬉しいです."""
-    while c.kind() in (K.FILLER, K.BE) or _particle(c, "ね", "よ", "さ", "や", "ぞ", "わ", "ぜ", "か", "な", "の", "し",
-                                                   "けど", "が", "から", "ので", "と", "って") or (
+    while c.kind() in (K.FILLER, K.BE) or _particle(
+            c, "ね", "よ", "さ", "や", "ぞ", "わ", "ぜ", "か", "な", "の", "し", "けど", "が", "から", "ので", "と", "って") or (
             c.kind() is K.ENDING and c.peek().value in ("req", "try", "must", "begin")):
         c.take()
 
 
 def _quoted(c: Cursor) -> bool:
-    """Whether somebody else is said to have commanded, or nobody: 「行けと彼が言った」「行けとは言っていない」"""
+    """Whether somebody else is said to have commanded, or nobody: 「行けと彼が言った」「行けとは言っていない」."""
     if not (c.peek().kind is K.PARTICLE and (
             c.peek().text.startswith(("と", "って")) or c.peek().value == "など")):
         return False
@@ -102,7 +102,7 @@ def _quoted(c: Cursor) -> bool:
 
 
 def _denied(c: Cursor) -> bool:
-    """Whether the rest of the clause says that it is not so: 「行ってほしいわけじゃない」「行けなんて言ってない」"""
+    """Whether the rest of the clause says that it is not so: 「行ってほしいわけじゃない」「行けなんて言ってない」."""
     for token in c.tokens[c.at:]:
         if token.kind in _CLOSE or token.kind in ACTIONS:
             return False

@@ -230,7 +230,7 @@ class _Sentence(Commands):
         return True
 
     def attribute(self) -> bool:
-        """ "Find a ball. It should be red." """
+        """Reads what is said later of what was named: find a ball, it should be red."""
         last = next((a for a in reversed(self.into.acts) if a.objects), None)
         if last is None:
             return False

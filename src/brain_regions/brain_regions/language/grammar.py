@@ -104,8 +104,11 @@ def parse(text: str) -> Understanding:
 
 
 def _prohibition(tokens: list[Token]) -> str:
-    """A word by which something is forbidden. Where there is one and no grammar made anything of it, the rest
-    must not be done either: half a command is worse than none."""
+    """A word by which something is forbidden.
+
+    Where there is one and no grammar made anything of it, the rest must not be done either: half a command is worse
+    than none.
+    """
     denied = verb = ""
     for before, token in zip([None, *tokens], tokens):
         if token.kind in (Kind.COMMA, Kind.END):

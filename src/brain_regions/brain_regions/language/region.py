@@ -52,7 +52,8 @@ class Language(Region):
     def step(self, inbox, state, dt, rng):
         control = inbox.get("control")
         followed = 0 if control is None else int(control.goal_id)
-        for received in inbox.each("text"):     # of those who said something; who says nothing any more may be latched too
+        # of those who said something; who says nothing any more may be latched too
+        for received in inbox.each("text"):
             if received.new and received.message.data:
                 self._unheard = received.message.data
         if self._restored and control is None and self._waited < WAIT:

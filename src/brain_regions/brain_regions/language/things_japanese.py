@@ -72,8 +72,11 @@ def thing(c: Cursor) -> Thing | None:
 
 
 def role(c: Cursor, found: Thing) -> tuple[bool, str]:
-    """Reads what follows an object. Returns whether a place beside it is meant, and its particle; ``drop``
-    for a landmark, ``bad`` for what is to be avoided, ``&`` where another object is joined to it."""
+    """Reads what follows an object.
+
+    Returns whether a place beside it is meant, and its particle; ``drop`` for a landmark, ``bad`` for what is to be
+    avoided, ``&`` where another object is joined to it.
+    """
     place = False
     while True:
         if _no(c) and c.kind(1) is K.PLACE:

@@ -63,8 +63,10 @@ def _is_katakana(character: str) -> bool:
 
 
 def tokenize(normalized: str, words: Lexicon) -> list[Token]:
-    """Tokens of a normalized text. What is not in the lexicon becomes WORD: a whole Latin word, or a run of
-    Japanese characters."""
+    """Tokens of a normalized text.
+
+    What is not in the lexicon becomes WORD: a whole Latin word, or a run of Japanese characters.
+    """
     text, length = fold(normalized), len(normalized)
     mixed = any("ぁ" <= ch <= "ん" for ch in normalized)
     # best cover of the rest, from the end to the start: (cost, end of the first token, its entry)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, OBJECT, ROWS, SHAPE,
-                                          SLOTS, column_angles)
+from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, OBJECT, ROWS,
+                                          SHAPE, SLOTS, column_angles)
 
 FLOOR = 0.15                        # columns less sure of an object than this have no vote
 TOGETHER = math.radians(3.0)        # votes this near each other are for one object, however narrow

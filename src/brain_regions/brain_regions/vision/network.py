@@ -130,8 +130,8 @@ class _Network(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.convolutions = nn.ModuleList(
-            nn.Conv2d(l.inputs, l.outputs, l.kernel, l.stride, l.padding, l.dilation) for l in LAYERS)
-        self.norms = nn.ModuleList(nn.BatchNorm2d(l.outputs) for l in LAYERS)
+            nn.Conv2d(y.inputs, y.outputs, y.kernel, y.stride, y.padding, y.dilation) for y in LAYERS)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(y.outputs) for y in LAYERS)
         self._folded: list[tuple] | None = None     # arguments of each convolution, where calling modules would cost
         self.readout = nn.Conv1d(sum(LAYERS[k].outputs for k in LAYERS_READ), OUTPUTS, 1)
         with torch.no_grad():
@@ -166,8 +166,10 @@ class SpikingVision(_Network):
 
     @staticmethod
     def rest(batch: int = 1) -> dict[str, Tensor]:
-        """State of a network that has seen nothing: potentials by layer [batch, channels, rows, columns], and the
-        readout's [batch, OUTPUTS, COLUMNS]."""
+        """State of a network that has seen nothing.
+
+        It has the potentials by layer [batch, channels, rows, columns], and the readout's [batch, OUTPUTS, COLUMNS].
+        """
         state = {
             f"v_{layer.name}": torch.zeros(batch, *size).to(memory_format=torch.channels_last)
             for layer, size in zip(LAYERS, sizes())}
@@ -217,8 +219,11 @@ class AnnTwin(_Network):
 
 
 class Counter:
-    """Counts what a step costs: spikes, and the synaptic operations (accumulates) that they cause by their actual
-    fan-out. ``multiplies`` is the number of multiply-accumulates that the first layer takes a frame."""
+    """Counts what a step costs: spikes, and the synaptic operations that they cause.
+
+    These are accumulates, by the spikes' actual fan-out. ``multiplies`` is the number of multiply-accumulates that the
+    first layer takes a frame.
+    """
 
     def __init__(self) -> None:
         first, *others = fan_outs()

@@ -65,8 +65,11 @@ class Vision(Region):
         self._complained: set[str] = set()
 
     def initial_state(self):
-        """Potentials of a network that has seen nothing; see :meth:`SpikingVision.rest`. ``left``: time that was
-        too short for a micro-step (s); ``excess``: micro-steps that were left out so far; ``frames``: pictures so far."""
+        """Potentials of a network that has seen nothing; see :meth:`SpikingVision.rest`.
+
+        ``left``: time that was too short for a micro-step (s); ``excess``: micro-steps that were left out so far;
+        ``frames``: pictures so far.
+        """
         return {**self._network.rest(), **{n: np.zeros(1, np.float32) for n in ("left", "excess", "frames")}}
 
     def restore(self, state):

@@ -39,7 +39,8 @@ def needed() -> dict[str, str]:
     from brain_regions.neurons import MICRO_STEP
     from brain_regions.vision.network import INPUT_SCALING
 
-    return {"format": FORMAT, "region": REGION, "h": repr(MICRO_STEP), "input": INPUT_SCALING, "network": network_hash()}
+    return {"format": FORMAT, "region": REGION, "h": repr(MICRO_STEP), "input": INPUT_SCALING,
+            "network": network_hash()}
 
 
 def probe(network: Any) -> Any:
@@ -110,6 +111,6 @@ def load(path: Path = SHIPPED) -> tuple[Any, dict[str, Any], str]:
         raise WeightsError(f"weight file {path} does not fit the network ({error}); {remedy}") from error
     now = probe(network)
     if answer is None or now.shape != answer.shape or not (now - answer).abs().mean() <= ALIKE * answer.abs().mean():
-        raise WeightsError(f"weight file {path} does not fit: this code answers to the file's picture otherwise than the "
-                           f"code that it was made with; {remedy}")
+        raise WeightsError(f"weight file {path} does not fit: this code answers to the file's picture otherwise than "
+                           f"the code that it was made with; {remedy}")
     return network, json.loads(metadata["held_out"]), hashlib.sha256(path.read_bytes()).hexdigest()[:16]

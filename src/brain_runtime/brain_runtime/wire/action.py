@@ -105,7 +105,8 @@ class ActionServer:
                 self._give(entry.goal)
         if running:
             self._tell_statuses()
-        code = NONE if running else UNKNOWN_GOAL if number != _NO_ID and not found else TERMINATED if found else REJECTED
+        unknown = number != _NO_ID and not found
+        code = NONE if running else UNKNOWN_GOAL if unknown else TERMINATED if found else REJECTED
         return make(self._types.cancel_goal.response, return_code=code, goals_canceling=[*map(_info, running)])
 
     def _pass_on(self, news: News) -> None:
@@ -133,7 +134,8 @@ class ActionServer:
 
     def _answer(self, request: Request, entry: _Entry | None) -> None:
         response = self._types.get_result.response
-        request.reply(make(response) if entry is None else make(response, status=int(entry.status), result=entry.result))
+        request.reply(make(response) if entry is None
+                      else make(response, status=int(entry.status), result=entry.result))
 
     def _tell_statuses(self) -> None:
         self._statuses.publish(make("action_msgs/msg/GoalStatusArray", status_list=[

@@ -227,8 +227,7 @@ class Subscription:
         return full
 
     def take(self) -> list[Arrival]:
-        """All that came since the last time, oldest first, at most the QoS's depth (of each publisher, if kept
-        apart)."""
+        """All that came since the last time, oldest first, at most the QoS's depth (of each publisher if apart)."""
         if self._by_publisher:
             with self._lock:
                 taken = [arrival for ring in self._rings.values() for arrival in ring]
@@ -289,6 +288,7 @@ class Node:
         number = session.next_number()
         self.endpoint = names.Endpoint(self.domain, session.zid, number, number, names.NODE, self.namespace, name)
         self._parts: list[Publisher | Subscription | Service | Client] = []
+        session.check_right(self.endpoint)
         self._token = session.zenoh.liveliness().declare_token(self.endpoint.token())
 
     @property
@@ -302,10 +302,12 @@ class Node:
         return [part.endpoint for part in self._parts]
 
     def _endpoint(self, kind: str, topic: str, type_name: str, qos: QoS) -> names.Endpoint:
-        return names.Endpoint(
+        endpoint = names.Endpoint(
             self.domain, self.session.zid, self.endpoint.nid, self.session.next_number(), kind, self.namespace,
             self.name, names.expand(topic, self.namespace, self.name), messages.dds_type(type_name),
             messages.type_hash(type_name), qos)
+        self.session.check_right(endpoint)
+        return endpoint
 
     def publisher(self, topic: str, type_name: str, qos: QoS = FEATURE) -> Publisher:
         """A publisher.

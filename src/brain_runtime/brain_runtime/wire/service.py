@@ -166,7 +166,8 @@ class Client:
             answers.append(reply)
             came.set()
 
-        self._querier.get(Callback(receive, indirect=False), payload=data, attachment=pack(next(self._numbers), time.time_ns(), self.gid))
+        self._querier.get(Callback(receive, indirect=False), payload=data,
+                          attachment=pack(next(self._numbers), time.time_ns(), self.gid))
         if not came.wait(timeout):
             raise NoAnswer(f"no answer of {self.endpoint.topic} within {timeout:g} s")
         reply = answers[0]

@@ -3,6 +3,8 @@
 
 By default a session is a client of the router at ``tcp/localhost:7447``: rmw_zenoh's port, so ``rmw_zenohd`` will do
 as well as ours. A client outlives its router and is back within about half a second of the router's return.
+
+In a secured brain ``BRAIN_SECURITY`` names the folder with everybody's credentials, or the one file to use.
 """
 from __future__ import annotations
 
@@ -15,9 +17,15 @@ import os
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import Any, Callable
 
 import zenoh
+
+from brain_runtime.wire import names
+from brain_runtime.wire.credentials import (OPERATOR, SECURITY_VARIABLE, Credentials, SessionProblem, credentials_file,
+                                            place, read_credentials)
+from brain_runtime.wire.refusal import open_to_a_network, why_not
 
 DEFAULT_ROUTER = "tcp/localhost:7447"
 ROUTER_VARIABLE = "BRAIN_ROUTER"
@@ -33,10 +41,8 @@ SAY_EVERY = 5.0         # s between words about a router that is not there
 QUERY_TIMEOUT = 600000  # ms; rmw_zenoh's, and the time that a late joiner may take for what is latched
 
 log = logging.getLogger(__name__)
-
-
-class SessionProblem(RuntimeError):
-    """The session's settings are wrong; says which and where they come from."""
+security_log = logging.getLogger("brain_security")  # of its own: commands show what it says, and nothing else
+_warned: set[str] = set()
 
 
 class NoRouter(ConnectionError):
@@ -97,19 +103,26 @@ def config_from_file(path: str, variable: str) -> zenoh.Config:
         raise SessionProblem(f"{variable}: cannot use {path}: {_short(error)}") from error
 
 
-def session_config(router: str | None = None) -> tuple[zenoh.Config, str]:
-    """The configuration of a session and, for messages, where it connects.
+def session_config(router: str | None = None, identity: str = OPERATOR
+                   ) -> tuple[zenoh.Config, str, Credentials | None]:
+    """The configuration of a session; for messages, where it connects; and its credentials, if it has any.
 
     A ``router`` given here wins over ``BRAIN_ROUTER``, and that over the file that ``ZENOH_SESSION_CONFIG_URI``
-    names, which replaces all our defaults. ``ZENOH_CONFIG_OVERRIDE`` is applied last.
+    names, which replaces all our defaults. Where that is not set, the credentials of ``identity`` in the folder that
+    ``BRAIN_SECURITY`` names do so. ``ZENOH_CONFIG_OVERRIDE`` is applied last.
 
     Raises:
         SessionProblem: one of them is wrong.
     """
     endpoint = router or os.environ.get(ROUTER_VARIABLE, "").strip() or None
-    path = os.environ.get(CONFIG_VARIABLE, "").strip()
+    path, variable = os.environ.get(CONFIG_VARIABLE, "").strip(), CONFIG_VARIABLE
+    secured = place()
+    if not path and secured is not None:
+        path, variable = str(credentials_file(secured, identity)), SECURITY_VARIABLE
+    credentials = None
     if path:
-        config = config_from_file(path, CONFIG_VARIABLE)
+        credentials = read_credentials(Path(path.removeprefix("file://")), variable)
+        config = config_from_file(path, variable)
         if endpoint:
             insert(config, "connect/endpoints", json.dumps([endpoint]), ROUTER_VARIABLE)
     else:
@@ -118,7 +131,30 @@ def session_config(router: str | None = None) -> tuple[zenoh.Config, str]:
             insert(config, key, json.dumps(value), "the router's endpoint" if "endpoints" in key else "our settings")
     override = os.environ.get(OVERRIDE_VARIABLE, "")
     apply_override(config, override)
-    return config, endpoint or (f"the endpoints of {path}" if path else DEFAULT_ROUTER)
+    endpoints = _endpoints(config)
+    if credentials is not None:
+        plain = [e for e in endpoints if not e.startswith("tls/")]
+        if plain:
+            raise SessionProblem(f"a secured brain is reached by TLS only, as tls/localhost:7447, but the router is "
+                                 f"given as {plain[0]}; correct --router or {ROUTER_VARIABLE}")
+        _say_once(credentials.warning())
+    for open_one in filter(open_to_a_network, endpoints):
+        _say_once(f"{open_one} is not secured: what is said there is not encrypted, and whoever reaches it can command "
+                  f"this brain; see `brain keys --help`")
+    return config, endpoint or ", ".join(endpoints) or f"the endpoints of {path}", credentials
+
+
+def _endpoints(config: zenoh.Config) -> list[str]:
+    """Where a configuration connects, whatever form that is written in."""
+    found = json.loads(config.get_json("connect/endpoints"))
+    lists = list(found.values()) if isinstance(found, dict) else [found]
+    return [e if isinstance(e, str) else e.get("endpoint", "") for some in lists for e in some or ()]
+
+
+def _say_once(text: str | None) -> None:
+    if text and text not in _warned:
+        _warned.add(text)
+        security_log.warning(text)
 
 
 class Session:
@@ -128,12 +164,14 @@ class Session:
         zenoh: the session itself.
         zid: its id as it stands in tokens.
         endpoint: where it connects, for messages.
+        credentials: what it is let in with; None where nothing is secured.
     """
 
-    def __init__(self, session: zenoh.Session, endpoint: str) -> None:
+    def __init__(self, session: zenoh.Session, endpoint: str, credentials: Credentials | None = None) -> None:
         self.zenoh = session
         self.zid = str(session.info.zid())
         self.endpoint = endpoint
+        self.credentials = credentials
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         _open.add(self)
@@ -148,6 +186,13 @@ class Session:
     def next_number(self) -> int:
         """Number for the next node, publisher or subscription."""
         return next(self._numbers)
+
+    def check_right(self, endpoint: names.Endpoint) -> None:
+        """Warns of what the router will refuse: it does so in silence."""
+        why = None if self.credentials is None else self.credentials.missing_right(endpoint)
+        if why:
+            _say_once(f"{why}; the router refuses it. Rights come from the graph: correct that and run `brain keys` "
+                      f"again")
 
     @property
     def linked(self) -> bool:
@@ -182,11 +227,13 @@ def _close_all() -> None:
         session.close()
 
 
-def open_session(router: str | None = None, *, patience: float = 2.0, stop: threading.Event | None = None) -> Session:
+def open_session(router: str | None = None, *, identity: str = OPERATOR, patience: float = 2.0,
+                 stop: threading.Event | None = None) -> Session:
     """Opens a session, waiting for a router that is not there yet.
 
     Args:
         router: endpoint such as ``tcp/localhost:7447``; None: from the environment, else that one.
+        identity: whose credentials it takes where the brain is secured: a node's name, or ``operator``.
         patience: s to wait for the router; ``inf``: for ever, saying so every few seconds.
         stop: ends the waiting when set.
 
@@ -194,7 +241,7 @@ def open_session(router: str | None = None, *, patience: float = 2.0, stop: thre
         NoRouter: none answered within ``patience``, or ``stop`` was set.
         SessionProblem: the settings are wrong.
     """
-    config, endpoint = session_config(router)
+    config, endpoint, credentials = session_config(router, identity)
     stop = stop or threading.Event()
     zenoh.try_init_log_from_env()   # where RUST_LOG is set
     attempts = _check_attempts()
@@ -202,19 +249,21 @@ def open_session(router: str | None = None, *, patience: float = 2.0, stop: thre
     said = -math.inf
     while True:
         try:
-            return _with_router(Session(zenoh.open(config), endpoint), attempts, stop)
+            return _with_router(Session(zenoh.open(config), endpoint, credentials), attempts, stop)
         except zenoh.ZError as error:
             reason = _short(error)
         now = time.monotonic()
         if now - begin >= patience:
             break
         if now - said >= SAY_EVERY:
-            log.warning("waiting for a Zenoh router at %s; `brain up` or `python -m brain_runtime.router` starts one",
-                        endpoint)
+            refused = why_not(_endpoints(config), credentials)
+            log.warning(refused or f"waiting for a Zenoh router at {endpoint}; `brain up` or `python -m "
+                                   f"brain_runtime.router` starts one")
             said = now
         if stop.wait(RETRY / 1000):
             raise NoRouter(f"stopped while waiting for a Zenoh router at {endpoint}")
-    raise NoRouter(f"no Zenoh router at {endpoint} ({reason}); start a brain with `brain up`, a router alone with "
+    raise NoRouter(why_not(_endpoints(config), credentials) or
+                   f"no Zenoh router at {endpoint} ({reason}); start a brain with `brain up`, a router alone with "
                    f"`python -m brain_runtime.router`, or name another endpoint with --router or {ROUTER_VARIABLE}")
 
 

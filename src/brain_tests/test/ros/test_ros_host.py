@@ -288,3 +288,11 @@ def test_it_imports_neither_zenoh_nor_mujoco() -> None:
     code = ("import sys, brain_runtime.ros_process; "
             "sys.exit(sorted({'zenoh', 'mujoco', 'torch'} & set(sys.modules)) or 0)")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("argument", ["names:=[x, 1]", "gain=1", ":=:="])
+def test_ros_arguments_that_are_none_are_named(tmp_path: Path, argument: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "brain_runtime.ros_process", "--class", "brain_tests.regions:Mirror",
+                           "--ros-args", "-p", argument], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2 and "cannot start" in done.stderr and argument in done.stderr
+    assert "Traceback" not in done.stderr

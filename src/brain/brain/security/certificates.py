@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certificates and keys for a brain: one authority, ECDSA P-256 keys, as SROS2 makes them."""
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Iterable
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (Encoding, NoEncryption, PrivateFormat,
+                                                          load_pem_private_key)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+LONGEST_NAME = 64                   # characters of a common name, by the standard
+SLACK = timedelta(days=1)           # that a clock may be behind ours
+
+
+class CertificateError(ValueError):
+    """A certificate cannot be made or read; says which, and why."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A private key and its certificate, both PEM."""
+
+    key: bytes
+    certificate: bytes
+
+    @property
+    def parsed(self) -> x509.Certificate:
+        """The certificate.
+
+        Raises:
+            CertificateError: it is none.
+        """
+        try:
+            return x509.load_pem_x509_certificate(self.certificate)
+        except ValueError as error:
+            raise CertificateError(f"this is no certificate ({error})") from error
+
+    @property
+    def name(self) -> str:
+        """Common name."""
+        return str(self.parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+
+    @property
+    def ends(self) -> datetime:
+        """When it ends (UTC)."""
+        parsed = self.parsed
+        if hasattr(parsed, "not_valid_after_utc"):
+            return parsed.not_valid_after_utc
+        return parsed.not_valid_after.replace(tzinfo=timezone.utc)  # cryptography 41, which Ubuntu 24.04 has
+
+    def signed_by(self, authority: Pair) -> bool:
+        """Whether ``authority`` has issued it."""
+        try:
+            self.parsed.verify_directly_issued_by(authority.parsed)
+        except (InvalidSignature, ValueError, TypeError):
+            return False
+        return True
+
+    def hosts(self) -> set[str]:
+        """Names and addresses that a server with this certificate may have."""
+        try:
+            names = self.parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return set()
+        return {str(name.value) for name in names}
+
+
+def _subject(name: str) -> x509.Name:
+    if len(name) > LONGEST_NAME:
+        raise CertificateError(f"{name} has {len(name)} characters, and a certificate's name at most {LONGEST_NAME}; "
+                               f"choose a shorter namespace")
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: float) -> x509.CertificateBuilder:
+    now = datetime.now(timezone.utc)
+    # One that is to have ended already begins before that.
+    return (x509.CertificateBuilder().subject_name(_subject(name)).issuer_name(issuer).public_key(key.public_key())
+            .serial_number(x509.random_serial_number()).not_valid_before(now - SLACK + timedelta(days=min(days, 0)))
+            .not_valid_after(now + timedelta(days=days)))
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def make_authority(name: str, days: float) -> Pair:
+    """A certificate authority that signs others for ``days`` days."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    usage = x509.KeyUsage(digital_signature=False, content_commitment=False, key_encipherment=False,
+                          data_encipherment=False, key_agreement=False, key_cert_sign=True, crl_sign=True,
+                          encipher_only=False, decipher_only=False)
+    certificate = (_builder(name, _subject(name), key, days)
+                   .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+                   .add_extension(usage, critical=True)
+                   .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+                   .sign(key, hashes.SHA256()))
+    return Pair(_pem(key), certificate.public_bytes(Encoding.PEM))
+
+
+def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = ()) -> Pair:
+    """A key, and a certificate that ``authority`` signs.
+
+    Args:
+        name: common name.
+        days: until it ends.
+        hosts: names and addresses under which it may be a server; none: it may only be a client.
+
+    Raises:
+        CertificateError: the authority's key does not read, or the name is too long.
+    """
+    try:
+        signer = load_pem_private_key(authority.key, None)
+    except (ValueError, TypeError) as error:
+        raise CertificateError(f"the authority's key does not read ({error})") from error
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = authority.parsed
+    purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    builder = (_builder(name, issuer.subject, key, days)
+               .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+               .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()), critical=False))
+    hosts = list(hosts)
+    if hosts:
+        purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
+        builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+    certificate = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False).sign(signer, hashes.SHA256())
+    return Pair(_pem(key), certificate.public_bytes(Encoding.PEM))
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:  # not an address, so a name
+        try:
+            return x509.DNSName(host)
+        except ValueError as error:
+            raise CertificateError(f"{host!r} is no host name ({error})") from error

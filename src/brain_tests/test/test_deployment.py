@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers, the public forge's workflow and systemd units cannot run here; what they name is there."""
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+DEPLOYMENT = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+# Files in which somebody looks for commands to type, or a machine for commands to run.
+PLACES = ["Dockerfile", "docker-compose.yml", ".github/workflows/ci.yml", "docs/deployment.md", "docs/ros2.md",
+          "README.md", "requirements-ros.txt"]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the Dockerfile's instructions and what they are told, continued lines joined."""
+    joined = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.M))
+    return [tuple(line.split(maxsplit=1)) for line in joined.splitlines() if line]
+
+
+def stages() -> dict[str, str]:
+    """Return what each stage of the Dockerfile is made from."""
+    return {name: base for kind, text in instructions() if kind == "FROM" for base, name in [text.split(" AS ")]}
+
+
+def arguments(file: str) -> set[str]:
+    """Return the arguments of a launch file, from the table that declares them."""
+    tree = ast.parse((ROOT / "src" / "brain" / "brain" / "ros_launch.py").read_text(encoding="utf-8"))
+    (table,) = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "ARGUMENTS"]
+    names = {key.value for key in table.keys}
+    return names if file.startswith("bringup") else names - {"router"}
+
+
+def test_stages_come_from_official_images_or_from_each_other() -> None:
+    found = stages()
+    assert list(found) == ["dependencies", "build", "test", "run"]
+    bases = [base for base in found.values() if base not in found]
+    assert bases == ["ros:${ROS_DISTRO}-ros-base", "ros:${ROS_DISTRO}-ros-core"]
+    assert ("ARG", "ROS_DISTRO=kilted") == instructions()[0]
+
+
+def test_what_is_copied_is_there_and_not_ignored() -> None:
+    ignored = [line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[0] != "#"]
+    for kind, text in instructions():
+        if kind != "COPY":
+            continue
+        source = text.split()[-2]
+        origin = re.match(r"--from=(\w+)", text)
+        if origin:
+            assert origin[1] in stages()
+            assert source in DOCKERFILE.partition(f"AS {origin[1]}\n")[2], f"stage {origin[1]} makes no {source}"
+        else:
+            assert (ROOT / source).exists() and source not in ignored
+
+
+def test_the_image_that_runs_is_not_root_and_has_a_health_check() -> None:
+    run = DOCKERFILE.partition(" AS run\n")[2]
+    assert re.findall(r"^USER (.*)$", run, re.M) == ["brain"] and "useradd --create-home brain" in run
+    assert run.index("USER brain") < run.index("HEALTHCHECK") < run.index("\nCMD ")
+    assert "brain_tests" in DOCKERFILE.partition(" AS run\n")[0], "the tests' packages need not be in it"
+
+
+def test_compose_has_a_router_first_and_keeps_the_state() -> None:
+    services = COMPOSE["services"]
+    assert set(services) == {"zenoh-router", "brain"}
+    for service in services.values():
+        assert service["build"]["target"] in stages() and (ROOT / service["build"]["context"] / "Dockerfile").is_file()
+        assert service["network_mode"] == "host" and service["image"].startswith("brain:")
+    assert services["brain"]["depends_on"] == {"zenoh-router": {"condition": "service_healthy"}}
+    assert "healthcheck" in services["zenoh-router"] and "router:=false" in services["brain"]["command"]
+    (volume,) = services["brain"]["volumes"]
+    name, _, folder = volume.partition(":")
+    assert name in COMPOSE["volumes"] and f"VOLUME {folder}\n" in DOCKERFILE
+    assert f"state_dir:={folder}" in services["brain"]["command"]
+
+
+def test_workflow_tests_both_distributions_in_both_ways() -> None:
+    jobs = WORKFLOW["jobs"]
+    assert set(jobs) == {"wheels", "containers"}
+    for job in jobs.values():
+        assert job["strategy"]["matrix"] == {"ros": ["kilted", "jazzy"]}
+    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert "make test ROS=${{ matrix.ros }}" in commands
+    targets = [target for command in commands for target in re.findall(r"--target (\w+)", command)]
+    assert targets == ["test", "run"] and set(targets) <= set(stages())
+    for ros in ("kilted", "jazzy"):
+        assert (ROOT / "scripts" / f"ros-requirements-{ros}.txt").is_file()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_commands_name_what_there_is(place: str) -> None:
+    text = (ROOT / place).read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"(?:^|`|run: )make ([a-z-]+)", text, re.M):
+        assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
+    # Dockerfile and workflow write the words of a command as a list too.
+    plain = re.sub(r'", "', " ", text)
+    for file, rest in re.findall(r"ros2 launch brain ([\w.]+)((?:\s+[\w-]+:=\S+)*)", plain):
+        assert (ROOT / "launch" / file).is_file(), f"ros2 launch brain {file}"
+        assert set(re.findall(r"([\w-]+):=", rest)) <= arguments(file), rest
+    for package, executable in re.findall(r"ros2 run (brain\w*) (\w+)", plain):
+        setup = configparser.ConfigParser()
+        setup.read(ROOT / "src" / package / "setup.cfg", encoding="utf-8")
+        assert re.search(rf"^{executable} = ", setup["options.entry_points"]["console_scripts"], re.M)
+    for file in re.findall(r"(?<![\w/])(?:src/brain/)?((?:src|scripts|docs)/[\w./-]+\.\w+)", text):
+        assert (ROOT / file).exists() or (ROOT / file.removeprefix("src/brain/")).exists(), f"{place} names {file}"
+
+
+@pytest.mark.parametrize("place", ["docs/deployment.md", "docs/ros2.md"])
+def test_blocks_of_commands_say_that_they_were_not_run_here(place: str) -> None:
+    blocks = re.findall(r"```(sh|ini)\n(.*?)```", (ROOT / place).read_text(encoding="utf-8"), re.S)
+    assert blocks and all(text.startswith("# not run here") for _, text in blocks)
+
+
+def units() -> list[str]:
+    """Return the units in the documentation that are whole."""
+    return [text for text in re.findall(r"```ini\n(.*?)```", DEPLOYMENT, re.S) if "[Install]" in text]
+
+
+def test_units_are_read_by_systemd(tmp_path: Path) -> None:
+    names = re.findall(r"`/etc/systemd/system/([\w-]+\.service)`", DEPLOYMENT)
+    assert len(names) == len(units()) == 2
+    for name, text in zip(names, units()):
+        unit = configparser.ConfigParser(strict=True, interpolation=None)
+        unit.optionxform = str
+        unit.read_string(text)
+        assert unit["Service"]["User"] == "robot" and unit["Service"]["Restart"] == "always"
+        # systemd looks up users; this machine has no `robot`.
+        (tmp_path / name).write_text(text.replace("User=robot", "User=root"), encoding="utf-8")
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze")
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *(str(tmp_path / name) for name in names)],
+                          capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if any(name in line for name in names)]
+    assert said == []
