@@ -201,7 +201,8 @@ class Crew:
             if state != "active":
                 name = node.rsplit("/", 1)[-1]
                 why = self.supervisor.fault(name) or (seen.beat.reason if seen else "")
-                found.append(f"{name} is {WORDS.get(state, state)}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
+                state = "in error" if state == "error" else state
+                found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
         if not found and self.ear and self.ear.trace is not None:
             found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "
                          f"{self.ear.trace.reason}; see {self.supervisor.log_path('brainstem')}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
-from brain.graphs import find_graph, load, merged, own_parameters, params_file
+from brain.graphs import config_directory, find_graph, load, merged, own_parameters, params_file
 from brain.robots import SIM as SIMULATED
 from brain.robots import load_robot, shipped
 from brain_runtime.graph import GraphError, RegionSpec, load_worlds
@@ -45,6 +45,7 @@ ARGUMENTS = {
     "use_sim_time": Argument("false", "Stamps come from /clock; timeouts stay on the steady clock", BOOL),
     "router": Argument("auto", "Zenoh router: 'auto' starts one if RMW_IMPLEMENTATION is rmw_zenoh_cpp and none answers",
                        ("auto", *BOOL)),
+    "rviz": Argument("false", "Shows the brain in RViz, with config/brain.rviz", BOOL),
     "log_level": Argument("info", "Of every node", LOG_LEVELS),
     "state_dir": Argument("", "Folder of the snapshots, from which regions come back as they were; empty: none"),
     "seed": Argument("0", "Of the simulated room and of all random streams"),
@@ -56,7 +57,7 @@ ROUTER_ARGUMENTS = {
 
 def arguments_of(*, world: str | None = None, router: bool = False) -> dict[str, Argument]:
     """The arguments of a launch file; see :func:`brain.ros_launch.description`, which takes the same."""
-    arguments = {name: argument for name, argument in ARGUMENTS.items() if router or name != "router"}
+    arguments = {name: argument for name, argument in ARGUMENTS.items() if router or name not in ("router", "rviz")}
     if world is not None:
         arguments["world"] = Argument(world, ARGUMENTS["world"].description)
     return arguments
@@ -185,6 +186,8 @@ def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = SIMULA
     room = {spec.name: {"seed": seed, "split": split} for spec in loaded.regions
             if {"seed", "split"} <= set(spec.load().Parameters.__dataclass_fields__)}
     own = merged(own_parameters(loaded), room)
+    # In a namespace the simulated robot has a clock of its own; ROS 2 nodes look for it at the top.
+    clock = (("/clock", "clock"),) if use_sim_time and any(spec.device for spec in loaded.regions) else ()
     found = []
     for spec in chosen(loaded.regions, only, graph):
         arguments = ["--class", spec.cls, "--name", spec.name, "--seed", str(seed)]
@@ -193,6 +196,14 @@ def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = SIMULA
         found.append(LaunchedNode(
             spec.name, namespace, tuple(arguments),
             (*([beside] if beside else []), *([given[spec.name]] if spec.name in given else []),
-             *([Path(params)] if params else []), {"use_sim_time": use_sim_time, **own.get(spec.name, {})}),
-            tuple(spec.remap.items()), spec.restart == "always", spec.device, log_level))
+              *([Path(params)] if params else []), {"use_sim_time": use_sim_time, **own.get(spec.name, {})}),
+            (*spec.remap.items(), *clock), spec.restart == "always", spec.device, log_level))
     return found
+
+
+def rviz_settings(namespace: str = "", use_sim_time: bool = False) -> dict[str, Any]:
+    """Keyword arguments for the ``launch_ros.actions.Node`` that shows the brain of a namespace in RViz."""
+    topics = ("tf", "tf_static", *(("clock",) if use_sim_time and namespace else ()))
+    return dict(package="rviz2", executable="rviz2", name="rviz2", namespace=namespace, output="screen",
+                arguments=["-d", str(config_directory() / "brain.rviz")], parameters=[{"use_sim_time": use_sim_time}],
+                remappings=[(f"/{topic}", topic) for topic in topics])

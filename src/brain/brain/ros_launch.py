@@ -11,7 +11,7 @@ from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of, launched
+from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of, launched, rviz_settings
 
 ROUTER_PORT = 7447
 
@@ -28,7 +28,7 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
     Args:
         only: what is wanted, as in :func:`brain.launching.chosen`; nothing: all nodes.
         world: default of the argument ``world``.
-        router: has the argument ``router``, and starts one.
+        router: has the arguments ``router`` and ``rviz``, and starts both.
     """
     arguments = arguments_of(world=world, router=router)
 
@@ -38,7 +38,9 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
                          only=only, params=value["params_file"], use_sim_time=value["use_sim_time"] == "true",
                          seed=value["seed"], split=value["split"], state_dir=value["state_dir"],
                          log_level=value["log_level"])
-        return [*(zenoh_router(value["router"]) if router else []), *(Node(**node.settings()) for node in nodes)]
+        rviz = value.get("rviz") == "true"
+        return [*(zenoh_router(value["router"]) if router else []), *(Node(**node.settings()) for node in nodes),
+                *([Node(**rviz_settings(value["namespace"], value["use_sim_time"] == "true"))] if rviz else [])]
 
     return LaunchDescription([*_declare(arguments), OpaqueFunction(function=start)])
 

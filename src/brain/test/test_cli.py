@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from brain.bench import free_port
 from brain.cli import app
 
-VERBS = ("up", "say", "status", "run", "estop", "release", "eval", "train vision", "bench wire", "bench tls",
+VERBS = ("up", "say", "status", "look", "run", "estop", "release", "eval", "train vision", "bench wire", "bench tls",
          "bench brain", "bench ros", "demo", "docs", "keys", "policy")
 
 
@@ -42,7 +42,7 @@ def test_help_lists_every_verb_and_imports_nothing_heavy():
         assert re.search(rf"^\s+{verb.split()[0]}\b", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("verb", [("say", "go to the red ball"), ("status",), ("estop",), ("release",)])
+@pytest.mark.parametrize("verb", [("say", "go to the red ball"), ("status",), ("look",), ("estop",), ("release",)])
 def test_without_a_router_the_remedy_is_named(brain, verb):
     result = brain(*verb)
     assert result.exit_code == 1

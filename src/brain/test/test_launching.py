@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from brain.launching import DEVICES, launched, world_of
+from brain.launching import DEVICES, launched, rviz_settings, world_of
 from brain.robots import RobotError
 from brain_runtime.graph import GraphError
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"
-BRAIN = ["vision", "language", "place", "pfc", "goals", "motor", "brainstem"]
+BRAIN = ["vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window"]
 
 
 def names(nodes):
@@ -34,7 +34,8 @@ def test_parts_are_chosen_by_what_they_publish():
             found[file.name.partition(".")[0]] = names(launched(only=topics))
     assert found == {"sensors": ["place"], "vision": ["vision"], "pfc": ["language", "pfc", "goals"],
                      "motor": ["motor", "brainstem"]}
-    assert sorted(sum(found.values(), [])) == sorted(BRAIN)   # together they are the brain, each region once
+    # together they are the brain, each region once, but for what only shows it
+    assert sorted(sum(found.values(), [])) == sorted(set(BRAIN) - {"window"})
 
 
 def test_settings_for_a_launch_node(tmp_path):
@@ -76,6 +77,20 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
 def test_what_is_wrong_is_named(wrong, says):
     with pytest.raises((GraphError, RobotError), match=says):
         launched(**wrong)
+
+
+def test_rviz_is_in_the_brains_namespace_and_hears_its_frames():
+    settings = rviz_settings("r1")
+    assert (settings["package"], settings["namespace"]) == ("rviz2", "r1")
+    assert settings["remappings"] == [("/tf", "tf"), ("/tf_static", "tf_static")]
+    assert Path(settings["arguments"][1]).name == "brain.rviz" and Path(settings["arguments"][1]).is_file()
+    assert ("/clock", "clock") in rviz_settings("r1", use_sim_time=True)["remappings"]
+
+
+def test_simulated_time_is_the_namespaces_own():
+    for node in launched(world="sim", namespace="r1", use_sim_time=True):
+        assert node.remappings == (("/clock", "clock"),)
+    assert all(node.remappings == () for nodes in (launched(world="sim"), launched(use_sim_time=True)) for node in nodes)
 
 
 def test_launch_files_are_short_and_have_no_list_of_nodes():

@@ -108,6 +108,20 @@ def _hidden(scan, bearing: float, distance: float) -> bool:
     return bool(near.any() and np.median(scan[1][near]) < distance - 0.5)
 
 
+def recall(tracks: np.ndarray, pose: tuple[float, float, float]) -> list[tuple[int, int, float, float, float]]:
+    """What is remembered, nearest first: color, shape, belief (0..1) that such an object is there, bearing (rad) and
+    distance (m) from ``pose``."""
+    rows = np.flatnonzero(tracks[:, STRENGTH] > FORGET)
+    bearing, distance = polar(tracks, pose)
+    found = []
+    for row in rows[np.argsort(distance[rows])]:
+        evidence = tracks[row, EVIDENCE:]
+        kind = int(np.argmax(evidence))
+        belief = float(tracks[row, STRENGTH] * evidence[kind] / (evidence.sum() + 1e-6))
+        found.append((kind // 3 + 1, kind % 3 + 1, belief, float(bearing[row]), float(distance[row])))
+    return found
+
+
 def find(tracks: np.ndarray, color: int, shape: int, pose: tuple[float, float, float],
          threshold: float, avoid: tuple[int, int] = (0, 0)) -> tuple[int, float]:
     """Row that fits best what is sought, and the share of its evidence that fits; (-1, 0) when none is sure enough.

@@ -57,6 +57,7 @@ class PrefrontalCortex(Region):
 
     control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE)
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
+    memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
 
     def initial_state(self):
         return {"tracks": object_memory.empty(), "goal": np.zeros(7, np.float32), "progress": np.zeros(6, np.float32),
@@ -73,6 +74,8 @@ class PrefrontalCortex(Region):
         if status != state["progress"][STATUS] - 1:
             state["progress"][STATUS] = status + 1
             outbox["status"] = self._status(state, status, reason)
+        if "memory" in self.wanted and pose is not None:
+            outbox["memory"] = self._memory(state, pose)
         return outbox, state
 
     # -- input -----------------------------------------------------------------------------------------------------
@@ -254,6 +257,15 @@ class PrefrontalCortex(Region):
             gap = max(distance - reach - self.parameters.radius, 0.0)
             hazard[inside] = np.maximum(hazard[inside], np.clip(1.0 - gap, 0.0, 0.9))
         return hazard
+
+    def _memory(self, state, pose):
+        """All that is remembered, as if it were seen now."""
+        memory = self.memory(source=self.name, azimuth_min=-math.pi, azimuth_max=math.pi, objects=[
+            messages.make("brain_interfaces/msg/DetectedObject", color=color, shape=shape, confidence=min(belief, 1.0),
+                          bearing=bearing, distance=distance, width=math.nan)
+            for color, shape, belief, bearing, distance in object_memory.recall(state["tracks"], pose)])
+        memory.header.frame_id = self.parameters.base_frame
+        return memory
 
     def _status(self, state, status, reason):
         codes = state["text"][state["text"] > 0].astype(np.uint8).tobytes()

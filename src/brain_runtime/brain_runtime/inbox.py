@@ -59,6 +59,10 @@ class Slot:
     def forget(self, now: float) -> None:
         """Lets go of what is too old to be kept."""
 
+    def clear(self) -> None:
+        """Lets go of everything, as if nothing had ever come."""
+        self.message, self.time, self.new = None, -math.inf, False
+
 
 class KeyedSlot(Slot):
     """What came on one port: the newest message of each publisher, told apart by the field ``key``."""
@@ -95,6 +99,11 @@ class KeyedSlot(Slot):
         if not self._entries and self.message is not None:
             self.message, self.time = None, -math.inf
 
+    def clear(self) -> None:
+        super().clear()
+        self._entries.clear()
+        self._fresh.clear()
+
     def _drop(self, key: str) -> None:
         del self._entries[key]
         self._fresh.discard(key)
@@ -120,6 +129,10 @@ class EverySlot(Slot):
     def seen(self) -> None:
         self.new = False
         del self._entries[:-1]
+
+    def clear(self) -> None:
+        super().clear()
+        self._entries.clear()
 
     def each(self, now: float, within: float) -> list[Received]:
         return [Received(message, now - time, self.new) for message, time in self._entries if now - time <= within]

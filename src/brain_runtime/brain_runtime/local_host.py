@@ -68,7 +68,7 @@ class LocalHost:
         self._steppers: dict[str, Stepper] = {}
         self._ticks = 0
         self._next_beat = 0
-        self._readers: dict[str, list[tuple[str, str]]] = {}
+        self._readers: dict[str, list[tuple[str, str]]] = {}    # ports that hear a topic now
         self._types: dict[str, str] = {}
         self._latest: dict[str, Any] = {}
         self._latched: dict[str, Any] = {}
@@ -104,12 +104,8 @@ class LocalHost:
             known = self._types.setdefault(port.topic, port.type)
             if known != port.type:
                 raise ValueError(f"topic {port.topic} carries {known}, but {name} declares it as {port.type}")
-        stepper = Stepper(region, seed=self.seed, state=state)
-        self._steppers[name] = stepper
-        for port_name, port in region.hears().items():
-            self._readers.setdefault(port.topic, []).append((name, port_name))
-            if port.qos.latched and port.topic in self._latched:
-                stepper.offer(port_name, self._latched[port.topic], self.now)
+        self._steppers[name] = Stepper(region, seed=self.seed, state=state)
+        self._connect()
         region.activate()
 
     def leave(self, name: str) -> None:
@@ -124,9 +120,31 @@ class LocalHost:
 
     def _remove(self, name: str) -> Stepper:
         stepper = self._steppers.pop(name)
-        for readers in self._readers.values():
-            readers[:] = [r for r in readers if r[0] != name]
+        self._connect()
         return stepper
+
+    def _connect(self) -> None:
+        """Finds out who hears what: outputs on demand are wanted where somebody listens, and what feeds them is heard."""
+        heard = {topic for topic, callbacks in self._listeners.items() if callbacks}
+        wanted: dict[str, frozenset[str]] = {}
+        before = -1
+        while len(heard) > before:  # what is heard only to be shown is itself heard by somebody
+            before = len(heard)
+            for name, stepper in self._steppers.items():
+                wanted[name] = frozenset(n for n, port in stepper.region.publishes().items()
+                                         if port.on_demand and port.topic in heard)
+                heard |= {port.topic for port in stepper.inputs.values() if port.needed(wanted[name])}
+        known = {reader for readers in self._readers.values() for reader in readers}
+        self._readers = {}
+        for name, stepper in self._steppers.items():
+            if wanted[name] != stepper.region.wanted:
+                stepper.heed(wanted[name])
+            for port_name, port in stepper.inputs.items():
+                if not port.needed(wanted[name]):
+                    continue
+                self._readers.setdefault(port.topic, []).append((name, port_name))
+                if port.qos.latched and port.topic in self._latched and (name, port_name) not in known:
+                    stepper.offer(port_name, self._latched[port.topic], self.now)
 
     def stepper(self, name: str) -> Stepper:
         """The stepper of a region: its state, steps and statistics."""
@@ -140,12 +158,18 @@ class LocalHost:
         self._settle()
 
     def latest(self, topic: str) -> Any | None:
-        """Newest message of a topic, or None."""
+        """Newest message of a topic, or None. It counts as no listening: for an output on demand, use :meth:`listen`."""
         return self._latest.get(topic)
 
-    def listen(self, topic: str, callback: Callable[[Any], None]) -> None:
-        """Calls ``callback`` with each message of a topic as it is published."""
+    def listen(self, topic: str, callback: Callable[[Any], None]) -> Callable[[], None]:
+        """Calls ``callback`` with each message of a topic as it is published, until what it returns is called."""
         self._listeners.setdefault(topic, []).append(callback)
+        self._connect()
+
+        def end() -> None:
+            self._listeners[topic].remove(callback)
+            self._connect()
+        return end
 
     def ask(self, name: str, action: str, **fields: Any) -> Asked:
         """Gives the region ``name`` a goal of its action ``action``, with the fields of the goal's message."""
@@ -166,7 +190,7 @@ class LocalHost:
         self._latest[topic] = message
         if latch:
             self._latched[topic] = message
-        for callback in self._listeners.get(topic, ()):
+        for callback in tuple(self._listeners.get(topic, ())):
             callback(message)
         readers = self._readers.get(topic)
         if not readers:

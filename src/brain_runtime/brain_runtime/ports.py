@@ -42,12 +42,19 @@ class In(Port):
             many are kept until a step as the QoS's depth says.
         device: the topic comes from outside the brain (a sensor, a person, another program), so that nobody in the
             graph needs to publish it.
+        feeds: names of the outputs on demand that it is needed for. It is heard only while one of them is wanted, and
+            empty otherwise; ``()``: it is always heard.
     """
 
     trigger: bool = False
     key: str | None = None
     every: bool = False
     device: bool = False
+    feeds: tuple[str, ...] = ()
+
+    def needed(self, wanted: frozenset[str]) -> bool:
+        """Whether it is to be heard while these outputs on demand are wanted."""
+        return not self.feeds or not wanted.isdisjoint(self.feeds)
 
 
 @dataclass(frozen=True)
@@ -57,9 +64,18 @@ class Out(Port):
     Attributes:
         stamp_from: name of the In whose ``header.stamp`` is carried over (perception: time of acquisition);
             None: the time of publication (commands).
+        on_demand: made only while somebody listens: the host says so in :attr:`Region.wanted`, and lets nothing else out.
+            For what people look at, so that it costs nothing while nobody does. Never latched: who comes late must not
+            depend on who was there before.
     """
 
     stamp_from: str | None = None
+    on_demand: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.on_demand and self.qos.latched:
+            raise ValueError(f"topic {self.topic} cannot be both latched and on demand")
 
     def __call__(self, /, **fields: Any) -> Any:
         """A message of the port's type; see :func:`brain_runtime.messages.make`."""

@@ -34,6 +34,7 @@ BEAT_SLACK = 0.02       # s that a heartbeat may come early, so that a timer tha
 WARN_EVERY = 5.0        # s between warnings about one topic
 LAST_WORDS = 0.3        # s that a failed region goes on telling why
 STOP_PATIENCE = 3.0     # s that the last step gets at the end
+HEED = 0.05             # s that a look at what is wanted waits for the step that is being made
 USUAL = 0.05            # weight of the newest step in what is usual
 TURN = 1.0              # s that a change of a parameter waits for the step that is being made
 YOUNG = 5               # steps; a region that fails so soon after it was restored may fail because of what was restored
@@ -112,6 +113,7 @@ class ProcessHost:
                 log.warning(warning)
             if self._restored:
                 log.info("restored the state of %s", self._snapshot)
+        self.region.wanted = frozenset()
         self.stepper = Stepper(self.region, seed=self._seed, state=state)
         self._usual_step = math.inf
         self._state = beat.INACTIVE
@@ -240,6 +242,7 @@ class ProcessHost:
                 if now >= next_beat - BEAT_SLACK:
                     self._beat()
                     self._look_about()
+                    self._heed()
                     next_beat = max(next_beat + beat.PERIOD, now)
                 if now >= next_save:
                     self.save(wait=0.0)
@@ -411,7 +414,39 @@ class ProcessHost:
         self._warn(topic, f"{topic}: dropped a message{sender}: {what} ({self._broken[topic]} so far). Its publisher "
                           f"must send {self.region.hears()[port_name].type}.")
 
+    # -- outputs on demand -----------------------------------------------------------------------------------------
+
+    def _heed(self) -> None:
+        """Sees which outputs on demand somebody listens to, and hears what those are made of, and no more."""
+        if self.stepper is None:
+            return
+        active = self._state == beat.ACTIVE
+        wanted = frozenset(name for name, port in self.region.publishes().items()
+                           if active and port.on_demand and self._is_wanted(name))
+        if wanted == self.region.wanted:
+            return
+        for name, port in self.region.hears().items():
+            if port.feeds:
+                (self._hear if port.needed(wanted) else self._unhear)(name)
+        if self._turn.acquire(timeout=HEED):    # else at the next look: a step that is stuck must not stop the heart
+            try:
+                self.stepper.heed(wanted)
+            finally:
+                self._turn.release()
+
     # -- hooks -----------------------------------------------------------------------------------------------------
+
+    def _is_wanted(self, port_name: str) -> bool:
+        """Whether anybody listens to an output."""
+        raise NotImplementedError
+
+    def _hear(self, port_name: str) -> None:
+        """Subscribes a port, unless it is subscribed."""
+        raise NotImplementedError
+
+    def _unhear(self, port_name: str) -> None:
+        """Ends the subscription of a port, if there is one."""
+        raise NotImplementedError
 
     @property
     def fqn(self) -> str:

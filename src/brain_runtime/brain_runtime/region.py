@@ -39,8 +39,20 @@ class Region:
         self.name = name or type(self).__name__.lower()
         self.parameters: Any = self.Parameters()
         self.storage: Path | None = None  # set by the host before configure(); for what must survive a restart
+        self.wanted: frozenset[str] = frozenset()  # set by the host: outputs on demand to which somebody listens now
         self.spikes = 0
         self.synops = 0
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        outputs = cls.outputs()
+        hidden = sorted({"name", "parameters", "spikes", "storage", "synops", "wanted"} & cls.ports().keys())
+        if hidden:
+            raise TypeError(f"{cls.__name__}: no port can be named {', '.join(hidden)}, which every region has for its own")
+        for name, port in cls.inputs().items():
+            for fed in port.feeds:
+                if fed not in outputs or not outputs[fed].on_demand:
+                    raise TypeError(f"{cls.__name__}: port {name} feeds {fed!r}, which is none of its outputs on demand")
 
     @classmethod
     @functools.cache

@@ -44,6 +44,7 @@ QUICK = 0.002           # s; steps that usually take no longer are made by the t
 SPIN_END = 1.0          # s that the spinning thread gets to end
 STUCK = 70              # exit status of a process whose step does not end
 KEYED = 64              # messages that wait where the newest of each publisher counts
+TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "visualization_msgs")   # packages that are needed by those who look on only
 OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
 
 _ELEMENTS = {bool: ParameterType.PARAMETER_BOOL_ARRAY, int: ParameterType.PARAMETER_INTEGER_ARRAY,
@@ -143,6 +144,7 @@ class RosHost(ProcessHost):
         self._rings: dict[str, deque[Received]] = {}
         self._subscriptions: dict[str, Any] = {}
         self._published: list[Any] = []
+        self._audience: dict[str, Callable[[], int]] = {}   # by output: how many subscriptions it has
         self._servers: list[RosAction] = []
         self._declare()
         self.node.add_on_set_parameters_callback(self._set)
@@ -150,7 +152,7 @@ class RosHost(ProcessHost):
         self._diagnose = self._publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
-        self._triggered = False
+        self._triggered = self._heeding = False
         # What waits for a step to end is looked after again soon; what is new of actions, and the end, at once. The
         # executor's own wake() would not end a spin_once(), and a timeout would have it build a timer at each.
         self.node.create_timer(beat.PERIOD, _nothing, clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -185,10 +187,20 @@ class RosHost(ProcessHost):
     # -- ports -----------------------------------------------------------------------------------------------------
 
     def _plug(self) -> None:
-        self._senders = {port.topic: self._publisher(port.topic, port.type, port.qos)
-                         for port in self.region.publishes().values()}
+        for name, port in self.region.publishes().items():
+            try:
+                self._senders[port.topic] = self._publisher(port.topic, port.type, port.qos)
+                self._audience[name] = self._published[-1].get_subscription_count
+            except ModuleNotFoundError as missing:
+                package = port.type.partition("/")[0]
+                if package not in TO_LOOK_AT:
+                    raise
+                log.warning("%s is not published: there is no ROS package %s (%s); install it, or source what has it",
+                            port.topic, package, missing)
+                self._senders[port.topic], self._audience[name] = _nowhere, _nobody
         for port_name, port in self.region.hears().items():
-            self._subscribe(port_name, port)
+            if not port.feeds:
+                self._hear(port_name)
         for name, act in self.region.actions().items():
             server = RosAction(self.node, act, ready=lambda: self._state == beat.ACTIVE,
                                give=functools.partial(self.hand_in, name), wake=self._nudge.trigger)
@@ -200,6 +212,18 @@ class RosHost(ProcessHost):
         self._published.append(publisher)
         encode, publish = messages.encoder(type_name), publisher.publish
         return lambda message: publish(encode(message))
+
+    def _is_wanted(self, port_name: str) -> bool:
+        return self._audience[port_name]() > 0
+
+    def _hear(self, port_name: str) -> None:
+        if port_name not in self._subscriptions:
+            self._subscribe(port_name, self.region.hears()[port_name])
+
+    def _unhear(self, port_name: str) -> None:
+        if port_name in self._subscriptions:
+            self.node.destroy_subscription(self._subscriptions.pop(port_name))
+            del self._takers[port_name], self._rings[port_name]
 
     def _subscribe(self, port_name: str, port: In) -> None:
         ring: deque[Received] = deque(maxlen=KEYED * port.qos.depth if port.key else port.qos.depth)
@@ -225,7 +249,7 @@ class RosHost(ProcessHost):
         kept = self._published[:2]  # heartbeat and diagnostics live as long as the node
         for publisher in self._published[2:]:
             self.node.destroy_publisher(publisher)
-        self._published, self._senders = kept, {}
+        self._published, self._senders, self._audience = kept, {}, {}
         self._subscriptions, self._rings, self._takers = {}, {}, {}
 
     # -- hooks -----------------------------------------------------------------------------------------------------
@@ -235,7 +259,7 @@ class RosHost(ProcessHost):
         return self.node.get_fully_qualified_name()
 
     def _topic(self, port_name: str) -> str:
-        return self._subscriptions[port_name].topic_name
+        return self.node.resolve_topic_name(self.region.hears()[port_name].topic)
 
     def _begin(self) -> None:
         super()._begin()
@@ -247,6 +271,9 @@ class RosHost(ProcessHost):
                 for server in self._servers:
                     server.pass_on()
                 self._hand_in()
+                if self._heeding:
+                    self._heeding = False
+                    super()._heed()
                 self._executor.spin_once()
                 if self._triggered:
                     self._triggered = False
@@ -254,6 +281,10 @@ class RosHost(ProcessHost):
         except BaseException as error:  # a thread that ended silently would leave a node that looks alive
             if not self._ending:
                 self._give_up(error)
+
+    def _heed(self) -> None:
+        """Leaves it to the spinning thread, which makes the transitions and thus has the subscriptions."""
+        self._heeding = True
 
     def _step_or_wake(self) -> None:
         if self._usual_step > QUICK or not self._turn.acquire(False):
@@ -291,7 +322,16 @@ class RosHost(ProcessHost):
 
 
 def _nothing() -> None:
-    pass
+    """Only wakes the executor."""
+
+
+def _nowhere(message: Any) -> None:
+    """Takes the messages of a topic that cannot be published."""
+
+
+def _nobody() -> int:
+    """How many listen to it."""
+    return 0
 
 
 def _all_of(ring: deque[Received]) -> list[Received]:

@@ -87,6 +87,13 @@ class Stepper:
         """Puts a message, received at ``now`` (s, host clock), into the inbox; the newest of its publisher stays."""
         self.slots[port].offer(message, now)
 
+    def heed(self, wanted: frozenset[str]) -> None:
+        """Takes over which outputs on demand are wanted; ports that are not needed for them are emptied."""
+        self.region.wanted = wanted
+        for name, port in self.inputs.items():
+            if not port.needed(wanted):
+                self.slots[name].clear()
+
     def input_ages(self, now: float) -> dict[str, float]:
         """Per topic, s since the newest message; NaN where there was none."""
         return {self.inputs[name].topic: now - slot.time if slot.time > -math.inf else math.nan
@@ -170,6 +177,8 @@ class Stepper:
                 raise KeyError(f"step returned a message for {name!r}, but the region publishes "
                                + (", ".join([*self._outputs, *self.goals]) or "nothing"))
             port = sent.port
+            if port.on_demand and name not in self.region.wanted:
+                continue
             for message in content if isinstance(content, list) else [content]:
                 if message is None:
                     continue

@@ -23,6 +23,7 @@ from brain_runtime.wire import Arrival, Node, Publisher, Service, Session, Subsc
 from brain_runtime.wire.action import ActionServer
 from brain_runtime.wire.attachment import AttachmentProblem
 from brain_runtime.wire.clock import SimulatedTime
+from brain_runtime.wire.names import expand
 
 log = logging.getLogger(__name__)
 
@@ -87,26 +88,19 @@ class ZenohHost(ProcessHost):
             for service, (kind, handler) in {**parameter_services.handlers(access),
                                              **lifecycle.handlers(self.life)}.items()]
         self._servers: list[ActionServer] = []
-        self._publishers: list[Publisher] = []
+        self._publishers: dict[str, Publisher] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
 
     # -- ports -----------------------------------------------------------------------------------------------------
 
     def _plug(self) -> None:
-        for port in self.region.publishes().values():
-            publisher = self.node.publisher(self._name(port.topic), port.type, port.qos)
-            self._publishers.append(publisher)
+        for name, port in self.region.publishes().items():
+            publisher = self._publishers[name] = self.node.publisher(self._name(port.topic), port.type, port.qos)
             self._senders[port.topic] = publisher.publish
         for port_name, port in self.region.hears().items():
-            take = self._taker(port_name, functools.partial(self._arrivals, port_name))
-            # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
-            self._subscriptions[port_name] = self.node.subscription(
-                self._name(port.topic), port.type, port.qos, wake=self._wake, by_publisher=bool(port.key),
-                arrived=functools.partial(self._arrived if port.trigger else self._note, take),
-                at_once=functools.partial(self._at_once, port_name, messages.decoder(port.type))
-                if port.trigger and not port.key else None)
-
+            if not port.feeds:
+                self._hear(port_name)
         for name, act in self.region.actions().items():
             server = ActionServer(self.node, act, self._name(act.topic), ready=lambda: self._state == beat.ACTIVE,
                                   give=functools.partial(self.hand_in, name), arrived=self._stop.set)
@@ -116,9 +110,9 @@ class ZenohHost(ProcessHost):
     def _unplug(self) -> None:
         for server in self._servers:
             server.close()
-        for part in [*self._subscriptions.values(), *self._publishers]:
+        for part in [*self._subscriptions.values(), *self._publishers.values()]:
             self.node.let_go(part)
-        self._subscriptions, self._publishers, self._servers, self._senders, self._takers = {}, [], [], {}, {}
+        self._subscriptions, self._publishers, self._servers, self._senders, self._takers = {}, {}, [], {}, {}
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
@@ -194,8 +188,31 @@ class ZenohHost(ProcessHost):
         finally:
             self._turn.release()
 
+    def _hear(self, port_name: str) -> None:
+        if port_name in self._subscriptions:
+            return
+        port = self.region.hears()[port_name]
+        take = self._taker(port_name, functools.partial(self._arrivals, port_name))
+        # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
+        self._subscriptions[port_name] = self.node.subscription(
+            self._name(port.topic), port.type, port.qos, wake=self._wake, by_publisher=bool(port.key),
+            arrived=functools.partial(self._arrived if port.trigger else self._note, take),
+            at_once=functools.partial(self._at_once, port_name, messages.decoder(port.type))
+            if port.trigger and not port.key else None)
+
+    def _unhear(self, port_name: str) -> None:
+        subscription = self._subscriptions.pop(port_name, None)
+        if subscription is not None:
+            del self._takers[port_name]
+            self.node.let_go(subscription)
+
+    def _is_wanted(self, port_name: str) -> bool:
+        return self._publishers[port_name].heard
+
     def _arrivals(self, port_name: str) -> list[Arrival]:
-        subscription = self._subscriptions[port_name]
+        subscription = self._subscriptions.get(port_name)
+        if subscription is None:    # it arrived just before the subscription was ended
+            return []
         while subscription.refused:
             self._complain(port_name, "", subscription.refused.popleft())
         return subscription.take()
@@ -215,7 +232,7 @@ class ZenohHost(ProcessHost):
         return self.node.fqn
 
     def _topic(self, port_name: str) -> str:
-        return self._subscriptions[port_name].endpoint.topic
+        return expand(self._name(self.region.hears()[port_name].topic), self.node.namespace, self.node.name)
 
     def _tell(self, heartbeat: Any) -> None:
         self._heartbeat.publish(heartbeat)

@@ -54,6 +54,45 @@ def test_trigger_chain_runs_in_the_same_instant():
     assert follower.dt == pytest.approx(0.05)
 
 
+class Look(Region):
+    echo = In("echo", FEATURES, FEATURE, trigger=True, feeds=("shown",))
+    shown = Out("shown", STRING, FEATURE, on_demand=True)
+
+    def step(self, inbox, state, dt, rng):
+        return {"shown": self.shown(data=inbox.get("echo").source)}, state
+
+
+class LookAgain(Region):
+    first = In("shown", STRING, FEATURE, trigger=True, feeds=("again",))
+    again = Out("again", STRING, FEATURE, on_demand=True)
+
+    def step(self, inbox, state, dt, rng):
+        return {"again": self.again(data=inbox.get("first").data)}, state
+
+
+def test_who_is_listened_to_only_for_others_is_wanted_when_they_are():
+    host = LocalHost({"again": LookAgain(), "look": Look(), "clock": Clock(), "follower": Follower()})
+    host.advance(1.0)
+    assert host.stepper("look").steps == host.stepper("again").steps == 0
+    seen = []
+    end = host.listen("again", lambda m: seen.append(m.data))
+    host.advance(0.5)
+    assert seen == ["follower"] * 10
+    assert host.regions["look"].wanted == {"shown"} and host.regions["again"].wanted == {"again"}
+    end()
+    host.advance(1.0)
+    assert len(seen) == 10 and not host.regions["look"].wanted and host.stepper("look").steps == 10
+
+
+def test_ports_on_demand_must_fit():
+    with pytest.raises(TypeError, match="port echo feeds 'out', which is none"):
+        type("Wrong", (Follower,), {"echo": In("echo", FEATURES, FEATURE, feeds=("out",))})
+    with pytest.raises(TypeError, match="no port can be named spikes"):
+        type("Wrong", (Region,), {"spikes": In("echo", FEATURES, FEATURE)})
+    with pytest.raises(ValueError, match="both latched and on demand"):
+        Out("x", STRING, LATCHED, on_demand=True)
+
+
 def test_rate_does_not_drift():
     host = LocalHost({"clock": Clock()})
     for _ in range(1000):

@@ -18,11 +18,11 @@ from brain_runtime.qos import LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
 from brain_sim import robot
 from brain_sim.camera import RayCamera
+from brain_sim.description import OPTICAL
 
 log = logging.getLogger(__name__)
 
 POSE_TIMEOUT = 0.5
-FRAME = "camera"
 
 
 def planar_pose(message: Any) -> tuple[float, float, float]:
@@ -65,6 +65,7 @@ class Camera(Region):
         width: int = parameter(robot.CAMERA_WIDTH, "Columns.", unit="px", low=16, high=640, live=False)
         height: int = parameter(robot.CAMERA_ROWS, "Rows.", unit="px", low=16, high=480, live=False)
         noise: bool = parameter(True, "Whether the sensor adds noise.")
+        frame_prefix: str = parameter("", "Stands in front of the frame id, as r1/.", live=False)
 
     def configure(self, parameters) -> None:
         """Takes the parameters; the room comes with the first sim/world."""
@@ -80,20 +81,21 @@ class Camera(Region):
         if self.camera is None or pose is None:
             return {}, state
         picture = self.camera.render(*pose, rng if self.parameters.noise else None)
-        image, info = image_message(self.image, picture), info_message(self.info, self.camera)
+        frame = self.parameters.frame_prefix + OPTICAL
+        image, info = image_message(self.image, picture, frame), info_message(self.info, self.camera, frame)
         return {"image": image, "info": info}, state
 
 
-def image_message(port: Out, picture: np.ndarray) -> Any:
+def image_message(port: Out, picture: np.ndarray, frame: str = OPTICAL) -> Any:
     """sensor_msgs/Image (rgb8) of uint8[H, W, 3]."""
     height, width, _ = picture.shape
-    return port(header=make("std_msgs/msg/Header", frame_id=FRAME), height=height, width=width,
+    return port(header=make("std_msgs/msg/Header", frame_id=frame), height=height, width=width,
                 encoding="rgb8", is_bigendian=0, step=3 * width, data=picture.reshape(-1))
 
 
-def info_message(port: Out, camera: RayCamera) -> Any:
+def info_message(port: Out, camera: RayCamera, frame: str = OPTICAL) -> Any:
     """sensor_msgs/CameraInfo of a pinhole without distortion; pixel (0, 0) has its center at (0, 0)."""
     f, cx, cy = camera.focal, (camera.width - 1) / 2, (camera.height - 1) / 2
-    return port(header=make("std_msgs/msg/Header", frame_id=FRAME), height=camera.height, width=camera.width,
+    return port(header=make("std_msgs/msg/Header", frame_id=frame), height=camera.height, width=camera.width,
                 distortion_model="plumb_bob", d=np.zeros(5), k=np.array([f, 0, cx, 0, f, cy, 0, 0, 1.0]),
                 r=np.eye(3).reshape(-1), p=np.array([f, 0, cx, 0, 0, f, cy, 0, 0, 0, 1.0, 0]))

@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime.messages import make
+from brain_runtime.messages import make, time_message
 from brain_runtime.parameters import ParameterError, parameter
 from brain_runtime.ports import In, Out
 from brain_runtime.qos import FEATURE, LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
-from brain_sim import robot
+from brain_sim import description, robot
+from brain_sim.description import BASE, LEFT, LIDAR, MAP, ODOM, RIGHT
+from brain_sim.geometry import wrap_angle
 from brain_sim.judge import Judge, RequestError, read_request
 from brain_sim.physics import Simulation
+from brain_sim.sensors import OdometryState
 
 MAX_CATCH_UP = 1.0
 """Seconds of physics made up for in one step at most; a world that was frozen longer has lost that time."""
@@ -47,6 +50,11 @@ class World(Region):
     ground_truth = Out("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR)
     room = Out("sim/world", "std_msgs/msg/String", LATCHED)
     verdict = Out("sim/verdict", "std_msgs/msg/String", LATCHED)
+    robot_description = Out("robot_description", "std_msgs/msg/String", LATCHED)
+    tf_static = Out("tf_static", "tf2_msgs/msg/TFMessage", LATCHED)
+    tf = Out("tf", "tf2_msgs/msg/TFMessage", FEATURE.with_depth(100), on_demand=True)
+    joint_states = Out("joint_states", "sensor_msgs/msg/JointState", FEATURE.with_depth(10), on_demand=True)
+    clock = Out("clock", "rosgraph_msgs/msg/Clock", FEATURE, on_demand=True)
 
     @dataclass(frozen=True)
     class Parameters:
@@ -57,6 +65,7 @@ class World(Region):
         low_obstacles: int = parameter(0, "Obstacles below the lidar's plane.", low=0, high=4, live=False)
         stamped: bool = parameter(True, "cmd_vel is a geometry_msgs/TwistStamped; false: a Twist.", live=False)
         request: str = parameter("", "JSON as on sim/episode, instead of the others.", live=False)
+        frame_prefix: str = parameter("", "Stands in front of every frame id, as r1/.", live=False)
 
     def configure(self, parameters) -> None:
         """Takes the parameters and builds the room."""
@@ -66,6 +75,9 @@ class World(Region):
         self.cmd_vel = stamped if p.stamped else replace(stamped, type="geometry_msgs/msg/Twist")
         self._error = ""
         self._resets = 0
+        self._described = False
+        self._elapsed = 0.0     # s in the rooms before this one, so that the clock never goes back
+        self._wheels = (0.0, 0.0)
         if p.request:
             try:
                 self._reset(json.loads(p.request))
@@ -75,13 +87,17 @@ class World(Region):
             self._reset({"split": p.split, "seed": p.seed, "low_obstacles": p.low_obstacles})
 
     def _reset(self, request: dict[str, Any]) -> None:
-        self._judge = Judge(read_request(request))
+        judge = Judge(read_request(request))
+        if self._resets:
+            self._elapsed += self.simulation.time
+        self._judge = judge
         self.simulation = Simulation(self._judge.room, observer=self._judge.observe)
         self._resets += 1
         self._announce = True
         self._next = {"imu": 0.0, "odom": 0.0, "scan": 0.0, "report": 0.0, "track": 0.0}
         self._track: list[tuple[float, ...]] = []
         self._lost = 0.0
+        self._rolled_at = self.simulation.pose
 
     def step(self, inbox: Inbox, state: State, dt: float, rng: np.random.Generator) -> tuple[Outbox, State]:
         """Brings the physics up to now, each command from the moment of its receipt on."""
@@ -99,7 +115,7 @@ class World(Region):
             sim.command(twist.linear.x, twist.angular.z)
             dt = age
         sim.advance(dt)
-        return self._publish(), state
+        return self._publish(inbox.stamp), state
 
     def _take_episode(self, text: str) -> None:
         try:
@@ -128,19 +144,32 @@ class World(Region):
         self._next[name] = self._next[name] + period if now - self._next[name] < period else now + period
         return True
 
-    def _publish(self) -> Outbox:
+    def _publish(self, stamp: float) -> Outbox:
         sim, out = self.simulation, {}
         x, y, yaw = sim.pose
-        out["ground_truth"] = _odometry(self.ground_truth, "map", x, y, yaw, sim.v, sim.w, 0.0)
+        out["ground_truth"] = self._odometry(self.ground_truth, MAP, x, y, yaw, sim.v, sim.w, 0.0)
+        if not self._described:
+            self._described = True
+            out["robot_description"] = self.robot_description(data=description.urdf())
+            out["tf_static"] = self.tf_static(transforms=description.fixed_transforms(time_message(stamp), self._prefix))
+        if "clock" in self.wanted:
+            out["clock"] = self.clock(clock=time_message(self._elapsed + sim.time))
         if self._due("imu", 1 / robot.IMU_RATE):
             out["imu"] = self._imu_message()
         if self._due("odom", 1 / robot.ODOM_RATE):
             o = sim.read_odometry()
-            out["odom"] = _odometry(self.odom, "odom", o.x, o.y, o.yaw, o.v, o.w, 1e-3)
+            out["odom"] = self._odometry(self.odom, ODOM, o.x, o.y, o.yaw, o.v, o.w, 1e-3)
+            self._roll()
+            if "tf" in self.wanted:
+                out["tf"] = self._tf_message(o, time_message(stamp))
+            if "joint_states" in self.wanted:
+                out["joint_states"] = self.joint_states(
+                    name=[LEFT.name, RIGHT.name], position=self._wheels,
+                    velocity=description.wheel_turns(sim.v, sim.w))
         if self._due("scan", 1 / robot.LIDAR_RATE):
             beam = 2 * math.pi / robot.LIDAR_BEAMS
             out["scan"] = self.scan(
-                header=_header("lidar"), angle_min=-math.pi, angle_max=math.pi - beam, angle_increment=beam,
+                header=self._header(LIDAR), angle_min=-math.pi, angle_max=math.pi - beam, angle_increment=beam,
                 time_increment=0.0, scan_time=1 / robot.LIDAR_RATE, range_min=robot.LIDAR_MIN,
                 range_max=robot.LIDAR_MAX, ranges=sim.scan())
         if self._due("track", TRACK_PERIOD):
@@ -170,7 +199,7 @@ class World(Region):
     def _imu_message(self) -> Any:
         gyro, force = self.simulation.read_imu()
         return self.imu(
-            header=_header("base_link"), orientation=make("geometry_msgs/msg/Quaternion", w=1.0),
+            header=self._header(BASE), orientation=make("geometry_msgs/msg/Quaternion", w=1.0),
             orientation_covariance=_NO_ORIENTATION,
             angular_velocity=make("geometry_msgs/msg/Vector3", x=gyro[0], y=gyro[1], z=gyro[2]),
             angular_velocity_covariance=_GYRO_COVARIANCE,
@@ -178,17 +207,36 @@ class World(Region):
             linear_acceleration_covariance=_FORCE_COVARIANCE)
 
 
-def _header(frame: str) -> Any:
-    return make("std_msgs/msg/Header", frame_id=frame)
+    def _roll(self) -> None:
+        """Turns the wheels by what the base has truly moved since the last time."""
+        x, y, yaw = self._rolled_at
+        self._rolled_at = x_now, y_now, yaw_now = self.simulation.pose
+        turn = float(wrap_angle(yaw_now - yaw))
+        middle = yaw + turn / 2
+        left, right = description.wheel_turns((x_now - x) * math.cos(middle) + (y_now - y) * math.sin(middle), turn)
+        self._wheels = self._wheels[0] + left, self._wheels[1] + right
 
+    def _tf_message(self, o: OdometryState, stamp: Any) -> Any:
+        """The base in the odometry's frame, and the wheels on the base."""
+        wheels = dict(zip((LEFT.name, RIGHT.name), self._wheels, strict=True))
+        return self.tf(transforms=[
+            description.transform(ODOM, BASE, (o.x, o.y, 0.0), (0.0, 0.0, o.yaw), stamp, self._prefix),
+            *description.moving_transforms(wheels, stamp, self._prefix)])
 
-def _odometry(port: Out, frame: str, x: float, y: float, yaw: float, v: float, w: float,
-              variance: float) -> Any:
-    """A planar nav_msgs/Odometry: pose in `frame`, velocity in base_link."""
-    message = port(header=_header(frame), child_frame_id="base_link")
-    message.pose.pose.position.x, message.pose.pose.position.y = float(x), float(y)
-    message.pose.pose.orientation.z, message.pose.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
-    message.twist.twist.linear.x, message.twist.twist.angular.z = float(v), float(w)
-    for covariance in (message.pose.covariance, message.twist.covariance):
-        covariance[::7] = variance
-    return message
+    @property
+    def _prefix(self) -> str:
+        return self.parameters.frame_prefix
+
+    def _header(self, frame: str) -> Any:
+        return make("std_msgs/msg/Header", frame_id=self._prefix + frame)
+
+    def _odometry(self, port: Out, frame: str, x: float, y: float, yaw: float, v: float, w: float,
+                  variance: float) -> Any:
+        """A planar nav_msgs/Odometry: pose in `frame`, velocity in base_link."""
+        message = port(header=self._header(frame), child_frame_id=self._prefix + BASE)
+        message.pose.pose.position.x, message.pose.pose.position.y = float(x), float(y)
+        message.pose.pose.orientation.z, message.pose.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
+        message.twist.twist.linear.x, message.twist.twist.angular.z = float(v), float(w)
+        for covariance in (message.pose.covariance, message.twist.covariance):
+            covariance[::7] = variance
+        return message

@@ -95,6 +95,23 @@ class Fragile(Mirror):
         super().on_parameter(name, value)
 
 
+class Shows(Region):
+    """Shows what it hears while somebody looks, and tells what it holds."""
+
+    rate = 20.0
+
+    seen = In("seen", FEATURES, SENSOR, device=True, feeds=("shown",))
+    goal = In("goal", STRING, LATCHED, trigger=True, device=True, feeds=("shown", "other"))
+    shown = Out("shown", STRING, FEATURE, on_demand=True)
+    other = Out("other", STRING, FEATURE, on_demand=True)
+    held = Out("held", STRING, LATCHED)
+
+    def step(self, inbox, state, dt, rng):
+        told = {name: inbox.get(name) is not None for name in ("seen", "goal")}
+        return {"held": self.held(data=json.dumps({**told, "wanted": sorted(self.wanted)})),
+                "shown": self.shown(data=json.dumps(told)), "other": self.other(data="whether wanted or not")}, state
+
+
 def held(message) -> dict:
     """What a message on ``held`` says."""
     return json.loads(message.data)

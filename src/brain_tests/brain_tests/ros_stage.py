@@ -36,6 +36,7 @@ class RosStage(ProcessStage):
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._publishers: dict[str, Any] = {}
+        self._ears: dict[str, Any] = {}
         self._asking: list[ActionClient] = []
 
     def say(self, topic, message, qos):
@@ -46,9 +47,12 @@ class RosStage(ProcessStage):
     def hear(self, topic, type_name, qos):
         heard: list = []
         decode = messages.decoder(type_name)
-        self._node.create_subscription(interface(type_name), topic, lambda data: heard.append(decode(data)),
-                                       profile(qos.with_depth(100)), raw=True)
+        self._ears[topic] = self._node.create_subscription(
+            interface(type_name), topic, lambda data: heard.append(decode(data)), profile(qos.with_depth(100)), raw=True)
         return heard
+
+    def unhear(self, topic):
+        self._node.destroy_subscription(self._ears.pop(topic))
 
     def call(self, service, type_name, request=None):
         kind, types = interface(type_name), service_type(type_name)

@@ -48,6 +48,10 @@ class Stage:
         """A list that fills with what comes on a topic."""
         raise NotImplementedError
 
+    def unhear(self, topic: str) -> None:
+        """Ends :meth:`hear` on a topic."""
+        raise NotImplementedError
+
     def change(self, **values: Any) -> str:
         """Changes parameters while the region runs; "" or why not."""
         request = messages.make("rcl_interfaces/srv/SetParametersAtomically_Request", parameters=[
@@ -95,6 +99,7 @@ class LocalStage(Stage):
     def __init__(self, folder: Path) -> None:
         self._host = LocalHost({}, on_error="drop", through_bytes=True)
         self._kept: dict | None = None
+        self._ears: dict[str, Callable[[], None]] = {}
 
     def start(self, cls, state_dir=None, **parameters):
         self._host._parameters = {"mirror": parameters}
@@ -117,8 +122,11 @@ class LocalStage(Stage):
         heard: list = []
         if qos.latched and topic in self._host._latched:
             heard.append(self._host._latched[topic])
-        self._host.listen(topic, heard.append)
+        self._ears[topic] = self._host.listen(topic, heard.append)
         return heard
+
+    def unhear(self, topic):
+        self._ears.pop(topic)()
 
     def ask(self, text):
         return self._host.ask("mirror", "seek", text=text)
@@ -221,6 +229,11 @@ class ZenohStage(ProcessStage):
         heard: list = []
         self._ears.append((self._node.subscription(topic, type_name, qos.with_depth(100)), heard))
         return heard
+
+    def unhear(self, topic):
+        for ear in [e for e in self._ears if e[0].endpoint.topic == f"/{topic}"]:
+            self._ears.remove(ear)
+            self._node.let_go(ear[0])
 
     def call(self, service, type_name, request=None):
         if service not in self._clients:

@@ -14,7 +14,7 @@ from brain_tests.regions import FEATURES, STRING, held, stamp
 from brain_tests.stages import LocalStage, ZenohStage
 
 HOSTS = ["local", "zenoh", *(["ros"] if importlib.util.find_spec("rclpy") else [])]
-MIRROR, REFUSES = "brain_tests.regions:Mirror", "brain_tests.regions:Refuses"
+MIRROR, REFUSES, SHOWS = (f"brain_tests.regions:{name}" for name in ("Mirror", "Refuses", "Shows"))
 
 
 @pytest.fixture(params=HOSTS)
@@ -208,6 +208,32 @@ def test_an_end_in_good_order(stage):
     assert not said
     stage.start(MIRROR)
     assert ask(stage, said).confidence >= 1
+
+
+def test_what_is_made_on_demand_is_made_and_fed_only_while_somebody_listens(stage):
+    told = stage.hear("held", STRING, LATCHED)
+    stage.say("goal", text("an old goal"), LATCHED)
+    stage.start(SHOWS)
+
+    def fed(wanted, seen):
+        """Whether the region, which is spoken to, says so."""
+        stage.say("seen", features(), SENSOR)
+        stage.pause(0.05)
+        return told and held(told[-1]) == {"seen": seen, "goal": bool(wanted), "wanted": wanted}
+    stage.until(lambda: fed([], False))
+    for _ in range(8):
+        assert fed([], False)
+    shown = stage.hear("shown", STRING, FEATURE)
+    stage.until(lambda: fed(["shown"], True))
+    stage.until(lambda: shown and held(shown[-1]) == {"seen": True, "goal": True})
+    other = stage.hear("other", STRING, FEATURE)
+    stage.until(lambda: fed(["other", "shown"], True) and other)
+    stage.unhear("shown")
+    stage.until(lambda: fed(["other"], False))
+    stage.unhear("other")
+    stage.until(lambda: fed([], False))
+    again = stage.hear("shown", STRING, FEATURE)
+    stage.until(lambda: fed(["shown"], True) and again)
 
 
 def test_numbers_survive_the_way_bit_by_bit(stage):

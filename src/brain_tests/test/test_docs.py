@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code in the documentation runs as it stands, and its links lead somewhere."""
+import importlib
 import re
 import subprocess
 import sys
@@ -34,8 +35,7 @@ def test_the_action_of_the_docs_is_served(tmp_path, monkeypatch):
     from brain_runtime.local_host import LocalHost
     write_region(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    from nod import Nod
-    host = LocalHost({"nod": Nod()})
+    host = LocalHost({"nod": importlib.import_module("nod").Nod()})
     host.advance(0.1)
     asked, other = host.ask("nod", "seek"), host.ask("nod", "seek")
     host.advance(1.0)

@@ -17,7 +17,7 @@ from brain_tests.asking import ask_on_wire
 pytestmark = pytest.mark.slow
 
 PATIENCE = 90.0     # s; only against waiting for ever
-BRAIN = ("vision", "language", "place", "pfc", "goals", "motor", "brainstem")
+BRAIN = ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window")
 
 
 class Running:
@@ -99,6 +99,18 @@ def test_vision_spikes_and_the_latency_is_known(up):
     assert vision["synops_per_second"] > vision["spikes_per_second"] > 0
     assert vision["inputs"]["camera/image_raw"] is not None
     assert found["latency"]["p50"] <= found["latency"]["p95"]
+
+
+def test_what_is_believed_is_shown_to_who_looks(up, tmp_path):
+    up.well()
+    done = up.brain("look", "--out", str(tmp_path / "seen.png"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "seen.png").read_bytes().startswith(b"\x89PNG") and "384 x 256" in done.stdout
+    assert "remembers" in done.stdout and "nothing that pfc tells of" not in done.stdout
+    end = time.monotonic() + PATIENCE
+    while any(age is not None for age in up.well()["window"]["inputs"].values()):
+        assert time.monotonic() < end, "the window goes on listening after nobody looks"
+        time.sleep(0.2)
 
 
 @pytest.mark.parametrize("text", ["what time is it?", "\u4eca\u4f55\u6642\u3067\u3059\u304b", "x" * 3000])

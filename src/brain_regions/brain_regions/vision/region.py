@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from brain_regions import images
 from brain_regions.body import Frame
 from brain_regions.vision import weights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, Region, parameter
@@ -18,7 +19,6 @@ log = logging.getLogger(__name__)
 MICRO_STEP = 0.005          # s; the network's h
 MOST_STEPS = 10             # micro-steps in one call
 FIRST_STEPS = 10            # at the first picture, before which no time is known
-CHANNELS = {"rgb8": (0, 1, 2), "bgr8": (2, 1, 0), "rgba8": (0, 1, 2), "bgra8": (2, 1, 0)}
 SPIKES = 4096               # in one SpikeTrain
 
 
@@ -121,16 +121,11 @@ class Vision(Region):
         missing, the outermost ones are repeated.
         """
         n = self._network_module
-        order = CHANNELS.get(message.encoding)
-        if order is None:
-            return self._complain(f"encoding {message.encoding!r} is not one of {', '.join(CHANNELS)}")
-        depth = 4 if "a8" in message.encoding else 3
-        rows, columns, step = message.height, message.width, message.step
-        if rows < 16 or columns < 16 or step < columns * depth or len(message.data) < rows * step:
-            return self._complain(f"a picture of {columns} x {rows} with rows of {step} bytes cannot have "
-                                  f"{len(message.data)} bytes")
-        data = np.asarray(message.data[:rows * step], np.uint8).reshape(rows, step)
-        picture = data[:, :columns * depth].reshape(rows, columns, depth)[..., order]
+        try:
+            picture = images.rgb(message)
+        except ValueError as wrong:
+            return self._complain(str(wrong))
+        rows, columns = picture.shape[:2]
         if picture.shape[:2] != (n.HEIGHT, n.WIDTH):
             wanted = round(columns * n.HEIGHT / n.WIDTH)
             picture = picture[np.clip(np.arange(wanted) + (rows - wanted) // 2, 0, rows - 1)]

@@ -116,6 +116,12 @@ class Publisher:
         with self._lock:  # so that the numbers leave in their order
             self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
 
+    @property
+    def heard(self) -> bool:
+        """Whether anybody subscribes to the topic now, ROS 2 node or not; not to be had of a latched one, which keeps
+        its messages for whoever may come."""
+        return self._publisher.matching_status.matching
+
     def publish_bytes(self, cdr: bytes | bytearray) -> None:
         """Publishes a message that is encoded already."""
         with self._lock:

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The camera's picture with what vision tells of it drawn in. Pillow is imported when somebody looks."""
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+import numpy as np
+
+from brain_regions.window import words
+
+TALL = {"thing": 1.0, "box": 0.7, "cylinder": 2.8}  # height of an object over its width: only the width is told
+WIDTH = 0.4         # m, of an object whose width is not told
+SHADE = (0, 0, 0, 150)
+TEXT_SIZE = 13      # px
+
+
+@dataclass(frozen=True)
+class Eye:
+    """Where the camera is on the base, and how it sees.
+
+    Attributes:
+        ahead, height: m, from base_link's origin.
+        yaw: rad, direction it looks in.
+        focal: px of the picture's width.
+        middle: column and row (px) straight ahead.
+    """
+
+    ahead: float
+    height: float
+    yaw: float
+    focal: float
+    middle: tuple[float, float]
+
+
+def frame_of(seen: Any, eye: Eye) -> tuple[float, float, float, float] | None:
+    """Left, top, right and bottom (px) of a DetectedObject, which stands on the floor; None where it is not in front of
+    the camera. Its height is a guess from its width."""
+    distance = float(seen.distance)
+    if not (math.isfinite(seen.bearing) and math.isfinite(distance)):
+        return None
+    x, y = distance * math.cos(seen.bearing) - eye.ahead, distance * math.sin(seen.bearing)
+    along = x * math.cos(eye.yaw) + y * math.sin(eye.yaw)
+    aside = -x * math.sin(eye.yaw) + y * math.cos(eye.yaw)
+    if along < 0.1:
+        return None
+    away, angle = math.hypot(along, aside), math.atan2(aside, along)
+    told = math.isfinite(seen.width) and seen.width > 0
+    half = min(float(seen.width) / 2 if told else math.atan(WIDTH / 2 / away), 1.2)
+    left, right = (eye.middle[0] - eye.focal * math.tan(min(max(angle + side * half, -1.5), 1.5)) for side in (1, -1))
+    wide = 2 * away * math.tan(half)
+    shape = words.SHAPES[seen.shape] if seen.shape < len(words.SHAPES) else words.SHAPES[0]
+    if shape == "ball":
+        row, reach = eye.middle[1] + eye.focal * (eye.height - wide / 2) / along, (right - left) / 2
+        return left, row - reach, right, row + reach
+    foot = eye.focal * eye.height / max(along - 0.4 * wide, 0.1)    # of its near side
+    return left, eye.middle[1] + eye.focal * (eye.height - TALL[shape] * wide) / along, right, eye.middle[1] + foot
+
+
+def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[int, int] | None, scale: int,
+          note: str = "") -> np.ndarray:
+    """A picture, enlarged, with objects framed and named.
+
+    Args:
+        picture: uint8 [rows, columns, 3].
+        objects: DetectedObjects.
+        eye: for a picture of this size.
+        target: color and shape that are wanted, 0 for any; such objects are framed thicker.
+        scale: how many times larger it gets.
+        note: a line below.
+
+    Returns:
+        uint8 [scale * rows, scale * columns, 3].
+    """
+    from PIL import Image, ImageDraw
+
+    image = Image.fromarray(np.repeat(np.repeat(picture, scale, 0), scale, 1))
+    draw = ImageDraw.Draw(image, "RGBA")
+    labels: list[tuple[float, float, float]] = []
+    for seen in sorted(objects, key=lambda o: -float(o.distance)):  # the nearest on top
+        frame = frame_of(seen, eye)
+        if frame is None:
+            continue
+        left, top, right, bottom = (scale * (v + 0.5) for v in frame)
+        rgb = tuple(int(255 * v) for v in words.paint(seen.color))
+        draw.rectangle((left, top, right, bottom), outline=rgb, width=4 if is_target(seen, target) else 2)
+        _label(draw, image.size, (left, top), f"{words.thing(seen.color, seen.shape)} {100 * seen.confidence:.0f} %, "
+                                              f"{seen.distance:.1f} m", rgb, labels)
+    if note:
+        _label(draw, image.size, (0, image.height), note, (255, 255, 255), labels)
+    return np.asarray(image)
+
+
+def is_target(seen: Any, target: tuple[int, int] | None) -> bool:
+    """Whether an object may be what is wanted."""
+    return target is not None and target[0] in (0, seen.color) and target[1] in (0, seen.shape)
+
+
+def _label(draw: Any, size: tuple[int, int], at: tuple[float, float], text: str, rgb: tuple[int, ...],
+           labels: list[tuple[float, float, float]]) -> None:
+    """Writes above a point; higher where one of ``labels`` (left, right, top) is there already, which it joins."""
+    font = _font()
+    width, height = draw.textlength(text, font) + 6, TEXT_SIZE + 5
+    left = min(max(at[0], 0), max(size[0] - width, 0))
+    top = min(max(at[1] - height, 0), size[1] - height)
+    while top >= height and any(left < r and l < left + width and abs(top - t) < height for l, r, t in labels):
+        top -= height
+    labels.append((left, left + width, top))
+    draw.rectangle((left, top, left + width, top + height), fill=SHADE)
+    draw.text((left + 3, top + 1), text, fill=(*(min(255, v + 60) for v in rgb), 255), font=font)
+
+
+@functools.cache
+def _font() -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(TEXT_SIZE)

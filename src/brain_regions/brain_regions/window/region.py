@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Window as a region: everything it publishes is made on demand, and what that takes is heard only meanwhile."""
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from brain_regions import azimuth, images
+from brain_regions.window import markers, picture, words
+from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
+
+log = logging.getLogger(__name__)
+
+DETECTED = "brain_interfaces/msg/DetectedObjects"
+NUMBER = "std_msgs/msg/Float32"
+PLOTTED = FEATURE.with_depth(10)    # rqt_plot subscribes reliably
+RATES = ("edges", "parts", "shapes", "columns", "near", "wide")     # vision's populations
+PATH_STEP, PATH_TURN = 0.1, 0.35    # m, rad between two points of the path
+PATH_POINTS = 500                   # after which every other one is let go of
+PATH_PERIOD = 1.0                   # s between two paths
+FRESH = 1.0                         # s after which what was heard is not shown any more
+PICTURES = 6                        # that wait for what vision tells of them
+
+
+@dataclass(frozen=True)
+class WindowParameters:
+    """Where the camera is, for drawing into its picture, and how large that is drawn."""
+
+    camera_x: float = parameter(0.15, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
+    camera_height: float = parameter(0.35, "how high above the floor the camera is", unit="m", low=0.0, high=5.0)
+    camera_yaw: float = parameter(0.0, "direction the camera looks in", unit="rad", low=-math.pi, high=math.pi)
+    field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
+                                     high=2.8)
+    columns: int = parameter(384, "width up to which a small picture is enlarged", unit="px", low=16, high=1920)
+
+
+def _rate(population: str) -> Out:
+    return Out(f"inside/rates/{population}", NUMBER, PLOTTED, on_demand=True)
+
+
+class Window(Region):
+    """Shows what the brain sees, remembers, wants and avoids, and how much it fires."""
+
+    rate = 5.0
+    Parameters = WindowParameters
+
+    image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR.with_depth(PICTURES), every=True, device=True,
+               feeds=("picture",))
+    info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True, feeds=("picture",))
+    objects = In("vision/objects", DETECTED, FEATURE.with_depth(4), trigger=True, device=True, feeds=("picture",))
+    memory = In("pfc/memory", DETECTED, FEATURE, device=True, feeds=("markers",))
+    control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE, device=True, feeds=("picture", "markers", "goal"))
+    status = In("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED, device=True, feeds=("picture", "markers"))
+    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
+                  device=True, feeds=("markers",))
+    odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True, feeds=("path", "goal"))
+    spike_trains = In("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, key="population", device=True,
+                      feeds=RATES)
+    heartbeats = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", device=True,
+                    feeds=("all_spikes", "all_synops"))
+    trace = In("brain/trace", "brain_interfaces/msg/Trace", STREAM, device=True, feeds=("latency",))
+
+    picture = Out("inside/image", "sensor_msgs/msg/Image", SENSOR, on_demand=True)
+    markers = Out("inside/markers", "visualization_msgs/msg/MarkerArray", FEATURE, on_demand=True)
+    path = Out("inside/path", "nav_msgs/msg/Path", FEATURE, on_demand=True)
+    goal = Out("inside/goal", "geometry_msgs/msg/PoseStamped", FEATURE, on_demand=True)
+    edges, parts, shapes, columns, near, wide = map(_rate, RATES)
+    all_spikes = Out("inside/spikes", NUMBER, PLOTTED, on_demand=True)
+    all_synops = Out("inside/synops", NUMBER, PLOTTED, on_demand=True)
+    latency = Out("inside/latency", NUMBER, PLOTTED, on_demand=True)
+
+    def configure(self, parameters) -> None:
+        """Forgets what was shown. Nothing of it is state: what nobody sees need not survive a restart."""
+        super().configure(parameters)
+        self._pictures: deque = deque(maxlen=PICTURES)
+        self._path: list = []
+        self._last: tuple[float, float, float] | None = None
+        self._next_path = 0.0
+        self._complained = ""
+        self._shown: Any = None     # stamp of the newest picture that was shown
+        self._next = 0.0            # s, host clock: when all but pictures are made again
+
+    def step(self, inbox, state, dt, rng):
+        """Makes what somebody looks at: pictures as vision tells of them, the rest at the region's rate."""
+        wanted = self.wanted
+        if not wanted:
+            self._pictures.clear()
+            self._path, self._last, self._next_path = [], None, 0.0
+            return {}, state
+        out: dict[str, Any] = {}
+        if "picture" in wanted:
+            out["picture"] = self._picture(inbox)
+        if not wanted.isdisjoint(RATES):
+            out |= self._rates(inbox)
+        if inbox.now >= self._next - 0.01:
+            self._next = inbox.now + 1 / self.rate
+            out |= self._told(inbox, wanted)
+        return out, state
+
+    def _told(self, inbox, wanted: frozenset[str]) -> dict[str, Any]:
+        """All but pictures and rates."""
+        out: dict[str, Any] = {}
+        if "path" in wanted:
+            out["path"] = self._driven(inbox)
+        if "goal" in wanted:
+            out["goal"] = self._goal(inbox)
+        if "markers" in wanted:
+            out["markers"] = self._believed(inbox)
+        if "all_spikes" in wanted or "all_synops" in wanted:
+            beats = [r.message for r in inbox.each("heartbeats", FRESH)]
+            out["all_spikes"] = self.all_spikes(data=float(sum(b.spikes_per_second for b in beats)))
+            out["all_synops"] = self.all_synops(data=float(sum(b.synops_per_second for b in beats)))
+        trace = inbox.get("trace", within=FRESH)
+        if trace is not None and math.isfinite(trace.latency):
+            out["latency"] = self.latency(data=float(trace.latency))
+        return out
+
+    # -- the camera's picture --------------------------------------------------------------------------------------
+
+    def _picture(self, inbox) -> Any | None:
+        """The picture that vision has just told of; without vision the newest, as it is."""
+        if inbox.new("image"):
+            self._pictures.extend(r.message for r in inbox.each("image") if r.new)
+        objects = inbox.get("objects", within=FRESH)
+        if not self._pictures or (objects is not None and not inbox.new("objects")):
+            return None
+        seen = self._pictures[-1]
+        if objects is not None:
+            seen = next((p for p in self._pictures if p.header.stamp == objects.header.stamp), seen)
+        elif seen.header.stamp == self._shown:
+            return None
+        self._shown = seen.header.stamp
+        try:
+            found = images.rgb(seen)
+        except ValueError as wrong:
+            if str(wrong) != self._complained:
+                self._complained = str(wrong)
+                log.warning("camera/image_raw is not shown: %s", wrong)
+            return None
+        rows, columns = found.shape[:2]
+        scale = max(1, self.parameters.columns // columns)
+        control, status = (inbox.get(name, within=age) for name, age in (("control", FRESH), ("status", math.inf)))
+        target = (control.target_color, control.target_shape) if control is not None and control.goal_id else None
+        note = "no word of vision" if objects is None else "" if status is None else words.state(status.state)
+        image = picture.drawn(found, [] if objects is None else objects.objects, self._eye(inbox, rows, columns),
+                              None if target == (0, 0) else target, scale, note)
+        message = self.picture(height=image.shape[0], width=image.shape[1], encoding="rgb8", step=3 * image.shape[1],
+                               data=image.reshape(-1))
+        message.header.frame_id, message.header.stamp = seen.header.frame_id, seen.header.stamp
+        return message
+
+    def _eye(self, inbox, rows: int, columns: int) -> picture.Eye:
+        p, info = self.parameters, inbox.get("info")
+        focal, middle = columns / 2 / math.tan(p.field_of_view / 2), ((columns - 1) / 2, (rows - 1) / 2)
+        if info is not None and info.width > 0 and math.isfinite(info.k[0]) and info.k[0] > 0:
+            larger = columns / info.width
+            focal, middle = float(info.k[0]) * larger, (float(info.k[2]) * larger, float(info.k[5]) * larger)
+        return picture.Eye(p.camera_x, p.camera_height, p.camera_yaw, focal, middle)
+
+    # -- places ----------------------------------------------------------------------------------------------------
+
+    def _believed(self, inbox) -> Any:
+        memory, control = inbox.get("memory", within=FRESH), inbox.get("control", within=FRESH)
+        status = inbox.get("status")
+        found = [] if memory is None else markers.remembered(memory)
+        found += [] if control is None else markers.wanted(control)
+        found += markers.felt([r.message for r in inbox.each("features", FRESH)], control)
+        if status is not None and control is not None:
+            found += markers.said(status, control.header)
+        return self.markers(markers=found)
+
+    def _goal(self, inbox) -> Any | None:
+        """Where it is going, in the odometry's frame: the target, or a meter ahead in the direction that is wanted."""
+        control, odom = inbox.get("control", within=FRESH), inbox.get("odom", within=FRESH)
+        pose = None if odom is None else azimuth.sound_pose(odom)
+        if control is None or pose is None:
+            return None
+        bearing, distance = float(control.bearing), float(control.distance)
+        if not (math.isfinite(bearing) and math.isfinite(distance)):
+            bearing, distance = float(control.heading), 1.0
+        if not math.isfinite(bearing):
+            return None
+        yaw = pose[2] + bearing
+        return _pose(self.goal, odom.header.frame_id, pose[0] + distance * math.cos(yaw),
+                     pose[1] + distance * math.sin(yaw), yaw)
+
+    def _driven(self, inbox) -> Any | None:
+        """The way since somebody looks; it begins anew where the robot was carried."""
+        odom = inbox.get("odom", within=FRESH)
+        pose = None if odom is None else azimuth.sound_pose(odom)
+        if pose is None:
+            return None
+        x, y, yaw = self._last or (math.inf, math.inf, 0.0)
+        moved = math.hypot(pose[0] - x, pose[1] - y)
+        if moved > PATH_STEP or abs(azimuth.wrap(pose[2] - yaw)) > PATH_TURN:
+            if moved > 2.0:
+                self._path = []
+            self._last = pose
+            self._path.append(_pose(_stamped, odom.header.frame_id, *pose))
+            self._path[-1].header.stamp = odom.header.stamp
+            if len(self._path) > PATH_POINTS:
+                del self._path[1::2]
+        if inbox.now < self._next_path:
+            return None
+        self._next_path = inbox.now + PATH_PERIOD
+        message = self.path(poses=list(self._path))
+        message.header.frame_id = odom.header.frame_id
+        return message
+
+    # -- numbers ---------------------------------------------------------------------------------------------------
+
+    def _rates(self, inbox) -> dict[str, Any]:
+        """Spikes per neuron and second of each population that has told since the last step."""
+        found = {}
+        for received in inbox.each("spike_trains", FRESH):
+            train = received.message
+            name = train.population.rpartition("/")[2]
+            if received.new and name in RATES:
+                bins = float(np.max(train.bin)) + 1.0 if len(train.bin) else 1.0
+                rate = train.total / max(train.size, 1) / max(bins * train.bin_width, 1e-6)
+                found[name] = getattr(self, name)(data=float(rate))
+        return found
+
+
+def _stamped(**fields: Any) -> Any:
+    return messages.make("geometry_msgs/msg/PoseStamped", **fields)
+
+
+def _pose(make: Any, frame: str, x: float, y: float, yaw: float) -> Any:
+    message = make()
+    message.header.frame_id = frame
+    message.pose.position.x, message.pose.position.y = x, y
+    message.pose.orientation.z, message.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
+    return message

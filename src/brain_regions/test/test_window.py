@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Window on the lockstep host: what it shows of what it hears, and that it rests while nobody looks."""
+import math
+
+import numpy as np
+import pytest
+
+from brain_regions.pfc import PrefrontalCortex
+from brain_regions.window import Window, markers, picture, words
+from brain_regions.window.region import PATH_POINTS, RATES
+from brain_runtime.local_host import LocalHost
+from brain_runtime.messages import encode, make, time_message
+
+RED, BALL, BOX = 1, 1, 2
+ALL = [port.topic for port in Window.outputs().values()]
+
+
+def detected(color=RED, shape=BALL, bearing=0.0, distance=2.0, confidence=0.9, width=math.nan):
+    return make("brain_interfaces/msg/DetectedObject", color=color, shape=shape, bearing=bearing, distance=distance,
+                confidence=confidence, width=width)
+
+
+def seen(*objects, stamp=0.0, frame="base_link", source="vision"):
+    message = make("brain_interfaces/msg/DetectedObjects", source=source, objects=list(objects), azimuth_min=-0.78,
+                   azimuth_max=0.78)
+    message.header.frame_id, message.header.stamp = frame, time_message(stamp)
+    return message
+
+
+def image(value=40, stamp=0.0, encoding="rgb8"):
+    message = make("sensor_msgs/msg/Image", height=64, width=96, step=288, encoding=encoding,
+                   data=np.full(64 * 96 * 3, value, np.uint8))
+    message.header.frame_id, message.header.stamp = "camera_optical_frame", time_message(stamp)
+    return message
+
+
+def odometry(x=0.0, y=0.0, yaw=0.0, prefix=""):
+    message = make("nav_msgs/msg/Odometry", child_frame_id=f"{prefix}base_link")
+    message.header.frame_id = f"{prefix}odom"
+    message.pose.pose.position.x, message.pose.pose.position.y = x, y
+    message.pose.pose.orientation.z, message.pose.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
+    return message
+
+
+def wanting(**fields):
+    return make("brain_interfaces/msg/Control", **{"goal_id": 1, "mode": 2, "target_color": RED, "target_shape": BALL,
+                                                   "bearing": math.nan, "distance": math.nan, "heading": math.nan, **fields})
+
+
+def looking(*topics):
+    """A host with a window, and what comes on the topics that are looked at."""
+    host = LocalHost({"window": Window()}, through_bytes=True)
+    heard = {topic: [] for topic in topics}
+    for topic in topics:
+        host.listen(topic, heard[topic].append)
+    return host, heard
+
+
+def test_it_hears_nothing_while_nobody_looks():
+    host, _ = looking()
+    for number in range(10):
+        host.publish("camera/image_raw", image(stamp=number))
+        host.publish("vision/objects", seen(detected(), stamp=number))
+        host.advance(0.1)
+    stepper = host.stepper("window")
+    assert stepper.steps <= 6       # by its rate alone: nothing triggers it
+    assert all(slot.message is None for slot in stepper.slots.values())
+    assert all(host.latest(topic) is None for topic in ALL)
+    assert "PIL" not in repr(host.regions["window"].__dict__)
+
+
+def test_every_output_is_on_demand_and_every_input_feeds_some():
+    assert all(port.on_demand for port in Window.outputs().values())
+    assert all(port.feeds and port.device for port in Window.inputs().values())
+
+
+def test_objects_are_drawn_into_the_picture_that_they_were_seen_in():
+    host, heard = looking("inside/image")
+    for stamp, value in ((1.0, 10), (2.0, 60), (3.0, 200)):
+        host.publish("camera/image_raw", image(value, stamp))
+    host.publish("vision/objects", seen(detected(bearing=0.2), stamp=2.0))
+    host.advance(0.01)
+    (shown,) = heard["inside/image"]
+    pixels = shown.data.reshape(shown.height, shown.width, 3)
+    assert (shown.width, shown.height, shown.header.stamp.sec) == (384, 256, 2)
+    assert (pixels[5, 5] == 60).all() and shown.header.frame_id == "camera_optical_frame"
+    red = (pixels == [int(255 * v) for v in words.paint(RED)]).all(2)
+    assert red.any() and np.nonzero(red)[1].mean() < 192     # on the left
+
+
+def test_without_vision_the_picture_is_shown_as_it_is():
+    host, heard = looking("inside/image")
+    host.publish("camera/image_raw", image(90, 1.0))
+    host.advance(1.0)
+    (shown,) = heard["inside/image"]     # once
+    assert (shown.data.reshape(shown.height, shown.width, 3)[:200] == 90).all()
+
+
+def test_a_picture_that_cannot_be_read_is_said_once(caplog):
+    host, heard = looking("inside/image", "inside/markers")
+    for stamp in range(3):
+        host.publish("camera/image_raw", image(stamp=stamp, encoding="mono16"))
+        host.publish("vision/objects", seen(stamp=stamp))
+        host.advance(0.3)
+    assert not heard["inside/image"] and heard["inside/markers"]
+    assert caplog.text.count("encoding 'mono16' is not one of rgb8") == 1
+
+
+def test_a_frame_is_where_the_object_is():
+    eye = picture.Eye(ahead=0.15, height=0.35, yaw=0.0, focal=48.0, middle=(47.5, 31.5))
+    left, top, right, bottom = picture.frame_of(detected(bearing=0.0, distance=2.15, width=2 * math.atan(0.1)), eye)
+    assert (left + right) / 2 == pytest.approx(47.5) and right - left == pytest.approx(48 * 0.4 / 2.0)
+    assert bottom == pytest.approx(31.5 + 48 * 0.35 / 2.0) and bottom - top == pytest.approx(right - left)
+    _, top, _, bottom = picture.frame_of(detected(shape=BOX, distance=2.15, width=2 * math.atan(0.1)), eye)
+    assert 31.5 + 48 * 0.35 / 2.0 < bottom < 31.5 + 48 * 0.35 / 1.8     # its near side stands on the floor
+    assert top == pytest.approx(31.5 + 48 * (0.35 - 0.28) / 2.0)
+    aside = picture.frame_of(detected(bearing=math.radians(20), distance=2.0), eye)
+    assert (aside[0] + aside[2]) / 2 < 35       # what is to the left of base_link is on the left
+    assert picture.frame_of(detected(bearing=3.0), eye) is None
+    assert picture.frame_of(detected(distance=math.nan), eye) is None
+
+
+def test_markers_are_where_and_what_is_remembered():
+    host, heard = looking("inside/markers")
+    host.advance(0.1)
+    hazard, novelty = np.zeros(36, np.float32), np.zeros(36, np.float32)
+    hazard[9], novelty[0] = 1.0, 0.5
+    host.publish("pfc/memory", seen(detected(distance=2.0, confidence=0.5), detected(3, BOX, 1.0, 3.0), frame="r1/base_link",
+                                    source="pfc"))
+    host.publish("pfc/control", wanting(bearing=0.0, distance=2.0, heading=0.1, avoid_bearing=[1.0], avoid_distance=[3.0]))
+    host.publish("sensor/features", make("brain_interfaces/msg/SensorFeatures", source="s", hazard=hazard, novelty=novelty))
+    host.publish("goal/status", make("brain_interfaces/msg/GoalStatus", text="go", state=2))
+    host.advance(0.2)
+    found = {(m.ns, m.id): m for m in heard["inside/markers"][-1].markers}
+    ball, box, name = found["remembered", 0], found["remembered", 1], found["names", 0]
+    assert (ball.type, box.type, name.text) == (markers.SPHERE, markers.CUBE, "red ball 50 %")
+    assert ball.header.frame_id == "r1/base_link" and ball.pose.position.x == 2.0
+    assert box.pose.position.y == pytest.approx(3 * math.sin(1.0)) and ball.color.a < box.color.a
+    assert found["target", 0].pose.position.x == 2.0 and found["avoided", 0].pose.position.x == pytest.approx(3 * math.cos(1))
+    assert found["goal", 0].text == '"go": approaching'
+    left, ahead = found["hazard", 0].points, found["novelty", 0].points
+    assert (left[1].x, left[1].y) == pytest.approx((0, markers.INNER + markers.LENGTH), abs=1e-6)
+    assert ahead[1].x == pytest.approx(markers.INNER + 0.5 * markers.LENGTH)
+    assert all(m.lifetime.sec == 1 and m.color.a > 0 for m in found.values())
+    host.advance(1.5)    # nothing comes any more: what is old is not shown as if it were so
+    assert heard["inside/markers"][-1].markers == []
+
+
+def test_path_and_goal_are_in_the_odometrys_frame():
+    host, heard = looking("inside/path", "inside/goal")
+    for number in range(30):
+        host.publish("odom", odometry(x=0.1 * number, yaw=math.pi / 2, prefix="r1/"))
+        host.publish("pfc/control", wanting(bearing=0.0, distance=2.0))
+        host.advance(0.2)
+    path, goal = heard["inside/path"][-1], heard["inside/goal"][-1]
+    assert path.header.frame_id == goal.header.frame_id == "r1/odom"
+    assert [p.pose.position.x for p in path.poses][:2] == pytest.approx([0.0, 0.2]) or len(path.poses) > 10
+    assert len(heard["inside/path"]) <= 7 and len(heard["inside/goal"]) >= 29
+    assert (goal.pose.position.x, goal.pose.position.y) == pytest.approx((2.9, 2.0))
+    host.publish("pfc/control", wanting(mode=1, heading=-math.pi / 2))
+    host.advance(0.2)
+    assert heard["inside/goal"][-1].pose.position.x == pytest.approx(3.9)
+    host.publish("odom", odometry(x=50.0))
+    host.advance(1.2)
+    assert len(heard["inside/path"][-1].poses) == 1     # it was carried
+
+
+def test_the_path_does_not_grow_for_ever():
+    host, heard = looking("inside/path")
+    for number in range(PATH_POINTS + 100):
+        host.publish("odom", odometry(x=0.15 * number))
+        host.advance(0.2)
+    host.advance(1.0)
+    assert PATH_POINTS / 2 < len(heard["inside/path"][-1].poses) <= PATH_POINTS
+    assert heard["inside/path"][-1].poses[0].pose.position.x == 0.0
+
+
+def test_numbers_to_plot():
+    host, heard = looking("inside/rates/edges", "inside/rates/wide", "inside/spikes", "inside/synops", "inside/latency")
+    host.advance(0.1)
+    host.publish("brain/spikes", make("brain_interfaces/msg/SpikeTrain", population="vision/edges", size=100,
+                                      bin_width=0.005, total=50, neuron=[1, 2], bin=[0, 9]))
+    host.publish("brain/spikes", make("brain_interfaces/msg/SpikeTrain", population="ears/hair", size=10, total=5))
+    for name, spikes, synops in (("/a", 10.0, 100.0), ("/b", 5.0, 50.0)):
+        host.publish("brain/heartbeat", make("brain_interfaces/msg/Heartbeat", name=name, spikes_per_second=spikes,
+                                             synops_per_second=synops))
+    host.publish("brain/trace", make("brain_interfaces/msg/Trace", latency=0.016))
+    host.advance(0.2)
+    assert [m.data for m in heard["inside/rates/edges"]] == pytest.approx([50 / 100 / 0.05])    # Hz a neuron; told once
+    assert heard["inside/rates/wide"] == []
+    assert heard["inside/spikes"][-1].data == 15.0 and heard["inside/synops"][-1].data == 150.0
+    assert heard["inside/latency"][-1].data == pytest.approx(0.016)
+
+
+def test_the_populations_are_visions():
+    from brain_regions.vision import network
+
+    assert RATES == tuple(layer.name for layer in network.LAYERS)
+
+
+def test_numbers_and_names_fit_the_messages():
+    from brain_runtime import messages
+
+    text = (messages.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
+    goals = (messages.definitions() / "msg" / "GoalStatus.msg").read_text(encoding="utf-8")
+    for number, color in enumerate(words.COLORS):
+        assert f"COLOR_{color.upper() or 'UNKNOWN'}={number}" in text
+    for number, shape in enumerate(words.SHAPES[1:], 1):
+        assert f"SHAPE_{shape.upper()}={number}" in text
+    for number, state in enumerate(words.STATES):
+        assert f"STATE_{state.upper().replace(' ', '_')}={number}" in goals
+
+
+def brain_that_saw(listen):
+    """A pfc that has seen a red ball 2 m ahead, in a brain with a window; what it controls, as bytes, and its memory."""
+    host = LocalHost({"pfc": PrefrontalCortex(), "window": Window()}, parameters={"pfc": {"base_frame": "r1/base_link"}})
+    controls, memories = [], []
+    host.listen("pfc/control", lambda m: controls.append(encode(m)))
+    if listen:
+        host.listen("pfc/memory", memories.append)
+    for number in range(20):
+        host.publish("odom", odometry(prefix="r1/"))
+        host.publish("vision/objects", seen(detected(), stamp=host.now))
+        host.advance(0.05)
+    return host, controls, memories
+
+
+def test_pfc_tells_what_it_remembers_where_somebody_asks():
+    quiet, controls, _ = brain_that_saw(listen=False)
+    host, same, memories = brain_that_saw(listen=True)
+    assert controls == same and quiet.latest("pfc/memory") is None and not quiet.regions["pfc"].wanted
+    (ball,) = memories[-1].objects
+    assert (ball.color, ball.shape) == (RED, BALL) and ball.confidence > 0.8
+    assert (ball.bearing, ball.distance) == pytest.approx((0.0, 2.0), abs=1e-3) and math.isnan(ball.width)
+    assert memories[-1].header.frame_id == "r1/base_link" and host.latest("pfc/control").header.frame_id == "r1/base_link"
+    shown = []
+    quiet.listen("inside/markers", shown.append)    # the window asks pfc in its turn
+    for _ in range(4):
+        quiet.publish("odom", odometry(prefix="r1/"))
+        quiet.advance(0.1)
+    assert quiet.regions["pfc"].wanted == {"memory"}
+    assert "red ball" in " ".join(m.text for m in shown[-1].markers if m.ns == "names")
