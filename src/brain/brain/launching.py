@@ -37,14 +37,15 @@ class Argument:
 BOOL = ("true", "false")
 ARGUMENTS = {
     "graph": Argument("brain", "Which regions there are: a graph of the package, or a path to a .graph.yaml"),
-    "world": Argument("none", "'sim' starts the graph's simulated robot too, 'none' where a real one publishes its sensors"),
-    "robot": Argument(SIMULATED, f"The robot's profile, which maps topics, frames and limits: a path to a .yaml, or one of "
-                                  f"{', '.join(shipped())}"),
+    "world": Argument("none", "'sim' starts the graph's simulated robot too, 'none' where a real one publishes its "
+                              "sensors"),
+    "robot": Argument(SIMULATED, "The robot's profile, which maps topics, frames and limits: a path to a .yaml, or one "
+                                 f"of {', '.join(shipped())}"),
     "namespace": Argument("", "Of every node, so that several brains run side by side"),
     "params_file": Argument("", "ROS 2 parameter file of this robot, over its profile"),
     "use_sim_time": Argument("false", "Stamps come from /clock; timeouts stay on the steady clock", BOOL),
-    "router": Argument("auto", "Zenoh router: 'auto' starts one if RMW_IMPLEMENTATION is rmw_zenoh_cpp and none answers",
-                       ("auto", *BOOL)),
+    "router": Argument("auto", "Zenoh router: 'auto' starts one if RMW_IMPLEMENTATION is rmw_zenoh_cpp and none "
+                       "answers", ("auto", *BOOL)),
     "rviz": Argument("false", "Shows the brain in RViz, with config/brain.rviz", BOOL),
     "log_level": Argument("info", "Of every node", LOG_LEVELS),
     "state_dir": Argument("", "Folder of the snapshots, from which regions come back as they were; empty: none"),

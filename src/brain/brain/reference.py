@@ -62,10 +62,11 @@ def regions_page(graph: str = "brain") -> str:
     """Topics, and each region's ports and parameters."""
     specs = _specs(graph)
     lines = [MADE, "", "# Regions, topics and parameters", "",
-             f"The regions of the graph `{Path(graph).name}`, and the devices that stand in for a robot in its simulated "
-             "worlds. Names of topics are relative: a namespace moves them all, a remap one of them.", "",
-             "Parameters are ROS 2 parameters on every host. A [robot's profile](../new-robot.md) sets some of them, a file of "
-             "yours (`--params-file`, `params_file:=`) others. Each node takes `use_sim_time` beside its own.", "",
+             f"The regions of the graph `{Path(graph).name}`, and the devices that stand in for a robot in its "
+             "simulated worlds. Names of topics are relative: a namespace moves them all, a remap one of them.", "",
+             "Parameters are ROS 2 parameters on every host. A [robot's profile](../new-robot.md) sets some of them, a "
+             "file of yours (`--params-file`, `params_file:=`) others. Each node takes `use_sim_time` beside "
+             "its own.", "",
              "## Topics", "", *_topics(specs)]
     for spec in specs.values():
         lines += _region(spec)
@@ -139,7 +140,8 @@ def _type(name: str) -> str:
 def _parameter(field: dataclasses.Field) -> tuple[str, ...]:
     meta, default = field.metadata, field.default
     ends = ["" if end is None else f"{end:.6g}" for end in (meta["low"], meta["high"])]
-    span = f"{ends[0]} to {ends[1]}" if all(ends) else f"from {ends[0]}" if ends[0] else f"up to {ends[1]}" if ends[1] else ""
+    span = (f"{ends[0]} to {ends[1]}" if all(ends) else f"from {ends[0]}" if ends[0] else f"up to {ends[1]}" if ends[1]
+            else "")
     if meta["choices"]:
         span = ", ".join(f"`{choice}`" for choice in meta["choices"])
     return (f"`{field.name}`", _kind(default), f"`{_value(default)}`", meta["unit"], span,
@@ -166,8 +168,8 @@ def _value(default: Any) -> str:
 def messages_page(graph: str = "brain") -> str:
     """The definitions of brain_interfaces, and the hashes of every type that is used."""
     lines = [MADE, "", "# Messages and actions", "",
-             f"The definitions of `{messages.PACKAGE}`, and their RIHS01 hashes. The hash is part of the key on the wire: a "
-             "definition that changed has another hash, and then old and new do not hear each other.", ""]
+             f"The definitions of `{messages.PACKAGE}`, and their RIHS01 hashes. The hash is part of the key on the "
+             "wire: a definition that changed has another hash, and then old and new do not hear each other.", ""]
     for kind in KINDS:
         for path in sorted((messages.definitions() / kind).glob(f"*.{kind}")):
             name = f"{messages.PACKAGE}/{kind}/{path.stem}"
@@ -214,9 +216,10 @@ def launch_page() -> str:
     """The launch files and their arguments."""
     files = launch_files()
     lines = [MADE, "", "# Launch files", "",
-             "`ros2 launch brain <file> <argument>:=<value>`, once the workspace is built and sourced. Which nodes there "
-             "are, and which are started again, stands in the graph alone.", ""]
-    lines += table(("file", "what it starts"), [(f"`{name}`", " ".join(says.replace("``", "`").split())) for name, (says, _) in files.items()])
+             "`ros2 launch brain <file> <argument>:=<value>`, once the workspace is built and sourced. Which nodes "
+             "there are, and which are started again, stands in the graph alone.", ""]
+    lines += table(("file", "what it starts"), [
+        (f"`{name}`", " ".join(says.replace("``", "`").split())) for name, (says, _) in files.items()])
     rows: dict[tuple[str, Argument], list[str]] = {}
     for name, (_, arguments) in files.items():
         for argument in arguments.items():

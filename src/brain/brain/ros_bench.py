@@ -165,7 +165,8 @@ class Processes:
 
     def region(self, name: str, cls: type) -> None:
         """Starts a region of this module on RosHost."""
-        self.start(name, "-m", "brain_runtime.ros_process", "--class", f"brain.ros_bench:{cls.__name__}", "--name", name)
+        self.start(name, "-m", "brain_runtime.ros_process", "--class", f"brain.ros_bench:{cls.__name__}", "--name",
+                   name)
 
     def cpu(self, name: str) -> float:
         """Processor time that a process has taken so far (s)."""
@@ -224,8 +225,8 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
     Returns:
         ``rmw``; ``round_trips``: a :class:`Comparison` for each size; ``typed``: by size p50 and p99 (s) of the typed
         echo; ``idle``: share of a core; ``jitter``: for the ``brainstem``, and for a process beside it that only sleeps
-        (``sleep``), ``n`` and, in s, p50, p99 and p99.9 of by how much two ticks were nearer or farther than they should
-        be; ``within``: which bounds are kept.
+        (``sleep``), ``n`` and, in s, p50, p99 and p99.9 of by how much two ticks were nearer or farther than they
+        should be; ``within``: which bounds are kept.
 
     Raises:
         TimeoutError: one of the processes does not answer.
@@ -242,7 +243,7 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
                 processes.region("host", Echo)
                 _keep_to(ours)
                 for side in SIDES:
-                    _wait_for(lambda: client.answers(side), f"the {side} echo")     # noqa: B023 - called within the round
+                    _wait_for(lambda: client.answers(side), f"the {side} echo")     # noqa: B023 - called at once
                 comparisons, typed = _round_trips(client, blocks, count, tell)
             processes.end("bare", "typed")
             tell("an idle region")
@@ -256,8 +257,8 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
     finally:
         processes.close()
     large = comparisons[-1]
-    return {"rmw": get_rmw_implementation_identifier(), "round_trips": [c.to_dict() for c in comparisons], "typed": typed,
-            "idle": share, "jitter": jitter,
+    return {"rmw": get_rmw_implementation_identifier(), "round_trips": [c.to_dict() for c in comparisons],
+            "typed": typed, "idle": share, "jitter": jitter,
             "within": {"round trips": all(c.more <= c.allowed for c in comparisons),
                        f"{large.size}, typed": large.host_p50 <= typed[large.size]["p50"], "idle": share <= IDLE}}
 
@@ -310,7 +311,7 @@ def _off(times: list[float]) -> dict[str, float]:
     off = np.abs(np.diff(times) - TICK)
     if len(off) < 2:
         raise TimeoutError("there were no ticks while all cores were busy; give it more time")
-    return {"n": len(off), **{name: float(np.percentile(off, q)) for name, q in (("p50", 50), ("p99", 99), ("p99.9", 99.9))}}
+    return {"n": len(off), **{f"p{q:g}": float(np.percentile(off, q)) for q in (50, 99, 99.9)}}
 
 
 def _wait_for(condition: Callable[[], bool], what: str) -> None:

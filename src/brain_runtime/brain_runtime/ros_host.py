@@ -2,9 +2,9 @@
 """RosHost: one region as a lifecycle node on rclpy, over whatever middleware ROS 2 was told to use.
 
 It publishes and receives raw bytes in our encoding, so that rclpy converts no array field by field. A thread spins an
-executor of one thread, which receives and answers services. Steps are never made in a callback: where they are quick and
-nobody is at one, the spinning thread makes them after the callback, since to wake the worker would take longer than the
-step; else the worker does. The calling thread sends heartbeats and sees to it that a stuck step ends the process.
+executor of one thread, which receives and answers services. Steps are never made in a callback: where they are quick
+and nobody is at one, the spinning thread makes them after the callback, since to wake the worker would take longer than
+the step; else the worker does. The calling thread sends heartbeats and sees to it that a stuck step ends the process.
 """
 from __future__ import annotations
 

@@ -71,8 +71,9 @@ def router_file(folder, endpoint):
     file = folder / "router.json5"
     file.write_text(json.dumps({
         "mode": "router", "listen": {"endpoints": [endpoint]}, "scouting": {
-            "multicast": {"enabled": False}, "gossip": {"enabled": True, "target": {
-                "router": ["router", "peer"], "peer": ["router"]}, "autoconnect": {"router": [], "peer": ["router", "peer"]}}},
+            "multicast": {"enabled": False}, "gossip": {
+                "enabled": True, "target": {"router": ["router", "peer"], "peer": ["router"]},
+                "autoconnect": {"router": [], "peer": ["router", "peer"]}}},
         "timestamping": {"enabled": {"router": True, "peer": True, "client": True}},
         "routing": {"router": {"peers_failover_brokering": False}}, "queries_default_timeout": 600000}))
     return file
@@ -154,7 +155,7 @@ def test_the_routers_file_and_the_override_of_both(tmp_path, monkeypatch):
         assert not is_router(one) and is_router(other)
 
 
-# -- a router that is not there ------------------------------------------------------------------------------------------
+# -- a router that is not there --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("attempts, looks", [(None, 1), ("2", 2), ("-1", 0)])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the wire vectors from what ROS 2 itself says: ``python -m brain_tests.ros_wire_vectors``, where rclpy is.
 
-Bytes are rclpy's, hashes those of rosidl's installed type descriptions, numbers in the QoS field rclpy's; keys, tokens and
-attachments are put together here from rmw_zenoh's formats, and not by the code that is tested. Where a package is not
-installed, bytes and hash are those of rosbags, and the vector says so.
+Bytes are rclpy's, hashes those of rosidl's installed type descriptions, numbers in the QoS field rclpy's; keys, tokens
+and attachments are put together here from rmw_zenoh's formats, and not by the code that is tested. Where a package is
+not installed, bytes and hash are those of rosbags, and the vector says so.
 """
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ SEEN = {
             "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"],
     "cdr": {"std_msgs/msg/String": {"values": {"data": "hello 15"}, "cdr": "000100000900000068656c6c6f20313500"}},
     "qos": {"::,10:,:,:,,": ["RELIABLE", "VOLATILE", 10], ":1:,1:,:,:,,": ["RELIABLE", "TRANSIENT_LOCAL", 1],
-            ":1:,1000:,:10,0:,,": ["RELIABLE", "TRANSIENT_LOCAL", 1000], "::,1000:,:,:,,": ["RELIABLE", "VOLATILE", 1000]},
+            ":1:,1000:,:10,0:,,": ["RELIABLE", "TRANSIENT_LOCAL", 1000],
+            "::,1000:,:,:,,": ["RELIABLE", "VOLATILE", 1000]},
 }
 QUALITIES = (("RELIABLE", "VOLATILE", 1), ("RELIABLE", "TRANSIENT_LOCAL", 1), ("BEST_EFFORT", "VOLATILE", 5))
 
@@ -79,8 +80,10 @@ def _bits(value: Any) -> Any:
 
 
 def serialized(message: Any) -> bytes:
-    """rclpy's bytes with zeros wherever they mean nothing: FastCDR leaves what it finds in the gaps of alignment, and
-    fills up the end, which is cut."""
+    """rclpy's bytes with zeros wherever they mean nothing.
+
+    FastCDR leaves what it finds in the gaps of alignment, and fills up the end, which is cut.
+    """
     data, kind = bytes(serialize_message(message)), type(message)
     meant = _bits(message)
 
@@ -135,7 +138,7 @@ def vector(name: str, number: int) -> dict[str, Any]:
     topic = f"{NAMESPACE}/{TOPIC}"
     token = "/".join(["@ros2_lv", str(DOMAIN), SESSION, "0", str(number), "MP", "%", NAMESPACE.replace("/", "%"), NODE,
                       topic.replace("/", "%"), dds, hashed, qos])
-    gid = xxhash.xxh3_128_digest(token.encode())[::-1]      # the digest has the high half first, and its high byte first
+    gid = xxhash.xxh3_128_digest(token.encode())[::-1]      # the digest has the high half and high byte first
     return {"source": source, "hash": hashed, "key": f"{DOMAIN}{topic}/{dds}/{hashed}",
             "qos": [reliability, durability, depth], "token": token, "subscription": token.replace("/MP/", "/MS/"),
             "gid": gid.hex(), "attachment": (struct.pack("<qq", number, STAMP) + b"\x10" + gid).hex(),

@@ -2,8 +2,8 @@
 """Wire vectors: for each type a message whose fields all differ, and what it is on the wire, to the byte.
 
 They lie in ``wire_vectors.json``, written by :mod:`brain_tests.ros_wire_vectors` from what ROS 2 itself says. Here is
-what reads them, and what makes the messages: plain values (JSON's, and ``"NaN"``), so that our classes and rosidl's can be
-filled from the same.
+what reads them, and what makes the messages: plain values (JSON's, and ``"NaN"``), so that our classes and rosidl's can
+be filled from the same.
 """
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from rosbags.interfaces import Nodetype
 
 from brain_runtime import heartbeat, messages
 from brain_runtime.diagnostics import TYPE as DIAGNOSTICS
-from brain_runtime.graph import RegionSpec, load_graph, load_worlds
+from brain_runtime.graph import load_graph, load_worlds
 from brain_runtime.services import action_type
 from brain_runtime.share import share_directory
 
 FILE = Path(__file__).with_name("wire_vectors.json")
 AGAIN = "write the vectors anew with `python -m brain_tests.ros_wire_vectors`, where rclpy is"
 # What no region has on a port, but nodes beside the brain do.
-BESIDE = ("action_msgs/msg/GoalStatusArray", "builtin_interfaces/msg/Time", "geometry_msgs/msg/PoseStamped", "geometry_msgs/msg/Twist",
-          "nav_msgs/msg/Path", "rcl_interfaces/msg/Log", "rcl_interfaces/msg/ParameterEvent", "rosgraph_msgs/msg/Clock",
-          "sensor_msgs/msg/JointState", "std_msgs/msg/Float32", "std_msgs/msg/Float32MultiArray", "std_msgs/msg/Header",
-          "tf2_msgs/msg/TFMessage", "visualization_msgs/msg/MarkerArray")
+BESIDE = ("action_msgs/msg/GoalStatusArray", "builtin_interfaces/msg/Time", "geometry_msgs/msg/PoseStamped",
+          "geometry_msgs/msg/Twist", "nav_msgs/msg/Path", "rcl_interfaces/msg/Log",
+          "rcl_interfaces/msg/ParameterEvent", "rosgraph_msgs/msg/Clock", "sensor_msgs/msg/JointState",
+          "std_msgs/msg/Float32", "std_msgs/msg/Float32MultiArray", "std_msgs/msg/Header", "tf2_msgs/msg/TFMessage",
+          "visualization_msgs/msg/MarkerArray")
 WHOLE = 8       # a bounded sequence of at most so many elements is filled up
 SOME = 3        # elements of any other: an odd number, so that what follows needs alignment
 
@@ -41,7 +42,7 @@ def read() -> dict[str, Any]:
 def types() -> list[str]:
     """Every type that must have a vector: ours, those of all ports of the graph with all its worlds, and some more."""
     path = share_directory("brain") / "config" / "brain.graph.yaml"
-    specs: list[RegionSpec] = [spec for world in ("none", *load_worlds(path)) for spec in load_graph(path, world).regions]
+    specs = [spec for world in ("none", *load_worlds(path)) for spec in load_graph(path, world).regions]
     ours = {f"{messages.PACKAGE}/msg/{file.stem}" for file in (messages.definitions() / "msg").glob("*.msg")}
     return sorted({*ours, *BESIDE, DIAGNOSTICS, heartbeat.TYPE,
                    *(port.type for spec in specs for port in spec.load().ports().values())})
@@ -58,8 +59,10 @@ def parts() -> list[str]:
 
 
 def filled(name: str) -> dict[str, Any]:
-    """Plain values for all fields of a type, no two numbers alike: every seventh floating point number is NaN, -0.0 or an
-    infinity, text is not ASCII alone."""
+    """Plain values for all fields of a type, hardly any two alike.
+
+    Some floating point numbers are NaN, -0.0 or an infinity, text is not ASCII alone.
+    """
     return _message(name, itertools.count(1))
 
 

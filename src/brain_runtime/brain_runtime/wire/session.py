@@ -272,8 +272,8 @@ def _check_attempts() -> int:
     try:
         return int(text)
     except ValueError:
-        raise SessionProblem(f"{CHECK_VARIABLE} is {text!r}; it must be a whole number: how often a router is looked for, "
-                             f"0 for ever, below 0 not at all") from None
+        raise SessionProblem(f"{CHECK_VARIABLE} is {text!r}; it must be a whole number: how often a router is looked "
+                             f"for, 0 for ever, below 0 not at all") from None
 
 
 def _with_router(session: Session, attempts: int, stop: threading.Event) -> Session:
@@ -286,13 +286,14 @@ def _with_router(session: Session, attempts: int, stop: threading.Event) -> Sess
     while attempts >= 0 and not session.zenoh.info.routers_zid():
         tried += 1
         if tried == attempts:
-            log.warning("no Zenoh router after %d looks for one (%s), at %s: until there is one, peers that are not linked yet "
-                        "do not find each other; `python -m brain_runtime.router` starts one", tried, CHECK_VARIABLE,
-                        session.endpoint)
+            log.warning("no Zenoh router after %d looks for one (%s), at %s: until there is one, peers that are not "
+                        "linked yet do not find each other; `python -m brain_runtime.router` starts one", tried,
+                        CHECK_VARIABLE, session.endpoint)
             break
         if time.monotonic() - said >= SAY_EVERY:
             said = time.monotonic()
-            log.warning("looking for a Zenoh router at %s; `python -m brain_runtime.router` starts one", session.endpoint)
+            log.warning("looking for a Zenoh router at %s; `python -m brain_runtime.router` starts one",
+                        session.endpoint)
         if stop.wait(CHECK_EVERY):
             session.close()
             raise NoRouter(f"stopped while looking for a Zenoh router at {session.endpoint}")

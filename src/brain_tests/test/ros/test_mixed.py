@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One brain of both kinds on one wire: regions on ZenohHost and on RosHost, and a node of rclpy. Over rmw_zenoh_cpp only."""
+"""One brain of both kinds on one wire: regions on ZenohHost and RosHost, a node of rclpy. Over rmw_zenoh_cpp only."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Mixed:
 
     def start(self, *arguments: str) -> None:
         with open(self._folder / f"{len(self._children)}.log", "wb") as log:
-            self._children.append(subprocess.Popen([sys.executable, *arguments], stdout=log, stderr=log, env=dict(os.environ)))
+            self._children.append(subprocess.Popen([sys.executable, *arguments], stdout=log, stderr=log,
+                                                   env=dict(os.environ)))
 
     def mirror(self, host: str, name: str, hears: str, says: str) -> None:
         self.start("-m", HOSTS[host], "--class", "brain_tests.regions:Mirror", "--name", name, "--ros-args",

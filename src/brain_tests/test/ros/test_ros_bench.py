@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`brain bench ros`: that it measures what it says, and leaves nothing behind; how fast this machine is, no test asks."""
+"""`brain bench ros`: that it measures what it says, and leaves nothing; how fast this machine is, no test asks."""
 
 from __future__ import annotations
 
