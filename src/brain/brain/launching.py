@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping
 
 from brain.graphs import config_directory, find_graph, load, merged, own_parameters, params_file
 from brain.robots import SIM as SIMULATED
-from brain.robots import load_robot
+from brain.robots import load_robot, shipped
 from brain_runtime.graph import GraphError, RegionSpec, load_worlds
 
 PACKAGE, EXECUTABLE = "brain_runtime", "ros_region"
@@ -23,6 +23,45 @@ NO_WORLD = "none"
 DEVICES = "devices"
 _NAMESPACE = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*/?", re.ASCII)
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A launch argument: default, description and, where there are few, the values that are allowed."""
+
+    default: str
+    description: str
+    choices: tuple[str, ...] = ()
+
+
+BOOL = ("true", "false")
+ARGUMENTS = {
+    "graph": Argument("brain", "Which regions there are: a graph of the package, or a path to a .graph.yaml"),
+    "world": Argument("none", "'sim' starts the graph's simulated robot too, 'none' where a real one publishes its "
+                              "sensors"),
+    "robot": Argument(SIMULATED, "The robot's profile, which maps topics, frames and limits: a path to a .yaml, or one "
+                                 f"of {', '.join(shipped())}"),
+    "namespace": Argument("", "Of every node, so that several brains run side by side"),
+    "params_file": Argument("", "ROS 2 parameter file of this robot, over its profile"),
+    "use_sim_time": Argument("false", "Stamps come from /clock; timeouts stay on the steady clock", BOOL),
+    "router": Argument("auto", "Zenoh router: 'auto' starts one if RMW_IMPLEMENTATION is rmw_zenoh_cpp and none "
+                       "answers", ("auto", *BOOL)),
+    "rviz": Argument("false", "Shows the brain in RViz, with config/brain.rviz", BOOL),
+    "log_level": Argument("info", "Of every node", LOG_LEVELS),
+    "state_dir": Argument("", "Folder of the snapshots, from which regions come back as they were; empty: none"),
+    "seed": Argument("0", "Of the simulated room and of all random streams"),
+    "split": Argument("val", "Rooms of the simulated world", ("train", "val", "test")),
+}
+ROUTER_ARGUMENTS = {
+    "router": Argument("true", "'true' starts one where none answers, 'auto' only for rmw_zenoh_cpp", ("auto", *BOOL))}
+
+
+def arguments_of(*, world: str | None = None, router: bool = False) -> dict[str, Argument]:
+    """The arguments of a launch file; see :func:`brain.ros_launch.description`, which takes the same."""
+    arguments = {name: argument for name, argument in ARGUMENTS.items() if router or name not in ("router", "rviz")}
+    if world is not None:
+        arguments["world"] = Argument(world, ARGUMENTS["world"].description)
+    return arguments
 
 
 @dataclass(frozen=True)

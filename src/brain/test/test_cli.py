@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line by itself: help, exit statuses, and what is said when something is wrong."""
+import importlib.util
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from brain.bench import free_port
 from brain.cli import app
 
 VERBS = ("up", "say", "status", "look", "run", "estop", "release", "eval", "train vision", "bench wire", "bench tls",
-         "bench brain", "demo", "keys", "policy")
+         "bench brain", "bench ros", "demo", "docs", "keys", "policy")
 
 
 @pytest.fixture
@@ -137,3 +138,10 @@ def test_eval_of_a_control_as_json(brain):
 def test_quick_training_never_replaces_the_shipped_weights(brain):
     result = brain("train", "vision", "--quick")
     assert result.exit_code == 2 and "--out" in result.output
+
+
+@pytest.mark.skipif(importlib.util.find_spec("rclpy") is not None, reason="rclpy is here")
+def test_a_bench_on_ros_without_ros_says_how_to_get_it(brain):
+    result = brain("bench", "ros")
+    assert result.exit_code == 1
+    assert "rclpy is not there" in result.output and "setup.bash" in result.output and "make test" in result.output

@@ -185,10 +185,11 @@ class HostedRegion:
 
     def save(self, wait: float) -> None:
         """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""
-        if self._snapshot is None or self.stepper is None or not self._turn.acquire(timeout=wait or 0.02):
+        stepper = self.stepper  # a transition in another thread may take it away
+        if self._snapshot is None or stepper is None or not self._turn.acquire(timeout=wait or 0.02):
             return
         try:
-            state = {name: np.array(value, dtype=np.float32) for name, value in self.stepper.state.items()}
+            state = {name: np.array(value, dtype=np.float32) for name, value in stepper.state.items()}
         finally:
             self._turn.release()
         try:

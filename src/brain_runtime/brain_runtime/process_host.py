@@ -148,9 +148,10 @@ class ProcessHost(HostedRegion):
         return 1
 
     def _beat(self) -> None:
+        stepper = self.stepper  # a transition in another thread may take it away
         heartbeat = beat.heartbeat(
-            self.fqn, self.kind, self._state, stamp=self._clock(), now=time.monotonic(), stepper=self.stepper,
-            stepping=self.stepper is not None and self.stepper.stepping_since is not None, critical=self._critical,
+            self.fqn, self.kind, self._state, stamp=self._clock(), now=time.monotonic(), stepper=stepper,
+            stepping=stepper is not None and stepper.stepping_since is not None, critical=self._critical,
             restarts=self._restarts, reason=self._reason)
         self._tell(heartbeat)
         now = time.monotonic()

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """RosHost: one region as a lifecycle node on rclpy, over whatever middleware ROS 2 was told to use.
 
-It publishes and receives raw bytes in our encoding, so that rclpy converts no array field by field. One executor of one
-thread receives, answers services and keeps time; steps are made by the worker, never in a callback.
+It publishes and receives raw bytes in our encoding, so that rclpy converts no array field by field. A thread spins an
+executor of one thread, which receives and answers services. Steps are never made in a callback: where they are quick
+and nobody is at one, the spinning thread makes them after the callback, since to wake the worker would take longer than
+the step; else the worker does. The calling thread sends heartbeats and sees to it that a stuck step ends the process.
 """
 from __future__ import annotations
 
 import functools
 import logging
 import os
+import threading
 import time
 from collections import deque
 from dataclasses import fields
@@ -37,8 +40,9 @@ from brain_runtime.ros_types import interface
 
 log = logging.getLogger(__name__)
 
+QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
+SPIN_END = 1.0          # s that the spinning thread gets to end
 STUCK = 70              # exit status of a process whose step does not end
-LONGEST = 1.0           # s that the executor waits; a timer ends it sooner
 KEYED = 64              # messages that wait where the newest of each publisher counts
 TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "visualization_msgs")   # packages that are needed by those who look on only
 OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
@@ -148,8 +152,12 @@ class RosHost(ProcessHost):
         self._diagnose = self._publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
-        self._ticked = False
-        self.node.create_timer(beat.PERIOD, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._triggered = self._heeding = False
+        # What waits for a step to end is looked after again soon; what is new of actions, and the end, at once. The
+        # executor's own wake() would not end a spin_once(), and a timeout would have it build a timer at each.
+        self.node.create_timer(beat.PERIOD, _nothing, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._nudge = self.node.create_guard_condition(_nothing)
+        self._spinning = threading.Thread(target=self._spin, name="spin", daemon=True)
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
@@ -195,7 +203,7 @@ class RosHost(ProcessHost):
                 self._hear(port_name)
         for name, act in self.region.actions().items():
             server = RosAction(self.node, act, ready=lambda: self._state == beat.ACTIVE,
-                               give=functools.partial(self.hand_in, name), wake=self._executor.wake)
+                               give=functools.partial(self.hand_in, name), wake=self._nudge.trigger)
             self._servers.append(server)
             self._senders[act.topic] = server.tell
 
@@ -225,7 +233,7 @@ class RosHost(ProcessHost):
             ring.append(Received(data, time.monotonic()))
             self._note(take)
             if port.trigger:
-                self._wake.set()
+                self._triggered = True
 
         self._rings[port_name] = ring
         qos = port.qos.with_depth(ring.maxlen) if port.key else port.qos
@@ -253,24 +261,52 @@ class RosHost(ProcessHost):
     def _topic(self, port_name: str) -> str:
         return self.node.resolve_topic_name(self.region.hears()[port_name].topic)
 
-    def _pause(self, seconds: float) -> None:
-        self._ticked = False
-        while not (self._ending or self._ticked):
-            for server in self._servers:
-                server.pass_on()
-            self._hand_in()
-            # Always with the same timeout: with another one the executor begins anew with what it finds first, and what
-            # comes behind a busy topic would have to wait.
-            self._executor.spin_once(timeout_sec=LONGEST)
+    def _begin(self) -> None:
+        super()._begin()
+        self._spinning.start()
 
-    def _tick(self) -> None:
-        self._ticked = True
+    def _spin(self) -> None:
+        try:
+            while not self._ending:
+                for server in self._servers:
+                    server.pass_on()
+                self._hand_in()
+                if self._heeding:
+                    self._heeding = False
+                    super()._heed()
+                self._executor.spin_once()
+                if self._triggered:
+                    self._triggered = False
+                    self._step_or_wake()
+        except BaseException as error:  # a thread that ended silently would leave a node that looks alive
+            if not self._ending:
+                self._give_up(error)
+
+    def _heed(self) -> None:
+        """Leaves it to the spinning thread, which makes the transitions and thus has the subscriptions."""
+        self._heeding = True
+
+    def _step_or_wake(self) -> None:
+        if self._usual_step > QUICK or not self._turn.acquire(False):
+            self._wake.set()
+            return
+        try:
+            self._round()
+        finally:
+            self._turn.release()
+
+    def _end(self, worker: threading.Thread) -> int:
+        self._nudge.trigger()
+        if self._spinning.is_alive():   # so that the transitions at the end are this thread's alone
+            self._spinning.join(SPIN_END)
+        return super()._end(worker)
 
     def _look_about(self) -> None:
-        since = None if self.stepper is None else self.stepper.stepping_since
+        stepper = self.stepper  # a transition may take it away
+        since = None if stepper is None else stepper.stepping_since
         if since is None:
             return
-        limit = self._limits.step if self.stepper.steps else self._limits.first_step
+        limit = self._limits.step if stepper.steps else self._limits.first_step
         if time.perf_counter() - since > limit:
             log.critical("a step of %s takes longer than %g s; the process ends, so that it can be started again",
                          self.region.name, limit)
@@ -283,6 +319,10 @@ class RosHost(ProcessHost):
     def _close(self) -> None:
         self._executor.shutdown()
         self.node.destroy_node()
+
+
+def _nothing() -> None:
+    """Only wakes the executor."""
 
 
 def _nowhere(message: Any) -> None:

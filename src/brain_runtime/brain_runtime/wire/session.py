@@ -31,10 +31,12 @@ DEFAULT_ROUTER = "tcp/localhost:7447"
 ROUTER_VARIABLE = "BRAIN_ROUTER"
 CONFIG_VARIABLE = "ZENOH_SESSION_CONFIG_URI"
 OVERRIDE_VARIABLE = "ZENOH_CONFIG_OVERRIDE"
+CHECK_VARIABLE = "ZENOH_ROUTER_CHECK_ATTEMPTS"
 
 LEASE = 2000            # ms of silence after which the router takes a process for gone; rmw_zenoh waits 60 s
 RETRY = 200             # ms between attempts to reach a router
 CLOSING = 1.0           # s that a receiving thread gets to end
+CHECK_EVERY = 1.0       # s between looks for a router, as rmw_zenoh has it
 SAY_EVERY = 5.0         # s between words about a router that is not there
 QUERY_TIMEOUT = 600000  # ms; rmw_zenoh's, and the time that a late joiner may take for what is latched
 
@@ -241,11 +243,13 @@ def open_session(router: str | None = None, *, identity: str = OPERATOR, patienc
     """
     config, endpoint, credentials = session_config(router, identity)
     stop = stop or threading.Event()
+    zenoh.try_init_log_from_env()   # where RUST_LOG is set
+    attempts = _check_attempts()
     begin = time.monotonic()
     said = -math.inf
     while True:
         try:
-            return Session(zenoh.open(config), endpoint, credentials)
+            return _with_router(Session(zenoh.open(config), endpoint, credentials), attempts, stop)
         except zenoh.ZError as error:
             reason = _short(error)
         now = time.monotonic()
@@ -261,6 +265,39 @@ def open_session(router: str | None = None, *, identity: str = OPERATOR, patienc
     raise NoRouter(why_not(_endpoints(config), credentials) or
                    f"no Zenoh router at {endpoint} ({reason}); start a brain with `brain up`, a router alone with "
                    f"`python -m brain_runtime.router`, or name another endpoint with --router or {ROUTER_VARIABLE}")
+
+
+def _check_attempts() -> int:
+    text = os.environ.get(CHECK_VARIABLE, "").strip() or "1"
+    try:
+        return int(text)
+    except ValueError:
+        raise SessionProblem(f"{CHECK_VARIABLE} is {text!r}; it must be a whole number: how often a router is looked "
+                             f"for, 0 for ever, below 0 not at all") from None
+
+
+def _with_router(session: Session, attempts: int, stop: threading.Event) -> Session:
+    """The session, once it has a router or enough was looked for one. A client's has one; a peer's is open without.
+
+    Raises:
+        NoRouter: ``stop`` was set while it was looked for.
+    """
+    tried, said = 0, -math.inf
+    while attempts >= 0 and not session.zenoh.info.routers_zid():
+        tried += 1
+        if tried == attempts:
+            log.warning("no Zenoh router after %d looks for one (%s), at %s: until there is one, peers that are not "
+                        "linked yet do not find each other; `python -m brain_runtime.router` starts one", tried,
+                        CHECK_VARIABLE, session.endpoint)
+            break
+        if time.monotonic() - said >= SAY_EVERY:
+            said = time.monotonic()
+            log.warning("looking for a Zenoh router at %s; `python -m brain_runtime.router` starts one",
+                        session.endpoint)
+        if stop.wait(CHECK_EVERY):
+            session.close()
+            raise NoRouter(f"stopped while looking for a Zenoh router at {session.endpoint}")
+    return session
 
 
 def _short(error: Exception) -> str:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain docs``: writes the reference pages from the code."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brain.options import fail
+
+
+def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/reference"),
+         graph: Annotated[str, typer.Option(help="Whose regions are told of: name of a graph, or a path.")] = "brain",
+         check: Annotated[bool, typer.Option(
+             "--check", help="Write nothing; exit status 1 if a page differs.")] = False) -> None:
+    """Write the reference from the code: topics, ports, parameters, messages, launch arguments."""
+    from brain.reference import pages
+    from brain_runtime.graph import GraphError
+
+    try:
+        made = pages(graph)
+    except GraphError as error:
+        fail(str(error))
+    stale = [name for name, text in made.items() if not (out / name).is_file()
+             or (out / name).read_text(encoding="utf-8") != text]
+    if check:
+        if stale:
+            fail(f"{', '.join(stale)} in {out} differ from the code; write them anew with `brain docs --out {out}`")
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    for name in stale:
+        (out / name).write_text(made[name], encoding="utf-8")
+        typer.echo(f"wrote {out / name}")
