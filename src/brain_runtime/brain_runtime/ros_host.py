@@ -223,7 +223,8 @@ class RosHost(ProcessHost):
     def _unhear(self, port_name: str) -> None:
         if port_name in self._subscriptions:
             self.node.destroy_subscription(self._subscriptions.pop(port_name))
-            del self._takers[port_name], self._rings[port_name]
+            del self._takers[port_name]
+            self._rings.pop(port_name).clear()  # what still waits there is not taken in by the next step
 
     def _subscribe(self, port_name: str, port: In) -> None:
         ring: deque[Received] = deque(maxlen=KEYED * port.qos.depth if port.key else port.qos.depth)
