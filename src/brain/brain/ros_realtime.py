@@ -32,7 +32,6 @@ from brain_runtime.ros_types import interface
 READY = 90.0    # s for all processes to be active
 TURN = 0.05     # s that one look at what has come takes at most
 END = 10.0      # s for a process to end
-DOMAIN = 87     # of the evaluation; nobody else is to be on it
 
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
@@ -102,13 +101,20 @@ def run_episode(episode: Any, nodes: Sequence[LaunchedNode], folder: Path) -> di
             "restarts": restarts, "simulated": simulated, "wall": time.monotonic() - begin}
 
 
+def _domain() -> int:
+    """A domain that most likely nobody else uses; DDS derives ports from it, below the ephemeral ones up to 100."""
+    number = os.getpid() % 80 + 1
+    return number if str(number) != os.environ.get("ROS_DOMAIN_ID") else number + 1
+
+
 class _Brain:
     """The processes, and a node that listens to them and speaks with them."""
 
     def __init__(self, nodes: Sequence[LaunchedNode], folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True)
-        environment = {**os.environ, "ROS_DOMAIN_ID": str(DOMAIN)}
+        domain = _domain()
+        environment = {**os.environ, "ROS_DOMAIN_ID": str(domain)}
         environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         self._children: dict[str, subprocess.Popen] = {}
         for node in nodes:
@@ -122,7 +128,7 @@ class _Brain:
         self._beats: dict[str, tuple[Any, float]] = {}
         self._speaking: dict[str, Any] = {}
         self._context = Context()
-        rclpy.init(context=self._context, domain_id=DOMAIN)
+        rclpy.init(context=self._context, domain_id=domain)
         self._node = Node("evaluation", context=self._context, use_global_arguments=False)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)

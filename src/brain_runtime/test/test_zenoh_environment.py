@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ZENOH_* variables, and what they are for: our regions as peers of each other under rmw_zenoh's own settings, and
-as clients of two routers of which one dies."""
+"""The ZENOH_* variables, and what they are for.
+
+Our regions as peers of each other under rmw_zenoh's own settings, and as clients of two routers of which one dies.
+"""
 import json
 import logging
 import os

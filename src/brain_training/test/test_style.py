@@ -22,7 +22,7 @@ def test_flake8() -> None:
 def test_pep257(capsys: pytest.CaptureFixture[str]) -> None:
     linter = pytest.importorskip("ament_pep257.main")
     status = linter.main(["--convention", "google", "--add-ignore", *UNASKED, "--", str(PACKAGE)])
-    assert status == 0, capsys.readouterr().out
+    assert status == 0, capsys.readouterr().err
 
 
 def test_xmllint(capfd: pytest.CaptureFixture[str]) -> None:

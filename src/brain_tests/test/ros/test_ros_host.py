@@ -24,7 +24,8 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from std_msgs.msg import String
 
-DOMAIN = 88     # no other test uses it
+from brain_tests.stages import ProcessStage
+
 PATIENCE = 30.0     # seconds until something that should come is given up
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 REGIONS = '''
@@ -77,8 +78,9 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         (folder / "regions.py").write_text(REGIONS)
         self.folder = folder
+        self.domain = ProcessStage(folder).domain   # nobody else's
         self.context = Context()
-        rclpy.init(context=self.context, domain_id=DOMAIN)
+        rclpy.init(context=self.context, domain_id=self.domain)
         self.node = Node("bench", context=self.context, use_global_arguments=False)
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
@@ -87,7 +89,7 @@ class Bench:
     def start(self, *arguments: str, cls: str = "Echo") -> subprocess.Popen:
         """Start a region's process; its log is ``child.log``."""
         path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "ROS_DOMAIN_ID": str(DOMAIN), "PYTHONPATH": path}
+        environment = {**os.environ, "ROS_DOMAIN_ID": str(self.domain), "PYTHONPATH": path}
         command = [sys.executable, "-m", "brain_runtime.ros_process", "--class", f"regions:{cls}", "--name", "echo"]
         log = open(self.folder / f"{len(self.children)}.log", "wb")
         child = subprocess.Popen([*command, *arguments], env=environment, stdout=log, stderr=log)
