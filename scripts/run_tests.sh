@@ -62,7 +62,7 @@ run_colcon() {
   export ROS_PYTHON_CHECK_FIELDS=1
   "${colcon[@]}" test --base-paths src --build-base "$work/build" --install-base "$work/install" \
     --executor sequential --event-handlers console_direct+ --return-code-on-test-failure \
-    --pytest-args " -p" timeout " -m" "not slow" " -q" || return 1
+    --pytest-args " -p" timeout " -m" "not slow and not sources" " -q" || return 1
   "${colcon[@]}" test-result --test-result-base "$work/build" || return 1
   "${colcon[@]}" test-result --test-result-base "$work/build" --all |
     "$environment/bin/python" scripts/count_tests.py "$work/log/latest_test"

@@ -13,7 +13,8 @@ from brain_runtime.actions import Status
 from brain_tests.regions import FEATURES, STRING, held, stamp
 from brain_tests.stages import LocalStage, ZenohStage
 
-HOSTS = ["local", "zenoh", *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
+         *(["ros"] if importlib.util.find_spec("rclpy") else [])]
 MIRROR, REFUSES, SHOWS = (f"brain_tests.regions:{name}" for name in ("Mirror", "Refuses", "Shows"))
 
 

@@ -18,7 +18,7 @@ from brain_runtime.services import service_type
 from brain_tests.regions import FEATURES, Mirror
 from brain_tests.stages import ZenohStage
 
-HOSTS = ["zenoh", *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+HOSTS = [pytest.param("zenoh", marks=pytest.mark.sources), *(["ros"] if importlib.util.find_spec("rclpy") else [])]
 MIRROR, REFUSES, FRAGILE = (f"brain_tests.regions:{name}" for name in ("Mirror", "Refuses", "Fragile"))
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
 

@@ -19,6 +19,8 @@ from brain.bench import free_port
 
 PATIENCE = 200.0    # s; only against waiting for ever
 
+pytestmark = pytest.mark.slow
+
 
 class Terminal:
     """A command on a terminal of 120 x 50."""
@@ -81,7 +83,6 @@ def only_run(folder):
     return runs[0]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_demo_reaches_both_takes_a_turn_and_survives_a_kill(environment, tmp_path):
     terminal = Terminal([sys.executable, "-m", "brain", "demo", "--runs", str(tmp_path / "runs")], environment)

@@ -42,6 +42,8 @@ class Mind(Region):
 '''
 GRAPH = "name: tiny\nregions:\n  eye: secure_regions:Eye\n  mind: secure_regions:Mind\n"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def brain(tmp_path):
