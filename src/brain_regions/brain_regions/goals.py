@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brain_regions.sights import fits, in_words
-from brain_runtime import FEATURE, LATCHED, Act, Goal, In, Out, Region, clip_utf8, parameter
+from brain_runtime import FEATURE, LATCHED, SILENCE, Act, Goal, In, Out, Region, clip_utf8, parameter
 
 S_REACHED, S_NOT_FOUND, S_NOT_UNDERSTOOD, S_STOPPED, S_WAITING = range(3, 8)                # GoalStatus STATE_*
 REACHED, WRONG, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, REPLACED, UNANSWERED = range(1, 8)      # Seek OUTCOME_*
@@ -118,7 +118,7 @@ class Goals(Region):
         self._news.append(ended(errand.goal, outcome=outcome, reason=clip_utf8(reason, SIZE),
                                 duration=now - errand.begun))
         # What is latched must not be a new sentence to a language that joins later.
-        self._said.append("")
+        self._said.append(SILENCE)
 
     # -- what the brain says of it ---------------------------------------------------------------------------------
 

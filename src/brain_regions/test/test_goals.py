@@ -6,6 +6,7 @@ import pytest
 
 from brain_regions.goals import Goals
 from brain_regions.sights import fits, in_words, name
+from brain_runtime import SILENCE
 from brain_runtime.actions import Status
 from brain_runtime.local_host import LocalHost
 from brain_runtime.messages import make
@@ -62,7 +63,7 @@ def test_it_says_the_sentence_tells_how_it_goes_and_that_it_was_reached(talk):
     assert asked.result is None     # it looks first
     talk.sees((1, 1, 0.0, 0.5))
     assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, 1) and 1.5 < asked.result.duration < 4.0
-    assert talk.said == [TEXT, ""]
+    assert talk.said == [TEXT, SILENCE]
 
 
 def test_something_else_in_front_of_it_is_wrong(talk):
@@ -105,7 +106,7 @@ def test_canceled_it_says_stop_and_waits_until_it_stands(talk):
     assert talk.said == [TEXT, "stop"] and asked.result is None
     talk.status(2, STOPPED, text="stop")
     assert (asked.status, asked.result.outcome) == (Status.CANCELED, 5)
-    assert talk.said == [TEXT, "stop", ""]
+    assert talk.said == [TEXT, "stop", SILENCE]
 
 
 def test_canceled_with_nobody_there_it_ends_all_the_same(talk):

@@ -7,7 +7,7 @@ import pytest
 
 from brain_regions import language
 from brain_regions.language import Language, Verb
-from brain_runtime import Region, messages, snapshot
+from brain_runtime import SILENCE, Region, messages, snapshot
 from brain_runtime.local_host import LocalHost
 from brain_runtime.stepper import Stepper
 
@@ -165,3 +165,13 @@ def test_it_is_conventional_and_counts_nothing():
     stepper.step(0.0, 0.0)
     assert region.spikes == 0 and region.synops == 0
     assert "conventional" in language.__doc__
+
+
+def test_silence_says_nothing_and_an_empty_sentence_is_answered():
+    brain = Recorder()
+    brain.say("go to the red ball")
+    before = brain.heard[-1]
+    brain.say(SILENCE)
+    assert (brain.heard[-1].goal_id, brain.heard[-1].text) == (before.goal_id, "go to the red ball")
+    brain.say("")
+    assert brain.heard[-1].goal_id == before.goal_id + 1 and not brain.heard[-1].understood and brain.heard[-1].reason

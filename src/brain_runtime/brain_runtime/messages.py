@@ -19,6 +19,8 @@ from brain_runtime.arrays import flat
 from brain_runtime.share import share_directory
 
 PACKAGE = "brain_interfaces"
+# U+0018 CANCEL: on a latched topic of sentences it takes the place of one that is past, and says nothing itself.
+SILENCE = "\x18"
 EVENT_INFO = "service_msgs/msg/ServiceEventInfo"
 # bytes; what may follow a message: some writers pad, and rclpy's serialize_message() leaves what it set aside
 TRAILING = 32

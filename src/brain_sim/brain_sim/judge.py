@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from brain_runtime import SILENCE
 from brain_sim.grid import path_length
 from brain_sim.physics import Simulation
 from brain_sim.planner import Planner
@@ -102,8 +103,8 @@ class Judge:
         return self._referee.episode.sentence if self._referee and self._referee.verdict is None else ""
 
     def said(self, text: str, sim: Simulation) -> None:
-        """A sentence was said. In a room with goals each goal's sentence starts its own judging, unless it is empty."""
-        if not text:
+        """A sentence was said. In a room with goals each goal's sentence starts its own judging. ``SILENCE`` is none."""
+        if text == SILENCE:
             return
         if self.request.episode is None:
             episode = self.request.goals.get(text)

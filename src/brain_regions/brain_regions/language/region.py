@@ -12,7 +12,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from brain_regions.language.grammar import Understanding, Verb, parse
-from brain_runtime import FEATURE, LATCHED, In, Out, Region, clip_utf8
+from brain_runtime import FEATURE, LATCHED, SILENCE, In, Out, Region, clip_utf8
 
 TEXT = 256              # bytes of the sentence and of the reason that are kept and published
 LARGEST = 2 ** 24       # goal ids live in float32 arrays, which count exactly up to here
@@ -26,7 +26,7 @@ class Language(Region):
     Each sentence gets the next goal id. A sentence that comes again only because it is latched, right after
     this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
     goal than the snapshot's is followed there, what the snapshot knows is past, and it stays silent until the
-    next sentence. An empty text says nothing, and changes nothing.
+    next sentence. ``SILENCE`` says nothing, and changes nothing.
     """
 
     rate = 5.0
@@ -54,7 +54,7 @@ class Language(Region):
         followed = 0 if control is None else int(control.goal_id)
         # of those who said something; who says nothing any more may be latched too
         for received in inbox.each("text"):
-            if received.new and received.message.data:
+            if received.new and received.message.data != SILENCE:
                 self._unheard = received.message.data
         if self._restored and control is None and self._waited < WAIT:
             self._waited += dt
