@@ -42,7 +42,7 @@ def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.p
 
 def remembered(memory: Any) -> str:
     """What pfc/memory holds, in a line."""
-    from brain.show import place, thing
+    from brain_regions.sights import place, thing
 
     return "; ".join(f"{thing(o.color, o.shape)} {place(o.bearing, o.distance)} ({100 * o.confidence:.0f} %)"
                      for o in memory.objects) or "no object"

@@ -13,26 +13,10 @@ from rich.text import Text
 
 from brain.record import Recorder
 from brain.status import footer, report, table
+from brain_regions.sights import place, thing
 
-COLORS = ("", "red", "green", "blue", "yellow")
-SHAPES = ("thing", "ball", "box", "cylinder")
 MODES = ("stand", "search", "approach", "stop")
 EYE_COLUMNS, EYE_ROWS = 32, 20  # characters wide; pixels high, two to a character
-
-
-def thing(color: int, shape: int) -> str:
-    """``red ball`` of a message's constants."""
-    color_name = COLORS[color] if color < len(COLORS) else "?"
-    return f"{color_name} {SHAPES[shape] if shape < len(SHAPES) else '?'}".strip()
-
-
-def place(bearing: float, distance: float) -> str:
-    """``2.1 m, 30 deg left`` of a polar position (rad, m)."""
-    if not math.isfinite(bearing):
-        return "somewhere"
-    degrees = math.degrees(bearing)
-    side = "ahead" if abs(degrees) < 3 else f"{abs(degrees):.0f} deg {'left' if degrees > 0 else 'right'}"
-    return side if not math.isfinite(distance) else f"{distance:.1f} m {side}"
 
 
 def seen(recorder: Recorder) -> str:

@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as a camera reports them, for a person: names of colors and shapes, and sentences."""
+"""Objects as a camera reports them, for a person: names of colors and shapes, places, sentences."""
 from __future__ import annotations
 
 import math
 from typing import Any, Iterable
 
 COLORS = ("", "red", "green", "blue", "yellow")     # DetectedObject COLOR_*
-SHAPES = ("object", "ball", "box", "cylinder")      # DetectedObject SHAPE_*
+SHAPES = ("thing", "ball", "box", "cylinder")       # DetectedObject SHAPE_*
+AHEAD = 3.0             # degrees to either side that count as ahead
 
 
-def name(color: int, shape: int) -> str:
-    """What is meant by two constants of DetectedObject: ``red ball``; numbers that there are not count as unknown."""
-    color = color if color < len(COLORS) else 0
-    shape = shape if shape < len(SHAPES) else 0
-    return f"{COLORS[color]} {SHAPES[shape]}".strip()
+def thing(color: int, shape: int) -> str:
+    """``red ball`` of two constants of DetectedObject; ``?`` for numbers that there are not."""
+    color_name = COLORS[color] if color < len(COLORS) else "?"
+    return f"{color_name} {SHAPES[shape] if shape < len(SHAPES) else '?'}".strip()
+
+
+def place(bearing: float, distance: float) -> str:
+    """``2.1 m 30 deg left`` of a polar position (rad, m)."""
+    if not math.isfinite(bearing):
+        return "somewhere"
+    degrees = math.degrees(bearing)
+    side = "ahead" if abs(degrees) < AHEAD else f"{abs(degrees):.0f} deg {'left' if degrees > 0 else 'right'}"
+    return side if not math.isfinite(distance) else f"{distance:.1f} m {side}"
 
 
 def fits(seen: Any, color: int, shape: int) -> bool:
@@ -22,13 +31,6 @@ def fits(seen: Any, color: int, shape: int) -> bool:
 
 
 def in_words(objects: Iterable[Any]) -> str:
-    """``red ball 1.2 m, 10 deg left; blue box 2.0 m, ahead``: nearest first as far as distances are known."""
+    """``red ball 1.2 m 10 deg left; blue box 2.0 m ahead``: nearest first as far as distances are known."""
     ordered = sorted(objects, key=lambda o: o.distance if math.isfinite(o.distance) else math.inf)
-    return "; ".join(_one(o) for o in ordered) or "nothing"
-
-
-def _one(seen: Any) -> str:
-    degrees = round(math.degrees(seen.bearing)) if math.isfinite(seen.bearing) else 0
-    where = f"{abs(degrees)} deg {'left' if degrees > 0 else 'right'}" if degrees else "ahead"
-    far = f" {seen.distance:.1f} m" if math.isfinite(seen.distance) else ""
-    return f"{name(seen.color, seen.shape)}{far}, {where}"
+    return "; ".join(f"{thing(o.color, o.shape)} {place(o.bearing, o.distance)}" for o in ordered) or "nothing"

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from brain_regions.goals import Goals
-from brain_regions.sights import fits, in_words, name
+from brain_regions.sights import fits, in_words, thing
 from brain_runtime import SILENCE
 from brain_runtime.actions import Status
 from brain_runtime.local_host import LocalHost
@@ -57,7 +57,7 @@ def test_it_says_the_sentence_tells_how_it_goes_and_that_it_was_reached(talk):
     talk.sees((1, 1, 0.1, 1.0), (3, 2, -0.5, 2.04))
     last = asked.feedback[-1]
     assert (last.state, last.reason) == (1, "looking about")
-    assert last.seen == "red ball 1.0 m, 6 deg left; blue box 2.0 m, 29 deg right"
+    assert last.seen == "red ball 1.0 m 6 deg left; blue box 2.0 m 29 deg right"
     assert (float(last.distance), float(last.bearing)) == (0.5, pytest.approx(0.1))
     talk.status(1, REACHED)
     assert asked.result is None     # it looks first
@@ -71,7 +71,7 @@ def test_something_else_in_front_of_it_is_wrong(talk):
     talk.status(1, REACHED)
     talk.sees((3, 2, 0.0, 0.6), (1, 1, 0.2, 2.5))
     assert (asked.status, asked.result.outcome) == (Status.ABORTED, 2)
-    assert asked.result.reason.startswith("it stands in front of something else: blue box 0.6 m, ahead")
+    assert asked.result.reason.startswith("it stands in front of something else: blue box 0.6 m ahead")
 
 
 def test_nothing_to_be_seen_from_so_near_is_not_wrong(talk):
@@ -159,7 +159,7 @@ def test_odd_sentences_do_no_harm(talk, text):
 
 
 def test_sights_in_words():
-    assert [name(1, 1), name(0, 0), name(9, 9), name(0, 2)] == ["red ball", "object", "object", "box"]
+    assert [thing(1, 1), thing(0, 0), thing(9, 9), thing(0, 2)] == ["red ball", "thing", "? ?", "box"]
     seen = make("brain_interfaces/msg/DetectedObject", color=1, shape=0, bearing=math.nan, distance=math.nan)
-    assert in_words([seen]) == "red object, ahead" and in_words([]) == "nothing"
+    assert in_words([seen]) == "red thing somewhere" and in_words([]) == "nothing"
     assert fits(seen, 1, 2) and fits(seen, 0, 0) and not fits(seen, 2, 0)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from brain_regions import sights
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.window import Window, markers, picture, words
 from brain_regions.window.region import PATH_POINTS, RATES
@@ -207,9 +208,9 @@ def test_numbers_and_names_fit_the_messages():
 
     text = (messages.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
     goals = (messages.definitions() / "msg" / "GoalStatus.msg").read_text(encoding="utf-8")
-    for number, color in enumerate(words.COLORS):
+    for number, color in enumerate(sights.COLORS):
         assert f"COLOR_{color.upper() or 'UNKNOWN'}={number}" in text
-    for number, shape in enumerate(words.SHAPES[1:], 1):
+    for number, shape in enumerate(sights.SHAPES[1:], 1):
         assert f"SHAPE_{shape.upper()}={number}" in text
     for number, state in enumerate(words.STATES):
         assert f"STATE_{state.upper().replace(' ', '_')}={number}" in goals

@@ -9,6 +9,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_regions import azimuth
+from brain_regions.sights import thing
 from brain_regions.window import words
 from brain_runtime import messages
 
@@ -46,7 +47,7 @@ def remembered(memory: Any) -> list:
     found = []
     for number, seen in enumerate(memory.objects):
         sure = min(max(float(seen.confidence), 0.0), 1.0)
-        name = f"{words.thing(seen.color, seen.shape)} {100 * sure:.0f} %"
+        name = f"{thing(seen.color, seen.shape)} {100 * sure:.0f} %"
         body = BODIES[seen.shape] if seen.shape < len(BODIES) else CUBE
         found += [
             _marker(memory.header, "remembered", number, body, words.paint(seen.color), 0.2 + 0.8 * sure, [SIZE] * 3,

@@ -9,6 +9,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from brain_regions.sights import SHAPES, thing
 from brain_regions.window import words
 
 TALL = {"thing": 1.0, "box": 0.7, "cylinder": 2.8}  # height of an object over its width: only the width is told
@@ -53,7 +54,7 @@ def frame_of(seen: Any, eye: Eye) -> tuple[float, float, float, float] | None:
     half = min(float(seen.width) / 2 if told else math.atan(WIDTH / 2 / away), 1.2)
     left, right = (eye.middle[0] - eye.focal * math.tan(min(max(angle + side * half, -1.5), 1.5)) for side in (1, -1))
     wide = 2 * away * math.tan(half)
-    shape = words.SHAPES[seen.shape] if seen.shape < len(words.SHAPES) else words.SHAPES[0]
+    shape = SHAPES[seen.shape] if seen.shape < len(SHAPES) else SHAPES[0]
     if shape == "ball":
         row, reach = eye.middle[1] + eye.focal * (eye.height - wide / 2) / along, (right - left) / 2
         return left, row - reach, right, row + reach
@@ -88,7 +89,7 @@ def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[i
         left, top, right, bottom = (scale * (v + 0.5) for v in frame)
         rgb = tuple(int(255 * v) for v in words.paint(seen.color))
         draw.rectangle((left, top, right, bottom), outline=rgb, width=4 if is_target(seen, target) else 2)
-        _label(draw, image.size, (left, top), f"{words.thing(seen.color, seen.shape)} {100 * seen.confidence:.0f} %, "
+        _label(draw, image.size, (left, top), f"{thing(seen.color, seen.shape)} {100 * seen.confidence:.0f} %, "
                                               f"{seen.distance:.1f} m", rgb, labels)
     if note:
         _label(draw, image.size, (0, image.height), note, (255, 255, 255), labels)

@@ -2,15 +2,8 @@
 """What the numbers of messages are called, and painted in, where a person looks at them."""
 from __future__ import annotations
 
-COLORS = ("", "red", "green", "blue", "yellow")                     # DetectedObject COLOR_*
-SHAPES = ("thing", "ball", "box", "cylinder")                       # DetectedObject SHAPE_*
 STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting")
 PAINT = ((0.6, 0.6, 0.6), (0.9, 0.15, 0.15), (0.15, 0.75, 0.2), (0.2, 0.35, 0.95), (0.95, 0.85, 0.1))   # by color
-
-
-def thing(color: int, shape: int) -> str:
-    """``red ball`` of a DetectedObject's numbers."""
-    return f"{COLORS[color] if color < len(COLORS) else '?'} {SHAPES[shape] if shape < len(SHAPES) else '?'}".strip()
 
 
 def paint(color: int) -> tuple[float, float, float]:
