@@ -103,7 +103,7 @@ class Judge:
         return self._referee.episode.sentence if self._referee and self._referee.verdict is None else ""
 
     def said(self, text: str, sim: Simulation) -> None:
-        """A sentence was said. In a room with goals each goal's sentence starts its own judging. ``SILENCE`` is none."""
+        """A sentence was said; ``SILENCE`` is none. In a room with goals each goal's starts its own judging."""
         if text == SILENCE:
             return
         if self.request.episode is None:
