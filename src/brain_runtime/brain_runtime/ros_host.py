@@ -20,6 +20,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 from rcl_interfaces.msg import (FloatingPointRange, IntegerRange, ParameterDescriptor, ParameterType,
                                 SetParametersResult)
+from rclpy._rclpy_pybind11 import RCLError  # nowhere else named
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -90,6 +91,18 @@ class _Node(LifecycleNode):
     def __init__(self, name: str, host: RosHost, **settings: Any) -> None:
         self._host = host
         super().__init__(name, **settings)
+        # Where a transition is asked for that is not possible, Jazzy's rclpy raises, which would end the executor, and
+        # gives no answer; Kilted's answers that it failed.
+        self._change_state = self._service_change_state.callback
+        self._service_change_state.callback = self._answer
+
+    def _answer(self, request: Any, response: Any) -> Any:
+        try:
+            return self._change_state(request, response)
+        except RCLError as error:
+            log.error("%s: %s", self.get_fully_qualified_name(), error)
+            response.success = False
+            return response
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         return _RETURNS[self._host.attempt("configure", self._host.connect)]
