@@ -32,6 +32,7 @@ BEAT_SLACK = 0.02       # s that a heartbeat may come early, so that a timer tha
 LAST_WORDS = 0.3        # s that a failed region goes on telling why
 STOP_PATIENCE = 3.0     # s that the last step gets at the end
 HEED = 0.05             # s that a look at what is wanted waits for the step that is being made
+QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
 USUAL = 0.05            # weight of the newest step in what is usual
 YOUNG = 5               # steps; a region that fails so soon after it was restored may fail because of what was restored
 
@@ -189,6 +190,16 @@ class ProcessHost(HostedRegion):
                 self._step(now)
         except BaseException as error:  # SystemExit too: a thread that ends silently leaves a process that looks alive
             self._give_up(error)
+
+    def _step_or_wake(self) -> None:
+        """Makes the step that is due, where steps are quick and nobody is at one; else wakes the worker."""
+        if self._usual_step > QUICK or not self._turn.acquire(False):
+            self._wake.set()
+            return
+        try:
+            self._round()
+        finally:
+            self._turn.release()
 
     def _step(self, now: float) -> None:
         stepper, usual = self.stepper, self._usual_step

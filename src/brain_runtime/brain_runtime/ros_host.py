@@ -41,7 +41,6 @@ from brain_runtime.ros_types import interface
 
 log = logging.getLogger(__name__)
 
-QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
 SPIN_END = 1.0          # s that the spinning thread gets to end
 STUCK = 70              # exit status of a process whose step does not end
 KEYED = 64              # messages that wait where the newest of each publisher counts
@@ -299,15 +298,6 @@ class RosHost(ProcessHost):
     def _heed(self) -> None:
         """Leaves it to the spinning thread, which makes the transitions and thus has the subscriptions."""
         self._heeding = True
-
-    def _step_or_wake(self) -> None:
-        if self._usual_step > QUICK or not self._turn.acquire(False):
-            self._wake.set()
-            return
-        try:
-            self._round()
-        finally:
-            self._turn.release()
 
     def _end(self, worker: threading.Thread) -> int:
         self._nudge.trigger()

@@ -16,7 +16,7 @@ from typing import Any, Callable, Mapping
 from brain_runtime import diagnostics, lifecycle, messages, parameter_services
 from brain_runtime import heartbeat as beat
 from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
-from brain_runtime.process_host import ProcessHost
+from brain_runtime.process_host import QUICK, ProcessHost
 from brain_runtime.qos import QoS
 from brain_runtime.region import Region
 from brain_runtime.wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
@@ -27,7 +27,6 @@ from brain_runtime.wire.names import expand
 
 log = logging.getLogger(__name__)
 
-QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
 SIM_TIME = "use_sim_time"
 RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too
 OVERRIDES = "qos_overrides."
@@ -180,13 +179,7 @@ class ZenohHost(ProcessHost):
     def _arrived(self, take: Callable[[], None]) -> None:
         """Notes an arrival that triggers, in the thread that received it, which steps itself where that is quick."""
         self._note(take)
-        if self._usual_step > QUICK or not self._turn.acquire(False):
-            self._wake.set()
-            return
-        try:
-            self._round()
-        finally:
-            self._turn.release()
+        self._step_or_wake()
 
     def _hear(self, port_name: str) -> None:
         if port_name in self._subscriptions:
