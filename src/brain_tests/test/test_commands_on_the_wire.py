@@ -8,20 +8,16 @@ import importlib.util
 import pytest
 
 from brain_runtime import FEATURE
-from brain_tests.stages import ZenohStage
+from brain_tests.stages import make_stage
 
-HOSTS = ["zenoh", *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+HOSTS = [pytest.param("zenoh", marks=pytest.mark.sources), *(["ros"] if importlib.util.find_spec("rclpy") else [])]
 BRAINSTEM = "brain_regions.brainstem:Brainstem"
 STAMPED, BARE = "geometry_msgs/msg/TwistStamped", "geometry_msgs/msg/Twist"
 
 
 @pytest.fixture(params=HOSTS)
 def stage(request, tmp_path):
-    if request.param == "ros":
-        from brain_tests.ros_stage import RosStage
-        made = RosStage(tmp_path)
-    else:
-        made = ZenohStage(tmp_path)
+    made = make_stage(request.param, tmp_path)
     yield made
     made.close()
 

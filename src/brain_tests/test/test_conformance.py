@@ -11,7 +11,7 @@ import pytest
 from brain_runtime import FEATURE, LATCHED, SENSOR, messages
 from brain_runtime.actions import Status
 from brain_tests.regions import FEATURES, STRING, held, stamp
-from brain_tests.stages import LocalStage, ZenohStage
+from brain_tests.stages import make_stage
 
 HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
          *(["ros"] if importlib.util.find_spec("rclpy") else [])]
@@ -20,11 +20,7 @@ MIRROR, REFUSES, SHOWS = (f"brain_tests.regions:{name}" for name in ("Mirror", "
 
 @pytest.fixture(params=HOSTS)
 def stage(request, tmp_path):
-    if request.param == "ros":
-        from brain_tests.ros_stage import RosStage
-        made = RosStage(tmp_path)
-    else:
-        made = {"local": LocalStage, "zenoh": ZenohStage}[request.param](tmp_path)
+    made = make_stage(request.param, tmp_path)
     yield made
     made.close()
 

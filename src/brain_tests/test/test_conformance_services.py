@@ -16,7 +16,7 @@ from brain_runtime.parameters import check_parameters
 from brain_runtime.qos import STREAM, QoS
 from brain_runtime.services import service_type
 from brain_tests.regions import FEATURES, Mirror
-from brain_tests.stages import ZenohStage
+from brain_tests.stages import make_stage
 
 HOSTS = [pytest.param("zenoh", marks=pytest.mark.sources), *(["ros"] if importlib.util.find_spec("rclpy") else [])]
 MIRROR, REFUSES, FRAGILE = (f"brain_tests.regions:{name}" for name in ("Mirror", "Refuses", "Fragile"))
@@ -25,11 +25,7 @@ CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
 
 @pytest.fixture(params=HOSTS)
 def stage(request, tmp_path):
-    if request.param == "ros":
-        from brain_tests.ros_stage import RosStage
-        made = RosStage(tmp_path)
-    else:
-        made = ZenohStage(tmp_path)
+    made = make_stage(request.param, tmp_path)
     yield made
     made.close()
 
