@@ -12,6 +12,12 @@ threshold is not lost). Integrated exactly over a micro-step h, with x[t] the ch
     v[t] = beta v[t-1] + x[t] - theta s[t-1],        beta = exp(-h / tau)
     s[t] = 1 if v[t] > theta else 0
 
+Adaptive neurons (G. Bellec, D. Salaj, A. Subramoney, R. Legenstein, W. Maass: Long short-term memory and learning-to-
+learn in networks of spiking neurons, NeurIPS 2018, equations 1 and 2) raise their threshold with each spike, and so
+remember in it for longer than their membranes do:
+
+    a[t] = rho a[t-1] + s[t-1],        s[t] = 1 if v[t] > theta + gamma a[t] else 0,        rho = exp(-h / tau_a)
+
 Leaky integrator, the readout: it does not fire, and its potential is the running mean of what comes in:
 
     tau du/dt = -u + x(t)        u[t] = beta u[t-1] + (1 - beta) x[t]
@@ -27,28 +33,12 @@ Learning, Neural Computation 33, 2021).
 """
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-MICRO_STEP = 0.005
-"""h, s: the step in which all membranes are integrated."""
-
-
-class LIF(NamedTuple):
-    """Parameters of leaky integrate-and-fire neurons.
-
-    Attributes:
-        tau: membrane time constant (s). Larger: a longer memory, and rates that follow the input more slowly.
-        threshold: potential above which the neuron fires, in the unit of the weights. Larger: fewer spikes.
-        slope: k of the surrogate gradient, per unit of potential. Larger: only neurons close to their threshold learn.
-    """
-
-    tau: float = 0.020
-    threshold: float = 1.0
-    slope: float = 5.0
+from brain_regions.membranes import ALIF, LI, LIF, MICRO_STEP, decay
 
 
 class LIFState(NamedTuple):
@@ -62,14 +52,16 @@ class LIFState(NamedTuple):
     v: Tensor
 
 
-class LI(NamedTuple):
-    """Parameters of leaky integrators.
+class ALIFState(NamedTuple):
+    """State of adaptive neurons.
 
     Attributes:
-        tau: time constant of the running mean (s). Larger: a steadier and slower answer.
+        v: membrane potential at the end of the last micro-step, float32, any shape.
+        a: adaptation, the fading count of spikes before that micro-step, same shape.
     """
 
-    tau: float = 0.020
+    v: Tensor
+    a: Tensor
 
 
 class LIState(NamedTuple):
@@ -80,17 +72,6 @@ class LIState(NamedTuple):
     """
 
     u: Tensor
-
-
-def decay(tau: float, h: float = MICRO_STEP) -> float:
-    """beta = exp(-h / tau): what is left of a potential after ``h`` seconds.
-
-    Raises:
-        ValueError: ``tau`` or ``h`` is not a positive number of seconds.
-    """
-    if not (tau > 0 and h > 0 and math.isfinite(h)):
-        raise ValueError(f"time constant and micro-step must be positive (s), but are {tau} and {h}")
-    return math.exp(-h / tau)
 
 
 class _Spike(torch.autograd.Function):
@@ -133,6 +114,26 @@ def lif_step(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple
     reset = (state.v.detach() > p.threshold).to(x.dtype)
     v = decay(p.tau, h) * state.v + x - p.threshold * reset
     return spike(v - p.threshold, p.slope), LIFState(v)
+
+
+def alif_step(x: Tensor, state: ALIFState, p: ALIF, h: float = MICRO_STEP) -> tuple[Tensor, ALIFState]:
+    """One micro-step of adaptive leaky integrate-and-fire neurons.
+
+    Args:
+        x: charge that comes in during the step, in units of potential; same shape as ``state.v``.
+        state: at the end of the step before.
+        p: parameters.
+        h: length of the step (s).
+
+    Returns:
+        Spikes (0 or 1, same shape) and the new state. A gradient passes through the adaptation, which is what it
+        remembers by, and none through the reset.
+    """
+    above = state.v - p.threshold - p.adaptation * state.a
+    fired = spike(above, p.slope)
+    v = decay(p.tau, h) * state.v + x - p.threshold * fired.detach()
+    a = decay(p.tau_adaptation, h) * state.a + fired
+    return spike(v - p.threshold - p.adaptation * a, p.slope), ALIFState(v, a)
 
 
 class _LIFRun(torch.autograd.Function):

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weight files: safetensors with metadata that says what they fit, how they were made and how good they are.
+
+A file fits when the network that it was made for means the same (a hash of layers, neurons and units is in it), and
+when the code of today computes with its weights what the code of then did: the file holds the answer to one probe. So
+an edit that changes no meaning costs no training, and one that does is found out. No torch is needed to read one.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Callable, Mapping, NamedTuple
+
+import numpy as np
+
+PROBE = "probe"
+ALIKE = 0.05
+"""Share of its mean size that an answer may be off: another processor rounds otherwise, and a few neurons so fire a
+micro-step sooner or later."""
+
+
+class WeightsError(RuntimeError):
+    """A weight file cannot be used; names it and the remedy."""
+
+
+class Loaded(NamedTuple):
+    """What a weight file held.
+
+    Attributes:
+        tensors: weights by name, without the probe's answer.
+        training: how it was made (split, seeds, recipe).
+        report: held-out figures.
+        digest: hash of the file's bytes (hex).
+    """
+
+    tensors: dict[str, np.ndarray]
+    training: dict[str, Any]
+    report: dict[str, Any]
+    digest: str
+
+
+def meaning_hash(meaning: Any) -> str:
+    """Hash of what gives weights their meaning: layers, neurons, and the units of input and answer, as plain values."""
+    return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()[:16]
+
+
+def save(path: Path, fits: Mapping[str, str], tensors: Mapping[str, np.ndarray], answer: np.ndarray,
+         training: Mapping[str, Any], report: Mapping[str, Any]) -> None:
+    """Writes a weight file; it is in place whole or not at all.
+
+    Args:
+        path: of the file.
+        fits: metadata that a reader must find: format, region, micro-step, input scaling, hash of the meaning.
+        tensors: weights by name.
+        answer: what the network answers to its probe.
+        training, report: see :class:`Loaded`.
+    """
+    from safetensors.numpy import save_file
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    temporary = path.with_suffix(".tmp")
+    save_file({**arrays, PROBE: np.ascontiguousarray(answer)}, temporary,
+              metadata={**fits, "training": json.dumps(training), "held_out": json.dumps(report)})
+    temporary.chmod(0o644)      # the writer makes it for its owner alone
+    temporary.replace(path)
+
+
+def load(path: Path, fits: Mapping[str, str], probe: Callable[[dict[str, np.ndarray]], np.ndarray],
+         remedy: str) -> Loaded:
+    """Reads a weight file and checks that it fits.
+
+    Args:
+        path: of the file.
+        fits: as given to :func:`save`.
+        probe: answers to the probe with some weights; a KeyError, ValueError or RuntimeError says that they do not fit.
+        remedy: for a person: how to make a new file.
+
+    Raises:
+        WeightsError: the file is missing, torn, or made for a network that computes something else.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise WeightsError(f"the weights of {fits['region']} are missing: {path}; {remedy}")
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"weight file {path} is torn or none ({error}); {remedy}") from error
+    for key, value in fits.items():
+        if metadata.get(key) != value:
+            raise WeightsError(f"weight file {path} does not fit: {key} is {metadata.get(key)!r}, but {value!r} is "
+                               f"needed; {remedy}")
+    then = tensors.pop(PROBE, None)
+    try:
+        now = np.asarray(probe(tensors))
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise WeightsError(f"weight file {path} does not fit the network ({error}); {remedy}") from error
+    if then is None or now.shape != then.shape or not np.abs(now - then).mean() <= ALIKE * np.abs(then).mean():
+        raise WeightsError(f"weight file {path} does not fit: this code answers to the file's probe otherwise than "
+                           f"the code that it was made with; {remedy}")
+    return Loaded(tensors, json.loads(metadata["training"]), json.loads(metadata["held_out"]),
+                  hashlib.sha256(path.read_bytes()).hexdigest()[:16])
