@@ -39,10 +39,10 @@ _WIRES = {          # from population to population
     "avoid": {"avoid": 0.2, "search": -3.0, "approach": -3.0},
     "approach": {"approach": 0.2, "search": -3.0},
     "search": {"search": 0.2},
-    "turn_left": {"turn_left": 1.0, "turn_right": -2.0}, "turn_right": {"turn_right": 1.0, "turn_left": -2.0},
+    "turn_left": {"turn_left": 0.84, "turn_right": -2.0}, "turn_right": {"turn_right": 0.84, "turn_left": -2.0},
 }
 AVOID_BIAS = -0.9   # of avoid: neither what is near nor being tired brings it about alone
-TURN_DRIVE = 0.23   # charge onto a turn that is just worth it
+TURN_DRIVE = 0.215  # charge onto a turn that is just worth it
 FIXED = slice(len(ACTIONS), len(NAMES))     # populations whose threshold is not moved
 
 

@@ -240,7 +240,7 @@ class PrefrontalCortex(Region):
             behind = view * (0.15 + 0.85 * (np.cos(azimuth.CENTERS) < 0.8))
             side = np.sin(azimuth.CENTERS) > 0.0
             left, right = float(behind[side].sum()), float(behind[~side].sum())
-            worth = (left + right) / self.parameters.turn_worth
+            worth = min((left + right) / self.parameters.turn_worth, 2.0)
             left, right = worth * (1.0 if left >= right else 0.6), worth * (0.6 if left >= right else 1.0)
         offered = frontier is not None and frontier.any() or view is None or view.sum() > 0.3
         return {"goal": float(asked), "told_stop": float(told.number > 0 and told.verb == VERB_STOP),
