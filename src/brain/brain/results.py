@@ -152,5 +152,5 @@ def traffic_table(found: dict[str, dict[str, float]], budget: float) -> Any:
     for topic, t in sorted(found.items(), key=lambda item: -item[1]["bytes"] - item[1]["saved"]):
         offered = t["bytes"] + t["saved"]
         result.add_row(topic, f"{t['messages']:.1f}", f"{t['bytes']:.0f}", f"{t['gated']:.1f}", f"{t['cut']:.1f}",
-                       f"{t['saved']:.0f}", f"{100 * t['saved'] / offered:.0f}" if offered else "")
+                       f"{t['saved']:.0f}", f"{100 * t['saved'] / offered:.1f}" if offered else "")
     return result

@@ -76,7 +76,10 @@ class Traffic:
 
 
 class _Stream:
-    """One publisher's messages on a topic. ``held``: waits, with its size; ``gist``: of what was sent last."""
+    """Messages on a topic that belong together.
+
+    ``sent``: when the last one went (s); ``gist``: what that said; ``held``: what waits, and its bytes.
+    """
 
     __slots__ = ("gist", "held", "sent")
 
@@ -87,7 +90,7 @@ class _Stream:
 
 
 class Gate:
-    """One region's account. Not thread-safe: its host uses it between steps and after them, one thread at a time.
+    """One region's account. Its host uses it in a step or between two, one thread at a time; any may read what it tells.
 
     Args:
         budget: B/s; 0: none. Then nothing is to be offered.
@@ -122,12 +125,12 @@ class Gate:
     @property
     def due(self) -> float:
         """Host time at which :meth:`release` is to be called next; ``inf`` while nothing is held."""
-        return min((stream.sent + LONGEST_WAIT for stream in self._streams.values() if stream.held is not None),
-                   default=math.inf)
+        streams = tuple(self._streams.values())     # another thread may be adding one
+        return min((stream.sent + LONGEST_WAIT for stream in streams if stream.held is not None), default=math.inf)
 
     def total(self) -> Traffic:
         """Traffic of all topics."""
-        return sum(self.traffic.values(), Traffic())
+        return sum(tuple(self.traffic.values()), Traffic())
 
     def offer(self, port: Out, message: Any, now: float) -> Passed | None:
         """A message that the region has made; what is to be sent of it at once, or None.

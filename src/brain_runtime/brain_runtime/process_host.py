@@ -248,9 +248,11 @@ class ProcessHost(HostedRegion):
 
     def deactivate(self) -> None:
         """See :meth:`HostedRegion.deactivate`; what waits for the energy budget is not sent any more."""
-        super().deactivate()
-        with self._turn:
-            self._gate.forget()
+        try:
+            super().deactivate()
+        finally:
+            with self._turn:
+                self._gate.forget()
 
     def _set_budget(self, budget: float) -> None:
         """Takes over another energy budget (B/s) between two steps. Raises ParameterError."""
