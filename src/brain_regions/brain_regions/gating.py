@@ -14,7 +14,7 @@ import numpy as np
 
 from brain_runtime import Gated
 
-SEARCH, APPROACH = 1, 2         # Control MODE_*: those in which the robot may move
+SEARCH, APPROACH = 1, 2         # Control MODE_*: all others stand, stop or get away from something
 PASSED, LIMITED = 0, 1          # Trace ACTION_*: those that need no look
 BEARING = math.radians(5.0)     # rad; objects that moved less look the same
 DISTANCE = 0.1                  # m

@@ -44,6 +44,7 @@ def test_what_is_told_or_commanded_never_waits():
     (gating.CONTROL, make("Control", mode=1), False),
     (gating.CONTROL, make("Control", mode=2, hazard=hazard(0.01)), True),
     (gating.CONTROL, make("Control", mode=2, hazard=hazard(math.nan)), False),
+    (gating.CONTROL, make("Control", mode=4), True),
     (gating.CONTROL, make("Control", mode=9), True),
     (gating.FEATURES, make("SensorFeatures", hazard=hazard(0.2)), True),
     (gating.FEATURES, make("SensorFeatures", novelty=hazard(1.0)), False),
