@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from brain_regions import gating
 from brain_regions.body import Body
 from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
 
@@ -42,7 +43,7 @@ class AnyMotor(Region):
                   device=True)
 
     command = Out("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
-    status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
+    status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE, gated=gating.MOTOR_STATUS)
 
     def messages(self, control: Any, velocity: tuple[float, float], kind: int, clearance: float,
                  reason: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from brain_regions import azimuth
+from brain_regions import azimuth, gating
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS, ticks
 from brain_regions.motor import coding, network, senses, weights
 from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, SCAN_TIMEOUT, STANDING,
@@ -122,7 +122,7 @@ class _PolicyMotor(AnyMotor):
 class Motor(_PolicyMotor):
     """The spiking network of :mod:`brain_regions.motor.network`."""
 
-    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True)
+    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True, gated=gating.SPIKES)
 
     def configure(self, parameters) -> None:
         """Loads the shipped weights.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions import images
+from brain_regions import gating, images
 from brain_regions.body import Frame
 from brain_regions.vision import weights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, Region, parameter
@@ -43,8 +43,10 @@ class Vision(Region):
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     camera_info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
 
-    objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image")
-    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, stamp_from="image")
+    objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image",
+                  gated=gating.OBJECTS)
+    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, stamp_from="image",
+                      gated=gating.SPIKES)
 
     def configure(self, parameters) -> None:
         """Loads the shipped weights.
