@@ -20,6 +20,7 @@ POINT = 0.9                 # m, where the heading points to
 AIM = 0.55                  # m, how far along its way the robot aims at most
 PULL = 4.0                  # what a meter less to the wanted point is worth, in the unit of price()
 KEEP = 0.05                 # m that an arc leaves to everything
+CREEP = 0.16            # of the top speed: the least in front of a target
 NEAR = 1.1                  # m from a target, within which the robot goes to it and no longer where the heading points
 SWEEPS = 32
 _OFFSETS = (np.stack(np.meshgrid(*[np.arange(-HALF, HALF + 1)] * 2, indexing="ij"), -1) * CELL).astype(np.float32)
@@ -81,6 +82,9 @@ def teach(ask: Asked, ground) -> Told:
     there = near & free & (to_target < ask.stop_gap + np.where(was, 0.10, 0.0)) & (
         np.abs(bearing) < np.where(was, 0.5, 0.25))
     state[there] = ARRIVED
+    # it creeps on until it has said so: else it would come to a stop where it is not yet sure
+    first = there & ~was & (to_target > ask.stop_gap - 0.10)
+    linear[first], angular[first] = CREEP * ask.max_linear[first], np.clip(2.5 * bearing[first], -0.5, 0.5)
     go = np.flatnonzero(~still & ~turning & ~there)
     if len(go):
         part = Asked(*(value[go] for value in ask))
@@ -125,15 +129,15 @@ def _drive(ask: Asked, ground, rows, here, gap_here, near, free, to_target, bear
     if len(hard):
         some = Asked(*(value[hard] for value in ask))
         aim[hard], stays[hard] = _plan(some, ground, rows[hard], here[hard], gap_here[hard], point[hard], near[hard])
-    close = near & free & ((to_target < ask.stop_gap + 0.02) | stays)
+    close = near & free & ((to_target < ask.stop_gap) | stays)
     error = wrap(np.arctan2(aim[:, 1] - here[:, 1], aim[:, 0] - here[:, 0]) - ask.yaw)
     blocked = stays & ~near & (straight < 0.10)
     error = np.where(close, bearing, np.where(stays, ask.heading, error))
     w = np.clip(2.5 * error, -ask.max_angular, ask.max_angular)
     v = ask.speed * ask.max_linear * np.clip(1.15 - np.abs(error), 0, 1)
-    room = np.maximum(to_target - ask.stop_gap + 0.04, 0)
+    room = np.maximum(to_target - ask.stop_gap + 0.05, 0)
     with np.errstate(invalid="ignore"):
-        v = np.where(near & free, np.minimum(v, np.maximum(np.sqrt(2 * ask.braking * room), 0.06)), v)
+        v = np.where(near & free, np.minimum(v, np.maximum(np.sqrt(2 * ask.braking * room), CREEP * ask.max_linear)), v)
     v = np.where(close | stays | (np.abs(error) > 0.8), 0.0, v)
     return _safe(ask, ground, rows, here, gap_here, v, w), w, blocked
 
