@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, Iterator, Mapping, Sequence
 
 from brain import graphs, policies
+from brain.ablations import NONE, Ablation
 from brain_runtime import messages
 from brain_runtime.energy import PARAMETER, Traffic
 from brain_runtime.local_host import LocalHost
@@ -25,7 +26,8 @@ def text_message(text: str) -> Any:
 
 
 def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAULT, join: Sequence[str] = (),
-              parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0) -> dict[str, Any]:
+              parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
+              ablation: Ablation = NONE) -> dict[str, Any]:
     """Runs one episode on LocalHost.
 
     Args:
@@ -34,6 +36,7 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
         graph: name or path.
         join: classes, as ``package.module:Class``, that join the brain.
         parameters: by region, over those of the graph's parameter file.
+        ablation: what is taken away or replaced.
         energy: budget of each of the brain's regions (B/s), which then publish their spikes too; 0: none.
 
     Returns:
@@ -48,14 +51,14 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
         result = run_control(policy, episode).to_dict()
         return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
     loaded = graphs.load(graph, "arena")
-    brain = policies.make_regions(loaded, policy, join)
+    brain = policies.make_regions(loaded, policy, join, ablation)
     # Nobody hears spikes here, so they are not made, unless it is to be known what they take on a wire.
     unheard = {name: {"spikes": bool(energy)} for name, region in brain.items() if hasattr(region.parameters, "spikes")}
     devices = {spec.name for spec in loaded.regions if spec.device}     # those of a robot publish what they like
     budgets = {name: {PARAMETER: energy} for name in brain if energy and name not in devices}
     host = LocalHost(brain, seed=episode.seed, critical=set(loaded.critical),
                      parameters=graphs.merged(unheard, budgets, graphs.own_parameters(loaded), file_parameters(graph),
-                                              parameters or {}))
+                                              parameters or {}, ablation.parameters))
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
     error = ""
@@ -164,14 +167,14 @@ def _single_thread() -> None:
 
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
-             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0
-             ) -> Iterator[tuple[int, dict[str, Any]]]:
+             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
+             ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes in ``jobs`` processes of one thread each; yields (index, result) as they come.
 
     Raises:
         ValueError: the policy cannot be had with these episodes.
     """
-    more = dict(graph=graph, join=join, parameters=parameters, energy=energy)
+    more = dict(graph=graph, join=join, parameters=parameters, energy=energy, ablation=ablation)
     work = [(i, policies.told(policy, episodes, i), policy, more) for i in range(len(episodes))]
     if jobs <= 1:
         for job in work:

@@ -55,6 +55,8 @@ def evaluate(
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
         join: Annotated[list[str] | None, typer.Option(metavar="MODULE:CLASS", help="A region that joins the brain, "
                         "such as brain_sim.strangers:Sonar.")] = None,
+        ablate: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Take something away or replace it, "
+                          "such as motor=silent, pfc=ann, qpfc=off; a wrong name lists them all.")] = None,
         energy: Annotated[float, typer.Option(
             metavar="BYTES", min=0.0, help="Energy budget of each of the brain's regions, bytes a second of what it "
                                            "publishes (local only); 0: none.")] = 0.0,
@@ -72,7 +74,7 @@ def evaluate(
     """
     from rich.console import Console
 
-    from brain import policies, results
+    from brain import ablations, policies, results
     from brain.crew import CrewError
     from brain.graphs import find_graph
     from brain_runtime.graph import GraphError
@@ -90,8 +92,12 @@ def evaluate(
         if energy and (host is not Host.local or policy.value in policies.WITHOUT_BRAIN):
             raise ValueError("--energy counts what a brain publishes in lockstep; use --host local and a policy with a "
                              "brain. Over a wire, give regions the parameter energy_budget")
+        ablation = ablations.parse(ablate or ())
+        if ablate and policy.value in policies.WITHOUT_BRAIN:
+            raise ValueError(f"--ablate changes a brain, and {policy.value} has none")
         more = {"energy": energy} if energy else {}
-        found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (), **more)
+        found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (),
+                     ablation=ablation, **more)
         difference = None if earlier is None else results.paired(found, earlier)
     except (GraphError, ValueError, ImportError, OSError, KeyError) as error:
         fail(str(error), 2)
@@ -99,7 +105,7 @@ def evaluate(
         fail(str(error))
     summary = results.summary(found)
     report = {"policy": policy.value, "split": split.value, "seed": seed, "episodes": episodes, "host": host.value,
-              "low_obstacles": low_obstacles, "graph": graph, "joined": join or [],
+              "low_obstacles": low_obstacles, "graph": graph, "joined": join or [], "ablated": ablate or [],
               "energy": {"budget": energy, "traffic_per_second": results.traffic(found)} if energy else None,
               "took": round(time.time() - begin, 1),
               **results.environment(suite), "summary": summary, "paired": difference, "results": found}
@@ -111,7 +117,8 @@ def evaluate(
     if str(json_file) == "-":
         typer.echo(json.dumps(report, ensure_ascii=False, indent=1))
     else:
-        title = f"{suite}, {split.value}, {episodes} episodes, seed {seed}, {policy.value} on {host.value}"
+        title = f"{suite}, {split.value}, {episodes} episodes, seed {seed}, {policy.value} on {host.value}" + "".join(
+            f", {a}" for a in ablate or ())
         Console().print(results.table(summary, title))
         if summary["times_real_time"]:
             Console().print(f"{summary['times_real_time']:.1f} times real time on each core; "
