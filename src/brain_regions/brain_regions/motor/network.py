@@ -90,7 +90,7 @@ class SpikingPolicy(_Policy):
         sizes = {f"v{k}": n for k, n in enumerate(LAYERS[1:])} | {"u": ANSWERS}
         return {name: np.zeros((*batch, n), np.float32) for name, n in sizes.items()}
 
-    def step(self, currents: np.ndarray, state: Mapping[str, np.ndarray], steps: int
+    def step(self, currents: np.ndarray, state: Mapping[str, np.ndarray], steps: int, silent: bool = False
              ) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
         """Integrates ``steps`` micro-steps.
 
@@ -98,6 +98,7 @@ class SpikingPolicy(_Policy):
             currents: float32[..., INPUTS], constant meanwhile.
             state: from :meth:`rest` or the last call; not changed.
             steps: 0 or more.
+            silent: all spikes are held back.
 
         Returns:
             The new state, whose ``u`` [..., ANSWERS] is to be :func:`read`, and each layer's spikes [steps, ..., n].
@@ -111,7 +112,7 @@ class SpikingPolicy(_Policy):
             if k:
                 x = trains[-1] @ self._w[k] + self._b[k]
             spikes, new[f"v{k}"] = lif_run(x, state[f"v{k}"], NEURON)
-            trains.append(spikes)
+            trains.append(np.zeros_like(spikes) if silent else spikes)
         beta = decay(READOUT.tau)
         weights = ((1 - beta) * beta ** np.arange(steps - 1, -1, -1)).astype(np.float32)
         heard = np.tensordot(weights, trains[-1], 1)

@@ -8,6 +8,7 @@ what the output spikes say, cut to the robot's limits. Python decides only that 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,12 +16,19 @@ from brain_regions import azimuth, gating
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS, ticks
 from brain_regions.motor import coding, network, senses, weights
 from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, SCAN_TIMEOUT, STANDING,
-                                      STOP, TRUSTED, AnyMotor)
-from brain_runtime import FEATURE, STREAM, In, Out
+                                      STOP, TRUSTED, AnyMotor, MotorParameters)
+from brain_runtime import FEATURE, STREAM, In, Out, parameter
 
 SURE = 0.6              # confidence from which on an object that is not the target is something to keep clear of
 STILL_LINEAR, STILL_ANGULAR = 0.02, 0.03    # shares of the top speeds below which an answer is a stop
 SPIKES = 4096           # in one SpikeTrain
+
+
+@dataclass(frozen=True)
+class SpikingMotorParameters(MotorParameters):
+    """Limits and distances, and what shows what hangs on the spikes."""
+
+    silent: bool = parameter(False, "hold all spikes back: shows what hangs on them")
 
 
 class _PolicyMotor(AnyMotor):
@@ -122,6 +130,8 @@ class _PolicyMotor(AnyMotor):
 class Motor(_PolicyMotor):
     """The spiking network of :mod:`brain_regions.motor.network`."""
 
+    Parameters = SpikingMotorParameters
+
     spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True, gated=gating.SPIKES)
 
     def configure(self, parameters) -> None:
@@ -143,7 +153,7 @@ class Motor(_PolicyMotor):
         return {"weights": self._digest, "h": repr(MICRO_STEP), "input": coding.INPUT_SCALING}
 
     def _think(self, currents, state, steps):
-        new, trains = self.network.step(currents, state, steps)
+        new, trains = self.network.step(currents, state, steps, self.parameters.silent)
         spikes, synops = self.network.cost(trains)
         self.count(spikes=spikes, synops=synops)
         outbox = {}
