@@ -41,7 +41,8 @@ class Host(str, Enum):
 
 
 def evaluate(
-        suite: Annotated[str, typer.Option(help="Name of the suite.")] = "language-v1",
+        suite: Annotated[str, typer.Option(help="Name of the suite: language-v1, or language-v1-hard, in which "
+                                           "obstacles move.")] = "language-v1",
         split: Annotated[Split, typer.Option(help="Rooms and sentences: train, val or test.")] = Split.val,
         episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 100,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the suite.")] = 0,
@@ -78,15 +79,13 @@ def evaluate(
     from brain.graphs import find_graph
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NoRouter
-    from brain_sim.suite import SUITE
-    from brain_sim.suite import episodes as suite_episodes
 
-    if suite != SUITE:
-        fail(f"there is no suite {suite!r}; there is {SUITE}", 2)
+    if suite not in results.SUITES:
+        fail(f"there is no suite {suite!r}; there are {', '.join(results.SUITES)}", 2)
     console = Console(stderr=True)
     try:
         find_graph(graph)
-        chosen = suite_episodes(split.value, episodes, seed, low_obstacles)
+        chosen = results.SUITES[suite].episodes(split.value, episodes, seed, low_obstacles)
         policies.told(policy.value, chosen, 0)
         begin = time.time()
         earlier = None if against is None else json.loads(against.read_text(encoding="utf-8"))["results"]
@@ -109,7 +108,7 @@ def evaluate(
               "low_obstacles": low_obstacles, "graph": graph, "joined": join or [], "ablated": ablate or [],
               "energy": {"budget": energy, "traffic_per_second": results.traffic(found)} if energy else None,
               "took": round(time.time() - begin, 1),
-              **results.environment(), "summary": summary, "paired": difference, "results": found}
+              **results.environment(suite), "summary": summary, "paired": difference, "results": found}
     if json_file is not None and str(json_file) != "-":
         try:
             json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -10,7 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
-from brain_sim.suite import SUITE, suite_hash, wilson
+from brain_sim import hard_suite, suite
+from brain_sim.suite import wilson
 
 VIEWS = {"front": "in view", "behind": "behind", "hidden": "hidden", "none": "no target"}
 LANGUAGES = {"en": "English", "ja": "Japanese"}
@@ -83,16 +84,20 @@ def traffic(results: Sequence[dict]) -> dict[str, dict[str, float]]:
             for topic, counts in sums.items() if seconds}
 
 
-def environment() -> dict[str, Any]:
-    """Versions, machine, and the suite's hash."""
+SUITES = {module.SUITE: module for module in (suite, hard_suite)}
+"""Suites by name: modules with ``episodes`` and ``suite_hash``."""
+
+
+def environment(which: str = suite.SUITE) -> dict[str, Any]:
+    """Versions, machine, and the hash of the suite ``which``."""
     versions = {}
     for name in ("brain-runtime", "brain-regions", "brain-sim", "torch", "numpy", "mujoco", "eclipse-zenoh", "rosbags"):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = "source tree"
-    return {"suite": SUITE, "suite_hash": suite_hash(), "python": platform.python_version(), "versions": versions,
-            "weights": weights_hashes(), "cpu": cpu(), "cores": len(os.sched_getaffinity(0)),
+    return {"suite": which, "suite_hash": SUITES[which].suite_hash(), "python": platform.python_version(),
+            "versions": versions, "weights": weights_hashes(), "cpu": cpu(), "cores": len(os.sched_getaffinity(0)),
             "system": platform.platform()}
 
 

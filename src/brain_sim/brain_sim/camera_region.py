@@ -19,6 +19,7 @@ from brain_runtime.region import Inbox, Outbox, Region, State
 from brain_sim import robot
 from brain_sim.camera import RayCamera
 from brain_sim.description import OPTICAL
+from brain_sim.movers import put_movers
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,14 @@ def fresh_pose(inbox: Inbox) -> tuple[float, float, float] | None:
     return pose if pose is not None and all(map(math.isfinite, pose)) else None
 
 
+def mover_places(inbox: Inbox) -> np.ndarray | None:
+    """Where the movers on the port `movers` stand, [n, 2] in meters; None where nothing new is told of them."""
+    if not inbox.new("movers"):
+        return None
+    places = np.array([(p.position.x, p.position.y) for p in inbox.get("movers").poses], float).reshape(-1, 2)
+    return places if np.isfinite(places).all() else None
+
+
 def camera_of(world: str, *size: int) -> RayCamera | None:
     """A camera for the text of sim/world, or None, with a warning, when the text is not one."""
     try:
@@ -54,6 +63,7 @@ class Camera(Region):
 
     world = In("sim/world", "std_msgs/msg/String", LATCHED, device=True)
     pose = In("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR, device=True)
+    movers = In("sim/movers", "geometry_msgs/msg/PoseArray", SENSOR, device=True)
 
     image = Out("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, stamp_from="pose")
     info = Out("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, stamp_from="pose")
@@ -80,6 +90,8 @@ class Camera(Region):
         pose = fresh_pose(inbox)
         if self.camera is None or pose is None:
             return {}, state
+        if (places := mover_places(inbox)) is not None:
+            put_movers(self.camera.model, self.camera.data, places)
         picture = self.camera.render(*pose, rng if self.parameters.noise else None)
         frame = self.parameters.frame_prefix + OPTICAL
         image, info = image_message(self.image, picture, frame), info_message(self.info, self.camera, frame)

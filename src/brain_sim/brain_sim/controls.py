@@ -13,10 +13,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
+import numpy as np
+
+from brain_sim import hard_suite, robot
+from brain_sim.geometry import Footprint
+from brain_sim.hard_suite import HardEpisode
+from brain_sim.movers import MovingSimulation
 from brain_sim.physics import Simulation
 from brain_sim.planner import Planner, PurePursuit, turn_to
 from brain_sim.referee import NOT_FOUND, NOT_UNDERSTOOD, Referee, Verdict
-from brain_sim.suite import Episode, episodes, suite_hash, wilson
+from brain_sim.suite import SUITE, Episode, episodes, suite_hash, wilson
 from brain_sim.things import RoomObject
 
 CONTROL_PERIOD = 0.05
@@ -29,7 +35,14 @@ class _Visit:
         path = planner.path((sim.x, sim.y), target, avoid)
         self.possible = path is not None
         self._pursuit = PurePursuit(path) if path else None
-        self._target = target
+        self._target, self._avoid = target, avoid
+
+    def replan(self, sim: Simulation, blocks: list[Footprint]) -> bool:
+        """Take another way, round `blocks`, if there is one."""
+        path = Planner(sim.room, blocks).path((sim.x, sim.y), self._target, self._avoid) if self._pursuit else None
+        if path:
+            self._pursuit = PurePursuit(path)
+        return bool(path)
 
     def command(self, sim: Simulation) -> tuple[float, float] | None:
         """(v, w), or None when standing before the object."""
@@ -98,6 +111,53 @@ class Tour:
         return command
 
 
+class Wary:
+    """A control among movers: it waits for what is in its way, and plans round what stays there."""
+
+    WAIT = 1.5          # s, after which another way is looked for
+    LOOK = 0.9          # s ahead
+    SWAY = 0.3          # rad/s
+    ROOM = 0.06         # m kept between the robot's edge and a mover
+
+    def __init__(self, make: Callable, episode: Episode, sim: MovingSimulation):
+        self._make, self._episode, self._sim = make, episode, sim
+        self._control, self._waited = make(episode, sim), 0.0
+
+    def said(self, text: str) -> int | None:
+        """Take in a sentence; returns a goal status to report, if any."""
+        return self._control.said(text)
+
+    def command(self) -> tuple[float, float]:
+        """(v, w) for now."""
+        v, w = self._control.command()
+        if not self._in_the_way(v):
+            self._waited = 0.0
+            return v, w
+        self._waited += CONTROL_PERIOD
+        if self._waited > self.WAIT and self._replan():
+            self._waited = 0.0
+        # swaying, since to stand for a second in front of an object is to say "here it is"
+        return 0.0, self.SWAY if self._waited % 1.0 < 0.5 else -self.SWAY
+
+    def _in_the_way(self, v: float) -> bool:
+        sim = self._sim
+        if v <= 0:
+            return False
+        t = np.linspace(0.15, self.LOOK, 6)[:, None]
+        x, y = sim.x + v * t * math.cos(sim.yaw), sim.y + v * t * math.sin(sim.yaw)
+        places, walk = sim.places, sim.velocities
+        radii = np.array([m.radius for m in sim.movers]) + robot.BASE_RADIUS + self.ROOM
+        then = np.hypot(x - places[:, 0] - walk[:, 0] * t, y - places[:, 1] - walk[:, 1] * t)
+        now = np.hypot(sim.x - places[:, 0], sim.y - places[:, 1])
+        return bool(((then < radii) & (then < now - 1e-3)).any())
+
+    def _replan(self) -> bool:
+        """Whether there is a way round the movers as they stand."""
+        visit = getattr(self._control, "_visit", None)
+        return visit is not None and visit.replan(
+            self._sim, [m.footprint(*map(float, at)) for m, at in zip(self._sim.movers, self._sim.places)])
+
+
 POLICIES: dict[str, Callable] = {"oracle": Oracle, "tour": Tour}
 
 
@@ -105,8 +165,12 @@ def run_control(policy: str, episode: Episode) -> Verdict:
     """Run one episode without camera or brain; KeyError for an unknown policy."""
     room = episode.room()
     referee = Referee(episode, room)
-    sim = Simulation(room, observer=referee.observe)
-    control = POLICIES[policy](episode, sim)
+    if isinstance(episode, HardEpisode):
+        sim = MovingSimulation(room, episode.moving(room), referee.observe)
+        control = Wary(POLICIES[policy], episode, sim)
+    else:
+        sim = Simulation(room, referee.observe)
+        control = POLICIES[policy](episode, sim)
     script = list(episode.script)
     while referee.verdict is None:
         while script and sim.time >= script[0][0] - 1e-9:
@@ -120,7 +184,7 @@ def run_control(policy: str, episode: Episode) -> Verdict:
     return referee.verdict
 
 
-def summary(verdicts: list[Verdict]) -> dict:
+def summary(verdicts: list[Verdict], suite: str = SUITE) -> dict:
     """Shares with Wilson intervals, by kind, language and visibility too; SPL and time of successes."""
     def share(some: list[Verdict]) -> dict:
         k, n = sum(v.success for v in some), len(some)
@@ -128,7 +192,7 @@ def summary(verdicts: list[Verdict]) -> dict:
         success = round(k / n, 4) if n else None
         return {"n": n, "success": success, "wilson95": [round(low, 4), round(high, 4)]}
 
-    out = {"suite_hash": suite_hash(), **share(verdicts)}
+    out = {"suite_hash": (hard_suite.suite_hash if suite == hard_suite.SUITE else suite_hash)(), **share(verdicts)}
     out["outcomes"] = dict(Counter(v.outcome for v in verdicts))
     for field in ("kind", "lang", "visibility"):
         out[field] = {value: share([v for v in verdicts if getattr(v, field) == value])
@@ -144,17 +208,19 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure a control and print a summary as JSON."""
     parser = argparse.ArgumentParser(prog="python -m brain_sim.controls", description=main.__doc__)
     parser.add_argument("policy", choices=sorted(POLICIES))
+    parser.add_argument("--suite", default=SUITE, choices=(SUITE, hard_suite.SUITE))
     parser.add_argument("--split", default="val")
     parser.add_argument("--episodes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--failures", action="store_true", help="print each episode that failed")
     a = parser.parse_args(arguments)
-    verdicts = [run_control(a.policy, e) for e in episodes(a.split, a.episodes, a.seed)]
+    some = (hard_suite.episodes if a.suite == hard_suite.SUITE else episodes)(a.split, a.episodes, a.seed)
+    verdicts = [run_control(a.policy, e) for e in some]
     if a.failures:
         for v in verdicts:
             if not v.success:
                 print(json.dumps(v.to_dict(), ensure_ascii=False))
-    print(json.dumps({"policy": a.policy, "split": a.split, "seed": a.seed, **summary(verdicts)}, indent=1))
+    print(json.dumps({"policy": a.policy, "suite": a.suite, "split": a.split, "seed": a.seed, **summary(verdicts, a.suite)}, indent=1))
     return 0
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from brain_runtime import SILENCE
 from brain_sim.grid import path_length
+from brain_sim.hard_suite import HardEpisode
+from brain_sim.movers import Mover
 from brain_sim.physics import Simulation
 from brain_sim.planner import Planner
 from brain_sim.referee import Referee, Verdict
@@ -30,6 +32,7 @@ class Request:
     room: Room
     episode: Episode | None
     goals: dict[str, Episode]
+    movers: tuple[Mover, ...] = ()
 
 
 def _kind(value: Any, field: str) -> Kind:
@@ -41,7 +44,7 @@ def _kind(value: Any, field: str) -> Kind:
 def read_request(fields: Any) -> Request:
     """The request in parsed JSON.
 
-    Either a suite episode (the fields of `Episode`, known by `kind`), or {"split", "seed"} and optionally
+    Either a suite episode (the fields of `Episode`, known by `kind`; with `movers` those of `HardEpisode`), or {"split", "seed"} and optionally
     "visibility", "low_obstacles", "include": [[color, shape], ...] and
     "goals": [{"text", "target": [color, shape], "avoid": [color, shape] or null}, ...], which are judged
     one after the other in the same room, each from the moment its text is said. RequestError says what is
@@ -51,8 +54,12 @@ def read_request(fields: Any) -> Request:
         raise RequestError(f"it must be an object with split and seed, but is {fields!r}")
     try:
         if "kind" in fields:
-            episode = Episode.from_dict(fields)
-            return Request(fields, episode.room(), episode, {})
+            if "movers" not in fields:
+                episode = Episode.from_dict(fields)
+                return Request(fields, episode.room(), episode, {})
+            episode = HardEpisode.from_dict(fields)
+            room = episode.room()
+            return Request(fields, room, episode, {}, episode.moving(room))
         return _room_with_goals(fields)
     except RequestError:
         raise

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from brain_sim import robot
-from brain_sim.geometry import wrap_angle
+from brain_sim.geometry import Footprint, wrap_angle
 from brain_sim.grid import Grid
 from brain_sim.layout import AVOID_MARGIN, PATH_MARGIN, free_and_goal
 from brain_sim.room import Room
@@ -19,12 +20,12 @@ COMFORT = 0.25
 
 
 class Planner:
-    """Paths to the objects of one room, on its true map."""
+    """Paths to the objects of one room, on its true map; `more` is in the way besides."""
 
-    def __init__(self, room: Room):
+    def __init__(self, room: Room, more: Sequence[Footprint] = ()):
         self.room = room
-        self._grid = Grid(room.size, room.footprints)
-        self._blocks = [o.footprint for o in room.obstacles]
+        self._grid = Grid(room.size, [*room.footprints, *more])
+        self._blocks = [*(o.footprint for o in room.obstacles), *more]
 
     def path(self, start: tuple[float, float], target: RoomObject,
              avoid: RoomObject | None = None) -> list[tuple[float, float]] | None:

@@ -19,8 +19,9 @@ from brain_runtime.qos import FEATURE, LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
 from brain_sim import robot
 from brain_sim.blobs import find_blobs
-from brain_sim.camera_region import camera_of, fresh_pose
+from brain_sim.camera_region import camera_of, fresh_pose, mover_places
 from brain_sim.geometry import Footprint
+from brain_sim.movers import Mover, put_movers
 from brain_sim.room import Room
 from brain_sim.sensors import Lidar
 
@@ -40,6 +41,7 @@ class _Device(Region):
 
     world = In("sim/world", "std_msgs/msg/String", LATCHED, device=True)
     pose = In("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR, device=True)
+    movers = In("sim/movers", "geometry_msgs/msg/PoseArray", SENSOR, device=True)
 
     def configure(self, parameters) -> None:
         """Takes the parameters; the room comes with the first sim/world."""
@@ -92,13 +94,15 @@ class Sonar(_Device):
         # Five rays to a bin: a sonar's cone answers with the nearest echo in it.
         self._rays = Lidar(model, self.parameters.height, 5 * BINS, self.parameters.noise, 0.01,
                            self.parameters.range)
-        self._data = data
+        self._model, self._data = model, data
 
     def step(self, inbox: Inbox, state: State, dt: float, rng: np.random.Generator) -> tuple[Outbox, State]:
         """One reading of the whole ring."""
         pose = self._pose(inbox)
         if pose is None:
             return {}, state
+        if (places := mover_places(inbox)) is not None:
+            put_movers(self._model, self._data, places)
         ranges = self._rays.ranges(self._data, *pose, rng)
         nearest = np.full(BINS, np.inf)
         np.minimum.at(nearest, bins_of(self._rays.angles), ranges)
@@ -120,7 +124,10 @@ class Bumper(_Device):
 
     def enter(self, world: str) -> None:
         """Take in a new room."""
-        room = Room.from_json(json.dumps(json.loads(world)["room"]))
+        content = json.loads(world)
+        room = Room.from_json(json.dumps(content["room"]))
+        self._movers = [Mover(**fields) for fields in content.get("movers", ())]
+        self._walking: list[Footprint] = []
         (w, d), far = room.size, 10.0
         walls = [Footprint("rect", x, y, 0.0, hx, hy) for x, y, hx, hy in (
             (w / 2 + 0.05, 0, 0.05, far), (-w / 2 - 0.05, 0, 0.05, far),
@@ -132,12 +139,14 @@ class Bumper(_Device):
         pose = self._pose(inbox)
         if pose is None:
             return {}, state
+        if (places := mover_places(inbox)) is not None:
+            self._walking = [m.footprint(float(px), float(py)) for m, (px, py) in zip(self._movers, places)]
         x, y, yaw = pose
         around = yaw + np.arange(BINS) * BIN_WIDTH
         reach = robot.BASE_RADIUS + self.parameters.travel
         px, py = x + reach * np.cos(around), y + reach * np.sin(around)
         hazard = np.zeros(BINS)
-        for solid in self._solid:
+        for solid in self._solid + self._walking:
             hazard[solid.distance(px, py) <= 0.0] = 1.0
         return {"features": self._features(self.features, "bumper", hazard, 1.0)}, state
 
@@ -173,6 +182,8 @@ class SecondCamera(_Device):
         ox, oy = robot.CAMERA_FORWARD * math.cos(axis), robot.CAMERA_FORWARD * math.sin(axis)
         c, s = math.cos(yaw), math.sin(yaw)
         eye = (x + c * ox - s * oy, y + s * ox + c * oy, robot.CAMERA_HEIGHT)
+        if (places := mover_places(inbox)) is not None:
+            put_movers(self._camera.model, self._camera.data, places)
         picture = self._camera.render_from(eye, yaw + axis, rng=rng)
         cls = message_class("brain_interfaces/msg/DetectedObject")
         found = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from brain_sim import description, robot
 from brain_sim.description import BASE, LEFT, LIDAR, MAP, ODOM, RIGHT
 from brain_sim.geometry import wrap_angle
 from brain_sim.judge import Judge, RequestError, read_request
+from brain_sim.movers import MovingSimulation
 from brain_sim.physics import Simulation
 from brain_sim.sensors import OdometryState
 
@@ -48,6 +49,7 @@ class World(Region):
     imu = Out("imu", "sensor_msgs/msg/Imu", SENSOR)
     odom = Out("odom", "nav_msgs/msg/Odometry", SENSOR)
     ground_truth = Out("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR)
+    movers = Out("sim/movers", "geometry_msgs/msg/PoseArray", SENSOR)
     room = Out("sim/world", "std_msgs/msg/String", LATCHED)
     verdict = Out("sim/verdict", "std_msgs/msg/String", LATCHED)
     robot_description = Out("robot_description", "std_msgs/msg/String", LATCHED)
@@ -91,7 +93,9 @@ class World(Region):
         if self._resets:
             self._elapsed += self.simulation.time
         self._judge = judge
-        self.simulation = Simulation(self._judge.room, observer=self._judge.observe)
+        room, movers = self._judge.room, self._judge.request.movers
+        self.simulation = (MovingSimulation(room, movers, self._judge.observe) if movers else
+                           Simulation(room, self._judge.observe))
         self._resets += 1
         self._announce = True
         self._next = {"imu": 0.0, "odom": 0.0, "scan": 0.0, "report": 0.0, "track": 0.0}
@@ -147,6 +151,10 @@ class World(Region):
     def _publish(self, stamp: float) -> Outbox:
         sim, out = self.simulation, {}
         x, y, yaw = sim.pose
+        if isinstance(sim, MovingSimulation):  # before the pose, which a picture is taken at
+            out["movers"] = self.movers(header=self._header(MAP), poses=[
+                make("geometry_msgs/msg/Pose", position=make("geometry_msgs/msg/Point", x=float(px), y=float(py)))
+                for px, py in sim.places])
         out["ground_truth"] = self._odometry(self.ground_truth, MAP, x, y, yaw, sim.v, sim.w, 0.0)
         if not self._described:
             self._described = True
@@ -177,9 +185,10 @@ class World(Region):
             self._track.append((round(sim.time, 3), round(x, 4), round(y, 4), round(yaw, 4)))
         if self._announce:
             self._announce = False
+            moving = {"movers": [asdict(m) for m in sim.movers]} if isinstance(sim, MovingSimulation) else {}
             out["room"] = self.room(data=json.dumps({
                 "reset": self._resets, "xml": sim.xml, "room": json.loads(sim.room.to_json()),
-                "request": self._judge.request.fields}))
+                "request": self._judge.request.fields, **moving}))
         if self._judge.take_news() or self._due("report", REPORT_PERIOD):
             out["verdict"] = self.verdict(data=json.dumps(self.report(), ensure_ascii=False))
         return out

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conventional place, prefrontal cortex and motor: maps, memory, decisions, arcs, and a lack of input."""
+"""Place and the prefrontal cortex: maps, memory, decisions, and a lack of input."""
 import math
 
 import numpy as np
 import pytest
 
 from brain_regions import azimuth, object_memory, room_map
-from brain_regions.motor import Motor
 from brain_regions.pfc import PrefrontalCortex, TablePrefrontalCortex
 from brain_regions.pfc import control as pfc
 from brain_regions.place import Place
@@ -340,63 +339,3 @@ def test_cortex_comes_back_as_it_was():
     cortex.objects = []
     cortex.run(0.1)
     assert cortex.control.mode == pfc.APPROACH and cortex.control.goal_id == 1
-
-
-# -- arcs ----------------------------------------------------------------------------------------------------------
-
-
-def drive(control, scan, features=(), seconds=0.5):
-    host = LocalHost({"motor": Motor()})
-    for _ in range(round(seconds * 20)):
-        host.publish("scan", scan)
-        for message in features:
-            host.publish("sensor/features", message)
-        host.publish("pfc/control", control)
-        host.advance(0.05)
-    return host.latest("motor/command").twist, host.latest("motor/status")
-
-
-def test_motor_drives_where_it_is_wanted():
-    twist, status = drive(make("Control", mode=1, heading=0.0, speed=1.0), scan_of_box(0, 0, 0))
-    assert twist.linear.x == pytest.approx(0.5) and abs(twist.angular.z) < 0.3 and status.state == 1
-    twist, _ = drive(make("Control", mode=1, heading=0.7, speed=1.0), scan_of_box(0, 0, 0))
-    assert twist.angular.z > 0.3
-    twist, _ = drive(make("Control", mode=1, heading=-2.0, speed=1.0), scan_of_box(0, 0, 0))
-    assert twist.linear.x == 0 and twist.angular.z < -1
-
-
-@pytest.mark.parametrize("mode", [0, 3])
-def test_motor_stands_when_idle_or_stopped(mode):
-    twist, status = drive(make("Control", mode=mode, heading=0.0, speed=1.0), scan_of_box(0, 0, 0))
-    assert (twist.linear.x, twist.angular.z) == (0, 0) and status.state == 0
-
-
-def test_motor_takes_no_arc_into_what_only_a_stranger_sees():
-    hazard = np.zeros(36, np.float32)
-    hazard[[34, 35, 0, 1, 2]] = 0.85
-    sonar = make("SensorFeatures", source="sonar", modality="sonar", confidence=1.0, hazard=hazard)
-    twist, _ = drive(make("Control", mode=1, heading=0.0, speed=1.0), scan_of_box(0, 0, 0), [sonar])
-    assert twist.linear.x < 0.2
-
-
-def test_motor_arrives_in_front_of_the_target_and_not_before():
-    control = make("Control", mode=2, heading=0.0, speed=1.0, bearing=0.0, distance=0.68)
-    assert drive(control, scan_of_box(2.57, 0, 0))[1].state == 2        # wall 0.43 m ahead: gap 0.25 m
-    control = make("Control", mode=2, heading=0.0, speed=1.0, bearing=0.0, distance=1.5)
-    assert drive(control, scan_of_box(1.7, 0, 0))[1].state == 1
-
-
-@pytest.mark.parametrize("field", ["heading", "speed", "bearing", "distance"])
-def test_motor_never_commands_nonsense(field):
-    for value in (math.nan, math.inf, -math.inf):
-        fields = {"heading": 0.1, "speed": 1.0, "bearing": 0.1, "distance": 1.0} | {field: value}
-        twist, _ = drive(make("Control", mode=2, **fields), scan_of_box(0, 0, 0))
-        assert math.isfinite(twist.linear.x) and math.isfinite(twist.angular.z)
-
-
-def test_motor_stands_without_control_or_scan():
-    host = LocalHost({"motor": Motor()})
-    host.advance(0.5)
-    assert host.latest("motor/status").reason == "no fresh control"
-    host.publish("pfc/control", make("Control", mode=1, heading=0.0, speed=1.0))
-    assert host.latest("motor/command").twist.linear.x == 0

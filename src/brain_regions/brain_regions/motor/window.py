@@ -1,54 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motor: turns what is wanted into a velocity that keeps clear of what is near.
+"""The conventional motor, an alternative to the spiking one and its control: ``brain_regions.motor:WindowMotor``.
 
-Conventional for now: short arcs are tried against scan and hazard maps and the best is taken (the dynamic window
-approach: Fox, Burgard, Thrun, IEEE Robotics & Automation Magazine 4(1), 1997, with the goal's heading, clearance and
-speed as the three terms of its equation 13).
+Short arcs are tried against scan and hazard maps and the best is taken (the dynamic window approach: Fox, Burgard,
+Thrun, IEEE Robotics & Automation Magazine 4(1), 1997, with the goal's heading, clearance and speed as the three terms
+of its equation 13).
 """
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth, gating
-from brain_regions.body import Body
-from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
+from brain_regions import azimuth
+from brain_regions.motor.body import (APPROACH, ARRIVED, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, MOVING,
+                                      SCAN_TIMEOUT, STANDING, STOP, TRUSTED, AnyMotor)
 
-IDLE, SEARCH, APPROACH, STOP = range(4)             # Control MODE_*
-STANDING, MOVING, ARRIVED, BLOCKED = range(4)       # MotorStatus STATE_*
 HORIZON = 1.2                                       # s that an arc is looked ahead
 SAMPLES = 6                                         # positions tried along an arc
 
 
-@dataclass(frozen=True)
-class MotorParameters(Body):
-    """Limits and distances."""
-
-    max_linear: float = parameter(0.5, "top speed", unit="m/s", low=0.0, high=2.0)
-    max_angular: float = parameter(1.5, "top turning speed", unit="rad/s", low=0.1, high=4.0)
-    turn_speed: float = parameter(1.3, "top turning speed on the spot, while looking about", unit="rad/s", low=0.1,
-                                  high=4.0)
-    braking: float = parameter(0.7, "deceleration counted on when stopping at a target", unit="m/s^2", low=0.05,
-                               high=5.0)
-    margin: float = parameter(0.07, "clearance below which an arc is not taken", unit="m", low=0.0, high=1.0)
-    stop_gap: float = parameter(0.28, "gap to the target's surface at which to stop", unit="m", low=0.05, high=2.0)
-
-
-class Motor(Region):
-    """From control, scan and hazard maps to a velocity."""
-
-    rate = 10.0
-    Parameters = MotorParameters
-
-    control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE, trigger=True)
-    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
-    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
-                  device=True)
-
-    command = Out("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
-    status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE, gated=gating.MOTOR_STATUS)
+class WindowMotor(AnyMotor):
+    """From control, scan and hazard maps to a velocity, by trying arcs."""
 
     def initial_state(self):
         return {"velocity": np.zeros(2, np.float32),    # m/s, rad/s commanded last
@@ -56,8 +28,8 @@ class Motor(Region):
                 "blocked": np.zeros(1, np.float32)}     # s without a way on
 
     def step(self, inbox, state, dt, rng):
-        control = inbox.get("control", within=0.3)
-        scan = inbox.get("scan", within=0.5)
+        control = inbox.get("control", within=CONTROL_TIMEOUT)
+        scan = inbox.get("scan", within=SCAN_TIMEOUT)
         why = ("no fresh control" if control is None else
                "no fresh scan" if scan is None or not azimuth.sound_scan(scan) else "")
         if why or control.mode in (IDLE, STOP):
@@ -82,8 +54,8 @@ class Motor(Region):
         angles, ranges = azimuth.scan_points(scan, self.parameters)
         near = ranges < 1.6
         points = [np.stack([ranges[near] * np.cos(angles[near]), ranges[near] * np.sin(angles[near])], -1)]
-        for received in inbox.each("features", 0.6):
-            if received.message.confidence >= 0.3:
+        for received in inbox.each("features", FEATURES_TIMEOUT):
+            if received.message.confidence >= TRUSTED:
                 points.append(azimuth.hazard_points(azimuth.sound_map(received.message.hazard), self.parameters.radius))
         points.append(azimuth.hazard_points(azimuth.sound_map(control.hazard), self.parameters.radius))
         return np.concatenate(points).astype(np.float32)
@@ -170,12 +142,7 @@ class Motor(Region):
     # -- output ----------------------------------------------------------------------------------------------------
 
     def _answer(self, control, velocity, kind, clearance, reason, state, *, arrived, blocked):
-        command = self.command()
-        command.header.frame_id = self.parameters.base_frame
-        command.twist.linear.x, command.twist.angular.z = velocity
         goal = 0 if control is None else control.goal_id
-        status = self.status(goal_id=goal, state=kind, linear=velocity[0], angular=velocity[1], clearance=clearance,
-                             reason=reason)
-        return {"command": command, "status": status}, {
+        return self.messages(control, velocity, kind, clearance, reason), {
             "velocity": np.array(velocity, np.float32), "arrived": np.array([arrived, goal % 2 ** 24], np.float32),
             "blocked": np.array([blocked], np.float32)}

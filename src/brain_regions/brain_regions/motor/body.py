@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every motor has: ports, parameters, the numbers of modes and states, and what it says."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from brain_regions import gating
+from brain_regions.body import Body
+from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
+
+IDLE, SEARCH, APPROACH, STOP, AVOID = range(5)      # Control MODE_*
+STANDING, MOVING, ARRIVED, BLOCKED = range(4)       # MotorStatus STATE_*
+CONTROL_TIMEOUT = 0.3                               # s, age at which pfc's word is stale
+SCAN_TIMEOUT = 0.5                                  # s
+FEATURES_TIMEOUT = 0.6                              # s
+TRUSTED = 0.3                                       # confidence from which on a sensor's hazard map counts
+
+
+@dataclass(frozen=True)
+class MotorParameters(Body):
+    """Limits and distances."""
+
+    max_linear: float = parameter(0.5, "top speed", unit="m/s", low=0.0, high=2.0)
+    max_angular: float = parameter(1.5, "top turning speed", unit="rad/s", low=0.1, high=4.0)
+    turn_speed: float = parameter(1.3, "top turning speed on the spot, while looking about", unit="rad/s", low=0.1,
+                                  high=4.0)
+    braking: float = parameter(0.7, "deceleration counted on when stopping at a target", unit="m/s^2", low=0.05,
+                               high=5.0)
+    margin: float = parameter(0.07, "clearance below which no way is taken", unit="m", low=0.0, high=1.0)
+    stop_gap: float = parameter(0.28, "gap to the target's surface at which to stop", unit="m", low=0.05, high=2.0)
+
+
+class AnyMotor(Region):
+    """Ports of a motor."""
+
+    rate = 10.0
+    Parameters = MotorParameters
+
+    control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE, trigger=True)
+    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
+    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
+                  device=True)
+
+    command = Out("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
+    status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE, gated=gating.MOTOR_STATUS)
+
+    def messages(self, control: Any, velocity: tuple[float, float], kind: int, clearance: float,
+                 reason: str) -> dict[str, Any]:
+        """Command and status.
+
+        Args:
+            control: the Control that was acted on, or None.
+            velocity: m/s and rad/s.
+            kind: state of MotorStatus.
+            clearance: m ahead of the robot's edge, NaN when not known.
+            reason: for a person.
+        """
+        command = self.command()
+        command.header.frame_id = self.parameters.base_frame
+        command.twist.linear.x, command.twist.angular.z = velocity
+        return {"command": command, "status": self.status(
+            goal_id=0 if control is None else control.goal_id, state=kind, linear=velocity[0], angular=velocity[1],
+            clearance=clearance, reason=reason)}

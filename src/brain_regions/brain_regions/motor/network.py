@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spiking motor network, in NumPy: input populations, two hidden layers, output populations, leaky readouts.
+
+    currents [INPUTS] -> 192 neurons -> 128 neurons -> populations for speed (32), turn (48) and states (3 x 8)
+
+All neurons leak, integrate and fire. The first layer is driven by currents, all others by spikes alone. Leaky
+integrators read the output populations; nothing is added to what the spikes bring, so that a silent network answers
+zero velocity and the state STANDING. Potentials carry from step to step.
+
+:class:`SpikingPolicy` is the network; :class:`RatePolicy`, its twin, has ReLU for neurons and no time.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any, Mapping, NamedTuple
+
+import numpy as np
+
+from brain_regions.membranes import LI, LIF, MICRO_STEP, decay, lif_run
+from brain_regions.motor.coding import INPUTS
+
+HIDDEN = (192, 128)
+LINEAR = slice(0, 32)
+ANGULAR = slice(32, 80)
+STATES = tuple(slice(80 + 8 * k, 88 + 8 * k) for k in range(3))     # moving, arrived, blocked
+OUTPUTS = 104
+LAYERS = (INPUTS, *HIDDEN, OUTPUTS)
+ANSWERS = 5             # speed and turn (shares of the top speeds), evidence for moving, arrived, blocked
+FLOOR = 0.25            # evidence that a state needs: with less the robot is standing
+NEURON = LIF(tau=0.020, threshold=1.0, slope=5.0)
+READOUT = LI(tau=0.040)
+RATE = 5.0              # evidence and velocity of one spike in each micro-step, per unit of readout weight
+
+Tensors = Mapping[str, np.ndarray]
+
+
+def populations() -> np.ndarray:
+    """Which output neuron is read for which answer: float32[ANSWERS, OUTPUTS] of 0 and 1."""
+    mask = np.zeros((ANSWERS, OUTPUTS), np.float32)
+    for answer, members in enumerate((LINEAR, ANGULAR, *STATES)):
+        mask[answer, members] = 1.0
+    return mask
+
+
+class Answer(NamedTuple):
+    """What the output populations say.
+
+    Attributes:
+        linear, angular: shares of the top speeds.
+        state: of MotorStatus.
+    """
+
+    linear: np.ndarray
+    angular: np.ndarray
+    state: np.ndarray
+
+
+def read(u: np.ndarray) -> Answer:
+    """The answer in readouts [..., ANSWERS]: the state with most evidence, STANDING where none has enough."""
+    evidence = u[..., 2:]
+    state = np.where(evidence.max(-1) > FLOOR, evidence.argmax(-1) + 1, 0)
+    return Answer(u[..., 0], u[..., 1], state)
+
+
+def check(tensors: Tensors) -> None:
+    """Raises ValueError or KeyError where shapes do not fit."""
+    for k, (before, after) in enumerate(zip(LAYERS, LAYERS[1:])):
+        for name, shape in ((f"w{k}", (before, after)), (f"b{k}", (after,))):
+            if tensors[name].shape != shape:
+                raise ValueError(f"{name} has shape {tensors[name].shape}, but {shape} is needed")
+    if tensors["readout"].shape != (OUTPUTS, ANSWERS):
+        raise ValueError(f"readout has shape {tensors['readout'].shape}, but {(OUTPUTS, ANSWERS)} is needed")
+
+
+class _Policy:
+    def __init__(self, tensors: Tensors) -> None:
+        check(tensors)
+        t = {name: np.ascontiguousarray(value, np.float32) for name, value in tensors.items()}
+        self._w, self._b = [t[f"w{k}"] for k in range(3)], [t[f"b{k}"] for k in range(3)]
+        self._readout = t["readout"]
+        self.multiplies = LAYERS[0] * LAYERS[1]
+        """Multiply-accumulates of a step: the first layer's, whose inputs are currents."""
+
+
+class SpikingPolicy(_Policy):
+    """The network with the weights of a file."""
+
+    def rest(self, *batch: int) -> dict[str, np.ndarray]:
+        """State before the first step: potentials of the layers, and readouts."""
+        sizes = {f"v{k}": n for k, n in enumerate(LAYERS[1:])} | {"u": ANSWERS}
+        return {name: np.zeros((*batch, n), np.float32) for name, n in sizes.items()}
+
+    def step(self, currents: np.ndarray, state: Mapping[str, np.ndarray], steps: int, silent: bool = False
+             ) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+        """Integrates ``steps`` micro-steps.
+
+        Args:
+            currents: float32[..., INPUTS], constant meanwhile.
+            state: from :meth:`rest` or the last call; not changed.
+            steps: 0 or more.
+            silent: all spikes are held back.
+
+        Returns:
+            The new state, whose ``u`` [..., ANSWERS] is to be :func:`read`, and each layer's spikes [steps, ..., n].
+        """
+        new, trains = dict(state), []
+        if steps == 0:
+            return new, [np.zeros((0, *state[f"v{k}"].shape), np.float32) for k in range(3)]
+        drive = currents @ self._w[0] + self._b[0]
+        x = np.broadcast_to(drive, (steps, *drive.shape))
+        for k in range(3):
+            if k:
+                x = trains[-1] @ self._w[k] + self._b[k]
+            spikes, new[f"v{k}"] = lif_run(x, state[f"v{k}"], NEURON)
+            trains.append(np.zeros_like(spikes) if silent else spikes)
+        beta = decay(READOUT.tau)
+        weights = ((1 - beta) * beta ** np.arange(steps - 1, -1, -1)).astype(np.float32)
+        heard = np.tensordot(weights, trains[-1], 1)
+        new["u"] = (np.float32(beta ** steps) * state["u"] + heard @ self._readout).astype(np.float32)
+        return new, trains
+
+    @staticmethod
+    def cost(trains: list[np.ndarray]) -> tuple[int, int]:
+        """Spikes, and the synaptic operations that they cause: each goes to the next layer, or to one readout."""
+        counts = [int(train.sum()) for train in trains]
+        return sum(counts), counts[0] * LAYERS[2] + counts[1] * LAYERS[3] + counts[2]
+
+
+class RatePolicy(_Policy):
+    """The twin: ReLU, no time."""
+
+    def __init__(self, tensors: Tensors) -> None:
+        super().__init__(tensors)
+        self.multiplies = sum(a * b for a, b in zip(LAYERS, LAYERS[1:])) + OUTPUTS
+
+    def answer(self, currents: np.ndarray) -> np.ndarray:
+        """Readouts [..., ANSWERS] of currents [..., INPUTS]."""
+        x = currents
+        for w, b in zip(self._w, self._b):
+            x = np.maximum(x @ w + b, 0)
+        return x @ self._readout
+
+
+def fresh(rng: np.random.Generator, gain: float = 1.0) -> dict[str, np.ndarray]:
+    """Weights before training.
+
+    The inputs of the modes in which nothing is to move inhibit the whole first layer, so that STOP is one step away
+    from the start on.
+    """
+    from brain_regions.motor.coding import MODE_AT, STILL, preferred_turns
+
+    spread = (0.12, 0.11, 0.13)
+    tensors: dict[str, Any] = {}
+    for k, (before, after) in enumerate(zip(LAYERS, LAYERS[1:])):
+        tensors[f"w{k}"] = (gain * spread[k] * rng.standard_normal((before, after))).astype(np.float32)
+        tensors[f"b{k}"] = np.full(after, 0.02 if k == 0 else 0.0, np.float32)
+    for mode in STILL:
+        tensors["w0"][MODE_AT + mode] = -3.0
+    readout = np.zeros((OUTPUTS, ANSWERS), np.float32)
+    readout[LINEAR, 0] = RATE / 32
+    readout[LINEAR, 0][24:] *= -0.4             # a few neurons for driving back
+    readout[ANGULAR, 1] = RATE / 48 * 2 * preferred_turns(48)
+    for answer, members in enumerate(STATES, 2):
+        readout[members, answer] = RATE / 8
+    tensors["readout"] = readout
+    return tensors
+
+

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motor as a region: what is wanted and what is near in, velocity and state out, by a spiking network.
+
+Messages become one row of numbers (:mod:`brain_regions.motor.senses`), populations that stand for them
+(:mod:`brain_regions.motor.coding`), spikes and an answer (:mod:`brain_regions.motor.network`). Velocity and state are
+what the output spikes say, cut to the robot's limits. Python decides only that without fresh input nothing moves.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from brain_regions import azimuth, gating
+from brain_regions.membranes import MICRO_STEP, MOST_STEPS, ticks
+from brain_regions.motor import coding, network, senses, weights
+from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, SCAN_TIMEOUT, STANDING,
+                                      STOP, TRUSTED, AnyMotor, MotorParameters)
+from brain_runtime import FEATURE, STREAM, In, Out, parameter
+
+SURE = 0.6              # confidence from which on an object that is not the target is something to keep clear of
+STILL_LINEAR, STILL_ANGULAR = 0.02, 0.03    # shares of the top speeds below which an answer is a stop
+SPIKES = 4096           # in one SpikeTrain
+
+
+@dataclass(frozen=True)
+class SpikingMotorParameters(MotorParameters):
+    """Limits and distances, and what shows what hangs on the spikes."""
+
+    silent: bool = parameter(False, "hold all spikes back: shows what hangs on them")
+
+
+class _PolicyMotor(AnyMotor):
+    """What the spiking motor and its twin share: senses and answers."""
+
+    objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), key="source",
+                 device=True)
+
+    def initial_state(self):
+        """``slow``: gaps (m) as they were lately; ``last``: last answer; ``left``: s too short for a micro-step."""
+        return {"slow": np.full(azimuth.BINS, np.nan, np.float32), "last": np.zeros(3, np.float32),
+                "left": np.zeros(1, np.float32), "excess": np.zeros(1, np.float32)}
+
+    def step(self, inbox, state, dt, rng):
+        """One answer to what there is now."""
+        control = inbox.get("control", within=CONTROL_TIMEOUT)
+        scan = inbox.get("scan", within=SCAN_TIMEOUT)
+        why = ("no fresh control" if control is None else
+               "no fresh scan" if scan is None or not azimuth.sound_scan(scan) else "")
+        if why:
+            return self.messages(control, (0.0, 0.0), STANDING, math.nan, why), self.initial_state()
+        row, new, clearance = self._sense(inbox, control, scan, state, dt)
+        first = np.isnan(state["slow"][0])
+        time = ticks(dt, float(state["left"][0]))
+        steps = MOST_STEPS if first else time.steps
+        answer, membranes, outbox = self._think(coding.encode(row), state, steps)
+        linear, angular, kind = float(answer.linear), float(answer.angular), int(answer.state)
+        p = self.parameters
+        linear = 0.0 if abs(linear) < STILL_LINEAR else min(max(linear, -0.3), 1.0)
+        angular = 0.0 if abs(angular) < STILL_ANGULAR else min(max(angular, -1.0), 1.0)
+        most = p.turn_speed if row[senses.SPEED] < 0.02 else p.max_angular
+        velocity = linear * p.max_linear, min(max(angular * p.max_angular, -most), most)
+        new |= {**membranes, "last": np.array([linear, angular, kind], np.float32),
+                "left": np.array([0.0 if first else time.left], np.float32),
+                "excess": state["excess"] + np.float32(0 if first else time.excess)}
+        reason = "no way on in the wanted direction" if kind == BLOCKED else (
+            "no heading" if control.mode not in (IDLE, STOP) and math.isnan(row[senses.HEADING]) else "")
+        return outbox | self.messages(control, velocity, kind, clearance, reason), new
+
+    def _think(self, currents, state, steps):
+        """The answer, the state of the network, and what else is published."""
+        raise NotImplementedError(f"{type(self).__name__} must define _think()")
+
+    # -- input -----------------------------------------------------------------------------------------------------
+
+    def _sense(self, inbox, control, scan, state, dt):
+        """The row of senses, the state of the senses, and the clearance ahead (m)."""
+        p, s = self.parameters, senses
+        mode = int(control.mode)
+        target = mode == APPROACH and math.isfinite(control.bearing) and math.isfinite(control.distance) \
+            and control.distance > 0
+        bearing, distance = (float(control.bearing), float(control.distance)) if target else (math.nan, math.nan)
+        angles, distances = self._points(inbox, control, scan, bearing, distance)
+        own = s.of_target(angles, distances, bearing, distance)
+        bins = np.rint(angles / azimuth.WIDTH).astype(int) % azimuth.BINS
+        margin = p.margin - type(p).margin
+        gaps = s.ring(bins, np.where(own, np.inf, distances - p.radius - margin))
+        slow = gaps if np.isnan(state["slow"][0]) else state["slow"]
+        turn = float(state["last"][1]) * p.max_angular * min(dt, 0.2)
+        closing, slow = s.shrunk(gaps, slow, turn, min(dt, 0.2))
+        row = np.empty(s.SIZE, np.float32)
+        row[s.GAP], row[s.SHRUNK] = gaps, closing
+        heading = float(control.heading)
+        row[s.HEADING] = azimuth.wrap(heading) if math.isfinite(heading) and mode not in (IDLE, STOP) else math.nan
+        row[s.SPEED] = min(max(float(np.nan_to_num(control.speed)), 0.0), 1.0)
+        row[s.MODE] = mode if mode < coding.MODES else IDLE
+        row[s.BEARING], row[s.DISTANCE] = azimuth.wrap(bearing), distance
+        row[s.TARGET_GAP] = s.target_gap(angles, distances, bearing, distance) - p.radius - p.stop_gap
+        row[s.LAST_LINEAR:s.LAST_STATE + 1] = state["last"]
+        row[s.MAX_LINEAR:] = max(p.max_linear, 0.01), p.max_angular, p.braking, p.radius
+        return row, {"slow": slow}, self._clearance_ahead(angles, distances)
+
+    def _points(self, inbox, control, scan, bearing, distance):
+        """Everything solid that is told of: angles (rad) and distances (m) from the base's center."""
+        p = self.parameters
+        angles, distances = azimuth.scan_points(scan, p)
+        found = [(angles, distances)]
+        hazards = [r.message.hazard for r in inbox.each("features", FEATURES_TIMEOUT)
+                   if r.message.confidence >= TRUSTED]
+        for hazard in (*hazards, control.hazard):
+            points = azimuth.hazard_points(azimuth.sound_map(hazard), p.radius)
+            if len(points):
+                found.append((np.arctan2(points[:, 1], points[:, 0]), np.hypot(points[:, 0], points[:, 1])))
+        for received in inbox.each("objects", FEATURES_TIMEOUT):
+            seen = [(o.bearing, o.distance - senses.LEAST_RADIUS) for o in received.message.objects
+                    if o.confidence >= SURE and math.isfinite(o.bearing) and 0 < o.distance < 2.0]
+            if seen:
+                found.append(tuple(np.array(seen, np.float32).T))
+        return tuple(np.concatenate(values) for values in zip(*found))
+
+    def _clearance_ahead(self, angles, distances) -> float:
+        x, y = distances * np.cos(angles), np.abs(distances * np.sin(angles))
+        ahead = (x > 0) & (y < self.parameters.radius)
+        if not ahead.any():
+            return math.inf
+        return max(0.0, float((x[ahead] - np.sqrt(self.parameters.radius ** 2 - y[ahead] ** 2)).min()))
+
+
+class Motor(_PolicyMotor):
+    """The spiking network of :mod:`brain_regions.motor.network`."""
+
+    Parameters = SpikingMotorParameters
+
+    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True, gated=gating.SPIKES)
+
+    def configure(self, parameters) -> None:
+        """Loads the shipped weights.
+
+        Raises:
+            ParameterError, WeightsError: a parameter or the weight file does not fit.
+        """
+        super().configure(parameters)
+        loaded = weights.load()
+        self.network, self._digest = network.SpikingPolicy(loaded.tensors), loaded.digest
+
+    def initial_state(self):
+        """Potentials at rest, and the senses' state."""
+        return super().initial_state() | self.network.rest()
+
+    def snapshot_metadata(self):
+        """A snapshot fits only the weights it was made with."""
+        return {"weights": self._digest, "h": repr(MICRO_STEP), "input": coding.INPUT_SCALING}
+
+    def _think(self, currents, state, steps):
+        new, trains = self.network.step(currents, state, steps, self.parameters.silent)
+        spikes, synops = self.network.cost(trains)
+        self.count(spikes=spikes, synops=synops)
+        outbox = {}
+        if "spike_train" in self.wanted and steps:
+            bins, neurons = np.nonzero(trains[-1])
+            outbox["spike_train"] = self.spike_train(
+                population=f"{self.name}/output", size=network.OUTPUTS, bin_width=MICRO_STEP, total=len(bins),
+                neuron=neurons[:SPIKES], bin=bins[:SPIKES])
+        return network.read(new["u"]), {name: new[name] for name in self.network.rest()}, outbox
+
+
+class AnnMotor(_PolicyMotor):
+    """The twin: the same layers with ReLU in place of neurons, and without time; to compare with."""
+
+    def configure(self, parameters) -> None:
+        """Loads the twin's weights.
+
+        Raises:
+            ParameterError, WeightsError: a parameter or the weight file does not fit.
+        """
+        super().configure(parameters)
+        loaded = weights.load(twin=True)
+        self.network, self._digest = network.RatePolicy(loaded.tensors), loaded.digest
+
+    def snapshot_metadata(self):
+        """A snapshot fits only the weights it was made with."""
+        return {"weights": self._digest, "input": coding.INPUT_SCALING}
+
+    def _think(self, currents, state, steps):
+        return network.read(self.network.answer(currents)), {}, {}
