@@ -186,6 +186,11 @@ def test_a_spoofed_command_does_not_arrive_however_it_is_sent(brain):
     everything = brain.session("world").zenoh.declare_subscriber(brain.key("cmd_vel"), zenoh.handlers.FifoChannel(100))
     drive = brainstem.publisher("cmd_vel", STRING)
     heard_until(drive, commands, "known")
+    end = time.monotonic() + PATIENCE
+    while everything.try_recv() is None:    # it is another subscriber, which may become known later
+        assert time.monotonic() < end, "the raw subscriber hears nothing"
+        drive.publish(text("known"))
+        time.sleep(0.05)
     fence = brainstem.subscription("vision/objects", STRING)
     for spoofer in ("vision", "operator"):
         node = brain.node(spoofer)
@@ -200,11 +205,11 @@ def test_a_spoofed_command_does_not_arrive_however_it_is_sent(brain):
         else:
             heard_until(node.publisher("estop", STRING), brainstem.subscription("estop", STRING), "fence")
     heard_until(drive, commands, "the end")
-    seen = {""}
+    seen = {"known"}
     while "the end" not in seen:
         cdr = everything.recv().payload.to_bytes()
         seen.add("spoofed" if cdr == b"spoofed" else messages.decode(cdr, STRING).data)
-    assert seen == {"", "known", "the end"}
+    assert seen <= {"", "known", "the end"}
 
 
 def test_a_goal_is_neither_forged_from_a_cache_nor_overheard(brain):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefrontal cortex: holds the goal, remembers what was seen, decides what to do now.
+"""The conventional prefrontal cortex: a small state machine over a table of remembered objects.
 
-Conventional for now: a small state machine over a table of remembered objects. A spiking network will take its place
-behind the same ports and messages.
+It stands for what the spiking one has to equal; see :mod:`brain_regions.pfc`.
 """
 from __future__ import annotations
 
@@ -13,20 +12,17 @@ import numpy as np
 
 from brain_regions import azimuth, object_memory
 from brain_regions.body import Body
+from brain_regions.pfc.control import (APPROACH, IDLE, M_ARRIVED, S_APPROACHING, S_IDLE, S_NOT_FOUND, S_NOT_UNDERSTOOD,
+                                       S_REACHED, S_SEARCHING, S_STOPPED, S_WAITING, SEARCH, STOP, TEXT, VERB_STOP,
+                                       keep_away)
 from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, clip_utf8, messages, parameter
 
-IDLE, SEARCH, APPROACH, STOP = range(4)                                         # Control MODE_*
-(S_IDLE, S_SEARCHING, S_APPROACHING, S_REACHED, S_NOT_FOUND, S_NOT_UNDERSTOOD, S_STOPPED,
- S_WAITING) = range(8)                                                          # GoalStatus STATE_*
-VERB_STOP = 3                                                                   # LanguageFeatures VERB_STOP
-M_ARRIVED = 2                                                                   # MotorStatus STATE_ARRIVED
 ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD = range(7)         # of state "goal"
 ELAPSED, TURN, EMPTY, CLEAR, ARRIVED, STATUS = range(6)                         # of state "progress"
-TEXT = 256
 
 
 @dataclass(frozen=True)
-class PrefrontalCortexParameters(Body):
+class TableParameters(Body):
     """Patience and confidence."""
 
     patience: float = parameter(50.0, "time after which a target counts as not to be found", unit="s", low=1.0,
@@ -40,11 +36,11 @@ class PrefrontalCortexParameters(Body):
                                   high=36.0)
 
 
-class PrefrontalCortex(Region):
+class TablePrefrontalCortex(Region):
     """Chooses between search, approach, stop and idle."""
 
     rate = 10.0
-    Parameters = PrefrontalCortexParameters
+    Parameters = TableParameters
 
     objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), trigger=True,
                  key="source")
@@ -243,20 +239,9 @@ class PrefrontalCortex(Region):
         control = self.control(
             goal_id=int(goal[ID]), mode=mode, target_color=int(goal[COLOR]), target_shape=int(goal[SHAPE]),
             confidence=confidence, bearing=bearing, distance=distance, heading=heading, speed=speed, gain=1.0,
-            avoid_bearing=angles, avoid_distance=away, hazard=self._keep_away(angles, away))
+            avoid_bearing=angles, avoid_distance=away, hazard=keep_away(angles, away, self.parameters.radius))
         control.header.frame_id = self.parameters.base_frame
         return control
-
-    def _keep_away(self, angles, away):
-        """Hazard map (see SensorFeatures) round objects to be avoided: as if they reached 0.4 m farther."""
-        hazard = np.zeros(azimuth.BINS, np.float32)
-        for angle, distance in zip(angles, away):
-            reach = 0.30 + 0.42                         # m, radius of the largest object and what is kept from it
-            spread = math.asin(min(reach / max(distance, reach), 1.0))
-            inside = np.abs(azimuth.wrap(azimuth.CENTERS - angle)) <= spread
-            gap = max(distance - reach - self.parameters.radius, 0.0)
-            hazard[inside] = np.maximum(hazard[inside], np.clip(1.0 - gap, 0.0, 0.9))
-        return hazard
 
     def _memory(self, state, pose):
         """All that is remembered, as if it were seen now."""

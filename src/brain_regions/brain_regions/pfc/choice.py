@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where what is sought may be: from the memory's sheets to one place, through four populations of spiking neurons.
+
+``target`` and ``avoid`` are sheets like the memory's. Each neuron hears those of all classes at its own place: what is
+asked for excites it, every other class inhibits it, so it fires where the evidence for the one outweighs the rest.
+``candidates`` is a ring of bearings that hears the target sheet, near places more than far ones; how its spikes are
+distributed is the choice distribution of :mod:`.feedback`. ``commitment`` is a ring whose neurons excite their neighbors
+and inhibit all others: of several candidates it keeps to one until another is clearly better.
+"""
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from brain_regions.azimuth import BINS, CENTERS, wrap
+from brain_regions.membranes import decay
+from brain_regions.pfc import polar
+from brain_regions.pfc.memory import CLASSES, UNIT, class_mask
+from brain_regions.pfc.polar import DISTANCES, RINGS
+from brain_regions.pfc.populations import NEURON, Layer
+
+AVOID_SHARE, AVOID_EVIDENCE = 0.3, 0.4      # evidence (looks), and its share at a place, from which on it is kept away from
+NEAR_FIRST = 0.10                           # 1/m: how much less a farther candidate counts
+ONTO_CANDIDATES, ONTO_COMMITMENT = 1.2, 1.2
+SELF, RIVALS = 0.5, 1.6                     # of the commitment ring: onto neighbors, and onto all
+COUNT_TAU = 0.2                             # s, over which candidates' spikes are counted
+PRIOR = 0.02                                # spikes that every heading has in advance in the choice distribution
+RHEOBASE = 1.0 - decay(NEURON.tau)          # charge per micro-step from which on a neuron of threshold 1 fires
+SURE = 0.05                                 # of a synapse: below it a population counts as silent
+_POOL = np.exp(-0.5 * ((wrap(CENTERS[:, None] - CENTERS) / np.radians(10.0)) ** 2)).astype(np.float32)
+_PREFERENCE = np.exp(-NEAR_FIRST * DISTANCES).astype(np.float32)
+_SHEETS, _RINGS = ("target", "avoid"), ("candidates", "commitment")
+
+
+class Believed(NamedTuple):
+    """What the populations say.
+
+    Attributes:
+        bearing, distance: of what is committed to, rad and m from the sheets' own heading; NaN: nothing.
+        strength: 0..1, how much fires for it.
+        share: 0..1, how much of the evidence at its place is for it.
+        p: choice distribution float64[BINS].
+        avoid: places (bearing, distance) of what is to be kept away from.
+    """
+
+    bearing: float
+    distance: float
+    strength: float
+    share: float
+    p: np.ndarray
+    avoid: list[tuple[float, float]]
+
+
+def empty() -> dict[str, np.ndarray]:
+    """State of populations at rest: potentials ``*_v`` and synapses ``*_s`` of each, and the candidates' counts."""
+    shapes = {**{n: (BINS, RINGS) for n in _SHEETS}, **{n: (BINS,) for n in _RINGS}}
+    state = {f"{n}_{part}": np.zeros(shape, np.float32) for n, shape in shapes.items() for part in "vs"}
+    return {**state, "counts": np.zeros(BINS, np.float32)}
+
+
+class Choice:
+    """The four populations. State is handed in and out; see :func:`empty`.
+
+    Args:
+        evidence: looks of full confidence at a near object after which its target neurons fire, while undecided.
+        rate, silent: see :class:`.populations.Layer`.
+    """
+
+    def __init__(self, evidence: float, rate: bool = False, silent: bool = False) -> None:
+        self._sheet = Layer(0.100, rate, silent)
+        self._ring = Layer(0.100, rate, silent)
+        self._onto_target = RHEOBASE * 0.5 / (evidence * UNIT)
+        self._onto_avoid = RHEOBASE / (AVOID_EVIDENCE * UNIT)
+        self._keep = np.float32(decay(COUNT_TAU))
+
+    def run(self, state: dict[str, np.ndarray], memory: np.ndarray, steps: int, wanted: np.ndarray, avoided: np.ndarray,
+            threshold: float) -> tuple[int, int]:
+        """Integrates ``steps`` micro-steps.
+
+        Args:
+            state: its entries are replaced.
+            memory: what the memory's synapses carry, float32[CLASSES, BINS, RINGS].
+            steps: micro-steps.
+            wanted, avoided: classes that excite the two sheets; none: the sheet gets no input. bool[CLASSES].
+            threshold: of the neurons.
+
+        Returns:
+            Spikes and synaptic operations.
+        """
+        flat = memory.reshape(CLASSES, -1)
+        onto = {"target": self._onto_target * ((2.0 * wanted - 1.0) @ flat if wanted.any() else 0.0 * flat[0]),
+                "avoid": self._onto_avoid * ((avoided - AVOID_SHARE) @ flat if avoided.any() else 0.0 * flat[0])}
+        spikes = synops = 0
+        sheets = {}
+        for name in _SHEETS:
+            x = onto[name].reshape(BINS, RINGS).astype(np.float32)
+            v, s = state[f"{name}_v"], state[f"{name}_s"]
+            # what avoids keeps its threshold: to be undecided is no reason to drive into things
+            theta = threshold if name == "target" else 1.0
+            if not (x.any() or s.any()):
+                sheets[name] = s
+                continue
+            for _ in range(steps):
+                z, v, s = self._sheet.step(x, v, s, theta)
+                fired = int(np.count_nonzero(z))
+                spikes, synops = spikes + fired, synops + fired
+            s[s < 1e-4] = 0.0
+            state[f"{name}_v"], state[f"{name}_s"], sheets[name] = v, s, s
+        onto_candidates = ONTO_CANDIDATES * (sheets["target"] @ _PREFERENCE)
+        kv, ks, cv, cs, counts = (state[n] for n in (
+            "candidates_v", "candidates_s", "commitment_v", "commitment_s", "counts"))
+        if not (onto_candidates.any() or ks.any() or cs.any() or counts.any()):
+            return spikes, synops
+        for _ in range(steps):
+            z, kv, ks = self._ring.step(onto_candidates, kv, ks, threshold)
+            counts = self._keep * counts + z
+            x = ONTO_COMMITMENT * (_POOL @ ks) + SELF * (_POOL @ cs) - RIVALS * cs.sum()
+            c, cv, cs = self._ring.step(x, cv, cs, threshold)
+            fired, kept = int(np.count_nonzero(z)), int(np.count_nonzero(c))
+            spikes, synops = spikes + fired + kept, synops + (fired + 2 * kept) * BINS
+        for name, value in (("candidates_v", kv), ("candidates_s", ks), ("commitment_v", cv), ("commitment_s", cs),
+                            ("counts", counts)):
+            if name.endswith("s"):
+                value = np.where(value < 1e-4, np.float32(0.0), value)
+            state[name] = value
+        return spikes, synops
+
+    @staticmethod
+    def distribution(state: dict[str, np.ndarray]) -> np.ndarray:
+        """The choice distribution over the headings, float64[BINS]: uniform while no candidate fires."""
+        counts = state["counts"].astype(np.float64) + PRIOR
+        return counts / counts.sum()
+
+    @staticmethod
+    def read(state: dict[str, np.ndarray], memory: np.ndarray, wanted: np.ndarray) -> Believed:
+        """What the populations say now; see :meth:`run` for the arguments."""
+        commitment, target = state["commitment_s"], state["target_s"]
+        column = int(np.argmax(_POOL @ commitment))
+        strength = float(commitment.max())
+        bearing = distance = math.nan
+        share = 0.0
+        if strength > SURE:
+            bearing, distance = polar.place(target, column)
+        if math.isfinite(bearing):
+            at = polar.bump(bearing, distance)
+            held = (memory * at).sum((1, 2))
+            share = float(held[wanted].sum() / max(held.sum(), 1e-9))
+        else:
+            strength = 0.0
+        away = state["avoid_s"]
+        avoid = [polar.place(away, b) for b, _ in polar.peaks(away, SURE, 8)] if away.any() else []
+        return Believed(bearing, distance, min(strength, 1.0), share, Choice.distribution(state), avoid)
+
+
+def gates(goal: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Classes that a goal wants, and those that it avoids: bool[CLASSES] each.
+
+    Args:
+        goal: color and shape of the target, then of what is to be avoided; 0 stands for any, two zeros to be avoided
+            for nothing.
+    """
+    wanted = class_mask(goal[0], goal[1])
+    avoided = class_mask(goal[2], goal[3]) if goal[2] or goal[3] else np.zeros(CLASSES, bool)
+    return wanted & ~avoided, avoided

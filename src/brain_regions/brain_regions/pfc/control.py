@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the messages of the prefrontal cortex mean: their constants, the goal as it is kept, the hazard round objects."""
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Sequence
+
+import numpy as np
+
+from brain_regions import azimuth
+
+IDLE, SEARCH, APPROACH, STOP, AVOID = range(5)                                  # Control MODE_*
+(S_IDLE, S_SEARCHING, S_APPROACHING, S_REACHED, S_NOT_FOUND, S_NOT_UNDERSTOOD, S_STOPPED,
+ S_WAITING) = range(8)                                                          # GoalStatus STATE_*
+VERB_STOP = 3                                                                   # LanguageFeatures VERB_STOP
+M_ARRIVED = 2                                                                   # MotorStatus STATE_ARRIVED
+TEXT = 256
+
+
+class Told(NamedTuple):
+    """The goal, as language told it.
+
+    Attributes:
+        number: goal id; 0: none yet.
+        verb: LanguageFeatures VERB_*.
+        kinds: color and shape of the target, and of what is to be avoided.
+        understood: whether there is something to do.
+        text: the sentence.
+    """
+
+    number: int
+    verb: int
+    kinds: tuple[int, int, int, int]
+    understood: bool
+    text: str
+
+    @classmethod
+    def of(cls, state: dict[str, np.ndarray]) -> Told:
+        """The goal that a state holds."""
+        number, verb, color, shape, avoid_color, avoid_shape, understood = (int(v) for v in state["goal"])
+        codes = state["text"][state["text"] > 0].astype(np.uint8).tobytes()
+        return cls(number, verb, (color, shape, avoid_color, avoid_shape), bool(understood),
+                   codes.decode("utf-8", "ignore"))
+
+    @staticmethod
+    def put(state: dict[str, np.ndarray], number: float, language: Any) -> None:
+        """Writes the goal of a LanguageFeatures into a state."""
+        state["goal"] = np.array([number, language.verb, language.target_color, language.target_shape,
+                                  language.avoid_color, language.avoid_shape, language.understood], np.float32)
+        codes = language.text.encode()[:TEXT]
+        state["text"] = np.zeros(TEXT, np.float32)
+        state["text"][:len(codes)] = list(codes)
+
+
+def keep_away(bearings: Sequence[float], distances: Sequence[float], radius: float) -> np.ndarray:
+    """Hazard map (see SensorFeatures) round objects to be avoided: as if they reached 0.4 m farther. float32[36].
+
+    Args:
+        bearings, distances: of the objects, rad and m.
+        radius: of the robot (m).
+    """
+    hazard = np.zeros(azimuth.BINS, np.float32)
+    for angle, distance in zip(bearings, distances):
+        reach = 0.30 + 0.42                         # m, radius of the largest object and what is kept from it
+        spread = math.asin(min(reach / max(distance, reach), 1.0))
+        inside = np.abs(azimuth.wrap(azimuth.CENTERS - angle)) <= spread
+        gap = max(distance - reach - radius, 0.0)
+        hazard[inside] = np.maximum(hazard[inside], np.clip(1.0 - gap, 0.0, 0.9))
+    return hazard

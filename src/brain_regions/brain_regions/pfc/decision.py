@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do now: populations that compete, are held down, or go on firing until a new goal clears them.
+
+Relays fire while something is the case ("there is a goal", "vision is missing"). Five populations of actions hear them
+and inhibit each other; the one that fires most is what is done. Three latches excite themselves so strongly that they
+stay on once they fired: ``reached``, ``given_up``, ``tired`` (looked long enough). Two populations turn the robot on the
+spot while that shows enough, and go on, once begun, down to a quarter of what made them begin. Timers are neurons that
+do not leak and fire when something has been so for as long as they wait.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from brain_regions.membranes import MICRO_STEP
+from brain_regions.pfc.populations import Layer, spread
+
+NEURONS = 8
+ACTIONS = ("stop", "idle", "search", "approach", "avoid")
+RELAYS = ("goal", "told_stop", "unasked", "puzzled", "blind", "arrived", "near")
+LATCHES = ("reached", "given_up", "tired")
+TURNS = ("turn_left", "turn_right")
+NAMES = ACTIONS + RELAYS + LATCHES + TURNS
+TIMERS = ("standing", "empty", "patience", "retreat")
+_WAITS = {"standing": 0.4, "empty": 1.5, "retreat": 7.0}     # s; patience is a parameter
+_LEAK = {"standing": 0.15, "empty": 0.3}                    # s: what is not the case any more is soon forgotten
+DRIVE = 0.5         # charge per micro-step onto a relay whose cause is there
+SET = 1.5           # what a timer's spike puts onto a latch, for as long as its synapse is open
+SURE = 0.08         # of a synapse: below it a population counts as silent
+_UP = 0.3           # of a relay's synapse, at which its timers run at full speed
+_WIRES = {          # from population to population
+    "told_stop": {"stop": 2.0},
+    "unasked": {"idle": 2.0}, "puzzled": {"idle": 2.0}, "blind": {"idle": 2.0},
+    "reached": {"reached": 1.4, "idle": 2.0}, "given_up": {"given_up": 1.4, "idle": 2.0},
+    "tired": {"tired": 1.4, "avoid": 1.5, "given_up": 1.0},
+    "near": {"avoid": 1.5, "given_up": -3.0},
+    "goal": {"search": 1.2},
+    "stop": {"stop": 0.2, "idle": -4.0, "search": -4.0, "approach": -4.0, "avoid": -4.0},
+    "idle": {"idle": 0.2, "search": -4.0, "approach": -4.0, "avoid": -4.0},
+    "avoid": {"avoid": 0.2, "search": -3.0, "approach": -3.0},
+    "approach": {"approach": 0.2, "search": -3.0},
+    "search": {"search": 0.2},
+    "turn_left": {"turn_left": 0.84, "turn_right": -2.0}, "turn_right": {"turn_right": 0.84, "turn_left": -2.0},
+}
+AVOID_BIAS = -0.9   # of avoid: neither what is near nor being tired brings it about alone
+TURN_DRIVE = 0.215  # charge onto a turn that is just worth it
+FIXED = slice(len(ACTIONS), len(NAMES))     # populations whose threshold is not moved
+
+
+def weights() -> np.ndarray:
+    """Synapses from population (row) to population (column), float32[18, 18] in the order of :data:`NAMES`."""
+    found = np.zeros((len(NAMES), len(NAMES)), np.float32)
+    for source, targets in _WIRES.items():
+        for target, weight in targets.items():
+            found[NAMES.index(source), NAMES.index(target)] = weight
+    return found
+
+
+def empty() -> dict[str, np.ndarray]:
+    """State of populations at rest: potentials, synapses, and the timers' potentials."""
+    return {"decision_v": np.zeros((len(NAMES), NEURONS), np.float32),
+            "decision_s": np.zeros((len(NAMES), NEURONS), np.float32), "timers": np.zeros(len(TIMERS), np.float32)}
+
+
+class Decision:
+    """The populations. State is handed in and out; see :func:`empty`.
+
+    Args:
+        patience: s of search after which the robot is tired of it.
+        rate, silent: see :class:`.populations.Layer`.
+    """
+
+    def __init__(self, patience: float, rate: bool = False, silent: bool = False) -> None:
+        self._layer = Layer(0.050, rate, silent)
+        self._weights = weights()
+        self._fan_out = (self._weights != 0).sum(1) * NEURONS
+        self._spread = spread(NEURONS)[None]
+        self._waits = np.array([{**_WAITS, "patience": patience}[n] for n in TIMERS], np.float32)
+        self._leaks = np.array([np.exp(-MICRO_STEP / _LEAK[n]) if n in _LEAK else 1.0 for n in TIMERS], np.float32)
+
+    def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], threshold: float
+            ) -> tuple[int, int]:
+        """Integrates ``steps`` micro-steps.
+
+        Args:
+            state: its entries are replaced.
+            steps: micro-steps.
+            causes: relays' names with 1 where their cause is there; ``approach`` and ``avoid`` with what drives them
+                beside (0..1); the turns with what they would show, 1 being just worth it; ``sure`` with how fast the
+                robot becomes certain that it stands where it should (0..1); ``empty`` with 1 where nothing is left to
+                look at.
+            threshold: of the actions' neurons.
+
+        Returns:
+            Spikes and synaptic operations.
+        """
+        drive = np.zeros(len(NAMES), np.float32)
+        for name in RELAYS:
+            drive[NAMES.index(name)] = DRIVE * causes.get(name, 0.0)
+        drive[NAMES.index("approach")] = 1.2 * causes.get("approach", 0.0)
+        drive[NAMES.index("avoid")] = AVOID_BIAS + 2.4 * causes.get("avoid", 0.0)
+        for name in TURNS:
+            drive[NAMES.index(name)] = TURN_DRIVE * min(causes.get(name, 0.0), 2.0)
+        v, s, timers = state["decision_v"], state["decision_s"], state["timers"]
+        theta = np.ones((len(NAMES), 1), np.float32)
+        theta[:len(ACTIONS)] = threshold
+        spikes = synops = 0
+        at = {name: k for k, name in enumerate(NAMES)}
+        for _ in range(steps):
+            means = s.mean(1)
+            onto = drive + means @ self._weights
+            timers, fired = self._tick(timers, means, at, causes)
+            if fired[0]:
+                onto[at["reached"]] += SET
+            if fired[1] or fired[2]:
+                onto[at["tired"]] += SET
+            if fired[3]:
+                onto[at["given_up"]] += 4.0 + SET
+            z, v, s = self._layer.step(onto[:, None] * self._spread, v, s, theta)
+            counts = z.sum(1)
+            spikes, synops = spikes + int(counts.sum()), synops + int(counts @ self._fan_out)
+        state["decision_v"], state["decision_s"], state["timers"] = v, s, timers
+        return spikes, synops
+
+    def _tick(self, timers: np.ndarray, means: np.ndarray, at: dict[str, int], causes: dict[str, float]
+              ) -> tuple[np.ndarray, np.ndarray]:
+        """Timers after a micro-step, and which fire. One that fired goes on firing while its cause lasts."""
+        def up(name):
+            return min(float(means[at[name]]) / _UP, 1.0)
+        busy = max(up("search"), up("approach"))
+        runs = np.array([up("arrived") * causes.get("sure", 0.0), up("search") * causes.get("empty", 0.0), busy,
+                         up("avoid") * up("tired")], np.float32)
+        leaks = np.where(runs > 0.05, np.float32(1.0), self._leaks)
+        timers = timers * leaks + runs * MICRO_STEP / self._waits
+        fired = timers > 1.0
+        return np.minimum(timers, 1.0 + 1e-3).astype(np.float32), fired
+
+
+def read(state: dict[str, np.ndarray]) -> tuple[str, str, dict[str, float]]:
+    """What the populations say: the action, why it stands still (a relay or latch), and all mean synapses.
+
+    Either is empty where nothing fires for it.
+    """
+    means = dict(zip(NAMES, state["decision_s"].mean(1).tolist()))
+    action = max(ACTIONS, key=means.get)
+    why = max(("reached", "given_up", "puzzled", "blind", "unasked"), key=means.get)
+    return (action if means[action] > SURE else ""), (why if means[why] > SURE else ""), means

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which way to go: a ring of 36 spiking neurons that hears the headings on offer, each as far as its action fires.
+
+While searching, the heading is drawn from what is on offer with the temperature of :mod:`.feedback`: the offer's map
+over the ring is taken for logarithms of odds, and noise on each heading decides (Gumbel's: the largest of x_i / T + g_i is
+a draw from the softmax of x / T; E. J. Gumbel, Statistical Theory of Extreme Values, 1954). A draw is kept for a while.
+"""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from brain_regions import azimuth
+from brain_regions.azimuth import BINS, CENTERS, wrap
+from brain_regions.pfc.populations import Layer
+
+ONTO = 1.6          # charge at the peak of an offer whose action fires fully
+HOLD = 0.8          # s that a draw is kept
+ODDS = 200.0        # logarithm of odds between the peak of an offer and no offer, at temperature 1
+SURE = 0.03         # of a synapse: below it the ring is silent
+_WINDOW = np.exp(-0.5 * (wrap(CENTERS[:, None] - CENTERS) / math.radians(15.0)) ** 2).astype(np.float32)
+
+
+def empty() -> dict[str, np.ndarray]:
+    """State of the ring at rest; ``draw`` holds the noise of the last draw, and its age in its last place (s)."""
+    return {"heading_v": np.zeros(BINS, np.float32), "heading_s": np.zeros(BINS, np.float32),
+            "draw": np.append(np.zeros(BINS), HOLD).astype(np.float32)}
+
+
+class Heading:
+    """The ring. State is handed in and out; see :func:`empty`.
+
+    Args:
+        rate, silent: see :class:`.populations.Layer`.
+    """
+
+    def __init__(self, rate: bool = False, silent: bool = False) -> None:
+        self._layer = Layer(0.050, rate, silent)
+
+    def run(self, state: dict[str, np.ndarray], steps: int, offers: list[tuple[float, np.ndarray]], threshold: float
+            ) -> tuple[int, int]:
+        """Integrates ``steps`` micro-steps.
+
+        Args:
+            state: its entries are replaced.
+            steps: micro-steps.
+            offers: how much an action's synapses carry (0..1), and the map that it offers (0..1, float32[BINS]).
+            threshold: of the neurons.
+
+        Returns:
+            Spikes and synaptic operations (two for each spike: the population vector that reads them).
+        """
+        x = np.zeros(BINS, np.float32)
+        for weight, offered in offers:
+            x += np.float32(ONTO * weight) * offered
+        v, s = state["heading_v"], state["heading_s"]
+        if not (x.any() or s.any()):
+            return 0, 0
+        spikes = 0
+        for _ in range(steps):
+            z, v, s = self._layer.step(x - 0.5 * s.mean(), v, s, threshold)
+            spikes += int(np.count_nonzero(z))
+        state["heading_v"], state["heading_s"] = v, np.where(s < 1e-4, np.float32(0.0), s)
+        return spikes, 2 * spikes
+
+    @staticmethod
+    def read(state: dict[str, np.ndarray]) -> float:
+        """Heading (rad) of the ring's highest peak; NaN while it is silent."""
+        s = state["heading_s"]
+        return azimuth.direction(s) if s.max() > SURE else math.nan
+
+
+def drawn(state: dict[str, np.ndarray], offer: np.ndarray, temperature: float, dt: float, rng: np.random.Generator
+          ) -> np.ndarray:
+    """The part of an offer round the heading that was drawn from it, float32[BINS].
+
+    Args:
+        state: ``draw`` is replaced.
+        offer: 0..1, float32[BINS].
+        temperature: of the draw.
+        dt: s since the last call.
+        rng: new noise comes from it every :data:`HOLD` s.
+    """
+    draw = state["draw"].copy()
+    draw[BINS] += dt
+    if draw[BINS] >= HOLD:
+        draw[:BINS] = rng.gumbel(size=BINS)
+        draw[BINS] = 0.0
+    state["draw"] = draw
+    if not offer.any():
+        return offer
+    chosen = int(np.argmax(ODDS * offer / temperature + draw[:BINS]))
+    near = offer * _WINDOW[chosen]
+    # a heading that nothing was offered for is taken as it is
+    return near if near.max() > 0.2 else azimuth.bump(float(CENTERS[chosen]))

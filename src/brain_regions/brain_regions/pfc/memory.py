@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""What was seen, held by spikes: one polar sheet of neurons for each class of object.
+
+A neuron stands for a class (4 colors x 3 shapes) at a place (see :mod:`.polar`); how much it fires says how much evidence
+for that there is. A detection excites the neurons round its place, so evidence adds up over looks; the neurons of all
+classes at one place share what they can hold, so that new looks outweigh old ones. What should be in view and is not
+fades. Evidence is held by each neuron exciting itself over a slow synapse s (after H. S. Seung: How the brain keeps the
+eyes still, PNAS 93, 1996: a loop of gain one is a graded memory):
+
+    v[t] = v[t-1] + g s[t-1] - z[t-1],    z[t] = 1 if v[t] > 1 else 0,    s[t] = rho s[t-1] + (1 - rho) z[t]
+
+With g = 1 the sum s + (1 - rho) v cannot change: a neuron that fires regularly keeps its rate to within one spike's
+worth. g is a little less, so memory fades over minutes. Without spikes, s is gone in half a second.
+
+Odometry shifts the sheets: two neurons count how far the robot turned, two how far it went. Each of their spikes opens
+synapses that carry every s to where the same thing now is: by one bin for a turn, by one stride of 10 cm for a way. What
+the counting neurons hold below their thresholds is known to whoever reads the sheets, so a turn costs no precision.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from brain_regions.azimuth import BINS, CENTERS, WIDTH, wrap
+from brain_regions.membranes import decay
+from brain_regions.pfc import polar
+from brain_regions.pfc.polar import DISTANCES, RINGS, STRIDE
+
+CLASSES = 12                # index (color - 1) * 3 + (shape - 1)
+UNIT = 0.06                 # of s: one look of full confidence at a near object
+CAP = 12.0 * UNIT           # of s, over all classes at a place
+TAU = 0.5                   # s, of the synapses
+FORGET = 120.0              # s, in which memory fades
+PULL = 0.25                 # share of older evidence round a detection, but not at its place, that it puts out
+TURN, AHEAD = range(2)      # of state "owed"
+
+
+def empty() -> dict[str, np.ndarray]:
+    """State of a memory of nothing."""
+    return {"trace": np.zeros((CLASSES, BINS, RINGS), np.float32), "memory": np.zeros((CLASSES, BINS, RINGS), np.float32),
+            "owed": np.zeros(2, np.float32)}
+
+
+def class_mask(color: int, shape: int) -> np.ndarray:
+    """Which classes fit a color and a shape, 0 standing for any. bool[12]."""
+    mask = np.zeros((4, 3), bool)
+    mask[slice(None) if color == 0 else color - 1, slice(None) if shape == 0 else shape - 1] = True
+    return mask.ravel()
+
+
+class ObjectMemory:
+    """The neurons and synapses of the memory. State is handed in and out; see :func:`empty`.
+
+    Args:
+        tau: time constant of the self-exciting synapses (s).
+        forget: time constant with which memory fades (s); not above ``tau``: nothing is held beyond the synapses.
+    """
+
+    def __init__(self, tau: float = TAU, forget: float = FORGET) -> None:
+        self._rho = decay(tau)
+        self._gain = max(1.0 - tau / forget, 0.0)
+        self._shifts = polar.Shifts()
+        self._log_distance = np.log(DISTANCES)
+
+    # -- odometry --------------------------------------------------------------------------------------------------
+
+    def move(self, state: dict[str, np.ndarray], turned: float, ahead: float) -> tuple[int, int]:
+        """Takes in odometry: the sheets are shifted in place of ``state["trace"]``.
+
+        Args:
+            state: of the memory; its entries are replaced.
+            turned: rad to the left since the last call.
+            ahead: m since the last call, negative backward.
+
+        Returns:
+            Spikes of the four counting neurons, and synaptic operations.
+        """
+        turn, way = float(state["owed"][TURN]) + turned, float(state["owed"][AHEAD]) + ahead
+        trace, spikes, synops = state["trace"], 0, 0.0
+        active = float(np.count_nonzero(trace))
+        while abs(way) > STRIDE / 2 and spikes < 64:
+            trace = self._shifts.ahead(trace, turn, way < 0)
+            way -= math.copysign(STRIDE, way)
+            spikes, synops = spikes + 1, synops + active * self._shifts.fan_out
+        bins = round(turn / WIDTH)
+        if bins:
+            trace = np.roll(trace, -bins, axis=1)
+            turn -= bins * WIDTH
+            spikes, synops = spikes + abs(bins), synops + active * abs(bins)
+        state["trace"], state["owed"] = trace, np.array([turn, way], np.float32)
+        return spikes, int(synops)
+
+    # -- sight -----------------------------------------------------------------------------------------------------
+
+    def see(self, state: dict[str, np.ndarray], detections: list[Any], turned: float, sector: tuple[float, float],
+            free: np.ndarray | None, fade: float, dt: float) -> None:
+        """Takes in one frame.
+
+        Args:
+            state: of the memory; ``state["trace"]`` is replaced.
+            detections: DetectedObjects of sound numbers, in base_link when the frame was taken.
+            turned: rad that the robot has turned since then.
+            sector: right and left edge of what the camera covers (rad).
+            free: m, how far each bin of the sheet's can be seen through; None when that is not known.
+            fade: time constant of forgetting what should be in view and is not (s).
+            dt: s since the last frame.
+        """
+        turn, way = (float(x) for x in state["owed"])
+        trace = state["trace"].copy()
+        kept = np.zeros((BINS, RINGS), bool)
+        for d in sorted(detections, key=lambda d: d.distance):
+            bearing, distance = polar.brought_back(wrap(d.bearing - turned), d.distance, turn, way)
+            bump = polar.bump(bearing, distance)
+            weight = UNIT * float(d.confidence) / (1 + max(d.distance - 1.5, 0.0) ** 2 / 4)
+            sideways = np.abs(wrap(CENTERS - bearing))[:, None] * np.minimum(DISTANCES, distance)
+            along = np.abs(DISTANCES - distance)[None]
+            gate = (sideways < 0.12 + 0.08 * distance) & (along < 0.30 + 0.25 * distance)
+            trace *= 1.0 - PULL * gate * (1.0 - bump)
+            trace[(d.color - 1) * 3 + d.shape - 1] += weight * bump
+            kept |= gate | (bump > 0.3)
+        fading = self._in_view(sector, turn, free) & ~kept
+        trace *= np.where(fading, np.float32(math.exp(-dt / fade)), np.float32(1.0))
+        held = trace.sum(0)
+        trace *= np.minimum(CAP / np.maximum(held, 1e-6), 1.0)
+        state["trace"] = trace.astype(np.float32, copy=False)
+
+    @staticmethod
+    def _in_view(sector: tuple[float, float], turn: float, free: np.ndarray | None) -> np.ndarray:
+        """Cells whose objects the camera would show. bool[BINS, RINGS]."""
+        bearing = wrap(CENTERS - turn)
+        seen = ((bearing > sector[0] + 0.12) & (bearing < sector[1] - 0.12))[:, None] & (DISTANCES > 0.5) & (DISTANCES < 3)
+        return seen if free is None else seen & (DISTANCES < free[:, None] + 0.5)
+
+    # -- spikes ----------------------------------------------------------------------------------------------------
+
+    def run(self, state: dict[str, np.ndarray], steps: int, rate: bool = False, silent: bool = False
+            ) -> tuple[np.ndarray, int]:
+        """Integrates ``steps`` micro-steps.
+
+        Args:
+            state: of the memory; trace and memory (potentials) are replaced.
+            steps: micro-steps.
+            rate: units that hand on their rates take the place of spiking neurons: the twin to compare with.
+            silent: spikes are held back: the control that shows what hangs on them.
+
+        Returns:
+            What the synapses onto the readers carry on average, float32[CLASSES, BINS, RINGS], and the spikes.
+        """
+        trace, v = state["trace"], state["memory"]
+        rho, total = np.float32(self._rho), 0
+        live = np.flatnonzero(trace.reshape(CLASSES, -1).any(1))
+        s, u = trace[live], v[live]
+        for _ in range(steps):
+            if rate:
+                fired = self._gain * s
+            else:
+                u = u + self._gain * s
+                fired = (u > 1.0).astype(np.float32)
+                u -= fired
+                total += int(np.count_nonzero(fired))
+            if silent:
+                fired = np.zeros_like(fired)
+            s = rho * s + (1 - rho) * fired
+        trace, v = trace.copy(), v.copy()
+        trace[live], v[live] = s, u
+        state["trace"], state["memory"] = trace, v
+        return trace, total

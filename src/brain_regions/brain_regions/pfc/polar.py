@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The polar sheet of the prefrontal cortex: which place round the robot each of its neurons stands for.
+
+A sheet has 36 bearings, the bins of :mod:`brain_regions.azimuth`, times 14 distances, equally apart in their logarithm,
+as the grain of what is seen is. A place excites its neighbors on the sheet as a Gaussian bump; where several fire, their
+center of mass tells a place between the neurons.
+"""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from brain_regions.azimuth import BINS, CENTERS, WIDTH, wrap
+
+RINGS = 14
+NEAREST, FARTHEST = 0.30, 8.0                               # m, from the middle of the base
+GRAIN = math.log(FARTHEST / NEAREST) / (RINGS - 1)          # of the logarithm of the distance
+DISTANCES = (NEAREST * np.exp(GRAIN * np.arange(RINGS))).astype(np.float32)
+SPREAD = 0.8                                                # standard deviation of a bump, in cells both ways
+STRIDE = 0.10                                               # m that one spike of an odometry neuron stands for
+_LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directions of travel that have shifts of their own
+
+
+def bump(bearing: float, distance: float, spread: float = SPREAD) -> np.ndarray:
+    """What a place excites: float32[BINS, RINGS], at most 1.
+
+    Args:
+        bearing: rad.
+        distance: m; beyond the sheet's ends it counts as at the end.
+        spread: standard deviation, in cells.
+    """
+    across = wrap(CENTERS - bearing) / WIDTH
+    along = np.arange(RINGS) - ring(distance)
+    return np.outer(np.exp(-0.5 * (across / spread) ** 2), np.exp(-0.5 * (along / spread) ** 2)).astype(np.float32)
+
+
+def ring(distance: float) -> float:
+    """Where on the sheet's 14 distances one of ``distance`` m lies, between the neurons: 0 to 13."""
+    return min(max(math.log(max(distance, 1e-3) / NEAREST) / GRAIN, 0.0), RINGS - 1.0)
+
+
+def place(activity: np.ndarray, column: int, reach: int = 2) -> tuple[float, float]:
+    """Center of mass of what is active near a bearing.
+
+    Args:
+        activity: float32[BINS, RINGS], not negative.
+        column: bin in the middle.
+        reach: bins to each side that count.
+
+    Returns:
+        Bearing (rad) and distance (m); NaN where nothing is active.
+    """
+    near = (np.arange(-reach, reach + 1) + column) % BINS
+    weights = activity[near]
+    total = float(weights.sum())
+    if not total > 0:
+        return math.nan, math.nan
+    by_bearing = weights.sum(1)
+    bearing = math.atan2(float(by_bearing @ np.sin(CENTERS[near])), float(by_bearing @ np.cos(CENTERS[near])))
+    peak = int(np.argmax(weights.sum(0)))
+    rings = np.arange(max(peak - 2, 0), min(peak + 3, RINGS))     # another object may stand behind
+    by_ring = weights[:, rings].sum(0)
+    return bearing, NEAREST * math.exp(GRAIN * float(by_ring @ rings) / float(by_ring.sum()))
+
+
+def peaks(activity: np.ndarray, floor: float, most: int) -> list[tuple[int, int]]:
+    """Cells (bin, ring) in the middle of what is active, the most active first; each takes its neighborhood with it.
+
+    Args:
+        activity: float32[BINS, RINGS].
+        floor: cells at or below it do not count.
+        most: how many.
+    """
+    left = np.where(activity > floor, activity, np.float32(0.0))
+    # synapses saturate: the middle of a plateau is where most is round about
+    around = left + 0.5 * (np.roll(left, 1, 0) + np.roll(left, -1, 0))
+    around[:, 1:-1] += 0.25 * (around[:, 2:] + around[:, :-2])
+    around[left <= 0] = 0.0
+    found: list[tuple[int, int]] = []
+    while len(found) < most:
+        column, row = divmod(int(np.argmax(around)), RINGS)
+        if not around[column, row] > 0:
+            break
+        found.append((column, row))
+        around[(np.arange(-3, 4) + column) % BINS, max(row - 3, 0):row + 4] = 0.0
+    return found
+
+
+def carried(bearing: float, distance: float, turned: float, ahead: float) -> tuple[float, float]:
+    """Bearing (rad) and distance (m) of a place after the robot went ``ahead`` (m) and turned (rad, to the left)."""
+    x, y = distance * math.cos(bearing) - ahead, distance * math.sin(bearing)
+    return float(wrap(math.atan2(y, x) - turned)), math.hypot(x, y)
+
+
+def brought_back(bearing: float, distance: float, turned: float, ahead: float) -> tuple[float, float]:
+    """The inverse of :func:`carried`: where a place was before."""
+    angle = bearing + turned
+    x, y = distance * math.cos(angle) + ahead, distance * math.sin(angle)
+    return math.atan2(y, x), math.hypot(x, y)
+
+
+def _cubic(t: np.ndarray) -> np.ndarray:
+    """Weights of the four neighbors for a value at ``t`` (0..1) between the middle two: [4, ...].
+
+    R. Keys: Cubic Convolution Interpolation for Digital Image Processing, IEEE Trans. ASSP 29(6), 1981, a = -1/2. Its
+    negative side lobes are what keeps a bump from broadening as it is shifted again and again.
+    """
+    return np.stack([((-0.5 * t + 1.0) * t - 0.5) * t, (1.5 * t - 2.5) * t * t + 1.0, ((-1.5 * t + 2.0) * t + 0.5) * t,
+                     (0.5 * t - 0.5) * t * t])
+
+
+def _shift(direction: float, way: float) -> np.ndarray:
+    """Synapses that move a sheet's content when the robot goes ``way`` m in ``direction`` (rad): [cells, cells]."""
+    angle = np.repeat(CENTERS.astype(np.float64), RINGS)
+    away = np.tile(DISTANCES.astype(np.float64), BINS)
+    # where was what is now at each cell?
+    x, y = away * np.cos(angle) + way * math.cos(direction), away * np.sin(angle) + way * math.sin(direction)
+    column = (np.arctan2(y, x) / WIDTH) % BINS
+    row = np.log(np.maximum(np.hypot(x, y), 1e-6) / NEAREST) / GRAIN
+    weights = np.zeros((BINS * RINGS, BINS * RINGS))
+    cells = np.arange(BINS * RINGS)
+    for i, across in zip((-1, 0, 1, 2), _cubic(column % 1.0)):
+        for k, along in zip((-1, 0, 1, 2), _cubic(row % 1.0)):
+            source = np.floor(row).astype(int) + k
+            inside = (source >= 0) & (source < RINGS)
+            start = ((np.floor(column).astype(int) + i) % BINS) * RINGS + np.clip(source, 0, RINGS - 1)
+            np.add.at(weights, (start[inside], cells[inside]), (across * along)[inside])
+    return weights.astype(np.float32)
+
+
+class Shifts:
+    """The synapses by which odometry moves a sheet's content: one set for each direction of travel."""
+
+    def __init__(self) -> None:
+        self._sets = {way: [_shift(lean * WIDTH, way) for lean in _LEANS] for way in (STRIDE, -STRIDE)}
+        self.fan_out = float(np.mean([np.count_nonzero(m, axis=1).mean() for m in self._sets[STRIDE]]))
+
+    def ahead(self, sheets: np.ndarray, turned: float, backward: bool = False) -> np.ndarray:
+        """Sheets [n, BINS, RINGS] after one stride.
+
+        Args:
+            sheets: before; they look in the direction that the base looked in ``turned`` rad ago.
+            turned: rad, at most half a bin.
+            backward: the stride led back.
+        """
+        matrix = self._sets[-STRIDE if backward else STRIDE][int(np.argmin(np.abs(_LEANS * WIDTH - turned)))]
+        return np.maximum((sheets.reshape(len(sheets), -1) @ matrix).reshape(sheets.shape), 0.0)

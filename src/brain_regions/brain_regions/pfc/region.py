@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prefrontal cortex as a region: messages in, currents onto its populations; decisions out, read from their spikes."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from brain_regions import azimuth
+from brain_regions.body import Body
+from brain_regions.membranes import ticks
+from brain_regions.object_memory import sound
+from brain_regions.pfc import choice, decision, feedback, heading, memory, polar
+from brain_regions.pfc.control import (APPROACH, AVOID, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED, Told, keep_away)
+from brain_regions.pfc.report import report
+from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, messages, parameter
+
+MODES = {"": IDLE, "idle": IDLE, "stop": STOP, "search": SEARCH, "approach": APPROACH, "avoid": AVOID}
+LOOKING = 1.2           # rad: heading that makes motor turn on the spot
+NEAR = 0.65             # m, from the front: where standing would say "here it is"
+TOO_NEAR = 0.80         # m, from the middle, to an object that is to be kept away from
+ROUTE_FROM = 1.1        # m to the target from which on the way to it is taken rather than its direction
+JUMP = (0.5, 1.0)       # m, rad between two steps: the robot was carried
+
+
+@dataclass(frozen=True)
+class PrefrontalCortexParameters(Body):
+    """Patience, evidence, feedback, and what is switched off to see what it is good for."""
+
+    patience: float = parameter(50.0, "time after which a target counts as not to be found", unit="s", low=1.0,
+                                high=3600.0, live=False)
+    evidence: float = parameter(1.2, "looks (at full confidence, from near) after which a target is approached", low=0.1,
+                                high=10.0, live=False)
+    fade: float = parameter(0.6, "time constant of forgetting an object that should be in view and is not", unit="s",
+                            low=0.05, high=60.0)
+    forget: float = parameter(memory.FORGET, "time constant with which what is out of view is forgotten", unit="s",
+                              low=0.05, high=36000.0, live=False)
+    view_timeout: float = parameter(0.6, "age at which vision counts as missing", unit="s", low=0.1, high=5.0)
+    turn_worth: float = parameter(2.2, "unseen floor (bins of place/view) that is worth a turn on the spot", low=0.1,
+                                  high=36.0)
+    qpfc: str = parameter("on", "Q-PFC feedback: on, off, constant, linear or shuffled", choices=feedback.MODES)
+    qpfc_alpha: float = parameter(0.5, "alpha under constant feedback", low=0.0, high=1.0)
+    silent: bool = parameter(False, "hold all spikes back: shows what hangs on them", live=False)
+
+
+class PrefrontalCortex(Region):
+    """Chooses between search, approach, avoid, stop and idle; see the modules of this package."""
+
+    rate = 10.0
+    spiking = True
+    Parameters = PrefrontalCortexParameters
+
+    objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), trigger=True,
+                 key="source")
+    language = In("lang/features", "brain_interfaces/msg/LanguageFeatures", FEATURE, trigger=True)
+    features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
+                  device=True)
+    odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
+    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
+    motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
+
+    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE)
+    status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
+    memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
+    belief = Out("pfc/choice", "brain_interfaces/msg/Choice", FEATURE, on_demand=True)
+
+    def configure(self, parameters) -> None:
+        """Wires the populations."""
+        super().configure(parameters)
+        p = self.parameters
+        how = {"rate": not self.spiking, "silent": p.silent}
+        self._how = how
+        self._memory = memory.ObjectMemory(forget=p.forget)
+        self._choice = choice.Choice(p.evidence, **how)
+        self._decision = decision.Decision(p.patience, **how)
+        self._heading = heading.Heading(**how)
+
+    def initial_state(self):
+        return {**memory.empty(), **choice.empty(), **decision.empty(), **heading.empty(),
+                **feedback.empty(azimuth.BINS), "goal": np.zeros(7, np.float32), "text": np.zeros(TEXT, np.float32),
+                "pose": np.zeros(4, np.float32), "told": np.zeros(1, np.float32), "left": np.zeros(1, np.float32)}
+
+    def step(self, inbox, state, dt, rng):
+        state = dict(state)
+        new_goal = self._hear(inbox, state)
+        pose = self._move(inbox, state)
+        blind = self._look(inbox, state, pose, dt)
+        told = Told.of(state)
+        steps, left, _ = ticks(dt, float(state["left"][0]))
+        state["left"] = np.array([left], np.float32)
+        wanted, avoided = choice.gates(told.kinds)
+        asked = told.number > 0 and told.understood and told.verb != VERB_STOP
+        if not asked:
+            wanted, avoided = np.zeros_like(wanted), np.zeros_like(avoided)
+        held, fired = self._memory.run(state, steps, rate=self._how["rate"], silent=self._how["silent"])
+        self.count(spikes=fired, synops=fired * (1 + int(wanted.any()) + int(avoided.any())))
+        h, alpha, temperature, threshold = feedback.feed_back(
+            state, self._choice.distribution(state), dt, rng, self.parameters.qpfc, self.parameters.qpfc_alpha)
+        self._add(self._choice.run(state, held, steps, wanted, avoided, threshold))
+        believed = self._choice.read(state, held, wanted)
+        turned, ahead = (float(x) for x in state["owed"])
+        if math.isfinite(believed.bearing):
+            bearing, distance = polar.carried(believed.bearing, believed.distance, turned, ahead)
+            believed = believed._replace(bearing=bearing, distance=distance)
+        believed = believed._replace(avoid=[polar.carried(b, d, turned, ahead) for b, d in believed.avoid])
+        view, frontier, route = (self._map(inbox, f"place/{n}") for n in ("view", "frontier", "route"))
+        front = self._front(inbox)
+        causes = self._causes(inbox, told, asked, blind, believed, view, frontier, front)
+        self._add(self._decision.run(state, steps, causes, threshold))
+        action, why, means = decision.read(state)
+        self._add(self._heading.run(state, steps, self._offers(
+            state, means, believed, frontier, route, front, temperature, dt, rng), threshold))
+        outbox = {"control": self._control(state, told, action, means, believed)}
+        status, reason = report(action, why, believed, told, blind, self._reason(inbox))
+        if status is not None and (new_goal or status + 1 != state["told"][0]):
+            state["told"] = np.array([status + 1], np.float32)
+            outbox["status"] = self.status(goal_id=told.number, state=status, text=told.text, reason=reason)
+        if "memory" in self.wanted and pose is not None:
+            outbox["memory"] = self._remembered(state)
+        if "belief" in self.wanted:
+            outbox["belief"] = self._belief(state, believed, h, alpha, temperature, threshold, means)
+        return outbox, state
+
+    def _add(self, cost: tuple[int, int]) -> None:
+        self.count(spikes=cost[0], synops=cost[1])
+
+    # -- input -----------------------------------------------------------------------------------------------------
+
+    def _hear(self, inbox, state) -> bool:
+        """Takes in a new goal, which clears what was decided about the old one; says whether there was one."""
+        language = inbox.get("language")
+        if language is None or not inbox.new("language"):
+            return False
+        number = float(language.goal_id % 2 ** 24)  # what a float32 holds exactly
+        if number == 0 or number == state["goal"][0]:
+            return False
+        Told.put(state, number, language)
+        state.update(decision.empty())
+        state.update(heading.empty())
+        state["told"] = np.zeros(1, np.float32)
+        return True
+
+    def _move(self, inbox, state):
+        """Hands the way since the last step to the memory; newest pose (x, y, yaw), or None."""
+        odom = inbox.get("odom", within=0.5)
+        pose = azimuth.sound_pose(odom) if odom is not None else None
+        if pose is None:
+            return None
+        x, y, yaw, known = (float(v) for v in state["pose"])
+        if known:
+            dx, dy, turned = pose[0] - x, pose[1] - y, azimuth.wrap(pose[2] - yaw)
+            if math.hypot(dx, dy) > JUMP[0] or abs(turned) > JUMP[1]:
+                state.update(memory.empty())    # it was carried: nothing is where it was
+            elif dx or dy or turned:
+                middle = yaw + turned / 2
+                self._add(self._memory.move(state, turned, dx * math.cos(middle) + dy * math.sin(middle)))
+        state["pose"] = np.array([*pose, 1], np.float32)
+        return pose
+
+    def _look(self, inbox, state, pose, dt) -> str:
+        """Takes new frames into memory; says what is missing to see by."""
+        if pose is None:
+            return "no fresh odometry"
+        received = inbox.each("objects", self.parameters.view_timeout)
+        odom = inbox.get("odom")
+        free = None
+        for entry in received:
+            if not entry.new:
+                continue
+            if free is None:
+                free = self._free(inbox, float(state["owed"][memory.TURN]))
+            frame = entry.message
+            delay = inbox.stamp - messages.time_seconds(frame.header.stamp)
+            delay = delay if 0 < delay < 0.3 else 0.0   # clocks of two machines that disagree tell nothing
+            turned = float(odom.twist.twist.angular.z) * delay
+            turned = turned if math.isfinite(turned) and abs(turned) < 0.5 else 0.0
+            self._memory.see(state, [d for d in frame.objects if sound(d)], turned,
+                             (float(frame.azimuth_min), float(frame.azimuth_max)), free, self.parameters.fade,
+                             min(max(dt, 0.05), 0.2))
+        return "" if received else "no fresh picture from vision"
+
+    def _points(self, inbox):
+        scan = inbox.get("scan", within=0.5)
+        if scan is None or not azimuth.sound_scan(scan):
+            return None
+        return azimuth.scan_points(scan, self.parameters)
+
+    def _free(self, inbox, turned):
+        """How far each bin of the memory's sheets can be seen through (m), float32[BINS]; None without a scan."""
+        points = self._points(inbox)
+        if points is None or len(points[0]) < 8:
+            return None
+        order = np.argsort(points[0])
+        angles, ranges = points[0][order], points[1][order]
+        lines = azimuth.wrap(azimuth.CENTERS[:, None] - turned + np.linspace(-0.08, 0.08, 5))
+        at = np.searchsorted(angles, lines) % len(angles)
+        return np.median(ranges[at], axis=1)
+
+    def _front(self, inbox):
+        """Distance (m) from the front edge to the nearest beam's end, and an offer of open floor; None without a scan."""
+        points = self._points(inbox)
+        if points is None:
+            return None
+        angles, ranges = points
+        nearest = float(np.hypot(ranges * np.cos(angles) - self.parameters.radius, ranges * np.sin(angles)).min(
+            initial=9.0))
+        return nearest, angles, ranges
+
+    @staticmethod
+    def _open(front):
+        """Open floor as an offer: where it is farthest, and rather ahead than back. float32[BINS]."""
+        _, angles, ranges = front
+        apart = np.abs(azimuth.wrap(angles[None] - azimuth.CENTERS[:, None]))
+        open_ = np.where(apart < 0.5, ranges, 9.0).min(1, initial=9.0)
+        return azimuth.bump(float(azimuth.CENTERS[int(np.argmax(
+            np.minimum(open_, 2.5) + 0.3 * np.cos(azimuth.CENTERS)))]))
+
+    @staticmethod
+    def _map(inbox, source):
+        for entry in inbox.each("features", 1.0):
+            if entry.message.source == source:
+                return azimuth.sound_map(entry.message.novelty)
+        return None
+
+    @staticmethod
+    def _reason(inbox):
+        language = inbox.get("language")
+        return language.reason if language is not None else "the sentence was not understood"
+
+    def _causes(self, inbox, told, asked, blind, believed, view, frontier, front):
+        """What drives the populations of :mod:`.decision`."""
+        motor = inbox.get("motor", within=0.3)
+        arrived = motor is not None and motor.state == M_ARRIVED and motor.goal_id == told.number
+        close = any(d < TOO_NEAR for _, d in believed.avoid)
+        left = right = 0.0
+        if view is None:        # place is missing: a turn on the spot shows what can be seen from here
+            left = 2.0
+        else:
+            behind = view * (0.15 + 0.85 * (np.cos(azimuth.CENTERS) < 0.8))
+            side = np.sin(azimuth.CENTERS) > 0.0
+            left, right = float(behind[side].sum()), float(behind[~side].sum())
+            worth = min((left + right) / self.parameters.turn_worth, 2.0)
+            left, right = worth * (1.0 if left >= right else 0.6), worth * (0.6 if left >= right else 1.0)
+        offered = frontier is not None and frontier.any() or view is None or view.sum() > 0.3
+        return {"goal": float(asked), "told_stop": float(told.number > 0 and told.verb == VERB_STOP),
+                "unasked": float(told.number == 0), "blind": float(bool(blind) and asked),
+                "puzzled": float(told.number > 0 and not told.understood),
+                "arrived": float(arrived and asked and math.isfinite(believed.bearing)),
+                "sure": 1.0 if believed.share > 0.6 else 0.15, "near": float(front is not None and front[0] < NEAR),
+                "approach": min(2.0 * believed.strength, 1.0), "avoid": float(close), "empty": float(not offered),
+                "turn_left": left, "turn_right": right}
+
+    def _offers(self, state, means, believed, frontier, route, front, temperature, dt, rng):
+        offers = []
+        if frontier is not None:
+            offers.append((means["search"], heading.drawn(state, frontier, temperature, dt, rng)))
+        if math.isfinite(believed.bearing):
+            far = believed.distance > ROUTE_FROM and route is not None and route.any()
+            offers.append((means["approach"], route if far else azimuth.bump(believed.bearing)))
+        if front is not None and means["avoid"] > decision.SURE:
+            near = min(believed.avoid, key=lambda place: place[1], default=None)
+            away = near is not None and near[1] < TOO_NEAR
+            offers.append((means["avoid"], azimuth.bump(near[0] + math.pi) if away else self._open(front)))
+        return offers
+
+    # -- output ----------------------------------------------------------------------------------------------------
+
+    def _control(self, state, told, action, means, believed):
+        mode, way, speed = MODES[action], math.nan, 0.0
+        if mode in (SEARCH, APPROACH, AVOID):
+            way = self._heading.read(state)
+            speed = 1.0 if math.isfinite(way) else 0.0
+        if mode == SEARCH:
+            turn = means["turn_left"] - means["turn_right"]
+            if abs(turn) > decision.SURE or not math.isfinite(way):
+                way, speed = math.copysign(LOOKING, turn if turn else 1.0), 0.0
+        angles = [bearing for bearing, _ in believed.avoid]
+        away = [distance for _, distance in believed.avoid]
+        control = self.control(
+            goal_id=told.number, mode=mode, target_color=told.kinds[0], target_shape=told.kinds[1],
+            confidence=believed.strength, bearing=believed.bearing, distance=believed.distance, heading=way, speed=speed,
+            gain=1.0, avoid_bearing=angles, avoid_distance=away, hazard=keep_away(angles, away, self.parameters.radius))
+        control.header.frame_id = self.parameters.base_frame
+        return control
+
+    def _remembered(self, state):
+        """All that is remembered, as if it were seen now."""
+        trace = state["trace"]
+        held = trace.sum(0)
+        found = []
+        turned, ahead = (float(x) for x in state["owed"])
+        for column, row in polar.peaks(held, 0.3 * memory.UNIT, 32):
+            at = trace[:, column, row]
+            kind = int(np.argmax(at))
+            bearing, distance = polar.carried(*polar.place(trace[kind], column, 1), turned, ahead)
+            evidence = min(float(at.sum()) / memory.UNIT / self.parameters.evidence, 1.0)
+            found.append((distance, bearing, kind, evidence * float(at[kind] / max(at.sum(), 1e-9))))
+        message = self.memory(source=self.name, azimuth_min=-math.pi, azimuth_max=math.pi, objects=[
+            messages.make("brain_interfaces/msg/DetectedObject", color=kind // 3 + 1, shape=kind % 3 + 1,
+                          confidence=belief, bearing=bearing, distance=distance, width=math.nan)
+            for distance, bearing, kind, belief in sorted(found)])
+        message.header.frame_id = self.parameters.base_frame
+        return message
+
+    def _belief(self, state, believed, h, alpha, temperature, threshold, means):
+        message = self.belief(
+            goal_id=int(state["goal"][0]), probability=believed.p, entropy=h, alpha=alpha, temperature=temperature,
+            threshold=threshold, actions=[means[name] for name in decision.ACTIONS])
+        message.header.frame_id = self.parameters.base_frame
+        return message
+
+
+class AnnPrefrontalCortex(PrefrontalCortex):
+    """The twin to compare with: the same wiring, units that hand on rates in place of spiking neurons."""
+
+    spiking = False

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the goal stands, in the words of GoalStatus: read off the populations that fire."""
+from __future__ import annotations
+
+import math
+
+from brain_regions.pfc.choice import Believed
+from brain_regions.pfc.control import (S_APPROACHING, S_IDLE, S_NOT_FOUND, S_NOT_UNDERSTOOD, S_REACHED, S_SEARCHING,
+                                       S_STOPPED, S_WAITING, Told)
+from brain_runtime import clip_utf8
+
+_WHY = {"reached": (S_REACHED, "standing in front of it"),
+        "given_up": (S_NOT_FOUND, "I looked everywhere I can get to and did not find it"),
+        "unasked": (S_IDLE, "nothing was asked yet")}
+
+
+def report(action: str, why: str, believed: Believed, told: Told, blind: str, reason: str) -> tuple[int | None, str]:
+    """State and reason for a person; None while nothing has been decided.
+
+    Args:
+        action, why: from :func:`brain_regions.pfc.decision.read`.
+        believed: where the target is.
+        told: the goal.
+        blind: what is missing to see by.
+        reason: why the sentence was not understood.
+    """
+    if action == "stop":
+        return S_STOPPED, "told to stop"
+    if action == "search":
+        return S_SEARCHING, "looking for it"
+    if action == "approach" or (action == "avoid" and math.isfinite(believed.distance)):
+        near = f"{believed.distance:.1f} m away" if math.isfinite(believed.distance) else "close to it"
+        return S_APPROACHING, near
+    if action == "avoid":
+        return S_SEARCHING, "making room"
+    if action != "idle" or not why:
+        return None, ""
+    if why == "puzzled":
+        return S_NOT_UNDERSTOOD, clip_utf8(reason, 256)
+    if why == "blind":
+        return S_WAITING, blind or "could not see until now"
+    return _WHY[why]
