@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from brain_regions import gating
 from brain_runtime import FEATURE, SENSOR, In, Out, Region, messages, parameter
 
 SATURATION = 0.5        # walls, floor and obstacles stay below
@@ -91,7 +92,8 @@ class ColorVision(Region):
     info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
 
-    objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image")
+    objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image",
+                  gated=gating.OBJECTS)
 
     def step(self, inbox, state, dt, rng):
         message = inbox.get("image")

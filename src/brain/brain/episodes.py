@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import asdict
 from typing import Any, Iterator, Mapping, Sequence
 
 from brain import graphs, policies
+from brain.ablations import NONE, Ablation
 from brain_runtime import messages
+from brain_runtime.energy import PARAMETER, Traffic
 from brain_runtime.local_host import LocalHost
 from brain_runtime.stepper import RegionError
 
@@ -23,7 +26,8 @@ def text_message(text: str) -> Any:
 
 
 def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAULT, join: Sequence[str] = (),
-              parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+              parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
+              ablation: Ablation = NONE) -> dict[str, Any]:
     """Runs one episode on LocalHost.
 
     Args:
@@ -32,11 +36,13 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
         graph: name or path.
         join: classes, as ``package.module:Class``, that join the brain.
         parameters: by region, over those of the graph's parameter file.
+        ablation: what is taken away or replaced.
+        energy: budget of each of the brain's regions (B/s), which then publish their spikes too; 0: none.
 
     Returns:
         The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``simulated`` and ``wall``
         (s, without what the regions took to load). An outcome ``error`` with a reason says that a region raised or that
-        nobody judged.
+        nobody judged. With a budget, ``traffic``: see :func:`traffic_of`.
     """
     if policy in policies.WITHOUT_BRAIN:
         from brain_sim.controls import run_control
@@ -45,11 +51,14 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
         result = run_control(policy, episode).to_dict()
         return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
     loaded = graphs.load(graph, "arena")
-    brain = policies.make_regions(loaded, policy, join)
-    unheard = {name: {"spikes": False} for name, region in brain.items() if hasattr(region.parameters, "spikes")}
+    brain = policies.make_regions(loaded, policy, join, ablation)
+    # Nobody hears spikes here, so they are not made, unless it is to be known what they take on a wire.
+    unheard = {name: {"spikes": bool(energy)} for name, region in brain.items() if hasattr(region.parameters, "spikes")}
+    devices = {spec.name for spec in loaded.regions if spec.device}     # those of a robot publish what they like
+    budgets = {name: {PARAMETER: energy} for name in brain if energy and name not in devices}
     host = LocalHost(brain, seed=episode.seed, critical=set(loaded.critical),
-                     parameters=graphs.merged(unheard, graphs.own_parameters(loaded), file_parameters(graph),
-                                              parameters or {}))
+                     parameters=graphs.merged(unheard, budgets, graphs.own_parameters(loaded), file_parameters(graph),
+                                              parameters or {}, ablation.parameters))
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
     error = ""
@@ -59,8 +68,22 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
     except RegionError as raised:
         error = str(raised)
     regions = host.regions.values()
+    traffic = {"traffic": traffic_of(host)} if energy else {}
     return {**referee.result(episode, error), "spikes": sum(r.spikes for r in regions),
-            "synops": sum(r.synops for r in regions), "simulated": host.now, "wall": time.perf_counter() - begin}
+            "synops": sum(r.synops for r in regions), "simulated": host.now, "wall": time.perf_counter() - begin,
+            **traffic}
+
+
+def traffic_of(host: LocalHost) -> dict[str, dict[str, int]]:
+    """By topic, what regions with an energy budget sent and saved: see :class:`brain_runtime.energy.Traffic`.
+
+    Bytes are those of the CDR encoding, without what a wire adds. Heartbeats and diagnostics do not count.
+    """
+    found: dict[str, Traffic] = {}
+    for gate in host.gates.values():
+        for topic, traffic in gate.traffic.items():
+            found[topic] = found.get(topic, Traffic()) + traffic
+    return {topic: asdict(traffic) for topic, traffic in sorted(found.items())}
 
 
 class Referee:
@@ -144,15 +167,15 @@ def _single_thread() -> None:
 
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
-             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None
-             ) -> Iterator[tuple[int, dict[str, Any]]]:
+             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
+             ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes in ``jobs`` processes of one thread each; yields (index, result) as they come.
 
     Raises:
         ValueError: the policy cannot be had with these episodes.
     """
-    work = [(i, policies.told(policy, episodes, i), policy, dict(graph=graph, join=join, parameters=parameters))
-            for i in range(len(episodes))]
+    more = dict(graph=graph, join=join, parameters=parameters, energy=energy, ablation=ablation)
+    work = [(i, policies.told(policy, episodes, i), policy, more) for i in range(len(episodes))]
     if jobs <= 1:
         for job in work:
             yield _one(job)

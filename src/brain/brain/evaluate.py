@@ -54,6 +54,11 @@ def evaluate(
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
         join: Annotated[list[str] | None, typer.Option(metavar="MODULE:CLASS", help="A region that joins the brain, "
                         "such as brain_sim.strangers:Sonar.")] = None,
+        ablate: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Take something away or replace it, "
+                          "such as motor=silent, pfc=ann, qpfc=off; a wrong name lists them all.")] = None,
+        energy: Annotated[float, typer.Option(
+            metavar="BYTES", min=0.0, help="Energy budget of each of the brain's regions, bytes a second of what it "
+                                           "publishes (local only); 0: none.")] = 0.0,
         against: Annotated[Path | None, typer.Option(
             metavar="FILE", help="Compare, pair by pair, with the --json file of another run.")] = None,
         json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything to a file; "
@@ -68,7 +73,7 @@ def evaluate(
     """
     from rich.console import Console
 
-    from brain import policies, results
+    from brain import ablations, policies, results
     from brain.crew import CrewError
     from brain.graphs import find_graph
     from brain_runtime.graph import GraphError
@@ -85,7 +90,15 @@ def evaluate(
         policies.told(policy.value, chosen, 0)
         begin = time.time()
         earlier = None if against is None else json.loads(against.read_text(encoding="utf-8"))["results"]
-        found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or ())
+        if energy and (host is not Host.local or policy.value in policies.WITHOUT_BRAIN):
+            raise ValueError("--energy counts what a brain publishes in lockstep; use --host local and a policy with a "
+                             "brain. Over a wire, give regions the parameter energy_budget")
+        ablation = ablations.parse(ablate or ())
+        if ablate and policy.value in policies.WITHOUT_BRAIN:
+            raise ValueError(f"--ablate changes a brain, and {policy.value} has none")
+        more = {"energy": energy} if energy else {}
+        found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (),
+                     ablation=ablation, **more)
         difference = None if earlier is None else results.paired(found, earlier)
     except (GraphError, ValueError, ImportError, OSError, KeyError) as error:
         fail(str(error), 2)
@@ -93,7 +106,8 @@ def evaluate(
         fail(str(error))
     summary = results.summary(found)
     report = {"policy": policy.value, "split": split.value, "seed": seed, "episodes": episodes, "host": host.value,
-              "low_obstacles": low_obstacles, "graph": graph, "joined": join or [],
+              "low_obstacles": low_obstacles, "graph": graph, "joined": join or [], "ablated": ablate or [],
+              "energy": {"budget": energy, "traffic_per_second": results.traffic(found)} if energy else None,
               "took": round(time.time() - begin, 1),
               **results.environment(), "summary": summary, "paired": difference, "results": found}
     if json_file is not None and str(json_file) != "-":
@@ -104,11 +118,14 @@ def evaluate(
     if str(json_file) == "-":
         typer.echo(json.dumps(report, ensure_ascii=False, indent=1))
     else:
-        title = f"{suite}, {split.value}, {episodes} episodes, seed {seed}, {policy.value} on {host.value}"
+        title = f"{suite}, {split.value}, {episodes} episodes, seed {seed}, {policy.value} on {host.value}" + "".join(
+            f", {a}" for a in ablate or ())
         Console().print(results.table(summary, title))
         if summary["times_real_time"]:
             Console().print(f"{summary['times_real_time']:.1f} times real time on each core; "
                             f"suite {report['suite_hash'][:12]}")
+        if energy:
+            Console().print(results.traffic_table(report["energy"]["traffic_per_second"], energy))
         for outcome in ("success", "contact") if difference else ():
             low, high = difference[outcome]["interval95"]
             Console().print(f"{outcome}: {difference[outcome]['difference']:+.3f} against {against} "

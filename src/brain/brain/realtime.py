@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from brain import graphs, policies
+from brain.ablations import NONE, Ablation
 from brain.bench import free_port
 from brain.crew import ROUTER, Crew, CrewError, region_children, router_child
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
@@ -23,8 +24,8 @@ DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any w
 
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
-             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None
-             ) -> Iterator[tuple[int, dict[str, Any]]]:
+             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None,
+             ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes one after the other, each with processes that start anew; yields (index, result).
 
     Raises:
@@ -40,7 +41,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         return
     path = graphs.find_graph(graph)
     loaded, facts, _ = inspect_graph(path, "arena")
-    changed = policies.regions_of(loaded, policy)
+    changed = policies.regions_of(loaded, policy, ablation)
     loaded = Graph(loaded.name, tuple(
         RegionSpec(s.name, changed[s.name], s.restart, s.critical, s.remap, s.device) for s in loaded.regions))
     use_no_security()
@@ -50,7 +51,8 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
             episode = policies.told(policy, episodes, index)
             run = Path(folder) / str(index)
             children = region_children(loaded, facts, path, namespace="", seed=episode.seed, state_dir=run / "state",
-                                       router=endpoint, parameters=parameters)
+                                       router=endpoint,
+                                       parameters=graphs.merged(parameters or {}, ablation.parameters))
             router = Child(ROUTER, router_child(endpoint).argv, stop_after=2)
             yield index, run_episode(episode, [router, *children], endpoint, run / "logs")
 

@@ -65,8 +65,8 @@ def regions_page(graph: str = "brain") -> str:
              f"The regions of the graph `{Path(graph).name}`, and the devices that stand in for a robot in its "
              "simulated worlds. Names of topics are relative: a namespace moves them all, a remap one of them.", "",
              "Parameters are ROS 2 parameters on every host. A [robot's profile](../new-robot.md) sets some of them, a "
-             "file of yours (`--params-file`, `params_file:=`) others. Each node takes `use_sim_time` beside "
-             "its own.", "",
+             "file of yours (`--params-file`, `params_file:=`) others. Each node takes `use_sim_time` and "
+             "[`energy_budget`](../energy.md) beside its own.", "",
              "## Topics", "", *_topics(specs)]
     for spec in specs.values():
         lines += _region(spec)
@@ -123,11 +123,13 @@ def _quality(port: Port) -> str:
 
 def _how(spec: RegionSpec, port: Port) -> list[str]:
     if isinstance(port, Out):
+        waits = [] if port.gated is None else [
+            f"may {'wait or be cut' if port.gated.thin else 'wait'} for an energy budget"]
         if not messages.has_field(port.type, "header"):
-            return []
+            return waits
         if not port.stamp_from:
-            return ["stamp of publication"]
-        return [f"stamp of `{_topic(spec, spec.load().inputs()[port.stamp_from])}`"]
+            return ["stamp of publication", *waits]
+        return [f"stamp of `{_topic(spec, spec.load().inputs()[port.stamp_from])}`", *waits]
     return [*(["triggers a step"] if port.trigger else []), *([f"newest of each `{port.key}`"] if port.key else []),
             *(["every message"] if port.every else []), *(["may come from outside"] if port.device else [])]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+from collections import Counter
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Iterable, Sequence
@@ -70,6 +71,18 @@ def paired(results: Sequence[dict], before: Sequence[dict]) -> dict[str, Any]:
     return found
 
 
+def traffic(results: Sequence[dict]) -> dict[str, dict[str, float]]:
+    """What was sent and saved on each topic, and on all of them (``all``), in each simulated second."""
+    seconds = sum(r["simulated"] for r in results if "traffic" in r)
+    sums: dict[str, Counter[str]] = {"all": Counter()}
+    for result in results:
+        for topic, counts in result.get("traffic", {}).items():
+            sums.setdefault(topic, Counter()).update(counts)
+            sums["all"].update(counts)
+    return {topic: {name: round(count / seconds, 3) for name, count in counts.items()}
+            for topic, counts in sums.items() if seconds}
+
+
 def environment() -> dict[str, Any]:
     """Versions, machine, and the suite's hash."""
     versions = {}
@@ -124,4 +137,20 @@ def table(found: dict[str, Any], title: str) -> Any:
             label, str(g["n"]), f"{percent('success')} ({100 * low:.1f}-{100 * high:.1f})", percent("wrong_object"),
             percent("contact"), percent("timeout"), "" if g["spl"] is None else f"{g['spl']:.2f}",
             "" if g["time"] is None else f"{g['time']:.1f}", "" if g["synops"] is None else f"{g['synops'] / 1e6:.1f}")
+    return result
+
+
+def traffic_table(found: dict[str, dict[str, float]], budget: float) -> Any:
+    """What :func:`traffic` found as a Rich table; topics that sent most come first."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    result = Table(title=f"in each simulated second, with {budget:g} B/s for each region", box=SIMPLE_HEAD,
+                   collapse_padding=True, pad_edge=False)
+    for heading in ("topic", "messages", "bytes", "not sent", "cut", "bytes saved", "%"):
+        result.add_column(heading, justify="left" if heading == "topic" else "right", no_wrap=True)
+    for topic, t in sorted(found.items(), key=lambda item: -item[1]["bytes"] - item[1]["saved"]):
+        offered = t["bytes"] + t["saved"]
+        result.add_row(topic, f"{t['messages']:.1f}", f"{t['bytes']:.0f}", f"{t['gated']:.1f}", f"{t['cut']:.1f}",
+                       f"{t['saved']:.0f}", f"{100 * t['saved'] / offered:.1f}" if offered else "")
     return result

@@ -19,6 +19,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from brain import graphs, policies
+from brain.ablations import NONE, Ablation
 from brain.crew import CrewError
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain.launching import SIM, LaunchedNode, launched
@@ -35,8 +36,8 @@ END = 10.0      # s for a process to end
 
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
-             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None
-             ) -> Iterator[tuple[int, dict[str, Any]]]:
+             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None,
+             ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes one after the other, each with processes that start anew; yields (index, result).
 
     Raises:
@@ -44,9 +45,9 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         ValueError: the policy or option cannot be had on ROS 2.
         CrewError: the processes do not start.
     """
-    if jobs != 1 or join or parameters:
+    if jobs != 1 or join or parameters or ablation != NONE:
         raise ValueError("on ROS 2 episodes run in real time, one after the other, as launch starts them: leave --jobs "
-                         "at 1 and --join out")
+                         "at 1, and --join and --ablate out")
     if policy in policies.WITHOUT_BRAIN:
         for index, episode in enumerate(episodes):
             yield index, run_local(episode, policy)

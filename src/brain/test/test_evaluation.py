@@ -107,6 +107,55 @@ def test_an_episode_is_the_same_again():
     assert one == other
 
 
+def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sent():
+    episode = first("go", visibility="front")
+    plain, counted = run_local(episode), run_local(episode, energy=1e12)
+    traffic = counted.pop("traffic")
+    del plain["wall"], counted["wall"]
+    assert counted == plain
+    assert set(traffic) == {"brain/spikes", "brain/trace", "cmd_vel", "estop/status", "goal/status", "lang/features",
+                            "motor/command", "motor/status", "pfc/control", "sensor/features", "vision/objects"}
+    assert not any(t["gated"] or t["cut"] or t["saved"] for t in traffic.values())
+    frames = traffic["vision/objects"]["messages"]
+    assert frames == pytest.approx(20 * plain["simulated"], abs=2) and traffic["brain/spikes"]["messages"] == frames
+    per_second = results.traffic([{**counted, "traffic": traffic}])
+    assert per_second["all"]["bytes"] == pytest.approx(sum(t["bytes"] for n, t in per_second.items() if n != "all"))
+
+
+def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_silent():
+    """A whole brain at an episode in which it is told to stop."""
+    from brain.episodes import Referee, _play, traffic_of
+    from brain_runtime.local_host import LocalHost
+
+    episode, graph = first("stop"), graphs.load("brain", "arena")
+    brain = policies.make_regions(graph, "brain")
+    made, heard = [], []
+    step = brain["pfc"].step
+
+    def spied(*arguments):
+        outbox, state = step(*arguments)
+        made.append(outbox["control"])
+        return outbox, state
+    brain["pfc"].step = spied
+    budget = {name: {"energy_budget": 1.0} for name in brain if name not in ("world", "camera")}
+    host = LocalHost(brain, seed=episode.seed, critical=set(graph.critical),
+                     parameters=graphs.merged(budget, graphs.own_parameters(graph)))
+    referee = Referee(episode.id)
+    host.listen("sim/verdict", lambda m: referee.hear(m.data))
+    host.listen("pfc/control", lambda m: heard.append((host.now, m)))
+    _play(host, episode, episode.script, referee)
+    assert referee.verdict["success"], referee.verdict
+    traffic = traffic_of(host)
+    for topic in ("lang/features", "goal/status", "motor/command", "cmd_vel", "estop/status"):
+        assert traffic[topic]["messages"] > 0 and traffic[topic]["gated"] == 0, topic
+    stops = [m for m in made if m.mode == 3 or m.hazard.any()]
+    assert stops and {id(m) for m in stops} <= {id(m) for _, m in heard}
+    assert traffic["pfc/control"]["gated"] > 10 and traffic["brain/trace"]["gated"] > 100
+    assert traffic["brain/spikes"]["saved"] > 100 * traffic["brain/spikes"]["bytes"]
+    times = [now for now, _ in heard]
+    assert max(b - a for a, b in zip(times, times[1:])) < 0.1
+
+
 def test_the_blind_brain_sees_nothing():
     from brain_runtime.local_host import LocalHost
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from brain_regions import azimuth
+from brain_regions import azimuth, gating
 from brain_regions.body import Body
 from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
 
@@ -63,7 +63,7 @@ class Brainstem(Region):
     release = In("estop/release", "std_msgs/msg/Empty", FEATURE, device=True)
 
     cmd_vel = Out("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE)
-    trace = Out("brain/trace", "brain_interfaces/msg/Trace", STREAM)
+    trace = Out("brain/trace", "brain_interfaces/msg/Trace", STREAM, gated=gating.TRACE)
     estop_status = Out("estop/status", "std_msgs/msg/Bool", LATCHED)
 
     def configure(self, parameters):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth
+from brain_regions import azimuth, gating
 from brain_regions.body import Body
 from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
 
@@ -48,7 +48,7 @@ class Motor(Region):
                   device=True)
 
     command = Out("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
-    status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
+    status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE, gated=gating.MOTOR_STATUS)
 
     def initial_state(self):
         return {"velocity": np.zeros(2, np.float32),    # m/s, rad/s commanded last

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth, room_map
+from brain_regions import azimuth, gating, room_map
 from brain_regions.body import Body
 from brain_regions.room_map import CELL, FAR, SIZE
 from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
@@ -55,7 +55,7 @@ class Place(Region):
     others = In("sensor/features", FEATURES, FEATURE.with_depth(10), key="source", device=True)
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
 
-    features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan")
+    features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan", gated=gating.FEATURES)
 
     def initial_state(self):
         return {

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from brain_runtime import heartbeat as beat
+from brain_runtime.energy import Gate
 from brain_runtime.messages import make
 from brain_runtime.qos import QoS
 
@@ -16,12 +17,13 @@ PERIOD = 1.0            # s
 OK, WARN, ERROR = range(3)
 
 
-def diagnostics(heartbeat: Any, broken: int = 0) -> Any:
+def diagnostics(heartbeat: Any, broken: int = 0, gate: Gate | None = None) -> Any:
     """One status: level, a sentence, and the figures.
 
     Args:
         heartbeat: ``brain_interfaces/msg/Heartbeat``.
         broken: messages that were dropped so far since they could not be read.
+        gate: of what the region publishes; what it saved is told where there is an energy budget.
     """
     state = beat.STATES[heartbeat.state]
     if heartbeat.state == beat.ERROR:
@@ -34,7 +36,8 @@ def diagnostics(heartbeat: Any, broken: int = 0) -> Any:
         "state": state, "rate (Hz)": _figure(heartbeat.rate), "step p50 (ms)": _figure(1e3 * heartbeat.step_p50),
         "step p99 (ms)": _figure(1e3 * heartbeat.step_p99), "steps": str(heartbeat.step),
         "spikes/s": _figure(heartbeat.spikes_per_second), "synaptic operations/s": _figure(heartbeat.synops_per_second),
-        "messages dropped": str(broken), "restarts": str(heartbeat.restarts), "pid": str(heartbeat.pid),
+        "messages dropped": str(broken), **_energy(gate), "restarts": str(heartbeat.restarts),
+        "pid": str(heartbeat.pid),
         **{f"age of {topic} (s)": _figure(age) for topic, age in zip(heartbeat.inputs, heartbeat.input_ages)}}
     message = make(TYPE, status=[make(
         "diagnostic_msgs/msg/DiagnosticStatus", level=level, name=f"brain: {heartbeat.name}", message=says,
@@ -42,6 +45,15 @@ def diagnostics(heartbeat: Any, broken: int = 0) -> Any:
         values=[make("diagnostic_msgs/msg/KeyValue", key=key, value=value) for key, value in values.items()])])
     message.header.stamp = heartbeat.header.stamp
     return message
+
+
+def _energy(gate: Gate | None) -> dict[str, str]:
+    if gate is None or not gate.budget:
+        return {}
+    total = gate.total()
+    return {"energy budget (B/s)": _figure(gate.budget), "messages sent": str(total.messages),
+            "bytes sent": str(total.bytes), "messages gated": str(total.gated), "messages cut": str(total.cut),
+            "bytes saved": str(total.saved)}
 
 
 def _figure(value: float) -> str:

@@ -7,9 +7,10 @@ from collections import deque
 from dataclasses import replace
 from typing import Any, Callable, Mapping
 
+from brain_runtime import energy, messages
 from brain_runtime import heartbeat as beat
-from brain_runtime import messages
 from brain_runtime.actions import Act, Goal, News, Status
+from brain_runtime.energy import Gate
 from brain_runtime.messages import make
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
@@ -48,7 +49,7 @@ class LocalHost:
 
     Args:
         regions: by name, in the order in which they step at the same instant.
-        parameters: by region name.
+        parameters: by region name; ``energy_budget`` among them: see :mod:`brain_runtime.energy`.
         seed: of all random streams.
         on_error: ``raise`` a region's error, or ``drop`` the region and go on without it.
         through_bytes: encode and decode every message, as a wire does (slower; for conformance).
@@ -66,6 +67,8 @@ class LocalHost:
         self._through_bytes = through_bytes
         self._critical = critical
         self._steppers: dict[str, Stepper] = {}
+        self.gates: dict[str, Gate] = {}
+        """By region with an energy budget: what it sent and saved. What is held is sent as time passes."""
         self._ticks = 0
         self._next_beat = 0
         self._readers: dict[str, list[tuple[str, str]]] = {}    # ports that hear a topic now
@@ -99,12 +102,19 @@ class LocalHost:
         if name in self._steppers:
             raise ValueError(f"a region named {name} is running already; give the new one another name")
         region.name = name
-        region.configure(self._parameters.get(name, {}))
+        given = dict(self._parameters.get(name, {}))
+        budget = energy.budget_of(name, given)
+        given.pop(energy.PARAMETER, None)
+        region.configure(given)
         for port in (*region.hears().values(), *region.publishes().values()):
             known = self._types.setdefault(port.topic, port.type)
             if known != port.type:
                 raise ValueError(f"topic {port.topic} carries {known}, but {name} declares it as {port.type}")
         self._steppers[name] = Stepper(region, seed=self.seed, state=state)
+        if budget:
+            self.gates.setdefault(name, Gate()).budget = budget
+        else:
+            self.gates.pop(name, None)
         self._connect()
         region.activate()
 
@@ -120,6 +130,8 @@ class LocalHost:
 
     def _remove(self, name: str) -> Stepper:
         stepper = self._steppers.pop(name)
+        if name in self.gates:
+            self.gates[name].forget()
         self._connect()
         return stepper
 
@@ -218,6 +230,9 @@ class LocalHost:
         while True:
             tick = min((self._tick_of(s) for s in self._steppers.values()), default=math.inf)
             instant = min(tick, self._next_beat)
+            due = min((gate.due for gate in self.gates.values()), default=math.inf)
+            if due < math.inf:
+                instant = min(instant, math.ceil(due / TICK - 1e-3))
             if instant > end:
                 break
             self._ticks = max(self._ticks, int(instant))
@@ -227,6 +242,9 @@ class LocalHost:
                 stepper = self._steppers.get(name)
                 if stepper is not None and self._tick_of(stepper) <= self._ticks:
                     self._step(name)
+            for gate in tuple(self.gates.values()):
+                for port, message, _ in gate.release(self.now):
+                    self._deliver(port.topic, message, latch=False)
             self._settle()
         self._ticks = end
 
@@ -258,11 +276,17 @@ class LocalHost:
             self.errors[name] = str(error)
             self._remove(name)
             return
+        gate = self.gates.get(name)
         for port, message in published:
             if isinstance(port, Act):
                 self._asked[message.goal].hear(message)
-            else:
-                self._deliver(port.topic, message, latch=port.qos.latched)
+                continue
+            if gate is not None:
+                passed = gate.offer(port, message, self.now)
+                if passed is None:
+                    continue
+                message = passed.message
+            self._deliver(port.topic, message, latch=port.qos.latched)
 
     def _beat(self) -> None:
         self._next_beat += round(beat.PERIOD / TICK)

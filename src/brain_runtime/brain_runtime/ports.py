@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable, Hashable
 
 from brain_runtime import messages
 from brain_runtime.qos import FEATURE, QoS
@@ -58,6 +58,25 @@ class In(Port):
 
 
 @dataclass(frozen=True)
+class Gated:
+    """How an output waits when its region's energy budget is short; see :mod:`brain_runtime.energy`.
+
+    Attributes:
+        urgent: messages for which this is true never wait.
+        gist: what a message says, roughly. A message with the gist of the one that was sent last tells nothing new, and
+            is the first to wait. None: every message counts as new.
+        key: field that tells the streams on one topic apart (``source``); none of them falls silent for another.
+        thin: makes of a message one with about this share (0 to 1) of its content. Such a message is cut to what the
+            budget affords, and leaves news what it may need. None: it is sent whole or not at all.
+    """
+
+    urgent: Callable[[Any], bool] | None = None
+    gist: Callable[[Any], Hashable] | None = None
+    key: str | None = None
+    thin: Callable[[Any, float], Any] | None = None
+
+
+@dataclass(frozen=True)
 class Out(Port):
     """A topic that a region publishes. Calling it makes a message: ``self.objects(source="vision")``.
 
@@ -67,15 +86,21 @@ class Out(Port):
         on_demand: made only while somebody listens: the host says so in :attr:`Region.wanted`, and lets nothing else
             out. For what people look at, so that it costs nothing while nobody does. Never latched: who comes late
             must not depend on who was there before.
+        gated: its messages may wait, or be cut, when the region's energy budget is short. None: never. What must not
+            wait (a stop, a goal, a command) is not to be gated, and what is latched cannot be.
     """
 
     stamp_from: str | None = None
     on_demand: bool = False
+    gated: Gated | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.on_demand and self.qos.latched:
             raise ValueError(f"topic {self.topic} cannot be both latched and on demand")
+        if self.gated is not None and self.qos.latched:
+            raise ValueError(f"topic {self.topic} is latched, and what is latched cannot wait for an energy budget; "
+                             f"leave gated out")
 
     def __call__(self, /, **fields: Any) -> Any:
         """A message of the port's type; see :func:`brain_runtime.messages.make`."""

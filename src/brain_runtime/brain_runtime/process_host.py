@@ -18,8 +18,10 @@ from typing import Any, Callable, Protocol
 from brain_runtime import diagnostics, messages, snapshot
 from brain_runtime import heartbeat as beat
 from brain_runtime.actions import Goal
-from brain_runtime.hosted_region import HostedRegion
+from brain_runtime.energy import Gate, Passed
+from brain_runtime.hosted_region import TURN, HostedRegion
 from brain_runtime.parameters import ParameterError
+from brain_runtime.ports import Out
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError
 from brain_runtime.waking import Signal
@@ -75,6 +77,8 @@ class ProcessHost(HostedRegion):
         self._clock: Callable[[], float] = time.time    # for headers (s since the epoch, or simulated)
         self._next_diagnostics = -math.inf
         self._broken: Counter[str] = Counter()
+        self._gate = Gate()
+        self._bytes_senders: dict[str, Callable[[bytes], None]] = {}    # by topic, of what the gate lets pass
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -158,7 +162,7 @@ class ProcessHost(HostedRegion):
         now = time.monotonic()
         if now >= self._next_diagnostics:
             self._next_diagnostics = now + diagnostics.PERIOD
-            self._diagnose(diagnostics.diagnostics(heartbeat, broken=sum(self._broken.values())))
+            self._diagnose(diagnostics.diagnostics(heartbeat, sum(self._broken.values()), self._gate))
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -166,7 +170,8 @@ class ProcessHost(HostedRegion):
         while not self._ending:
             stepper = self.stepper
             ticking = stepper is not None and self._state == beat.ACTIVE
-            self._wake.wait(min(stepper.next_tick - time.monotonic(), IDLE_WAIT) if ticking else IDLE_WAIT)
+            next_due = min(stepper.next_tick, self._gate.due) if ticking else math.inf
+            self._wake.wait(min(next_due - time.monotonic(), IDLE_WAIT))
             with self._turn:
                 self._round()
 
@@ -188,6 +193,8 @@ class ProcessHost(HostedRegion):
             now = time.monotonic()
             if self.stepper.due(now):
                 self._step(now)
+            if self._gate.budget and self._gate.due <= now:
+                self._let_go(self._gate.release(now))
         except BaseException as error:  # SystemExit too: a thread that ends silently leaves a process that looks alive
             self._give_up(error)
 
@@ -203,7 +210,10 @@ class ProcessHost(HostedRegion):
 
     def _step(self, now: float) -> None:
         stepper, usual = self.stepper, self._usual_step
+        due = self._gate.due if self._gate.budget else -math.inf
         stepper.step(now, self._clock(), self._senders)
+        if self._gate.due < due:
+            self._wake.set()    # the worker has to send what is held, whoever made this step
         self._usual_step = stepper.took if usual == math.inf else (1 - USUAL) * usual + USUAL * stepper.took
 
     def _give_up(self, error: BaseException) -> None:
@@ -214,6 +224,48 @@ class ProcessHost(HostedRegion):
             error = failure
         self._failure = error
         self.stop()
+
+    # -- energy budget: see brain_runtime.energy -------------------------------------------------------------------
+
+    def _gated(self, port: Out, send: Callable[[Any], None], send_bytes: Callable[[bytes], None]
+               ) -> Callable[[Any], None]:
+        """What sends a port's messages: all of them without a budget, else what the gate lets pass."""
+        gate = self._gate
+        self._bytes_senders[port.topic] = send_bytes
+
+        def send_or_hold(message: Any) -> None:
+            if not gate.budget:
+                send(message)
+                return
+            passed = gate.offer(port, message, time.monotonic())
+            if passed is not None:
+                send_bytes(passed.data)
+        return send_or_hold
+
+    def _let_go(self, passed: list[Passed]) -> None:
+        for port, _, data in passed:
+            self._bytes_senders[port.topic](data)
+
+    def deactivate(self) -> None:
+        """See :meth:`HostedRegion.deactivate`; what waits for the energy budget is not sent any more."""
+        try:
+            super().deactivate()
+        finally:
+            with self._turn:
+                self._gate.forget()
+
+    def _set_budget(self, budget: float) -> None:
+        """Takes over another energy budget (B/s) between two steps. Raises ParameterError."""
+        if budget == self._gate.budget:
+            return
+        if not self._turn.acquire(timeout=TURN):
+            raise ParameterError(f"{self.region.name} is at a step that does not end; try again")
+        try:
+            self._gate.budget = budget
+            if not budget:
+                self._let_go(self._gate.release(time.monotonic(), everything=True))
+        finally:
+            self._turn.release()
 
     # -- actions: the control thread hands goals in, and passes news on ----------------------------------------------
 

@@ -27,7 +27,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from brain_runtime import diagnostics, messages
+from brain_runtime import diagnostics, energy, messages
 from brain_runtime import heartbeat as beat
 from brain_runtime.health import Limits
 from brain_runtime.lifecycle import Outcome
@@ -45,7 +45,7 @@ SPIN_END = 1.0          # s that the spinning thread gets to end
 STUCK = 70              # exit status of a process whose step does not end
 KEYED = 64              # messages that wait where the newest of each publisher counts
 TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "visualization_msgs")   # packages that are needed by those who look on only
-OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
+OF_EVERY_NODE = ("use_sim_time", "start_type_description_service", energy.PARAMETER)
 
 _ELEMENTS = {bool: ParameterType.PARAMETER_BOOL_ARRAY, int: ParameterType.PARAMETER_INTEGER_ARRAY,
              float: ParameterType.PARAMETER_DOUBLE_ARRAY, str: ParameterType.PARAMETER_STRING_ARRAY}
@@ -179,10 +179,12 @@ class RosHost(ProcessHost):
                  if name not in OF_EVERY_NODE and not name.startswith("qos_overrides.")}
         if given - known:   # says which, and what was meant
             check_parameters(self.region.name, self.region.Parameters, dict.fromkeys(sorted(given - known)))
-        for field in fields(self.region.Parameters):
+        for field in (*fields(energy.HostParameters), *fields(self.region.Parameters)):
             default = list(field.default) if isinstance(field.default, tuple) else field.default
             self.node.declare_parameter(field.name, default, descriptor(field))
         check_parameters(self.region.name, self.region.Parameters, self._parameters())
+        budget = {energy.PARAMETER: self.node.get_parameter(energy.PARAMETER).value}
+        self._gate.budget = energy.budget_of(self.region.name, budget)
 
     def _parameters(self) -> dict[str, Any]:
         return {field.name: self.node.get_parameter(field.name).value for field in fields(self.region.Parameters)}
@@ -190,8 +192,11 @@ class RosHost(ProcessHost):
     def _set(self, changes: list[Parameter]) -> SetParametersResult:
         """Takes over changed parameters between two steps: all of them, or none and the reason."""
         known = {field.name for field in fields(self.region.Parameters)}
+        values = {change.name: change.value for change in changes}
         try:
-            self.apply({change.name: change.value for change in changes if change.name in known})
+            budget = energy.budget_of(self.region.name, {energy.PARAMETER: self._gate.budget, **values})
+            self.apply({name: value for name, value in values.items() if name in known})
+            self._set_budget(budget)
         except ParameterError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
@@ -201,7 +206,8 @@ class RosHost(ProcessHost):
     def _plug(self) -> None:
         for name, port in self.region.publishes().items():
             try:
-                self._senders[port.topic] = self._publisher(port.topic, port.type, port.qos)
+                send = self._publisher(port.topic, port.type, port.qos)
+                self._senders[port.topic] = self._gated(port, send, self._published[-1].publish)
                 self._audience[name] = self._published[-1].get_subscription_count
             except ModuleNotFoundError as missing:
                 package = port.type.partition("/")[0]

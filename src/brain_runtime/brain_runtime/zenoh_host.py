@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_runtime import diagnostics, lifecycle, messages, parameter_services
+from brain_runtime import diagnostics, energy, lifecycle, messages, parameter_services
 from brain_runtime import heartbeat as beat
 from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
 from brain_runtime.process_host import QUICK, ProcessHost
@@ -41,7 +41,8 @@ class ZenohHost(ProcessHost):
         session: open session; stays open.
         name, namespace: of the node.
         domain: ROS domain; None: ``ROS_DOMAIN_ID``.
-        parameters: of the region, and ``use_sim_time``: stamps come from ``/clock``; timeouts stay on the steady clock.
+        parameters: of the region, and ``use_sim_time``: stamps come from ``/clock``; timeouts stay on the steady clock;
+            and ``energy_budget``: see :mod:`brain_runtime.energy`.
         topic: from a port's topic to the name that is used, for remapping; None: as declared.
         seed: of the region's random stream.
         state_dir: folder of the snapshots; None: no snapshots.
@@ -63,6 +64,8 @@ class ZenohHost(ProcessHost):
         given = {key: value for key, value in (parameters or {}).items()
                  if key != RCLPYS and not key.startswith(OVERRIDES)}
         sim_time = given.pop(SIM_TIME, False)
+        budget = energy.budget_of(name or region.name, given)
+        given.pop(energy.PARAMETER, None)
         self._wanted = check_parameters(name or region.name, region.Parameters, given)
         self.node = Node(session, name or region.name, namespace, domain)
         super().__init__(region, name=name, namespace=self.node.namespace, seed=seed, state_dir=state_dir,
@@ -70,6 +73,7 @@ class ZenohHost(ProcessHost):
         self._name = topic or (lambda declared: declared)
         self._sim_time: SimulatedTime | None = None
         self._set_sim_time(sim_time)
+        self._gate.budget = budget
         self._heartbeat = self.node.publisher(self._name(beat.PORT.topic), beat.TYPE, beat.PORT.qos)
         self._diagnostics = self.node.publisher(self._name(diagnostics.TOPIC), diagnostics.TYPE, diagnostics.QUALITY)
         self._changes = self.node.publisher(parameter_services.EVENTS, parameter_services.EVENT_TYPE,
@@ -96,7 +100,7 @@ class ZenohHost(ProcessHost):
     def _plug(self) -> None:
         for name, port in self.region.publishes().items():
             publisher = self._publishers[name] = self.node.publisher(self._name(port.topic), port.type, port.qos)
-            self._senders[port.topic] = publisher.publish
+            self._senders[port.topic] = self._gated(port, publisher.publish, publisher.publish_bytes)
         for port_name, port in self.region.hears().items():
             if not port.feeds:
                 self._hear(port_name)
@@ -120,22 +124,25 @@ class ZenohHost(ProcessHost):
 
     def _descriptions(self) -> dict[str, Description]:
         return {SIM_TIME: Description(bool, "stamps come from /clock; timeouts stay on the steady clock"),
-                **{field.name: describe(field) for field in fields(self._wanted)}}
+                **{field.name: describe(field)
+                   for field in (*fields(energy.HostParameters), *fields(self._wanted))}}
 
     def _values(self) -> dict[str, Any]:
-        return {SIM_TIME: self._sim_time is not None, **self._parameters()}
+        return {SIM_TIME: self._sim_time is not None, energy.PARAMETER: self._gate.budget, **self._parameters()}
 
     def _change_parameters(self, values: Mapping[str, Any]) -> None:
         """Changes parameters, all or none. Raises ParameterError."""
-        own = {name: value for name, value in values.items() if name != SIM_TIME}
+        own = {name: value for name, value in values.items() if name not in (SIM_TIME, energy.PARAMETER)}
         sim_time = values.get(SIM_TIME, self._sim_time is not None)
         if type(sim_time) is not bool:
             raise ParameterError(f"parameter {SIM_TIME} must be true or false, but is {sim_time!r}")
+        budget = energy.budget_of(self.region.name, {energy.PARAMETER: self._gate.budget, **values})
         if own:
             fitted = check_parameters(self.region.name, self.region.Parameters, own)
             self.apply(own)
             self._wanted = replace(self._wanted, **{name: getattr(fitted, name) for name in own})
         self._set_sim_time(sim_time)
+        self._set_budget(budget)
         told = {name: value for name, value in self._values().items() if name in values}
         self._changes.publish(parameter_services.changed(self.fqn, messages.time_message(self._clock()), told))
 

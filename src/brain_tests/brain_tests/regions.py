@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from brain_runtime import FEATURE, LATCHED, SENSOR, Act, In, Out, Region, parameter
+from brain_runtime import FEATURE, LATCHED, SENSOR, Act, Gated, In, Out, Region, parameter
 from brain_runtime.messages import time_seconds
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
@@ -110,6 +110,24 @@ class Shows(Region):
         told = {name: inbox.get(name) is not None for name in ("seen", "goal")}
         return {"held": self.held(data=json.dumps({**told, "wanted": sorted(self.wanted)})),
                 "shown": self.shown(data=json.dumps(told)), "other": self.other(data="whether wanted or not")}, state
+
+
+class Chatter(Region):
+    """Says its step's number 200 times a second; every 30th is urgent, and told as an alarm too."""
+
+    rate = 200.0
+
+    number = Out("number", FEATURES, FEATURE.with_depth(10), gated=Gated(urgent=lambda m: m.hazard[0] > 0))
+    alarm = Out("alarm", FEATURES, FEATURE.with_depth(10))
+
+    def initial_state(self):
+        return {"count": np.zeros(1, np.float32)}
+
+    def step(self, inbox, state, dt, rng):
+        count = float(state["count"][0]) + 1
+        says = dict(source=self.name, confidence=count, hazard=np.full(36, count % 30 == 0))
+        out = {"number": self.number(**says), **({"alarm": self.alarm(**says)} if count % 30 == 0 else {})}
+        return out, {"count": np.array([count], np.float32)}
 
 
 def held(message) -> dict:

@@ -15,7 +15,7 @@ from brain_tests.stages import make_stage
 
 HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
          *(["ros"] if importlib.util.find_spec("rclpy") else [])]
-MIRROR, REFUSES, SHOWS = (f"brain_tests.regions:{name}" for name in ("Mirror", "Refuses", "Shows"))
+MIRROR, REFUSES, SHOWS, CHATTER = (f"brain_tests.regions:{name}" for name in ("Mirror", "Refuses", "Shows", "Chatter"))
 
 
 @pytest.fixture(params=HOSTS)
@@ -231,6 +231,20 @@ def test_what_is_made_on_demand_is_made_and_fed_only_while_somebody_listens(stag
     stage.until(lambda: fed([], False))
     again = stage.hear("shown", STRING, FEATURE)
     stage.until(lambda: fed(["shown"], True) and again)
+
+
+@pytest.mark.parametrize("budget", [1.0, 0.0])
+def test_what_may_wait_for_an_energy_budget_does_and_what_must_not_does_not(stage, budget):
+    numbers, alarms = (stage.hear(topic, FEATURES, FEATURE) for topic in ("number", "alarm"))
+    stage.start(CHATTER, energy_budget=budget)
+    stage.until(lambda: len(alarms) > 8)
+    first = round(float(alarms[0].confidence))
+    told = [round(float(m.confidence)) for m in numbers if m.confidence >= first]
+    assert told == sorted(set(told))
+    assert [round(float(m.confidence)) for m in alarms] == list(range(first, first + 30 * len(alarms), 30))
+    assert set(range(first, told[-1] + 1, 30)) <= set(told), "what is urgent is never held back"
+    missing = told[-1] - first + 1 - len(told)
+    assert missing > 60 if budget else missing == 0
 
 
 def test_numbers_survive_the_way_bit_by_bit(stage):

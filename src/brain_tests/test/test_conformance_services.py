@@ -19,7 +19,8 @@ from brain_tests.regions import FEATURES, Mirror
 from brain_tests.stages import make_stage
 
 HOSTS = [pytest.param("zenoh", marks=pytest.mark.sources), *(["ros"] if importlib.util.find_spec("rclpy") else [])]
-MIRROR, REFUSES, FRAGILE = (f"brain_tests.regions:{name}" for name in ("Mirror", "Refuses", "Fragile"))
+MIRROR, REFUSES, FRAGILE, CHATTER = (f"brain_tests.regions:{name}"
+                                     for name in ("Mirror", "Refuses", "Fragile", "Chatter"))
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
 
 
@@ -59,7 +60,7 @@ def answers(stage, said):
 def test_parameters_are_listed_described_and_read(stage):
     stage.start(MIRROR, gain=2.5)
     names = rcl(stage, "list_parameters").result.names
-    assert {"gain", "names", "mode", "count", "use_sim_time"} <= set(names)
+    assert {"gain", "names", "mode", "count", "use_sim_time", "energy_budget"} <= set(names)
     assert rcl(stage, "list_parameters", prefixes=["gain"]).result.names in (["gain"], [])  # rclpy lists what is below
     asked = ["gain", "names", "mode", "count", "use_sim_time"]
     gain, texts, mode, count, sim_time = rcl(stage, "get_parameters", names=asked).values
@@ -166,6 +167,29 @@ def test_diagnostics_and_log_are_told(stage):
     stage.until(lambda: any(m.name == "mirror" and "runs as /mirror" in m.msg for m in logged))
 
 
+def test_an_energy_budget_is_set_and_lifted_while_it_runs_and_diagnostics_tell_what_it_saved(stage):
+    told = stage.hear("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", QoS(True, False, 10))
+    numbers = stage.hear("number", FEATURES, FEATURE)
+    figures = lambda: {v.key: v.value for v in told[-1].status[0].values}  # noqa: E731
+    stage.start(CHATTER)
+    stage.until(lambda: told and len(numbers) > 20)
+    assert "bytes saved" not in figures()
+    assert "energy_budget" in stage.change(energy_budget=-1.0) and stage.change(energy_budget=1.0) == ""
+    stage.until(lambda: float(figures().get("bytes saved", 0)) > 10_000)
+    assert int(figures()["messages gated"]) > 20 and figures()["energy budget (B/s)"] == "1"
+    about = rcl(stage, "describe_parameters", names=["energy_budget"]).descriptors[0]
+    assert about.type == Kind.DOUBLE and "(B/s)" in about.description
+    assert stage.change(energy_budget=0.0) == ""
+    stage.pause(0.2)
+
+    def whole():
+        numbers.clear()
+        stage.pause(0.5)
+        heard = [round(float(m.confidence)) for m in numbers]
+        return len(heard) > 20 and heard == list(range(heard[0], heard[0] + len(heard)))
+    stage.until(whole)
+
+
 def test_simulated_time_is_followed_when_it_is_asked_for(stage):
     beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
     stage.start(MIRROR)
@@ -207,10 +231,11 @@ def test_what_ros2_param_dump_writes_loads_unchanged(stage, tmp_path):
     stage.start(MIRROR, params_file=file)
     assert {n: value_of(v) for n, v in zip(names, rcl(stage, "get_parameters", names=names).values)} == values
     told = {name: value for name, value in values.items() if name != "start_type_description_service"}
-    assert told == {"use_sim_time": False, "gain": 2.5, "names": ("p", "q"), "mode": "fancy", "count": 3,
-                    "bare": False}
+    assert told == {"use_sim_time": False, "energy_budget": 0.0, "gain": 2.5, "names": ("p", "q"), "mode": "fancy",
+                    "count": 3, "bare": False}
     # and what one host wrote the other reads
     known, _ = ros_args.parse(["--ros-args", "--params-file", str(file)])
     given = known.parameters("mirror", "/")
-    assert given.pop("use_sim_time") is False and given.pop("start_type_description_service", True)
+    assert given.pop("use_sim_time") is False and given.pop("energy_budget") == 0.0
+    assert given.pop("start_type_description_service", True)
     assert check_parameters("mirror", Mirror.Parameters, given).names == ("p", "q")

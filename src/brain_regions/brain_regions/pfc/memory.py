@@ -33,7 +33,7 @@ UNIT = 0.06                 # of s: one look of full confidence at a near object
 CAP = 12.0 * UNIT           # of s, over all classes at a place
 TAU = 0.5                   # s, of the synapses
 FORGET = 120.0              # s, in which memory fades
-PULL = 0.25                 # share of older evidence round a detection, but not at its place, that it puts out
+PULL = 0.35                 # share of older evidence round a detection, but not at its place, that each look puts out
 TURN, AHEAD = range(2)      # of state "owed"
 
 
@@ -109,17 +109,25 @@ class ObjectMemory:
         """
         turn, way = (float(x) for x in state["owed"])
         trace = state["trace"].copy()
-        kept = np.zeros((BINS, RINGS), bool)
-        for d in sorted(detections, key=lambda d: d.distance):
+        added = np.zeros_like(trace)
+        here = np.zeros((BINS, RINGS), np.float32)      # what is detected, whatever it is, and round about
+        near = np.zeros((BINS, RINGS), bool)
+        rays = np.zeros(trace.shape, bool)
+        for d in detections:
             bearing, distance = polar.brought_back(wrap(d.bearing - turned), d.distance, turn, way)
             bump = polar.bump(bearing, distance)
+            kind = (d.color - 1) * 3 + d.shape - 1
+            aside = np.abs(wrap(CENTERS - bearing))[:, None]
+            sideways = aside * np.minimum(DISTANCES, distance)
+            near |= (sideways < 0.12 + 0.08 * distance) & (np.abs(DISTANCES - distance) < 0.30 + 0.25 * distance)
+            # the same thing was first seen from afar, and so on the same ray, but nearer or farther than it is
+            rays[kind] |= (aside < 2.2 * WIDTH) & (DISTANCES > 0.5 * distance) & (DISTANCES < 2.5 * distance)
+            here = np.maximum(here, bump)
             weight = UNIT * float(d.confidence) / (1 + max(d.distance - 1.5, 0.0) ** 2 / 4)
-            sideways = np.abs(wrap(CENTERS - bearing))[:, None] * np.minimum(DISTANCES, distance)
-            along = np.abs(DISTANCES - distance)[None]
-            gate = (sideways < 0.12 + 0.08 * distance) & (along < 0.30 + 0.25 * distance)
-            trace *= 1.0 - PULL * gate * (1.0 - bump)
-            trace[(d.color - 1) * 3 + d.shape - 1] += weight * bump
-            kept |= gate | (bump > 0.3)
+            added[kind] = np.maximum(added[kind], weight * bump)
+        trace *= 1.0 - PULL * (near | rays) * (1.0 - here)
+        trace += added
+        kept = near | (here > 0.3)
         fading = self._in_view(sector, turn, free) & ~kept
         trace *= np.where(fading, np.float32(math.exp(-dt / fade)), np.float32(1.0))
         held = trace.sum(0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth
+from brain_regions import azimuth, gating
 from brain_regions.body import Body
 from brain_regions.membranes import ticks
 from brain_regions.object_memory import sound
@@ -60,7 +60,7 @@ class PrefrontalCortex(Region):
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
 
-    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE)
+    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE, gated=gating.CONTROL)
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
     memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
     belief = Out("pfc/choice", "brain_interfaces/msg/Choice", FEATURE, on_demand=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth, object_memory
+from brain_regions import azimuth, gating, object_memory
 from brain_regions.body import Body
 from brain_regions.pfc.control import (APPROACH, IDLE, M_ARRIVED, S_APPROACHING, S_IDLE, S_NOT_FOUND, S_NOT_UNDERSTOOD,
                                        S_REACHED, S_SEARCHING, S_STOPPED, S_WAITING, SEARCH, STOP, TEXT, VERB_STOP,
@@ -51,7 +51,7 @@ class TablePrefrontalCortex(Region):
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
 
-    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE)
+    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE, gated=gating.CONTROL)
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
     memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
 

@@ -177,13 +177,15 @@ class SpikingVision(_Network):
         state["u"] = torch.zeros(batch, OUTPUTS, COLUMNS)
         return state
 
-    def forward(self, image: Tensor, state: dict[str, Tensor], steps: int) -> tuple[dict[str, Tensor], list[Tensor]]:
+    def forward(self, image: Tensor, state: dict[str, Tensor], steps: int, silent: bool = False
+                ) -> tuple[dict[str, Tensor], list[Tensor]]:
         """Looks at pictures for ``steps`` micro-steps.
 
         Args:
             image: [batch, 3, HEIGHT - TOP, WIDTH] from :func:`prepare`.
             state: from :meth:`rest` or the last call; it is not changed.
             steps: number of micro-steps, 0 or more. The answer is ``u`` of the new state.
+            silent: no layer's spikes reach the next or the readout.
 
         Returns:
             The new state, and the spikes of each layer [steps, batch, channels, rows, columns].
@@ -198,6 +200,8 @@ class SpikingVision(_Network):
             name = f"v_{layer.name}"
             x, potential = lif_run(x, LIFState(state[name]), NEURON, MICRO_STEP)
             new[name] = potential.v
+            if silent:
+                x = torch.zeros_like(x)
             trains.append(x)
         kept, weights = li_weights(steps, READOUT, MICRO_STEP)
         heard = torch.cat([torch.tensordot(weights, trains[k].squeeze(-2), 1) for k in LAYERS_READ], dim=1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions import images
+from brain_regions import gating, images
 from brain_regions.body import Frame
 from brain_regions.vision import weights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, Region, parameter
@@ -33,6 +33,7 @@ class VisionParameters(Frame):
     field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
                                      high=2.8)
     spikes: bool = parameter(True, "publish spikes")
+    silent: bool = parameter(False, "hold all spikes back: shows what hangs on them")
 
 
 class Vision(Region):
@@ -43,8 +44,10 @@ class Vision(Region):
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     camera_info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
 
-    objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image")
-    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, stamp_from="image")
+    objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image",
+                  gated=gating.OBJECTS)
+    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, stamp_from="image",
+                      gated=gating.SPIKES)
 
     def configure(self, parameters) -> None:
         """Loads the shipped weights.
@@ -109,7 +112,7 @@ class Vision(Region):
         with torch.inference_mode():
             x = network.prepare(torch.from_numpy(picture)[None])
             membranes = {n: v for n, v in state.items() if not isinstance(v, np.ndarray)}
-            new, trains = self._network(x, membranes, steps)
+            new, trains = self._network(x, membranes, steps, self.parameters.silent)
             spikes, synops = self._counter.count(trains) if steps else (0, 0)
         self.count(spikes=spikes, synops=synops)
         frames = float(state["frames"][0]) % 2 ** 20 + 1
@@ -195,3 +198,37 @@ class Vision(Region):
             keep = np.linspace(0, len(bins) - 1, SPIKES).astype(int)
         return self.spike_train(population=f"{self.name}/{self._network_module.LAYERS[number].name}", size=size,
                                 bin_width=MICRO_STEP, total=len(bins), neuron=neurons[keep], bin=bins[keep])
+
+
+class AnnVision(Vision):
+    """The twin to compare with: the same layers with ReLU in place of neurons, one picture at a time. It never spikes."""
+
+    def configure(self, parameters) -> None:
+        """Loads the twin's weights.
+
+        Raises:
+            ParameterError, WeightsError: a parameter or the weight file does not fit.
+        """
+        super().configure(parameters)
+        self._network, report, self._weights = weights.load(weights.TWIN, twin=True)
+        self._threshold = float(report["threshold"])
+
+    def initial_state(self):
+        return {"frames": np.zeros(1, np.float32)}
+
+    def restore(self, state):
+        """Tensors of a snapshot."""
+        return dict(state)
+
+    def step(self, inbox, state, dt, rng):
+        """Looks at a new picture."""
+        message = inbox.get("image")
+        if message is None or not inbox.new("image"):
+            return {}, state
+        picture = self._picture(message)
+        if picture is None:
+            return {}, state
+        with self._torch.inference_mode():
+            answer = self._network(self._network_module.prepare(self._torch.from_numpy(picture)[None]))[0].numpy()
+        return {"objects": self._objects(answer, self._focal(inbox, message))}, {
+            "frames": state["frames"] % 2 ** 20 + 1}

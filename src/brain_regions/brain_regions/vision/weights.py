@@ -11,9 +11,10 @@ from brain_regions.weight_files import WeightsError
 FORMAT = "2"
 REGION = "vision"
 SHIPPED = Path(__file__).parent / "weights" / "vision.safetensors"
+TWIN = Path(__file__).parent / "weights" / "vision_ann.safetensors"
 REMEDY = "make new ones with `brain train vision`"
 
-__all__ = ["SHIPPED", "WeightsError", "load", "needed", "network_hash", "probe", "save"]
+__all__ = ["SHIPPED", "TWIN", "WeightsError", "load", "needed", "network_hash", "probe", "save"]
 
 
 def network_hash() -> str:
@@ -35,14 +36,16 @@ def needed() -> dict[str, str]:
 
 
 def probe(network: Any) -> Any:
-    """Answer [OUTPUTS, COLUMNS] of a folded network at rest to a picture of colored patches, after ten micro-steps."""
+    """Answer [OUTPUTS, COLUMNS] of a folded network to a picture of colored patches, at rest and after ten micro-steps."""
     import torch
 
-    from brain_regions.vision.network import HEIGHT, WIDTH, prepare
+    from brain_regions.vision.network import HEIGHT, WIDTH, AnnTwin, prepare
 
     rows, columns = torch.meshgrid(torch.arange(HEIGHT), torch.arange(WIDTH), indexing="ij")
     picture = torch.stack([(rows // 8 * 40 + columns // 12 * k) % 256 for k in (30, 70, 110)], dim=-1).to(torch.uint8)
     with torch.inference_mode():
+        if isinstance(network, AnnTwin):
+            return network(prepare(picture[None]))[0]
         state, _ = network(prepare(picture[None]), network.rest(), 10)
     return state["u"][0]
 
@@ -52,16 +55,26 @@ def save(path: Path, network: Any, training: dict[str, Any], report: dict[str, A
 
     Args:
         path: of the file.
-        network: folded :class:`SpikingVision`.
+        network: folded :class:`SpikingVision` or :class:`AnnTwin`.
         training: how it was made (split, seeds, recipe).
         report: held-out figures; ``report["threshold"]`` is what detections are cut at.
     """
     tensors = {name: value.detach().numpy() for name, value in network.state_dict().items()}
-    weight_files.save(path, needed(), tensors, probe(network).numpy(), training, report)
+    weight_files.save(path, _fits(network), tensors, probe(network).numpy(), training, report)
 
 
-def load(path: Path = SHIPPED) -> tuple[Any, dict[str, Any], str]:
+def _fits(network: Any) -> dict[str, str]:
+    from brain_regions.vision.network import AnnTwin
+
+    return {**needed(), "twin": "ann"} if isinstance(network, AnnTwin) else needed()
+
+
+def load(path: Path = SHIPPED, *, twin: bool = False) -> tuple[Any, dict[str, Any], str]:
     """A folded network for inference.
+
+    Args:
+        path: of the file.
+        twin: it holds the weights of :class:`AnnTwin`.
 
     Returns:
         The network, its held-out figures, and the hash of the file.
@@ -71,13 +84,13 @@ def load(path: Path = SHIPPED) -> tuple[Any, dict[str, Any], str]:
     """
     import torch
 
-    from brain_regions.vision.network import SpikingVision
+    from brain_regions.vision.network import AnnTwin, SpikingVision
 
-    network = SpikingVision().folded()
+    network = (AnnTwin if twin else SpikingVision)().folded()
 
     def answer(tensors):
         network.load_state_dict({name: torch.from_numpy(value) for name, value in tensors.items()})
         return probe(network).numpy()
 
-    loaded = weight_files.load(path, needed(), answer, REMEDY)
+    loaded = weight_files.load(path, _fits(network), answer, REMEDY)
     return network, loaded.report, loaded.digest

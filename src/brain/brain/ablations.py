@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ablations of an evaluation: one thing of the brain taken away or replaced, to see what hangs on it.
+
+Each is written NAME=VALUE. NAME is a region made of a network, or ``all`` of them, and VALUE is
+
+* ``silent``: its spikes are held back;
+* ``ann``: its twin of the same size and training, with rates in place of spikes;
+* ``conventional``: what stood there before it;
+
+or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (see :mod:`brain_regions.pfc.feedback`) and
+``integration=off`` (a single look at an object decides what it is).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Sequence
+
+from brain_regions.pfc.feedback import MODES
+
+INSTEAD = {
+    "vision": {"ann": "brain_regions.vision.region:AnnVision", "conventional": "brain.color_vision:ColorVision"},
+    "language": {"ann": "brain_regions.language:AnnLanguage", "conventional": "brain_regions.language:GrammarLanguage"},
+    "pfc": {"ann": "brain_regions.pfc:AnnPrefrontalCortex", "conventional": "brain_regions.pfc:TablePrefrontalCortex"},
+    "motor": {"ann": "brain_regions.motor:AnnMotor", "conventional": "brain_regions.motor:WindowMotor"},
+}
+"""Class, as ``package.module:Class``, that takes the place of each network."""
+PARTS = {
+    **{("qpfc", mode): {"pfc": {"qpfc": mode}} for mode in MODES},
+    ("integration", "off"): {"pfc": {"forget": 0.05, "evidence": 0.3}},
+    ("integration", "on"): {},
+}
+"""Parameters, by region, of what is not a whole region."""
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What changes.
+
+    Attributes:
+        classes: ``package.module:Class`` by region.
+        parameters: by region and name.
+    """
+
+    classes: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+NONE = Ablation()
+
+
+def parse(options: Sequence[str]) -> Ablation:
+    """What some options NAME=VALUE come to.
+
+    Raises:
+        ValueError: one is unknown, or two contradict each other; says what there is.
+    """
+    classes: dict[str, str] = {}
+    parameters: dict[str, dict[str, Any]] = {}
+    said: dict[str, str] = {}
+    for option in options:
+        name, _, value = option.partition("=")
+        for part in INSTEAD if name == "all" else (name,):
+            if said.setdefault(part, value) != value:
+                raise ValueError(f"--ablate {option} contradicts {part}={said[part]}")
+            if part in INSTEAD and value == "silent":
+                parameters.setdefault(part, {})["silent"] = True
+            elif value in INSTEAD.get(part, {}):
+                classes[part] = INSTEAD[part][value]
+            elif (part, value) in PARTS:
+                for region, changed in PARTS[part, value].items():
+                    parameters.setdefault(region, {}).update(changed)
+            else:
+                raise ValueError(f"there is no ablation {option!r}; there are {', '.join(names())}")
+    return Ablation(classes, parameters)
+
+
+def names() -> list[str]:
+    """All ablations, as they are written."""
+    whole = [f"{part}=silent|ann|conventional" for part in (*INSTEAD, "all")]
+    parts: dict[str, list[str]] = {}
+    for name, value in PARTS:
+        parts.setdefault(name, []).append(value)
+    return whole + [f"{name}={'|'.join(values)}" for name, values in parts.items()]
