@@ -169,6 +169,59 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
 
 
 @app.command()
+def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive through with shut eyes.")] = 40,
+           pairs: Annotated[int, typer.Option(min=0, help="Pairs of runs with and without what was remembered.")] = 40,
+           split: Annotated[str, typer.Option(help="Rooms: train, val or test.")] = "val",
+           seed: Annotated[int, typer.Option(min=0, help="Seed of the rooms.")] = 0,
+           jobs: Annotated[int, typer.Option(min=1, help="Rooms at once.")] = 1,
+           as_json: Json = False) -> None:
+    """What the prefrontal cortex remembers: where things are that were seen for 1 s, after 20 s of driving with shut
+    eyes; and the time to an object seen before, with its memory restored after a crash and with a blank one.
+
+    Exit status 0 when the median error of the bearing is at most 15 degrees and the restored memory is faster, with an
+    interval that excludes 0.
+    """
+    import math
+    from statistics import median
+
+    from rich.console import Console
+
+    from brain import bench_memory
+
+    console = Console(stderr=True, highlight=False)
+    errors, times = [], []
+    if rooms:
+        for found in bench_memory.run("hidden", split, seed, rooms, jobs):
+            errors += found
+            console.print(f"hidden: {len(errors)} objects", end="\r")
+    if pairs:
+        for found in bench_memory.run("restored", split, seed, pairs, jobs):
+            times.append(found)
+            console.print(f"restored: {len(times)} of {pairs} pairs", end="\r")
+    report: dict = {"split": split, "seed": seed, "hidden": errors, "restored": times}
+    fine = True
+    if errors:
+        error = math.degrees(median(e["bearing_error"] for e in errors))
+        report["median_bearing_error_degrees"] = error
+        fine &= error <= 15.0
+    if len(times) > 1:
+        report["difference"] = bench_memory.difference(times)
+        fine &= report["difference"]["high"] < 0
+    if as_json:
+        typer.echo(json.dumps(report, indent=1))
+    else:
+        if errors:
+            lost = sum(e["bearing_error"] == math.pi for e in errors)
+            typer.echo(f"seen 1 s, hidden 20 s while driving: bearing off by {error:.1f} degrees (median of {len(errors)} "
+                       f"objects in {rooms} rooms; {lost} forgotten)")
+        if len(times) > 1:
+            d = report["difference"]
+            typer.echo(f"after a crash, to what was seen before: {d['restored']:.1f} s with its memory, {d['blank']:.1f} s "
+                       f"without: {d['mean']:+.1f} s ({d['low']:+.1f} to {d['high']:+.1f}, {d['n']} pairs)")
+    raise typer.Exit(0 if fine else 1)
+
+
+@app.command()
 def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")] = 20,
         count: Annotated[int, typer.Option(min=1, help="Round trips in a block.")] = 100,
         idle: Annotated[float, typer.Option(min=1, help="How long an idle region is watched (s).")] = 20.0,
