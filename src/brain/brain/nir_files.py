@@ -21,6 +21,8 @@ d = theta (1 / beta - 1),
 so that v_threshold = theta / beta, v_leak = d and v_reset = 0 are our neuron exactly wherever v_threshold is taken off
 at once, and where w is set to v_reset instead, as NIR's definition says, all but what lay above the threshold.
 
+A neuron that loses its threshold at once anyway (PromptLIF) stands in the file as it is.
+
 *Adaptation*. NIR has no threshold that moves. But v - gamma a follows the equation of a LIF neuron that is
 inhibited by its own last spike and by a leaky integrator of its spikes A[t] = rho A[t-1] + s[t] = a[t+1]:
 
@@ -41,7 +43,8 @@ from typing import Any, NamedTuple
 import nir
 import numpy as np
 
-from brain_regions.circuits import INPUT, Circuit, CircuitError, Convolution, Count, Population, Projection
+from brain_regions.circuits import (IF, INPUT, Circuit, CircuitError, Convolution, Count, Gate, Population, Projection,
+                                    PromptLIF)
 from brain_regions.membranes import ALIF, LI, LIF, decay
 
 NEVER = 1e6
@@ -117,6 +120,15 @@ class _Writer:
         if isinstance(p.neuron, Count):
             self._needs_parts(f"{p.name}, which counts spikes")
             self.nodes[place] = nir.I(_full(p, 1 / self.step))
+        elif isinstance(p.neuron, IF):
+            self._needs_parts(f"{p.name}, which does not leak")
+            self.nodes[place] = nir.IF(_full(p, 1 / self.step), _full(p, p.neuron.threshold), _full(p, 0))
+        elif isinstance(p.neuron, Gate):
+            self._needs_parts(f"{p.name}, which has no memory")
+            self.nodes[place] = nir.Threshold(_full(p, p.neuron.threshold))
+        elif isinstance(p.neuron, PromptLIF):
+            self._needs_parts(f"{p.name}, whose threshold is taken off before the leak")
+            self.nodes[place] = self._lif(p, p.neuron, p.neuron.threshold, 0.0)
         elif isinstance(p.neuron, LI):
             self.nodes[place] = self._integrator(p, p.neuron)
         else:
@@ -126,7 +138,7 @@ class _Writer:
             if isinstance(p.neuron, ALIF):
                 self._adaptation(number, p, p.neuron)
 
-    def _lif(self, p: Population, neuron: LIF | ALIF | LI, threshold: float, leak: float) -> nir.LIF:
+    def _lif(self, p: Population, neuron: LIF | PromptLIF | ALIF | LI, threshold: float, leak: float) -> nir.LIF:
         share = 1 - decay(neuron.tau, self.circuit.h)
         return nir.LIF(tau=_full(p, self.step / share), r=_full(p, 1 if self.reader.weights else 1 / share),
                        v_threshold=_full(p, threshold), v_leak=_full(p, leak), v_reset=_full(p, 0))
@@ -187,12 +199,12 @@ class _Writer:
 
     def _gain(self, neuron: Any) -> tuple[float, float]:
         """What a projection's weights and bias are multiplied by, and what has to be added to its bias then."""
-        if isinstance(neuron, Count):
+        if isinstance(neuron, (Count, IF, Gate)):
             return 1.0, 0.0
         share = 1 - decay(neuron.tau, self.circuit.h)
         if isinstance(neuron, LI):
             return (1.0 if self.reader.weights or self.reader.parts else share), 0.0
-        more = 0.0 if self.reader.leak else self._shifted(neuron)[1]
+        more = 0.0 if self.reader.leak or isinstance(neuron, PromptLIF) else self._shifted(neuron)[1]
         return (1 / share, more) if self.reader.weights else (1.0, more * share)
 
     def _needs_parts(self, what: str) -> None:

@@ -39,6 +39,44 @@ class Count(NamedTuple):
     """Parameters of a readout that adds up what it hears and never forgets; the region begins it anew."""
 
 
+class PromptLIF(NamedTuple):
+    """Leaky integrate-and-fire neurons that lose their threshold in the step of the spike, before the leak.
+
+    That is v[t] = beta (v[t-1] - theta s[t-1]) + x[t] where :class:`LIF` has beta v[t-1] - theta s[t-1] + x[t].
+
+    Attributes:
+        tau: membrane time constant (s).
+        threshold: potential above which the neuron fires, and what a spike takes off it.
+    """
+
+    tau: float = 0.020
+    threshold: float = 1.0
+
+
+class IF(NamedTuple):
+    """Integrate-and-fire neurons that do not leak: v[t] = v[t-1] + x[t] - theta s[t-1].
+
+    Attributes:
+        threshold: potential above which the neuron fires, and what a spike takes off it.
+    """
+
+    threshold: float = 1.0
+
+
+class Gate(NamedTuple):
+    """Neurons without memory: each fires if what comes in during the micro-step exceeds the threshold.
+
+    Attributes:
+        threshold: charge above which it fires.
+    """
+
+    threshold: float = 1.0
+
+
+HANDS_ON = LI(tau=1e-4)
+"""A readout that hands on what it hears: so short a time constant leaves nothing of the micro-step before."""
+
+
 class Population(NamedTuple):
     """Neurons of one kind.
 
@@ -50,7 +88,7 @@ class Population(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    neuron: Union[LIF, ALIF, LI, Count]
+    neuron: Union[LIF, PromptLIF, ALIF, IF, Gate, LI, Count]
 
 
 class Dense(NamedTuple):
