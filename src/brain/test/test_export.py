@@ -4,7 +4,6 @@ import json
 import math
 
 import nir
-import nirtorch
 import numpy as np
 import pytest
 import snntorch
@@ -64,64 +63,6 @@ def by_population(net, kind):
     return {name.split("_", 1)[1]: module for name, module in net.named_children() if isinstance(module, kind)}
 
 
-class Neurons(torch.nn.Module):
-    """NIR's equations by Euler's method; LIF takes its threshold off in the step of the spike, or is set back."""
-
-    def __init__(self, node, subtract=True):
-        super().__init__()
-        self.node, self.subtract = node, subtract
-        self.start = torch.from_numpy(getattr(node, "v_leak", np.zeros_like(node.r)))
-
-    def forward(self, x, state=None):
-        n = {key: torch.from_numpy(value) for key, value in vars(self.node).items() if isinstance(value, np.ndarray)}
-        v = self.start if state is None else state
-        if isinstance(self.node, nir.I):
-            v = v + MICRO_STEP * n["r"] * x
-            return v, v
-        v = v + MICRO_STEP / n["tau"] * (n["v_leak"] - v + n["r"] * x)
-        if isinstance(self.node, nir.LI):
-            return v, v
-        spikes = (v > n["v_threshold"]).float()
-        return spikes, v - spikes * (n["v_threshold"] if self.subtract else v - n["v_reset"])
-
-
-class Late(torch.nn.Module):
-    """A delay: what came in some micro-steps ago."""
-
-    def __init__(self, node):
-        super().__init__()
-        self.steps = round(float(node.delay.flat[0]) / MICRO_STEP)
-
-    def forward(self, x, state=None):
-        line = [torch.zeros_like(x)] * self.steps if state is None else state
-        return line[0], [*line[1:], x]
-
-
-class Scale(torch.nn.Module):
-    def __init__(self, node):
-        super().__init__()
-        self.factor = torch.from_numpy(node.scale)
-
-    def forward(self, x):
-        return x * self.factor
-
-
-def flat(node):
-    return torch.nn.Flatten(node.start_dim + 1, -1)     # behind the batch
-
-
-def affine(node):
-    module = torch.nn.Linear(*node.weight.shape[::-1])
-    module.weight.data, module.bias.data = torch.from_numpy(node.weight), torch.from_numpy(node.bias)
-    return module
-
-
-def torch_of(path, **options):
-    neurons = {kind: lambda node: Neurons(node, **options) for kind in (nir.LIF, nir.LI, nir.I)}
-    return nirtorch.nir_to_torch(path, neurons | {nir.Delay: Late, nir.Scale: Scale, nir.Affine: affine,
-                                                  nir.Flatten: flat})
-
-
 def test_snntorch_reads_vision_and_fires_every_spike_that_we_fire(tmp_path, seen):
     images, spikes, answers = seen
     nir_files.write(tmp_path / "vision.nir", weights_circuit(), "snntorch")
@@ -143,11 +84,11 @@ def weights_circuit():
     return network.circuit(weights.load()[0])
 
 
-def test_the_file_by_nirs_definitions_holds_the_same_network(tmp_path, seen):
+def test_the_file_by_nirs_definitions_holds_the_same_network(tmp_path, seen, by_definition):
     images, spikes, answers = seen
     nir_files.write(tmp_path / "vision.nir", weights_circuit())
-    net = torch_of(tmp_path / "vision.nir")
-    neurons = by_population(net, Neurons)
+    net = by_definition.read(tmp_path / "vision.nir")
+    neurons = by_population(net, by_definition.Neurons)
     neurons.pop("readout")
     found, told = run(net, images, neurons)
     assert found.keys() == spikes.keys()
@@ -157,12 +98,12 @@ def test_the_file_by_nirs_definitions_holds_the_same_network(tmp_path, seen):
     torch.testing.assert_close(torch.stack(told)[:, :, 0], answers, rtol=1e-3, atol=0.02)
 
 
-def test_a_reader_that_sets_the_potential_back_computes_something_else(tmp_path, seen):
+def test_a_reader_that_sets_the_potential_back_computes_something_else(tmp_path, seen, by_definition):
     """So the tests above can fail; and it is why the docs say which reset must be taken."""
     images, spikes, _ = seen
     nir_files.write(tmp_path / "vision.nir", weights_circuit())
-    net = torch_of(tmp_path / "vision.nir", subtract=False)
-    found, _ = run(net, images, {"wide": by_population(net, Neurons)["wide"]})
+    net = by_definition.read(tmp_path / "vision.nir", subtract=False)
+    found, _ = run(net, images, {"wide": by_population(net, by_definition.Neurons)["wide"]})
     assert (found["wide"] != spikes["wide"]).sum() > 0.1 * spikes["wide"].sum()
 
 
@@ -203,14 +144,14 @@ def reference(circuit, xs):
     return trains, count
 
 
-def test_loops_delays_and_adaptation_are_kept(tmp_path):
+def test_loops_delays_and_adaptation_are_kept(tmp_path, by_definition):
     rng = np.random.default_rng(2)
     circuit = recurrent(rng)
     xs = rng.uniform(-1, 1, (80, 2, 5, 4)).astype(np.float32)
     trains, count = reference(circuit, xs)
     nir_files.write(tmp_path / "small.nir", circuit)
-    net = torch_of(tmp_path / "small.nir")
-    watched = {name: module for name, module in by_population(net, Neurons).items() if name in "abc"}
+    net = by_definition.read(tmp_path / "small.nir")
+    watched = {name: module for name, module in by_population(net, by_definition.Neurons).items() if name in "abc"}
     heard, state = {name: [] for name in watched}, None
     for name, module in watched.items():
         module.register_forward_hook(lambda _, __, out, name=name: heard[name].append(out[0].numpy().reshape(-1)))

@@ -144,6 +144,15 @@ class Motor(_PolicyMotor):
         loaded = weights.load()
         self.network, self._digest = network.SpikingPolicy(loaded.tensors), loaded.digest
 
+    @staticmethod
+    def circuit():
+        """The network with the shipped weights, for other simulators: a :class:`brain_regions.circuits.Circuit`.
+
+        Raises:
+            WeightsError: the weight file does not fit.
+        """
+        return network.circuit(weights.load().tensors)
+
     def initial_state(self):
         """Potentials at rest, and the senses' state."""
         return super().initial_state() | self.network.rest()
