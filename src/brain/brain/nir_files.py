@@ -184,15 +184,17 @@ class _Writer:
             self._needs_parts(f"the delay from {p.source} to {p.target}")
             at = self._after(at, f"{number}_late", nir.Delay(
                 np.full(self.circuit.shape(p.source), delay * self.step, np.float32)))
-        source, weight = self.circuit.shape(p.source), np.ascontiguousarray(p.weight * gain, np.float32)
+        source = self.circuit.shape(p.source)
         bias = None if bias is None else bias.astype(np.float32)
-        if isinstance(p, Convolution):
-            weight, stride, padding = square(p._replace(weight=weight), *source[1:])
+        if len(target.shape) > 1:
+            p = over_all(p, source, target.shape)
+            weight, stride, padding = square(p._replace(weight=p.weight * np.float32(gain)), *source[1:])
             node = nir.Conv2d(source[1:], weight, stride, padding, p.dilation, 1,
                               np.zeros(len(weight), np.float32) if bias is None else bias)
         else:
             if len(source) > 1:
                 at = self._after(at, f"{number}_flat", nir.Flatten({"input": np.array(source)}, 0, -1))
+            weight = np.ascontiguousarray(p.weight * gain, np.float32)
             node = nir.Linear(weight) if bias is None else nir.Affine(weight, bias)
         at = self._after(at, f"{number}_{p.source}_to_{p.target}", node)
         self.edges.append((at, self.places[p.target]))
@@ -219,6 +221,28 @@ class _Writer:
 
 def _full(p: Population, value: float) -> np.ndarray:
     return np.full(p.shape, value, np.float32)
+
+
+def over_all(p: Projection, source: tuple[int, ...], target: tuple[int, ...]) -> Convolution:
+    """The same projection onto a population of three axes as a convolution: NIR has nothing that unfolds an axis.
+
+    Args:
+        p: projection.
+        source, target: shapes of its populations.
+
+    Raises:
+        CircuitError: it is dense, and neither population has all of its neurons in channels.
+    """
+    if isinstance(p, Convolution):
+        return p
+    if len(source) == 3 and target[1:] == (1, 1):       # the kernel covers the source
+        return Convolution(p.source, p.target, p.weight.reshape(target[0], *source), p.bias, delay=p.delay)
+    if source[1:] == (1, 1) and len(target) == 3 and p.bias is None:    # the kernel covers the target
+        weight = p.weight.reshape(*target, source[0]).transpose(0, 3, 1, 2)[:, :, ::-1, ::-1]
+        return Convolution(p.source, p.target, np.ascontiguousarray(weight), None,
+                           padding=(target[1] - 1, target[2] - 1), delay=p.delay)
+    raise CircuitError(f"from {p.source} to {p.target}: dense synapses from {source} to {target} cannot be written; "
+                       "give one of the two the shape (neurons, 1, 1)")
 
 
 def square(p: Convolution, rows: int, columns: int) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:

@@ -25,7 +25,9 @@ class Steps:
 
     def __init__(self, circuit: Circuit) -> None:
         self.circuit = circuit.checked()
-        self._heard = {p.name: [q for q in circuit.projections if q.target == p.name] for p in circuit.populations}
+        # what stands after the target is not computed yet in a micro-step: its newest output is one step old
+        self._heard = {p.name: [(q, q.delay - circuit.closes_a_loop(q)) for q in circuit.projections
+                                if q.target == p.name] for p in circuit.populations}
         longest = max(p.delay for p in circuit.projections)
         names = [INPUT, *(p.name for p in circuit.populations)]
         self._past = {n: deque([np.zeros(circuit.shape(n), np.float32)] * (longest + 1), longest + 1) for n in names}
@@ -43,13 +45,11 @@ class Steps:
         """
         self._past[INPUT].append(np.asarray(x, np.float32))
         for p in self.circuit.populations:
-            charge = sum(self._charge(p, q) for q in self._heard[p.name])
+            charge = sum(self._charge(p, *heard) for heard in self._heard[p.name])
             self._past[p.name].append(self._fire(p, charge))
         return {p.name: self._past[p.name][-1] for p in self.circuit.populations}
 
-    def _charge(self, target: Population, p: Projection) -> np.ndarray:
-        # what stands after the target is not computed yet in this micro-step: its newest output is one step old
-        late = p.delay - self.circuit.closes_a_loop(p)
+    def _charge(self, target: Population, p: Projection, late: int) -> np.ndarray:
         source = self._past[p.source][-1 - late]
         if isinstance(p, Convolution):
             return convolve(p, source)
@@ -83,12 +83,13 @@ class Steps:
 def convolve(p: Convolution, x: np.ndarray) -> np.ndarray:
     """What a convolution makes of its source's output [channels, rows, columns]: float32, the target's shape."""
     rows, columns = p.places(*x.shape[1:])
-    x = np.pad(x, ((0, 0), *((n, n) for n in p.padding)))
+    if any(p.padding):
+        x = np.pad(x, ((0, 0), *((n, n) for n in p.padding)))
     heard = np.zeros((p.weight.shape[0], rows, columns), np.float32)
     for i in range(p.weight.shape[2]):
         for j in range(p.weight.shape[3]):
             top, left = i * p.dilation[0], j * p.dilation[1]
             part = x[:, top:top + (rows - 1) * p.stride[0] + 1:p.stride[0],
                      left:left + (columns - 1) * p.stride[1] + 1:p.stride[1]]
-            heard += np.tensordot(p.weight[:, :, i, j], part, 1)
+            heard += (p.weight[:, :, i, j] @ part.reshape(len(x), -1)).reshape(heard.shape)
     return heard if p.bias is None else heard + p.bias[:, None, None]

@@ -27,13 +27,14 @@ AVOID_SHARE, AVOID_EVIDENCE = 0.3, 0.4      # evidence (looks), and its share at
 NEAR_FIRST = 0.10                           # 1/m: how much less a farther candidate counts
 ONTO_CANDIDATES, ONTO_COMMITMENT = 1.2, 1.2
 SELF, RIVALS = 0.5, 1.6                     # of the commitment ring: onto neighbors, and onto all
+TAU = 0.1                                   # s, of the synapses
 COUNT_TAU = 0.2                             # s, over which candidates' spikes are counted
 PRIOR = 0.02                                # spikes that every heading has in advance in the choice distribution
 RHEOBASE = 1.0 - decay(NEURON.tau)          # charge per micro-step from which on a neuron of threshold 1 fires
 ATTENTION = 5.0                             # how much more target neurons take in from where the commitment points
 SURE = 0.05                                 # of a synapse: below it a population counts as silent
-_POOL = np.exp(-0.5 * ((wrap(CENTERS[:, None] - CENTERS) / np.radians(10.0)) ** 2)).astype(np.float32)
-_PREFERENCE = np.exp(-NEAR_FIRST * DISTANCES).astype(np.float32)
+POOL = np.exp(-0.5 * ((wrap(CENTERS[:, None] - CENTERS) / np.radians(10.0)) ** 2)).astype(np.float32)
+PREFERENCE = np.exp(-NEAR_FIRST * DISTANCES).astype(np.float32)
 _SHEETS, _RINGS = ("target", "avoid"), ("candidates", "commitment")
 
 
@@ -72,10 +73,9 @@ class Choice:
     """
 
     def __init__(self, evidence: float, rate: bool = False, silent: bool = False) -> None:
-        self._sheet = Layer(0.100, rate, silent)
-        self._ring = Layer(0.100, rate, silent)
-        self._onto_target = RHEOBASE * 0.5 / (evidence * UNIT)
-        self._onto_avoid = RHEOBASE / (AVOID_EVIDENCE * UNIT)
+        self._sheet = Layer(TAU, rate, silent)
+        self._ring = Layer(TAU, rate, silent)
+        self._onto_target, self._onto_avoid = gains(evidence)
         self._keep = np.float32(decay(COUNT_TAU))
 
     def run(self, state: dict[str, np.ndarray], memory: np.ndarray, steps: int, wanted: np.ndarray, avoided: np.ndarray,
@@ -100,7 +100,7 @@ class Choice:
         for name in _SHEETS:
             x = onto[name].reshape(BINS, RINGS).astype(np.float32)
             if name == "target":
-                x *= 1.0 + ATTENTION * np.minimum(_POOL @ state["commitment_s"], 1.0)[:, None]
+                x *= 1.0 + ATTENTION * np.minimum(POOL @ state["commitment_s"], 1.0)[:, None]
             v, s = state[f"{name}_v"], state[f"{name}_s"]
             # what avoids keeps its threshold: to be undecided is no reason to drive into things
             theta = threshold if name == "target" else 1.0
@@ -113,7 +113,7 @@ class Choice:
                 spikes, synops = spikes + fired, synops + fired
             s[s < 1e-4] = 0.0
             state[f"{name}_v"], state[f"{name}_s"], sheets[name] = v, s, s
-        onto_candidates = ONTO_CANDIDATES * (sheets["target"] @ _PREFERENCE)
+        onto_candidates = ONTO_CANDIDATES * (sheets["target"] @ PREFERENCE)
         kv, ks, cv, cs, counts = (state[n] for n in (
             "candidates_v", "candidates_s", "commitment_v", "commitment_s", "counts"))
         if not (onto_candidates.any() or ks.any() or cs.any() or counts.any()):
@@ -121,7 +121,7 @@ class Choice:
         for _ in range(steps):
             z, kv, ks = self._ring.step(onto_candidates, kv, ks, threshold)
             counts = self._keep * counts + z
-            x = ONTO_COMMITMENT * (_POOL @ ks) + SELF * (_POOL @ cs) - RIVALS * cs.sum()
+            x = ONTO_COMMITMENT * (POOL @ ks) + SELF * (POOL @ cs) - RIVALS * cs.sum()
             c, cv, cs = self._ring.step(x, cv, cs, threshold)
             fired, kept = int(np.count_nonzero(z)), int(np.count_nonzero(c))
             spikes, synops = spikes + fired + kept, synops + (fired + 2 * kept) * BINS
@@ -142,7 +142,7 @@ class Choice:
     def read(state: dict[str, np.ndarray], memory: np.ndarray, wanted: np.ndarray) -> Believed:
         """What the populations say now; see :meth:`run` for the arguments."""
         commitment = state["commitment_s"]
-        column = int(np.argmax(_POOL @ commitment))
+        column = int(np.argmax(POOL @ commitment))
         strength = float(commitment.max())
         bearing = distance = math.nan
         share = 0.0
@@ -159,6 +159,11 @@ class Choice:
         away = state["avoid_s"]
         avoid = [polar.place(away, b) for b, _ in polar.peaks(away, SURE, 8)] if away.any() else []
         return Believed(bearing, distance, min(strength, 1.0), share, Choice.distribution(state), avoid)
+
+
+def gains(evidence: float) -> tuple[float, float]:
+    """Synapses from the memory onto target and avoid, for a class that excites; ``evidence`` as in :class:`Choice`."""
+    return RHEOBASE * 0.5 / (evidence * UNIT), RHEOBASE / (AVOID_EVIDENCE * UNIT)
 
 
 def gates(goal: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:

@@ -21,12 +21,14 @@ LATCHES = ("reached", "given_up", "tired")
 TURNS = ("turn_left", "turn_right")
 NAMES = ACTIONS + RELAYS + LATCHES + TURNS
 TIMERS = ("standing", "empty", "patience", "retreat")
-_WAITS = {"standing": 0.4, "empty": 1.5, "retreat": 7.0}     # s; patience is a parameter
-_LEAK = {"standing": 0.15, "empty": 0.3}                    # s: what is not the case any more is soon forgotten
+WAITS = {"standing": 0.4, "empty": 1.5, "retreat": 7.0}     # s; patience is a parameter
+LEAK = {"standing": 0.15, "empty": 0.3}                    # s: what is not the case any more is soon forgotten
+TAU = 0.05          # s, of the synapses
 DRIVE = 0.5         # charge per micro-step onto a relay whose cause is there
 SET = 1.5           # what a timer's spike puts onto a latch, for as long as its synapse is open
+GIVE_UP = 4.0       # what is put onto given_up besides when there was no room to be made
 SURE = 0.08         # of a synapse: below it a population counts as silent
-_UP = 0.3           # of a relay's synapse, at which its timers run at full speed
+UP = 0.3           # of a relay's synapse, at which its timers run at full speed
 _WIRES = {          # from population to population
     "told_stop": {"stop": 2.0},
     "unasked": {"idle": 2.0}, "puzzled": {"idle": 2.0}, "blind": {"idle": 2.0},
@@ -70,12 +72,12 @@ class Decision:
     """
 
     def __init__(self, patience: float, rate: bool = False, silent: bool = False) -> None:
-        self._layer = Layer(0.050, rate, silent)
+        self._layer = Layer(TAU, rate, silent)
         self._weights = weights()
         self._fan_out = (self._weights != 0).sum(1) * NEURONS
         self._spread = spread(NEURONS)[None]
-        self._waits = np.array([{**_WAITS, "patience": patience}[n] for n in TIMERS], np.float32)
-        self._leaks = np.array([np.exp(-MICRO_STEP / _LEAK[n]) if n in _LEAK else 1.0 for n in TIMERS], np.float32)
+        self._waits = np.array([{**WAITS, "patience": patience}[n] for n in TIMERS], np.float32)
+        self._leaks = np.array([np.exp(-MICRO_STEP / LEAK[n]) if n in LEAK else 1.0 for n in TIMERS], np.float32)
 
     def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], threshold: float
             ) -> tuple[int, int]:
@@ -114,7 +116,7 @@ class Decision:
             if fired[1] or fired[2]:
                 onto[at["tired"]] += SET
             if fired[3]:
-                onto[at["given_up"]] += 4.0 + SET
+                onto[at["given_up"]] += GIVE_UP + SET
             z, v, s = self._layer.step(onto[:, None] * self._spread, v, s, theta)
             counts = z.sum(1)
             spikes, synops = spikes + int(counts.sum()), synops + int(counts @ self._fan_out)
@@ -125,7 +127,7 @@ class Decision:
               ) -> tuple[np.ndarray, np.ndarray]:
         """Timers after a micro-step, and which fire. One that fired goes on firing while its cause lasts."""
         def up(name):
-            return min(float(means[at[name]]) / _UP, 1.0)
+            return min(float(means[at[name]]) / UP, 1.0)
         busy = max(up("search"), up("approach"))
         runs = np.array([up("arrived") * causes.get("sure", 0.0), up("search") * causes.get("empty", 0.0), busy,
                          up("avoid") * up("tired")], np.float32)

@@ -18,6 +18,8 @@ from brain_regions.pfc.populations import Layer
 ONTO = 1.6          # charge at the peak of an offer whose action fires fully
 HOLD = 0.8          # s that a draw is kept
 ODDS = 200.0        # logarithm of odds between the peak of an offer and no offer, at temperature 1
+TAU = 0.05          # s, of the synapses
+MUTUAL = 0.5        # charge by which the mean synapse of the ring inhibits all of it
 SURE = 0.03         # of a synapse: below it the ring is silent
 _WINDOW = np.exp(-0.5 * (wrap(CENTERS[:, None] - CENTERS) / math.radians(15.0)) ** 2).astype(np.float32)
 
@@ -36,7 +38,7 @@ class Heading:
     """
 
     def __init__(self, rate: bool = False, silent: bool = False) -> None:
-        self._layer = Layer(0.050, rate, silent)
+        self._layer = Layer(TAU, rate, silent)
 
     def run(self, state: dict[str, np.ndarray], steps: int, offers: list[tuple[float, np.ndarray]], threshold: float
             ) -> tuple[int, int]:
@@ -59,7 +61,7 @@ class Heading:
             return 0, 0
         spikes = 0
         for _ in range(steps):
-            z, v, s = self._layer.step(x - 0.5 * s.mean(), v, s, threshold)
+            z, v, s = self._layer.step(x - np.float32(MUTUAL) * s.mean(), v, s, threshold)
             spikes += int(np.count_nonzero(z))
         state["heading_v"], state["heading_s"] = v, np.where(s < 1e-4, np.float32(0.0), s)
         return spikes, 2 * spikes

@@ -2,10 +2,13 @@
 r"""Populations of the prefrontal cortex: neurons that share their inputs, and the synapses between populations.
 
 All are leaky integrate-and-fire neurons (:mod:`brain_regions.neurons`) whose synapses saturate: what they carry, s, is
-0..1, and each spike opens a share of what is still closed (X.-J. Wang: Probabilistic decision making by slow
+0..1, and each spike opens a share of what is still shut (X.-J. Wang: Probabilistic decision making by slow
 reverberation in cortical circuits, Neuron 36, 2002, the gating variable of its NMDA synapses):
 
-    s[t] = exp(-h / tau_s) s[t-1] + kappa (1 - s[t-1]) z[t]
+    s[t] = exp(-h / tau_s) s[t-1] + kappa (1 - q(s[t-1])) z[t]
+
+where q rounds to a sixteenth. So what a spike opens is one of 17 amounts, which neurons without memory can count out;
+that is how simulators and chips without products have the same synapses (see :mod:`.circuit`).
 
 A population excites itself and inhibits others through s, so that one of several wins, and may go on firing when its
 input has ended.
@@ -18,7 +21,7 @@ from brain_regions.membranes import LIF, decay
 
 NEURON = LIF(tau=0.020, threshold=1.0)
 KAPPA = 0.2
-FLOOR = -1.0        # of potentials: inhibition cannot hold a neuron down for long after it ends
+LEVELS = 16         # steps in which a spike finds a synapse open, from shut to open
 
 
 class Layer:
@@ -51,12 +54,13 @@ class Layer:
             z = np.clip((x - (1 - self._beta) * threshold) / threshold + 0.5 * (1 - self._beta), 0.0, 1.0)
             z = np.where(x > (1 - self._beta) * threshold, z, 0.0).astype(np.float32)
         else:
-            v = np.maximum(self._beta * v + x, FLOOR)
+            v = self._beta * v + x
             z = (v > threshold).astype(np.float32)
             v = v - threshold * z
         if self._silent:
             z = np.zeros_like(z)
-        return z, v, self._rho * s + KAPPA * (1 - s) * z
+        shut = s if self._rate else np.ceil(LEVELS * s - np.float32(0.5)) * np.float32(1 / LEVELS)
+        return z, v, self._rho * s + KAPPA * (1 - shut) * z
 
 
 def spread(count: int, width: float = 0.1) -> np.ndarray:

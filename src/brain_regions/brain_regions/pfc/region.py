@@ -11,7 +11,7 @@ from brain_regions import azimuth, gating
 from brain_regions.body import Body
 from brain_regions.membranes import ticks
 from brain_regions.object_memory import sound
-from brain_regions.pfc import choice, decision, feedback, heading, memory, polar
+from brain_regions.pfc import choice, circuit, decision, feedback, heading, memory, polar
 from brain_regions.pfc.control import (APPROACH, AVOID, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED, Told, keep_away)
 from brain_regions.pfc.report import report
 from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, messages, parameter
@@ -76,6 +76,14 @@ class PrefrontalCortex(Region):
         self._choice = choice.Choice(p.evidence, **how)
         self._decision = decision.Decision(p.patience, **how)
         self._heading = heading.Heading(**how)
+
+    @staticmethod
+    def circuit():
+        """The populations for other simulators, asked for a blue box and to keep away from a red ball.
+
+        The goal is in the weights; :func:`.circuit.circuit` makes them for others, and says what differs from here.
+        """
+        return circuit.circuit(goal=(3, 2, 1, 1))
 
     def initial_state(self):
         return {**memory.empty(), **choice.empty(), **decision.empty(), **heading.empty(),
