@@ -135,7 +135,7 @@ class Ground:
         """Clearance (m) at points [k, ..., 2] of the robots ``rows`` [k], between cells; below 0 outside."""
         side = self.clearance.shape[1]
         size = self.size[rows].reshape(len(rows), *(1,) * (points.ndim - 2), 2)
-        at = (points + size / 2) / FINE - 0.5
+        at = np.nan_to_num((points + size / 2) / FINE - 0.5)
         low = np.clip(np.floor(at).astype(np.int32), 0, side - 2)
         part = np.clip(at - low, 0, 1).astype(np.float32)
         first = (rows.reshape(-1, *(1,) * (points.ndim - 2)) * side + low[..., 0]) * side + low[..., 1]
