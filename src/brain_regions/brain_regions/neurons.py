@@ -111,6 +111,12 @@ def lif_step(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple
     Returns:
         Spikes (0 or 1, same shape) and the new state.
     """
+    if not (torch.is_grad_enabled() and (x.requires_grad or state.v.requires_grad)):
+        # the same sums in place: where nothing is learned, most of the time goes into making tensors
+        spikes = torch.empty_like(state.v)
+        torch.gt(state.v, p.threshold, out=spikes)      # first those of the step before, which are reset now
+        v = (state.v * decay(p.tau, h)).add_(x).sub_(spikes, alpha=p.threshold)
+        return torch.gt(v, p.threshold, out=spikes), LIFState(v)
     reset = (state.v.detach() > p.threshold).to(x.dtype)
     v = decay(p.tau, h) * state.v + x - p.threshold * reset
     return spike(v - p.threshold, p.slope), LIFState(v)

@@ -22,6 +22,21 @@ def test_lif_is_the_same_as_in_torch(charges):
     assert v == pytest.approx(state.v.numpy(), abs=1e-5)
 
 
+@pytest.mark.parametrize("p", [LIF(), LIF(tau=0.03, threshold=0.7), LIF(tau=0.01, threshold=1.3)])
+def test_a_lif_step_is_that_of_torch_to_the_bit(charges, p):
+    v, state = np.zeros(7, np.float32), neurons.LIFState(torch.zeros(7))
+    run, last = membranes.lif_run(charges, v, p)
+    for charge, fired in zip(charges, run):
+        before = v.copy()
+        spikes, new = membranes.lif_step(charge, v, p)
+        assert np.array_equal(v, before), "the potentials that were given are changed"
+        wanted, state = neurons.lif_step(torch.from_numpy(charge), state, p)
+        assert np.array_equal(spikes, wanted.numpy()) and np.array_equal(new, state.v.numpy())
+        assert np.array_equal(spikes, fired)
+        v = new
+    assert np.array_equal(v, last)
+
+
 def test_alif_is_the_same_as_in_torch(charges):
     p = ALIF(tau=0.03, threshold=0.8, tau_adaptation=0.1, adaptation=0.3)
     v = a = np.zeros(7, np.float32)

@@ -73,6 +73,17 @@ def test_run_equals_single_steps(grad):
     torch.testing.assert_close(state.v, last.v, rtol=0, atol=1e-6)
 
 
+def test_a_step_without_gradient_is_that_with_one_to_the_bit():
+    x, v = random_input(8)
+    for p in (LIF(), LIF(tau=0.010, threshold=0.7)):
+        states = [LIFState(v), LIFState(v.clone().requires_grad_())]
+        for charge in x:
+            (plain, states[0]), (learning, states[1]) = (lif_step(charge, state, p, H) for state in states)
+            assert learning.requires_grad and not plain.requires_grad
+            assert torch.equal(plain, learning) and torch.equal(states[0].v, states[1].v)
+    assert torch.equal(v, random_input(8)[1]), "the potentials that were given are changed"
+
+
 def test_run_leaves_its_input_alone():
     x, v = random_input(5)
     before_x, before_v = x.clone(), v.clone()

@@ -29,7 +29,8 @@ ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "l
 # package.xml says in a comment that it comes from requirements-ros.txt.
 ROSDEP_KEYS = {
     "cryptography": "python3-cryptography", "eclipse-zenoh": None, "hypothesis": "python3-hypothesis",
-    "matplotlib": "python3-matplotlib", "mujoco": None, "numpy": "python3-numpy", "packaging": "python3-packaging",
+    "matplotlib": "python3-matplotlib", "mujoco": None, "nir": None, "nirtorch": None,
+    "numpy": "python3-numpy", "packaging": "python3-packaging",
     "pillow": "python3-pil", "psutil": "python3-psutil", "pytest": "python3-pytest",
     "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": None,
     "rosbags": None, "safetensors": None, "snntorch": None, "torch": None,

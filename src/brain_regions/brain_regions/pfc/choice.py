@@ -136,13 +136,15 @@ class Choice:
     @staticmethod
     def read(state: dict[str, np.ndarray], memory: np.ndarray, wanted: np.ndarray) -> Believed:
         """What the populations say now; see :meth:`run` for the arguments."""
-        commitment, target = state["commitment_s"], state["target_s"]
+        commitment = state["commitment_s"]
         column = int(np.argmax(_POOL @ commitment))
         strength = float(commitment.max())
         bearing = distance = math.nan
         share = 0.0
-        if strength > SURE:
-            bearing, distance = polar.place(target, column)
+        if strength > SURE and state["target_s"].max() > SURE:
+            # which neurons of the sheet fire tells the bin; how much the memory's fire for it, the place between them
+            for_it = np.tensordot(2.0 * wanted - 1.0, memory, 1)
+            bearing, distance = polar.place(np.maximum(for_it, 0.0), column)
         if math.isfinite(bearing):
             at = polar.bump(bearing, distance)
             held = (memory * at).sum((1, 2))

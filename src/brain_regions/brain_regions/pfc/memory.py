@@ -95,7 +95,7 @@ class ObjectMemory:
     # -- sight -----------------------------------------------------------------------------------------------------
 
     def see(self, state: dict[str, np.ndarray], detections: list[Any], turned: float, sector: tuple[float, float],
-            free: np.ndarray | None, fade: float, dt: float) -> None:
+            free: np.ndarray | None, fade: float, dt: float, integrate: bool = True) -> None:
         """Takes in one frame.
 
         Args:
@@ -106,6 +106,7 @@ class ObjectMemory:
             free: m, how far each bin of the sheet's can be seen through; None when that is not known.
             fade: time constant of forgetting what should be in view and is not (s).
             dt: s since the last frame.
+            integrate: add up evidence over looks; without, a look puts out all that was known of its place.
         """
         turn, way = (float(x) for x in state["owed"])
         trace = state["trace"].copy()
@@ -125,8 +126,12 @@ class ObjectMemory:
             here = np.maximum(here, bump)
             weight = UNIT * float(d.confidence) / (1 + max(d.distance - 1.5, 0.0) ** 2 / 4)
             added[kind] = np.maximum(added[kind], weight * bump)
-        trace *= 1.0 - PULL * (near | rays) * (1.0 - here)
-        trace += added
+        if integrate:
+            trace *= 1.0 - PULL * (near | rays) * (1.0 - here)
+            trace += added
+        else:
+            trace *= ~(near | rays | (here > 0.05))
+            trace += CAP / UNIT * added
         kept = near | (here > 0.3)
         fading = self._in_view(sector, turn, free) & ~kept
         trace *= np.where(fading, np.float32(math.exp(-dt / fade)), np.float32(1.0))

@@ -41,6 +41,7 @@ class PrefrontalCortexParameters(Body):
                                   high=36.0)
     qpfc: str = parameter("on", "Q-PFC feedback: on, off, constant, linear or shuffled", choices=feedback.MODES)
     qpfc_alpha: float = parameter(0.5, "alpha under constant feedback", low=0.0, high=1.0)
+    integrate: bool = parameter(True, "add up evidence over looks; without, the newest look at a place decides")
     silent: bool = parameter(False, "hold all spikes back: shows what hangs on them", live=False)
 
 
@@ -71,7 +72,7 @@ class PrefrontalCortex(Region):
         p = self.parameters
         how = {"rate": not self.spiking, "silent": p.silent}
         self._how = how
-        self._memory = memory.ObjectMemory(forget=p.forget)
+        self._memory = memory.ObjectMemory(min(memory.TAU, p.forget), p.forget)
         self._choice = choice.Choice(p.evidence, **how)
         self._decision = decision.Decision(p.patience, **how)
         self._heading = heading.Heading(**how)
@@ -177,7 +178,7 @@ class PrefrontalCortex(Region):
             turned = turned if math.isfinite(turned) and abs(turned) < 0.5 else 0.0
             self._memory.see(state, [d for d in frame.objects if sound(d)], turned,
                              (float(frame.azimuth_min), float(frame.azimuth_max)), free, self.parameters.fade,
-                             min(max(dt, 0.05), 0.2))
+                             min(max(dt, 0.05), 0.2), self.parameters.integrate)
         return "" if received else "no fresh picture from vision"
 
     def _points(self, inbox):
@@ -258,10 +259,12 @@ class PrefrontalCortex(Region):
         if math.isfinite(believed.bearing):
             far = believed.distance > ROUTE_FROM and route is not None and route.any()
             offers.append((means["approach"], route if far else azimuth.bump(believed.bearing)))
-        if front is not None and means["avoid"] > decision.SURE:
+        if means["avoid"] > decision.SURE:
             near = min(believed.avoid, key=lambda place: place[1], default=None)
-            away = near is not None and near[1] < TOO_NEAR
-            offers.append((means["avoid"], azimuth.bump(near[0] + math.pi) if away else self._open(front)))
+            if near is not None and near[1] < TOO_NEAR:
+                offers.append((means["avoid"], azimuth.bump(near[0] + math.pi)))
+            elif front is not None:
+                offers.append((means["avoid"], self._open(front)))
         return offers
 
     # -- output ----------------------------------------------------------------------------------------------------

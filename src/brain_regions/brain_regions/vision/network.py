@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from brain_regions.circuits import INPUT, Circuit, Convolution, Population
 from brain_regions.neurons import LI, LIF, MICRO_STEP, LIFState, li_weights, lif_run
 
 WIDTH, HEIGHT = 96, 64
@@ -220,6 +221,24 @@ class AnnTwin(_Network):
             if k in LAYERS_READ:
                 heard.append(image.squeeze(-2))
         return self.readout(torch.cat(heard, dim=1))
+
+
+def circuit(network: SpikingVision) -> Circuit:
+    """A folded network for other simulators: the input is what :func:`prepare` makes, the output the answer.
+
+    The answer's axes are (OUTPUTS, 1, COLUMNS); the readout hears each of its two layers by a projection of its own.
+    """
+    populations = [Population(layer.name, size, NEURON) for layer, size in zip(LAYERS, sizes())]
+    names = [INPUT, *(layer.name for layer in LAYERS)]
+    projections = [
+        Convolution(source, y.name, c.weight.detach().numpy(), c.bias.detach().numpy(), y.stride, y.padding, y.dilation)
+        for source, y, c in zip(names, LAYERS, network.convolutions)]
+    heard = torch.split(network.readout.weight.detach(), [LAYERS[k].outputs for k in LAYERS_READ], dim=1)
+    biases = [network.readout.bias.detach().numpy(), None]
+    projections += [Convolution(LAYERS[k].name, "readout", weight[..., None].numpy(), bias)
+                    for k, weight, bias in zip(LAYERS_READ, heard, biases)]
+    populations.append(Population("readout", (OUTPUTS, 1, COLUMNS), READOUT))
+    return Circuit("vision", (3, HEIGHT - TOP, WIDTH), tuple(populations), tuple(projections), MICRO_STEP)
 
 
 class Counter:

@@ -67,6 +67,17 @@ class Vision(Region):
         self._counter = network.Counter()
         self._complained: set[str] = set()
 
+    @staticmethod
+    def circuit():
+        """The network with the shipped weights, for other simulators: a :class:`brain_regions.circuits.Circuit`.
+
+        Raises:
+            WeightsError: the weight file does not fit.
+        """
+        from brain_regions.vision import network
+
+        return network.circuit(weights.load()[0])
+
     def initial_state(self):
         """Potentials of a network that has seen nothing; see :meth:`SpikingVision.rest`.
 

@@ -11,7 +11,7 @@ from brain_regions.weight_files import WeightsError
 FORMAT = "2"
 REGION = "vision"
 SHIPPED = Path(__file__).parent / "weights" / "vision.safetensors"
-TWIN = Path(__file__).parent / "weights" / "vision_ann.safetensors"
+TWIN = Path(__file__).parent / "weights" / "vision_twin.safetensors"
 REMEDY = "make new ones with `brain train vision`"
 
 __all__ = ["SHIPPED", "TWIN", "WeightsError", "load", "needed", "network_hash", "probe", "save"]

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the prefrontal cortex's memory is worth: how well it knows what it does not see, and what a snapshot saves.
+
+Both run in lockstep, in the simulator, with the real vision. ``hidden``: the robot looks about for a second, its eyes are
+shut, and it drives for twenty; where does it believe the things to be that it saw? ``restored``: the brain goes to one
+object and on its way sees another; the prefrontal cortex is killed; what comes back, with what it remembered or with
+nothing, is sent to the other. The same seeds, the same drive up to the kill.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from brain import graphs, policies
+from brain.episodes import SETTLE, file_parameters, text_message
+from brain_runtime.local_host import LocalHost
+
+SEEN, HIDDEN = 1.0, 20.0    # s
+FIRST = 40.0                # s that the way to the first object may take
+LIMIT = 60.0                # s that counts where the second was not reached
+SURE = 0.5                  # belief from which on something counts as seen
+NEAR = 0.6                  # m between what is believed and what is there, for it to be the same
+Tell = Callable[[str], None]
+
+
+def hidden(split: str, seed: int, ablation: Any = None) -> list[dict[str, float]]:
+    """Errors of memory in one room, after driving with shut eyes.
+
+    Args:
+        split, seed: of the room.
+        ablation: a :class:`brain.ablations.Ablation`.
+
+    Returns:
+        For each object that was seen: ``bearing_error`` (rad; pi where it was forgotten), ``distance_error`` (share),
+        ``distance`` (m).
+    """
+    from brain_sim.controls import Tour
+
+    host, world = _brain(split, seed, {"world", "camera", "vision", "pfc"}, ablation)
+    remembered: list[Any] = []
+    host.listen("pfc/memory", lambda m: remembered.__setitem__(slice(None), m.objects))
+    host.advance(SEEN)
+    sim = world.simulation
+    seen = [(thing, found) for thing in sim.room.objects for found in [_of(thing, remembered, sim)]
+            if found is not None and found.confidence >= SURE and _apart(thing, found, sim) < NEAR]
+    host.kill("vision")
+    tour = Tour(None, sim)
+    for _ in range(round(HIDDEN / 0.05)):
+        sim.command(*tour.command())
+        host.advance(0.05)
+    errors = []
+    for thing, _ in seen:
+        bearing, distance = _true(thing, sim)
+        found = _of(thing, remembered, sim)
+        errors.append({
+            "bearing_error": math.pi if found is None else abs(_wrap(float(found.bearing) - bearing)),
+            "distance_error": math.nan if found is None else abs(float(found.distance) - distance) / distance,
+            "distance": distance})
+    return errors
+
+
+def restored(split: str, seed: int) -> dict[str, Any] | None:
+    """Time to a remembered object with what was remembered and with nothing.
+
+    Returns:
+        ``restored`` and ``blank``: s from the second sentence to standing before the object, at most :data:`LIMIT`; None
+        where the room does not serve: the first object was not reached, or nothing else was seen on the way.
+    """
+    found: dict[str, Any] = {"seed": seed}
+    for how in ("restored", "blank"):
+        host, world = _brain(split, seed, None, None)
+        remembered: list[Any] = []
+        host.listen("pfc/memory", lambda m, r=remembered: r.__setitem__(slice(None), m.objects))
+        sim = world.simulation
+        host.advance(SETTLE)
+        first = sim.room.objects[0]
+        if _go(host, sim, first, FIRST) is None:
+            return None
+        known = [(thing, f) for thing in sim.room.objects[1:] for f in [_of(thing, remembered, sim)]
+                 if f is not None and f.confidence >= SURE and _apart(thing, f, sim) < NEAR
+                 and sum(t.kind == thing.kind for t in sim.room.objects) == 1 and abs(_true(thing, sim)[0]) > math.pi / 4]
+        if not known:
+            return None
+        second = max(known, key=lambda pair: _true(pair[0], sim)[1])[0]
+        left = host.kill("pfc")
+        host.advance(1.0)
+        again = type(left.region)("pfc")
+        host.join("pfc", again)
+        if how == "restored":
+            host.kill("pfc")
+            host.join("pfc", again, state=again.restore({n: np.asarray(v) for n, v in left.state.items()}))
+        host.advance(0.2)
+        took = _go(host, sim, second, LIMIT)
+        found[how] = LIMIT if took is None else took
+    return found
+
+
+def difference(pairs: list[dict[str, Any]]) -> dict[str, float]:
+    """Mean of restored minus blank (s) with its 95 % interval (of the mean of paired differences)."""
+    steps = np.array([p["restored"] - p["blank"] for p in pairs])
+    half = 1.96 * steps.std(ddof=1) / math.sqrt(len(steps)) if len(steps) > 1 else math.nan
+    return {"n": len(steps), "mean": float(steps.mean()), "low": float(steps.mean() - half),
+            "high": float(steps.mean() + half), "restored": float(np.mean([p["restored"] for p in pairs])),
+            "blank": float(np.mean([p["blank"] for p in pairs]))}
+
+
+def run(what: str, split: str, seed: int, count: int, jobs: int) -> Iterator[Any]:
+    """Results of ``hidden`` in ``count`` rooms, or of ``restored`` until there are ``count`` pairs, as they come."""
+    import multiprocessing
+    import os
+    from concurrent.futures import ProcessPoolExecutor
+
+    from brain_runtime.supervisor import THREADS
+
+    os.environ.update(THREADS)
+    work = {"hidden": hidden, "restored": restored}[what]
+    left, number = count, 0
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        while left > 0:
+            batch = [pool.submit(work, split, seed * 10_000 + number + k) for k in range(min(2 * jobs, left))]
+            number += len(batch)
+            for future in batch:
+                result = future.result()
+                if result is not None:
+                    left -= 1
+                    yield result
+
+
+def _brain(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple[LocalHost, Any]:
+    from brain.ablations import NONE
+
+    ablation = ablation or NONE
+    loaded = graphs.load(graphs.DEFAULT, "arena")
+    regions = {name: region for name, region in policies.make_regions(loaded, "brain", (), ablation).items()
+               if keep is None or name in keep}
+    quiet = {name: {"spikes": False} for name, region in regions.items() if hasattr(region.parameters, "spikes")}
+    room = {"world": {"split": split, "seed": seed}}
+    host = LocalHost(regions, seed=seed, critical=set(loaded.critical) & set(regions), parameters=graphs.merged(
+        quiet, graphs.own_parameters(loaded), file_parameters(graphs.DEFAULT), room, ablation.parameters))
+    return host, host.regions["world"]
+
+
+def _go(host: LocalHost, sim: Any, thing: Any, limit: float) -> float | None:
+    """Says that the robot is to go to a thing; s until it stands before it, or None."""
+    from brain_sim.robot import BASE_RADIUS, REACH
+
+    host.publish("goal/text", text_message(f"go to the {thing.color} {thing.shape}"))
+    begin = host.now
+    while host.now - begin < limit:
+        host.advance(0.1)
+        status = host.latest("goal/status")
+        near = thing.footprint.distance_at(sim.x, sim.y) < BASE_RADIUS + REACH
+        if status is not None and status.state == 3 and near:       # GoalStatus STATE_REACHED
+            return host.now - begin
+    return None
+
+
+def _of(thing: Any, remembered: list[Any], sim: Any) -> Any | None:
+    """What is remembered of a thing: the nearest of its color and shape."""
+    from brain_sim.things import COLORS, SHAPES
+
+    same = [m for m in remembered if m.color == COLORS.index(thing.color) + 1 and m.shape == SHAPES.index(thing.shape) + 1]
+    return min(same, key=lambda m: _apart(thing, m, sim), default=None)
+
+
+def _true(thing: Any, sim: Any) -> tuple[float, float]:
+    return (_wrap(math.atan2(thing.y - sim.y, thing.x - sim.x) - sim.yaw), math.hypot(thing.x - sim.x, thing.y - sim.y))
+
+
+def _apart(thing: Any, found: Any, sim: Any) -> float:
+    bearing, distance = _true(thing, sim)
+    return math.hypot(distance * math.cos(bearing) - found.distance * math.cos(found.bearing),
+                      distance * math.sin(bearing) - found.distance * math.sin(found.bearing))
+
+
+def _wrap(angle: float) -> float:
+    return (angle + math.pi) % (2 * math.pi) - math.pi

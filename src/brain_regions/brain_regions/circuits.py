@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A spiking network as plain data: populations and projections. This is what another simulator or a chip has to know.
+
+A region tells its network by a function ``circuit()`` on its class, which ``brain export`` turns into a file of the
+Neuromorphic Intermediate Representation. A network of one hidden recurrent layer, for instance, says::
+
+    class Motor(Region):
+
+        @staticmethod
+        def circuit() -> Circuit:
+            w = weights.load().tensors
+            return Circuit(
+                name="motor",
+                inputs=(64,),
+                populations=(Population("hidden", (128,), LIF(tau=0.02)), Population("readout", (6,), LI(0.05))),
+                projections=(Dense(INPUT, "hidden", w["hidden.weight"], w["hidden.bias"]),
+                             Dense("hidden", "hidden", w["recurrent.weight"], delay=1),
+                             Dense("hidden", "readout", w["readout.weight"], w["readout.bias"])))
+
+Populations stand in the order in which a micro-step computes them. A projection with ``delay=0`` carries the spikes of
+the same micro-step, so it must lead forward; ``delay=1`` carries those of the step before, as every loop has to. What
+reaches a population is summed, each bias once a micro-step: the charges ``x[t]`` of :mod:`brain_regions.neurons`. The
+network has one input, so a region with several concatenates them, and one output, its last population.
+"""
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Union
+
+import numpy as np
+
+from brain_regions.membranes import ALIF, LI, LIF, MICRO_STEP
+
+INPUT = "input"
+"""Name of the input, which is no population."""
+
+
+class Count(NamedTuple):
+    """Parameters of a readout that adds up what it hears and never forgets; the region begins it anew."""
+
+
+class Population(NamedTuple):
+    """Neurons of one kind.
+
+    Attributes:
+        name: unique in the circuit; letters, digits and underscores.
+        shape: ``(neurons,)``, or ``(channels, rows, columns)`` where a convolution leads in or out.
+        neuron: parameters, which say of what kind the neurons are.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    neuron: Union[LIF, ALIF, LI, Count]
+
+
+class Dense(NamedTuple):
+    """Synapses from all of a population (flattened, last axis fastest) to all of another.
+
+    Attributes:
+        source, target: names; the source may be :data:`INPUT`.
+        weight: [targets, sources], in units of the target's potential.
+        bias: [targets], charge in every micro-step, or None.
+        delay: micro-steps.
+    """
+
+    source: str
+    target: str
+    weight: np.ndarray
+    bias: np.ndarray | None = None
+    delay: int = 0
+
+
+class Convolution(NamedTuple):
+    """Synapses that are the same at every place; pairs are (rows, columns).
+
+    Attributes:
+        source, target: names of populations of three axes; the source may be :data:`INPUT`.
+        weight: [target's channels, source's channels, rows, columns].
+        bias: [target's channels], charge in every micro-step, or None.
+        stride, padding, dilation: as in ``torch.nn.functional.conv2d``.
+        delay: micro-steps.
+    """
+
+    source: str
+    target: str
+    weight: np.ndarray
+    bias: np.ndarray | None = None
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    delay: int = 0
+
+    def places(self, rows: int, columns: int) -> tuple[int, int]:
+        """Rows and columns of the target for those of the source."""
+        return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in zip(
+            (rows, columns), self.weight.shape[2:], self.stride, self.padding, self.dilation))
+
+
+Projection = Union[Dense, Convolution]
+
+
+class CircuitError(ValueError):
+    """A circuit does not fit together; names the part."""
+
+
+class Circuit(NamedTuple):
+    """A network.
+
+    Attributes:
+        name: of the region.
+        inputs: shape of the input.
+        populations: in the order in which a micro-step computes them; the last one is the output.
+        projections: in any order.
+        h: micro-step (s).
+    """
+
+    name: str
+    inputs: tuple[int, ...]
+    populations: tuple[Population, ...]
+    projections: tuple[Projection, ...]
+    h: float = MICRO_STEP
+
+    def population(self, name: str) -> Population:
+        """The population of that name; KeyError when there is none."""
+        return {p.name: p for p in self.populations}[name]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a population or of the input."""
+        return self.inputs if name == INPUT else self.population(name).shape
+
+    def closes_a_loop(self, projection: Projection) -> bool:
+        """Whether the source is computed no sooner than the target in a micro-step."""
+        names = [INPUT, *(p.name for p in self.populations)]
+        return names.index(projection.source) >= names.index(projection.target)
+
+    def checked(self) -> Circuit:
+        """Itself.
+
+        Raises:
+            CircuitError: names are not unique or not known, shapes do not fit, a loop has no delay, a population hears
+                nothing, or a number is not finite.
+        """
+        names = [INPUT, *(p.name for p in self.populations)]
+        if len(set(names)) != len(names) or not all(name.isidentifier() for name in names):
+            raise CircuitError(f"{self.name}: names of populations must be unique identifiers, but are {names}")
+        for p in self.projections:
+            where = f"{self.name}: from {p.source} to {p.target}"
+            if p.source not in names or p.target not in names[1:]:
+                raise CircuitError(f"{where}: there are only {', '.join(names)}, and nothing leads to the input")
+            if p.delay < (1 if self.closes_a_loop(p) else 0):
+                raise CircuitError(f"{where}: the delay is {p.delay} micro-steps; a loop needs at least 1")
+            if p.bias is not None and self.closes_a_loop(p):
+                raise CircuitError(f"{where}: a loop has no bias; give it to a projection that leads forward")
+            self._check_shapes(p, where)
+            if not all(np.isfinite(a).all() for a in (p.weight, p.bias) if a is not None):
+                raise CircuitError(f"{where}: a weight or bias is not finite")
+        deaf = set(names[1:]) - {p.target for p in self.projections}
+        if deaf:
+            raise CircuitError(f"{self.name}: nothing leads to {', '.join(sorted(deaf))}")
+        return self
+
+    def _check_shapes(self, p: Projection, where: str) -> None:
+        source, target = self.shape(p.source), self.shape(p.target)
+        if isinstance(p, Dense):
+            wanted, found, biases = (math.prod(target), math.prod(source)), p.weight.shape, math.prod(target)
+        elif len(source) != 3 or len(target) != 3 or p.weight.ndim != 4:
+            raise CircuitError(f"{where}: a convolution leads from three axes to three, not from {source} to {target}")
+        else:
+            wanted, biases = (*target, source[0]), target[0]
+            found = (p.weight.shape[0], *p.places(*source[1:]), p.weight.shape[1])
+        if wanted != found:
+            raise CircuitError(f"{where}: weights of shape {p.weight.shape} do not lead from {source} to {target}")
+        if p.bias is not None and p.bias.shape != (biases,):
+            raise CircuitError(f"{where}: biases of shape {p.bias.shape}, but {biases} are needed")
+
+
+def synapses(circuit: Circuit, projection: Projection) -> int:
+    """Synapses of a projection: those that a spike of every source neuron would cross, padding left out.
+
+    From the input they are multiply-accumulates, from spiking neurons at most so many accumulates a micro-step.
+    """
+    if isinstance(projection, Dense):
+        return projection.weight.size
+    pairs = 1
+    places = projection.places(*circuit.shape(projection.source)[1:])
+    for axis, size in enumerate(circuit.shape(projection.source)[1:]):
+        start = np.arange(places[axis])[:, None] * projection.stride[axis] - projection.padding[axis]
+        at = start + np.arange(projection.weight.shape[2 + axis]) * projection.dilation[axis]
+        pairs *= int(((at >= 0) & (at < size)).sum())
+    return pairs * projection.weight.shape[0] * projection.weight.shape[1]

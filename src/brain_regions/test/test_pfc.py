@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spiking prefrontal cortex: what its sheets hold, how undecided it is, and what hangs on its spikes."""
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from brain_regions.azimuth import BINS, WIDTH, wrap
+from brain_regions.pfc import AnnPrefrontalCortex, PrefrontalCortex, choice, decision, feedback, heading, memory, polar
+from brain_regions.pfc import control as c
+from brain_runtime import messages
+from brain_runtime.local_host import LocalHost
+
+SECTOR = (-math.pi / 4, math.pi / 4)
+BLUE_BOX = 7        # number of the class
+
+
+def detection(bearing, distance, color=3, shape=2, confidence=0.9):
+    return SimpleNamespace(bearing=bearing, distance=distance, color=color, shape=shape, confidence=confidence)
+
+
+# -- the sheet -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bearing", np.linspace(-3.1, 3.1, 9))
+@pytest.mark.parametrize("distance", [0.45, 1.0, 2.3, 5.0])
+def test_a_bump_tells_its_place(bearing, distance):
+    activity = polar.bump(bearing, distance)
+    found = polar.place(activity, int(np.argmax(activity.sum(1))))
+    assert wrap(found[0] - bearing) == pytest.approx(0, abs=0.03)
+    assert found[1] == pytest.approx(distance, rel=0.06)
+
+
+def test_peaks_are_told_apart_and_silence_has_none():
+    assert polar.peaks(np.zeros((BINS, polar.RINGS)), 0.0, 8) == []
+    both = polar.bump(0.5, 1.0) + 0.6 * polar.bump(-1.0, 3.0)
+    found = [polar.place(both, column) for column, _ in polar.peaks(both, 0.1, 8)]
+    assert len(found) == 2
+    assert found[0][0] == pytest.approx(0.5, abs=0.06) and found[1][0] == pytest.approx(-1.0, abs=0.06)
+
+
+@pytest.mark.parametrize("bearing, distance, turned, ahead", [(0.3, 2.0, 0.5, 0.2), (-2.0, 0.6, -0.1, 0.3), (3.0, 4.0, 1, -1)])
+def test_carrying_a_place_there_and_back(bearing, distance, turned, ahead):
+    there = polar.carried(bearing, distance, turned, ahead)
+    assert polar.brought_back(*there, turned, ahead) == pytest.approx((bearing, distance))
+
+
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+def remember(seconds, seed, *, see=1.0, how=None):
+    """Sees an object for ``see`` s and drives on without seeing; true and remembered (bearing, distance)."""
+    net, state = memory.ObjectMemory(), memory.empty()
+    rng = np.random.default_rng(seed)
+    thing = (rng.uniform(1.2, 3.5), rng.uniform(-0.6, 0.6))
+    x = y = yaw = turning = 0.0
+    for tick in range(round((see + seconds) * 20)):
+        moving = tick >= see * 20
+        turning = moving * (0.95 * turning + 0.12 * rng.standard_normal())
+        way = 0.3 * 0.05 * moving
+        turn = (1.0 if math.hypot(x, y) > 1.5 and moving else turning) * 0.05     # back toward the middle
+        net.move(state, turn, way)
+        x, y, yaw = x + way * math.cos(yaw + turn / 2), y + way * math.sin(yaw + turn / 2), yaw + turn
+        bearing, distance = wrap(math.atan2(thing[1] - y, thing[0] - x) - yaw), math.hypot(thing[0] - x, thing[1] - y)
+        if not moving:
+            noisy = detection(bearing + 0.02 * rng.standard_normal(), distance * (1 + 0.05 * rng.standard_normal()))
+            net.see(state, [noisy], 0.0, SECTOR, None, 0.6, 0.05)
+        net.run(state, 10, **(how or {}) if moving else {})
+    held = state["trace"][BLUE_BOX]
+    if held.max() < 0.01:
+        return (bearing, distance), None
+    place = polar.place(held, int(np.argmax(held.sum(1))))
+    return (bearing, distance), polar.carried(*place, *(float(v) for v in state["owed"]))
+
+
+@pytest.mark.parametrize("how", [{}, {"rate": True}])
+def test_what_was_seen_for_a_second_is_known_after_driving_for_twenty(how):
+    errors = []
+    for seed in range(16):
+        true, found = remember(20.0, seed, how=how)
+        errors.append(abs(wrap(found[0] - true[0])))
+    assert np.degrees(np.median(errors)) < 10
+
+
+def test_memory_lives_in_spikes():
+    assert remember(3.0, 1)[1] is not None
+    assert remember(3.0, 1, how={"silent": True})[1] is None
+
+
+def test_evidence_at_rest_neither_grows_nor_fades_by_more_than_it_should():
+    net, state = memory.ObjectMemory(), memory.empty()
+    for _ in range(8):
+        net.see(state, [detection(0.2, 1.4)], 0.0, SECTOR, None, 0.6, 0.05)
+    for _ in range(40):     # the membranes take their share first
+        net.run(state, 10)
+    before = state["trace"].sum()
+    for _ in range(400):
+        net.run(state, 10)
+    assert state["trace"].sum() / before == pytest.approx(math.exp(-20.0 / memory.FORGET), rel=0.08)
+
+
+def test_a_later_look_corrects_an_early_mistake_and_double_detections_do_not_put_each_other_out():
+    net, state = memory.ObjectMemory(), memory.empty()
+    for _ in range(4):
+        net.see(state, [detection(0.2, 2.6)], 0.0, SECTOR, None, 0.6, 0.05)
+    for _ in range(30):
+        net.see(state, [detection(0.2, 2.0), detection(0.2, 2.4)], 0.0, SECTOR, None, 0.6, 0.05)
+        net.see(state, [detection(0.2, 2.0)], 0.0, SECTOR, None, 0.6, 0.05)
+        net.run(state, 10)
+    held = state["trace"][BLUE_BOX]
+    assert polar.place(held, int(np.argmax(held.sum(1))))[1] == pytest.approx(2.1, abs=0.2)
+    assert held.max() > 5 * memory.UNIT
+
+
+def test_what_is_hidden_stays_and_what_is_gone_fades():
+    for free, stays in ((np.full(BINS, 1.0), True), (np.full(BINS, 5.0), False), (None, False)):
+        net, state = memory.ObjectMemory(), memory.empty()
+        for _ in range(20):
+            net.see(state, [detection(0.1, 2.0)], 0.0, SECTOR, free, 0.6, 0.05)
+            net.run(state, 10)
+        for _ in range(60):
+            net.see(state, [], 0.0, SECTOR, free, 0.6, 0.05)
+            net.run(state, 10)
+        assert bool(state["trace"].max() > 3 * memory.UNIT) is stays
+
+
+def test_a_whole_turn_costs_nothing():
+    net, state = memory.ObjectMemory(), memory.empty()
+    net.see(state, [detection(0.37, 2.0)], 0.0, SECTOR, None, 0.6, 0.05)
+    before = state["trace"].copy()
+    for _ in range(36 * 7):
+        net.move(state, WIDTH / 7, 0.0)
+    assert np.array_equal(state["trace"], before) and abs(state["owed"][memory.TURN]) < 1e-4
+
+
+# -- feedback ------------------------------------------------------------------------------------------------------
+
+
+def test_feedback_is_what_its_equations_say():
+    n = 36
+    assert feedback.entropy(np.full(n, 1 / n)) == pytest.approx(math.log(n))
+    assert feedback.alpha_of(math.log(n), n) == pytest.approx(0, abs=1e-12) and feedback.alpha_of(0.0, n) == 1
+    h = 0.5 * math.log(n)
+    assert feedback.alpha_of(h, n) == pytest.approx(math.cos(math.pi / 4) ** 2)
+    assert feedback.alpha_of(0.8 * math.log(n), n, "linear") == pytest.approx(0.2)
+    assert feedback.temperature(0.0) == pytest.approx(20.0) and feedback.threshold(1.0, 2.0) == pytest.approx(3.0)
+    state = feedback.empty(n)
+    for _ in range(10):
+        h = feedback.feed_back(state, np.eye(n)[0], 0.03, np.random.default_rng(0))[0]
+    assert h == pytest.approx(math.log(n) * math.exp(-1.0), rel=1e-4)
+
+
+def test_controls_of_the_feedback():
+    rng, n = np.random.default_rng(0), 36
+    sure, open_ = np.eye(n)[0], np.full(n, 1 / n)
+    assert feedback.feed_back(feedback.empty(n), sure, 1.0, rng, "off", base=1.0)[2:] == (1.0, 1.0)
+    assert feedback.feed_back(feedback.empty(n), sure, 1.0, rng, "constant", 0.3)[1] == 0.3
+    followed, shuffled = feedback.empty(n), feedback.empty(n)
+    pairs = []
+    for k in range(600):
+        p = sure if k // 60 % 2 else open_
+        pairs.append((feedback.feed_back(followed, p, 0.05, rng)[1], feedback.feed_back(shuffled, p, 0.05, rng, "shuffled")[1]))
+    real, other = np.array(pairs[200:]).T
+    assert abs(real.mean() - other.mean()) < 0.1 and abs(np.corrcoef(real, other)[0, 1]) < 0.2
+
+
+class Cortex:
+    """A prefrontal cortex in lockstep, in front of objects, in a room that holds more to see."""
+
+    def __init__(self, region=PrefrontalCortex, **parameters):
+        self.host = LocalHost({"pfc": region("pfc")}, parameters={"pfc": parameters})
+        self.host.listen("pfc/choice", lambda m: None)
+        self.goal = 0
+
+    def ask(self, **fields):
+        self.goal += 1
+        self.host.publish("lang/features", messages.make(
+            "brain_interfaces/msg/LanguageFeatures", goal_id=self.goal, text="x", understood=True, verb=1,
+            **{"target_color": 3, "target_shape": 2, **fields}))
+        return self
+
+    def run(self, seconds, *objects, frontier=0.0, motor=1):
+        view = np.zeros(BINS, np.float32)
+        view[10:26] = 0.1
+        odom = messages.make("nav_msgs/msg/Odometry")
+        odom.pose.pose.orientation.w = 1.0
+        for _ in range(round(seconds * 20)):
+            self.host.publish("odom", odom)
+            self.host.publish("motor/status", messages.make("brain_interfaces/msg/MotorStatus", goal_id=self.goal, state=motor))
+            for source, novelty in (("place/view", view), ("place/frontier", _bump(frontier))):
+                self.host.publish("sensor/features", messages.make("brain_interfaces/msg/SensorFeatures", source=source,
+                                                                   novelty=novelty))
+            self.host.publish("vision/objects", messages.make(
+                "brain_interfaces/msg/DetectedObjects", source="vision", azimuth_min=SECTOR[0], azimuth_max=SECTOR[1],
+                objects=[messages.make("brain_interfaces/msg/DetectedObject", **vars(o)) for o in objects]))
+            self.host.advance(0.05)
+        return self
+
+    @property
+    def control(self):
+        return self.host.latest("pfc/control")
+
+    @property
+    def entropy(self):
+        return float(self.host.latest("pfc/choice").entropy)
+
+
+def _bump(angle):
+    from brain_regions.azimuth import bump
+
+    return bump(angle)
+
+
+def test_evidence_brings_the_entropy_down_another_candidate_up_and_a_second_look_down_again():
+    cortex = Cortex().ask(target_color=0).run(1.0)
+    most = math.log(BINS)
+    assert cortex.entropy == pytest.approx(most, abs=0.01)
+    box, other = detection(0.4, 2.0), detection(-0.4, 2.0, color=1)
+    assert cortex.run(1.0, box).entropy < 0.5 * most
+    one = cortex.run(2.0, box).entropy
+    two = cortex.run(2.0, box, other).entropy
+    assert two > one + 0.2
+    assert cortex.run(2.0, box).entropy < two - 0.2
+
+
+def test_threshold_and_temperature_follow_the_entropy():
+    cortex = Cortex().ask().run(1.0)
+    undecided = cortex.host.latest("pfc/choice")
+    assert undecided.temperature == pytest.approx(20.0, rel=0.05) and undecided.threshold == pytest.approx(0.5, abs=0.02)
+    certain = cortex.run(2.0, detection(0.2, 1.5)).host.latest("pfc/choice")
+    assert certain.temperature < 1.5 and certain.threshold > 1.3
+    assert sum(certain.probability) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_search_goes_where_it_is_offered_and_approach_where_the_target_is():
+    cortex = Cortex().ask().run(1.0, frontier=-1.0)
+    assert cortex.control.mode == c.SEARCH and cortex.control.heading == pytest.approx(-1.0, abs=0.3)
+    cortex.run(1.0, detection(0.3, 0.9), frontier=-1.0)
+    assert cortex.control.mode == c.APPROACH
+    assert cortex.control.heading == pytest.approx(0.3, abs=0.1) and cortex.control.distance == pytest.approx(0.9, abs=0.1)
+
+
+def test_a_high_temperature_draws_other_headings_too():
+    def chosen(temperature):
+        state, rng = heading.empty(), np.random.default_rng(0)
+        return {round(float(np.argmax(heading.drawn(state, _bump(0.0), temperature, heading.HOLD, rng)))) for _ in range(200)}
+    assert len(chosen(1.0)) < len(chosen(50.0)) < len(chosen(1e4))
+
+
+def test_it_gets_away_from_what_is_too_near_and_to_be_avoided():
+    cortex = Cortex().ask(avoid_color=1, avoid_shape=1).run(1.5, detection(0.3, 0.6, color=1, shape=1), detection(-0.5, 2.0))
+    assert cortex.control.mode == c.AVOID
+    assert abs(wrap(float(cortex.control.heading) - 0.3)) > 2.0
+    assert list(cortex.control.avoid_bearing) == pytest.approx([0.3], abs=0.05)
+
+
+@pytest.mark.parametrize("region", [PrefrontalCortex, AnnPrefrontalCortex])
+def test_the_twin_of_rates_decides_the_same(region):
+    cortex = Cortex(region).ask().run(1.0)
+    assert cortex.control.mode == c.SEARCH
+    assert cortex.run(1.0, detection(0.3, 1.5)).control.mode == c.APPROACH
+    cortex.run(1.0, detection(0.3, 1.5), motor=2)
+    assert cortex.host.latest("goal/status").state == c.S_REACHED
+
+
+def test_without_spikes_nothing_is_decided():
+    cortex = Cortex(silent=True).ask().run(2.0, detection(0.3, 1.5))
+    assert cortex.control.mode == c.IDLE and cortex.host.latest("goal/status") is None
+    assert math.isnan(cortex.control.bearing) and cortex.entropy == pytest.approx(math.log(BINS), abs=1e-3)
+
+
+def test_spikes_and_synaptic_operations_are_counted():
+    cortex = Cortex().ask().run(1.0, detection(0.3, 1.5))
+    region = cortex.host.regions["pfc"]
+    assert region.spikes > 100 and region.synops > region.spikes
+
+
+def test_an_old_verdict_is_not_told_of_a_new_goal():
+    cortex = Cortex().ask().run(1.0, detection(0.3, 0.8)).run(1.0, detection(0.3, 0.8), motor=2)
+    assert cortex.host.latest("goal/status").state == c.S_REACHED
+    heard = []
+    cortex.host.listen("goal/status", heard.append)
+    cortex.ask(target_color=1).run(1.0, detection(0.3, 0.8))
+    assert [(m.goal_id, m.state) for m in heard if m.goal_id == 2] == [(2, c.S_SEARCHING)]
+
+
+def test_without_integration_the_newest_look_decides():
+    right, wrong = detection(0.3, 1.5), detection(0.3, 1.5, color=1)
+    def follows_a_mistake(**parameters):
+        cortex = Cortex(**parameters).ask(target_color=1).run(1.0, right)
+        cortex.run(0.25, wrong)     # five looks of twenty-five
+        return cortex.control.mode == c.APPROACH
+    assert not follows_a_mistake()
+    assert follows_a_mistake(integrate=False)
+
+
+def test_state_is_plain_and_a_restored_one_goes_on():
+    cortex = Cortex().ask().run(1.0, detection(0.3, 1.5))
+    left = cortex.host.kill("pfc")
+    assert all(np.asarray(v).dtype == np.float32 for v in left.state.values())
+    again = PrefrontalCortex("pfc")
+    cortex.host.join("pfc", again, state=again.restore(left.state))
+    cortex.run(0.1)
+    assert cortex.control.mode == c.APPROACH and cortex.control.bearing == pytest.approx(0.3, abs=0.06)
+
+
+def test_weights_of_the_decision_hold_no_wire_that_was_not_asked_for():
+    w = decision.weights()
+    assert w.shape == (len(decision.NAMES),) * 2 and np.count_nonzero(w) == sum(len(t) for t in decision._WIRES.values())
+    assert (w[decision.NAMES.index("idle")] <= 0.2).all() and choice.RHEOBASE == pytest.approx(0.2212, abs=1e-4)
