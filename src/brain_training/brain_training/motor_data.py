@@ -184,5 +184,3 @@ def held_out(drivers: dict[str, Driver], rooms: int, *, split: str = "val", firs
 def rng_of(seed: int, purpose: str) -> np.random.Generator:
     """A random stream of the training."""
     return split_rng("train", seed, f"motor {purpose}")
-
-

@@ -96,7 +96,7 @@ def _report(found: dict[str, Any], motors: dict[str, Motor], rooms: int, seconds
     drivers = {"teacher": ("teacher", None), "spiking": ("spiking", motors["spiking"].policy()),
                "twin": ("rate", motors["twin"].policy())}
     for number, (suffix, trouble) in enumerate((("", HONEST), ("_moving", BUSY))):
-        for name, figures in held_out(drivers, rooms, first_seed=REPORT_ROOMS[1], trouble=trouble,
-                                        seconds=seconds).items():
+        reached = held_out(drivers, rooms, first_seed=REPORT_ROOMS[1], trouble=trouble, seconds=seconds)
+        for name, figures in reached.items():
             found[name] |= {key + suffix: value for key, value in figures.items()}
         tell("held-out drives", number + 1, 2, "")
