@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The right answers: shares of the top speeds, and states. [n]"""
+    """The right answers, [n] each: shares of the top speeds, and states."""
 
     linear: np.ndarray
     angular: np.ndarray

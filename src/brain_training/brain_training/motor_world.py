@@ -231,7 +231,7 @@ class Fleet:
         return np.concatenate([shapes, disks], 1)
 
     def _hazards(self, here: np.ndarray, bearing: np.ndarray, away: np.ndarray) -> np.ndarray:
-        """Gaps (m) that hazard maps tell of: a ring of other sensors, and what is to be avoided. [n, 36]"""
+        """Gaps [n, 36] (m) that hazard maps tell of: a ring of other sensors, and what is to be avoided."""
         found = np.full((self.n, BINS), s.REACH, np.float32)
         rows = np.flatnonzero(self.felt > 0)
         if len(rows):
