@@ -47,7 +47,7 @@ FIXED = slice(len(ACTIONS), len(NAMES))     # populations whose threshold is not
 
 
 def weights() -> np.ndarray:
-    """Synapses from population (row) to population (column), float32[18, 18] in the order of :data:`NAMES`."""
+    """Synapses from population (row) to population (column), float32[17, 17] in the order of :data:`NAMES`."""
     found = np.zeros((len(NAMES), len(NAMES)), np.float32)
     for source, targets in _WIRES.items():
         for target, weight in targets.items():
