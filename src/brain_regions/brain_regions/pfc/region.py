@@ -330,7 +330,7 @@ class PrefrontalCortex(Region):
         return message
 
     def _sheet(self, state):
-        """The memory's evidence as an image of 12 channels, one for each class: rows are distances, columns bearings."""
+        """The memory's evidence as an image: rows are distances, columns bearings, channels classes."""
         share = np.minimum(state["trace"] * (255.0 / memory.CAP), 255.0).astype(np.uint8)
         message = self.sheet(height=polar.RINGS, width=azimuth.BINS, encoding=f"8UC{memory.CLASSES}",
                              step=azimuth.BINS * memory.CLASSES,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The prefrontal cortex's memory as a picture: the robot in the middle, ahead is up, what is remembered round about.
 
-Distances are drawn as the sheet has them, equally apart in their logarithm. A cell has the color of what it holds evidence
-for, and is the more opaque the more evidence that is. Pillow is imported when somebody looks.
+Distances are drawn as the sheet has them, equally apart in their logarithm. A cell has the color of what it holds
+evidence for, and is the more opaque the more evidence that is. Pillow is imported when somebody looks.
 """
 from __future__ import annotations
 
