@@ -51,7 +51,7 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
         onlooker: looks at the brain meanwhile.
 
     Returns:
-        The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``simulated`` and ``wall``
+        The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``by_region`` (both, for each), ``simulated`` and ``wall``
         (s, without what the regions took to load). An outcome ``error`` with a reason says that a region raised or that
         nobody judged. With a budget, ``traffic``: see :func:`traffic_of`.
     """
@@ -84,7 +84,7 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
     traffic = {"traffic": traffic_of(host)} if energy else {}
     return {**referee.result(episode, error), "spikes": sum(r.spikes for r in regions),
             "synops": sum(r.synops for r in regions), "simulated": host.now, "wall": time.perf_counter() - begin,
-            **traffic}
+            "by_region": {n: [r.spikes, r.synops] for n, r in host.regions.items() if r.spikes or r.synops}, **traffic}
 
 
 def traffic_of(host: LocalHost) -> dict[str, dict[str, int]]:

@@ -132,7 +132,7 @@ class Film:
         else:
             self._write(16, 10, f"(in Japanese) {told}", size=13, weight="bold", color=GOLD)
         status = words.state(moment.status) if moment.status >= 0 else "nothing asked yet"
-        note = f"   without: {self._note}" if self._note else ""
+        note = f"   ablated: {self._note}" if self._note else ""
         self._write(WIDE - 16, 12, f"{status}    {moment.t:4.1f} s", size=11, ha="right")
         self._write(WIDE - 16, 30, f"{self._episode.id}{note}", size=7.5, ha="right", color=DIM)
         if not text.isascii() and len(self._fonts) > 1:
@@ -277,7 +277,7 @@ class Film:
         bytes_ = reading.text.encode()
         axes = self._axes(70, HIGH + 34, WIDE - 86, 54, bare=False)
         self._write(16, HIGH + 2, "Language: what each byte is for", 10, weight="bold")
-        self._write(240, HIGH + 3, f"read: {100 * reading.share:.0f} %, from both ends at once", 8, color=DIM)
+        self._write(290, HIGH + 3, f"read: {100 * reading.share:.0f} %, from both ends at once", 8, color=DIM)
         shown = np.clip(reading.evidence / max(float(reading.evidence.max(initial=0.0)), 1e-6), 0.0, 1.0).T
         cells = np.empty((*shown.shape, 4))
         cells[..., :3] = np.array([to_rgb(color) for color in ROLE_PAINTS])[:, None]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from brain_regions import membranes
 from brain_regions.motor import AnnMotor, Motor, WindowMotor, coding, network, senses, weights
 from brain_runtime import messages
 from brain_runtime.local_host import LocalHost
@@ -64,7 +65,7 @@ class Bench:
 
 
 def drive(motor, wanted, start=(0.0, 0.0, 0.0), seconds=20.0, half=3.0, disks=(), until=None, **parameters):
-    """Lets a motor drive a robot without inertia; ``wanted(x, y, yaw)`` tells the control. Returns way and last state."""
+    """Lets a motor drive a robot without inertia, as ``wanted(x, y, yaw)`` tells it. Returns way and last state."""
     bench, (x, y, yaw) = Bench(motor, **parameters), start
     way = [(x, y, yaw)]
     for _ in range(round(seconds * 20)):
@@ -312,6 +313,21 @@ def test_velocity_is_read_from_spikes_alone():
     idle[:, senses.MODE], idle[:, senses.HEADING] = 0, math.nan
     state, trains = policy.step(coding.encode(idle), policy.rest(50), 10)
     assert not any(train.any() for train in trains) and not state["u"].any()
+
+
+def test_the_circuit_for_other_simulators_is_the_network():
+    circuit, policy = Motor.circuit().checked(), network.SpikingPolicy(weights.load().tensors)
+    currents = coding.encode(rows(6))
+    state, trains = policy.step(currents, policy.rest(6), 10)
+    v, u = [np.zeros((6, n), np.float32) for n in network.LAYERS[1:]], np.zeros((6, 5), np.float32)
+    same = []
+    for step in range(10):
+        x = currents
+        for k, p in enumerate(circuit.projections[:3]):
+            x, v[k] = membranes.lif_step(x @ p.weight.T + p.bias, v[k], circuit.populations[k].neuron)
+            same.append((x == trains[k][step]).mean())
+        u = membranes.li_step(x @ circuit.projections[3].weight.T, u, circuit.populations[3].neuron)
+    assert np.mean(same) > 0.998 and np.abs(u - state["u"]).mean() < 5e-3
 
 
 def test_counts_spikes_and_their_fan_out():

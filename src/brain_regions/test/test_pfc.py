@@ -309,3 +309,11 @@ def test_weights_of_the_decision_hold_no_wire_that_was_not_asked_for():
     w = decision.weights()
     assert w.shape == (len(decision.NAMES),) * 2 and np.count_nonzero(w) == sum(len(t) for t in decision._WIRES.values())
     assert (w[decision.NAMES.index("idle")] <= 0.2).all() and choice.RHEOBASE == pytest.approx(0.2212, abs=1e-4)
+
+
+def test_patience_ends_a_search_but_no_approach():
+    cortex = Cortex(patience=2.0).ask().run(1.0)
+    cortex.run(3.0, detection(0.3, 1.5))
+    assert cortex.control.mode == c.APPROACH
+    other = Cortex(patience=2.0).ask().run(3.0)
+    assert other.host.latest("goal/status").state == c.S_NOT_FOUND and other.control.mode == c.IDLE

@@ -15,8 +15,8 @@ import numpy as np
 from brain_regions import azimuth, gating
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS, ticks
 from brain_regions.motor import coding, network, senses, weights
-from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, SCAN_TIMEOUT, STANDING,
-                                      STOP, TRUSTED, AnyMotor, MotorParameters)
+from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, SCAN_TIMEOUT,
+                                      STANDING, STOP, TRUSTED, AnyMotor, MotorParameters)
 from brain_runtime import FEATURE, STREAM, In, Out, parameter
 
 SURE = 0.6              # confidence from which on an object that is not the target is something to keep clear of
@@ -143,6 +143,15 @@ class Motor(_PolicyMotor):
         super().configure(parameters)
         loaded = weights.load()
         self.network, self._digest = network.SpikingPolicy(loaded.tensors), loaded.digest
+
+    @staticmethod
+    def circuit():
+        """The network with the shipped weights, for other simulators: a :class:`brain_regions.circuits.Circuit`.
+
+        Raises:
+            WeightsError: the weight file does not fit.
+        """
+        return network.circuit(weights.load().tensors)
 
     def initial_state(self):
         """Potentials at rest, and the senses' state."""

@@ -5,7 +5,9 @@
 asked for excites it, every other class inhibits it, so it fires where the evidence for the one outweighs the rest.
 ``candidates`` is a ring of bearings that hears the target sheet, near places more than far ones; how its spikes are
 distributed is the choice distribution of :mod:`.feedback`. ``commitment`` is a ring whose neurons excite their neighbors
-and inhibit all others: of several candidates it keeps to one until another is clearly better.
+and inhibit all others: of several candidates it keeps to one until another is clearly better. Where it points, target
+neurons take in more (a gain, as attention has on neurons of the visual cortex: C. J. McAdams, J. H. R. Maunsell, Journal
+of Neuroscience 19(1), 1999), so what was committed to is not let go of because the threshold rose with certainty.
 """
 from __future__ import annotations
 
@@ -29,6 +31,7 @@ SELF, RIVALS = 0.5, 1.6                     # of the commitment ring: onto neigh
 COUNT_TAU = 0.2                             # s, over which candidates' spikes are counted
 PRIOR = 0.02                                # spikes that every heading has in advance in the choice distribution
 RHEOBASE = 1.0 - decay(NEURON.tau)          # charge per micro-step from which on a neuron of threshold 1 fires
+ATTENTION = 5.0                             # how much more target neurons take in from where the commitment points
 SURE = 0.05                                 # of a synapse: below it a population counts as silent
 _POOL = np.exp(-0.5 * ((wrap(CENTERS[:, None] - CENTERS) / np.radians(10.0)) ** 2)).astype(np.float32)
 _PREFERENCE = np.exp(-NEAR_FIRST * DISTANCES).astype(np.float32)
@@ -98,6 +101,8 @@ class Choice:
         sheets = {}
         for name in _SHEETS:
             x = onto[name].reshape(BINS, RINGS).astype(np.float32)
+            if name == "target":
+                x *= 1.0 + ATTENTION * np.minimum(_POOL @ state["commitment_s"], 1.0)[:, None]
             v, s = state[f"{name}_v"], state[f"{name}_s"]
             # what avoids keeps its threshold: to be undecided is no reason to drive into things
             theta = threshold if name == "target" else 1.0

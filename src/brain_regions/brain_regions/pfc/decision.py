@@ -38,7 +38,7 @@ _WIRES = {          # from population to population
     "stop": {"stop": 0.2, "idle": -4.0, "search": -4.0, "approach": -4.0, "avoid": -4.0},
     "idle": {"idle": 0.2, "search": -4.0, "approach": -4.0, "avoid": -4.0},
     "avoid": {"avoid": 0.2, "search": -3.0, "approach": -3.0},
-    "approach": {"approach": 0.2, "search": -3.0},
+    "approach": {"approach": 0.2, "search": -3.0, "tired": -8.0, "given_up": -8.0},    # what is in sight is gone to
     "search": {"search": 0.2},
     "turn_left": {"turn_left": 0.84, "turn_right": -2.0}, "turn_right": {"turn_right": 0.84, "turn_left": -2.0},
 }
@@ -48,7 +48,7 @@ FIXED = slice(len(ACTIONS), len(NAMES))     # populations whose threshold is not
 
 
 def weights() -> np.ndarray:
-    """Synapses from population (row) to population (column), float32[18, 18] in the order of :data:`NAMES`."""
+    """Synapses from population (row) to population (column), float32[17, 17] in the order of :data:`NAMES`."""
     found = np.zeros((len(NAMES), len(NAMES)), np.float32)
     for source, targets in _WIRES.items():
         for target, weight in targets.items():

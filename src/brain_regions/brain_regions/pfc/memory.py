@@ -113,27 +113,29 @@ class ObjectMemory:
         trace = state["trace"].copy()
         added = np.zeros_like(trace)
         here = np.zeros((BINS, RINGS), np.float32)      # what is detected, whatever it is, and round about
-        near = np.zeros((BINS, RINGS), bool)
-        rays = np.zeros(trace.shape, bool)
+        near = np.zeros((BINS, RINGS), np.float32)      # how much a look from there tells
+        rays = np.zeros(trace.shape, np.float32)
         for d in detections:
             bearing, distance = polar.brought_back(wrap(d.bearing - turned), d.distance, turn, way)
             bump = polar.bump(bearing, distance)
             kind = (d.color - 1) * 3 + d.shape - 1
             aside = np.abs(wrap(CENTERS - bearing))[:, None]
             sideways = aside * np.minimum(DISTANCES, distance)
-            near |= (sideways < 0.12 + 0.08 * distance) & (np.abs(DISTANCES - distance) < 0.30 + 0.25 * distance)
+            worth = float(d.confidence) / (1 + max(d.distance - 1.5, 0.0) ** 2 / 4)
+            near = np.maximum(near, worth * ((sideways < 0.12 + 0.08 * distance)
+                                             & (np.abs(DISTANCES - distance) < 0.30 + 0.25 * distance)))
             # the same thing was first seen from afar, and so on the same ray, but nearer or farther than it is
-            rays[kind] |= (aside < 2.2 * WIDTH) & (DISTANCES > 0.5 * distance) & (DISTANCES < 2.5 * distance)
+            rays[kind] = np.maximum(rays[kind], worth * ((aside < 2.2 * WIDTH) & (DISTANCES > 0.5 * distance)
+                                                         & (DISTANCES < 2.5 * distance)))
             here = np.maximum(here, bump)
-            weight = UNIT * float(d.confidence) / (1 + max(d.distance - 1.5, 0.0) ** 2 / 4)
-            added[kind] = np.maximum(added[kind], weight * bump)
+            added[kind] = np.maximum(added[kind], UNIT * worth * bump)
         if integrate:
-            trace *= 1.0 - PULL * (near | rays) * (1.0 - here)
+            trace *= 1.0 - PULL * np.maximum(near, rays) * (1.0 - here)
             trace += added
         else:
-            trace *= ~(near | rays | (here > 0.05))
+            trace *= (near == 0) & (rays == 0) & (here <= 0.05)
             trace += CAP / UNIT * added
-        kept = near | (here > 0.3)
+        kept = (near > 0) | (here > 0.3)
         fading = self._in_view(sector, turn, free) & ~kept
         trace *= np.where(fading, np.float32(math.exp(-dt / fade)), np.float32(1.0))
         held = trace.sum(0)
