@@ -175,8 +175,10 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
            seed: Annotated[int, typer.Option(min=0, help="Seed of the rooms.")] = 0,
            jobs: Annotated[int, typer.Option(min=1, help="Rooms at once.")] = 1,
            as_json: Json = False) -> None:
-    """What the prefrontal cortex remembers: where things are that were seen for 1 s, after 20 s of driving with shut
-    eyes; and the time to an object seen before, with its memory restored after a crash and with a blank one.
+    """Measures what the prefrontal cortex remembers, and what a snapshot of it saves.
+
+    Where are things that were seen for 1 s, after 20 s of driving with shut eyes? And how long does it take to an object
+    that was seen before, with its memory restored after a crash and with a blank one?
 
     Exit status 0 when the median error of the bearing is at most 15 degrees and the restored memory is faster, with an
     interval that excludes 0.
@@ -193,11 +195,11 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
     if rooms:
         for found in bench_memory.run("hidden", split, seed, rooms, jobs):
             errors += found
-            console.print(f"hidden: {len(errors)} objects", end="\r")
+            console.log(f"hidden: {len(errors)} objects")
     if pairs:
         for found in bench_memory.run("restored", split, seed, pairs, jobs):
             times.append(found)
-            console.print(f"restored: {len(times)} of {pairs} pairs", end="\r")
+            console.log(f"restored: {len(times)} of {pairs} pairs")
     report: dict = {"split": split, "seed": seed, "hidden": errors, "restored": times}
     fine = True
     if errors:
@@ -212,12 +214,12 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
     else:
         if errors:
             lost = sum(e["bearing_error"] == math.pi for e in errors)
-            typer.echo(f"seen 1 s, hidden 20 s while driving: bearing off by {error:.1f} degrees (median of {len(errors)} "
-                       f"objects in {rooms} rooms; {lost} forgotten)")
+            typer.echo(f"seen 1 s, hidden 20 s while driving: bearing off by {error:.1f} degrees (median of "
+                       f"{len(errors)} objects in {rooms} rooms; {lost} forgotten)")
         if len(times) > 1:
             d = report["difference"]
-            typer.echo(f"after a crash, to what was seen before: {d['restored']:.1f} s with its memory, {d['blank']:.1f} s "
-                       f"without: {d['mean']:+.1f} s ({d['low']:+.1f} to {d['high']:+.1f}, {d['n']} pairs)")
+            typer.echo(f"after a crash, to what was seen before: {d['restored']:.1f} s with its memory, "
+                       f"{d['blank']:.1f} s without: {d['mean']:+.1f} s ({d['low']:+.1f} to {d['high']:+.1f}, {d['n']} pairs)")
     raise typer.Exit(0 if fine else 1)
 
 

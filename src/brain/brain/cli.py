@@ -8,11 +8,13 @@ import sys
 import typer
 
 from brain import bench, train
+from brain.compare import compare
 from brain.demo import demo
 from brain.docs import docs
 from brain.emergency import estop, release
 from brain.evaluate import evaluate
 from brain.export import export
+from brain.film import film
 from brain.join import run
 from brain.keys import keys, policy
 from brain.look import look
@@ -22,7 +24,7 @@ from brain.up import up
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Runs a brain: regions in processes of their own that talk as ROS 2 nodes over Zenoh.")
-for verb in (up, say, status, look, estop, release, demo, docs, keys, policy, export):
+for verb in (up, say, status, look, estop, release, demo, docs, keys, policy, export, compare, film):
     app.command()(verb)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
 app.command("eval")(evaluate)

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from dataclasses import asdict
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Protocol, Sequence
 
 from brain import graphs, policies
 from brain.ablations import NONE, Ablation
@@ -20,6 +20,16 @@ PATIENCE = 75.0     # s after the first word, by when the referee must have spok
 SLICE = 0.1         # s between two looks at the verdict
 
 
+class Onlooker(Protocol):
+    """Looks at a brain while an episode runs, and changes nothing."""
+
+    def begin(self, host: LocalHost, episode: Any) -> None:
+        """Before the first step: for listening to topics."""
+
+    def look(self, host: LocalHost, since: float) -> None:
+        """Every :data:`SLICE`, ``since`` s after the first word."""
+
+
 def text_message(text: str) -> Any:
     """``std_msgs/msg/String``."""
     return messages.make("std_msgs/msg/String", data=text)
@@ -27,7 +37,7 @@ def text_message(text: str) -> Any:
 
 def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAULT, join: Sequence[str] = (),
               parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
-              ablation: Ablation = NONE) -> dict[str, Any]:
+              ablation: Ablation = NONE, onlooker: Onlooker | None = None) -> dict[str, Any]:
     """Runs one episode on LocalHost.
 
     Args:
@@ -38,9 +48,10 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
         parameters: by region, over those of the graph's parameter file.
         ablation: what is taken away or replaced.
         energy: budget of each of the brain's regions (B/s), which then publish their spikes too; 0: none.
+        onlooker: looks at the brain meanwhile.
 
     Returns:
-        The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``simulated`` and ``wall``
+        The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``by_region`` (both, for each), ``simulated`` and ``wall``
         (s, without what the regions took to load). An outcome ``error`` with a reason says that a region raised or that
         nobody judged. With a budget, ``traffic``: see :func:`traffic_of`.
     """
@@ -61,17 +72,19 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
                                               parameters or {}, ablation.parameters))
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
+    if onlooker is not None:
+        onlooker.begin(host, episode)
     error = ""
     begin = time.perf_counter()
     try:
-        _play(host, episode, episode.script, referee)
+        _play(host, episode, episode.script, referee, onlooker)
     except RegionError as raised:
         error = str(raised)
     regions = host.regions.values()
     traffic = {"traffic": traffic_of(host)} if energy else {}
     return {**referee.result(episode, error), "spikes": sum(r.spikes for r in regions),
             "synops": sum(r.synops for r in regions), "simulated": host.now, "wall": time.perf_counter() - begin,
-            **traffic}
+            "by_region": {n: [r.spikes, r.synops] for n, r in host.regions.items() if r.spikes or r.synops}, **traffic}
 
 
 def traffic_of(host: LocalHost) -> dict[str, dict[str, int]]:
@@ -135,7 +148,8 @@ def file_parameters(graph: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], referee: Referee) -> None:
+def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], referee: Referee,
+          onlooker: Onlooker | None = None) -> None:
     host.publish("sim/episode", text_message(episode.to_json()))
     host.advance(SETTLE)
     start = host.now
@@ -145,6 +159,8 @@ def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], re
             host.publish("goal/text", text_message(left.pop(0)[1]))
         next_word = left[0][0] - (host.now - start) if left else math.inf
         host.advance(max(1e-3, min(SLICE, next_word)))
+        if onlooker is not None:
+            onlooker.look(host, host.now - start)
 
 
 def no_verdict(episode: Any, reason: str) -> dict[str, Any]:

@@ -41,8 +41,8 @@ class Host(str, Enum):
 
 
 def evaluate(
-        suite: Annotated[str, typer.Option(help="Name of the suite: language-v1, or language-v1-hard, in which "
-                                           "obstacles move.")] = "language-v1",
+        suite: Annotated[str, typer.Option(help="Name of the suite: language-v1; language-v1-hard has obstacles that "
+                                           "move.")] = "language-v1",
         split: Annotated[Split, typer.Option(help="Rooms and sentences: train, val or test.")] = Split.val,
         episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 100,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the suite.")] = 0,

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies, results and episodes in lockstep."""
+import json
 import math
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
-from brain import graphs, policies, results
+from brain import ablations, cli, graphs, policies, results
 from brain.episodes import run_local
 from brain.results import group, share, summary
 from brain_sim.suite import episodes
@@ -213,3 +215,51 @@ def test_parameters_of_the_file_beside_a_graph_count(tmp_path):
     (tmp_path / "mine.params.yaml").write_text(
         "/**/brainstem: {ros__parameters: {max_linear: 0.2, use_sim_time: true}}\n", encoding="utf-8")
     assert file_parameters(str(tmp_path / "mine.graph.yaml"))["brainstem"] == {"max_linear": 0.2}
+
+
+# -- ablations -----------------------------------------------------------------------------------------------------
+
+
+def test_ablations_name_what_they_change():
+    both = ablations.parse(["pfc=ann", "qpfc=off", "vision=silent"])
+    assert both.classes == {"pfc": "brain_regions.pfc:AnnPrefrontalCortex"}
+    assert both.parameters == {"pfc": {"qpfc": "off"}, "vision": {"silent": True}}
+    assert set(ablations.parse(["all=ann"]).classes) == set(ablations.INSTEAD)
+    assert ablations.parse([]) == ablations.NONE
+
+
+@pytest.mark.parametrize("option", ["pfc", "pfc=", "pfc=gone", "qpfc=silent", "brainstem=ann", "=silent"])
+def test_an_unknown_ablation_names_those_that_there_are(option):
+    with pytest.raises(ValueError, match=r"vision=silent\|ann\|conventional"):
+        ablations.parse([option])
+
+
+def test_ablations_that_contradict_each_other_are_refused():
+    with pytest.raises(ValueError, match="contradicts"):
+        ablations.parse(["all=ann", "pfc=silent"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["vision", "pfc", "motor"])
+def test_without_the_spikes_of_a_network_the_target_is_not_reached(network):
+    episode = next(e for e in episodes("val", 40, 1) if e.kind == "go" and e.visibility == "front")
+    result = run_local(episode, ablation=ablations.parse([f"{network}=silent"]))
+    assert result["outcome"] == "timeout" and result["nearest_avoid"] is None
+
+
+def test_what_each_region_costs_is_told_apart_and_compared(tmp_path):
+    episode = next(e for e in episodes("val", 40, 1) if e.kind == "go" and e.visibility == "front")
+    files = []
+    for number, options in enumerate(([], ["qpfc=off"])):
+        found = run_local(episode, ablation=ablations.parse(options))
+        assert found["success"] and {"vision", "pfc", "motor"} <= set(found["by_region"])
+        assert sum(spikes for spikes, _ in found["by_region"].values()) == found["spikes"]
+        report = {"policy": "brain", "split": "val", "seed": 1, "host": "local", "ablated": options,
+                  "results": [found], "summary": results.summary([found])}
+        files.append(tmp_path / f"{number}.json")
+        files[-1].write_text(json.dumps(report))
+    told = CliRunner().invoke(cli.app, ["compare", *map(str, files), "--region", "pfc", "--markdown"])
+    assert told.exit_code == 0, told.output
+    assert "qpfc=off" in told.output and "+0.0 (+0.0 to +0.0)" in told.output
+    files[0].write_text("{}")
+    assert CliRunner().invoke(cli.app, ["compare", *map(str, files)]).exit_code == 2

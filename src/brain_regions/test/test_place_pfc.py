@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from brain_regions import azimuth, object_memory, room_map
-from brain_regions.pfc import PrefrontalCortex, TablePrefrontalCortex
+from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc import control as pfc
 from brain_regions.place import Place
 from brain_runtime import messages

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from brain_regions import sights
-from brain_regions.pfc import PrefrontalCortex
-from brain_regions.window import Window, markers, picture, words
-from brain_regions.window.region import PATH_POINTS, RATES
+from brain_regions.pfc import AnnPrefrontalCortex, PrefrontalCortex, region
+from brain_regions.window import Window, markers, picture, ring, words
+from brain_regions.window.region import ACTIONS, BELIEFS, PATH_POINTS, PFC_RATES, POPULATIONS, RATES
 from brain_runtime.local_host import LocalHost
 from brain_runtime.messages import encode, make, time_message
 
@@ -203,6 +203,13 @@ def test_the_populations_are_visions():
     assert RATES == tuple(layer.name for layer in network.LAYERS)
 
 
+def test_populations_and_actions_are_the_prefrontal_cortexs():
+    from brain_regions.pfc import decision
+
+    assert PFC_RATES == tuple(region.POPULATIONS) and ACTIONS == decision.ACTIONS
+    assert set(POPULATIONS.values()) | set(BELIEFS) <= set(Window.outputs())
+
+
 def test_numbers_and_names_fit_the_messages():
     from brain_runtime import messages
 
@@ -216,14 +223,25 @@ def test_numbers_and_names_fit_the_messages():
         assert f"STATE_{state.upper().replace(' ', '_')}={number}" in goals
 
 
-def brain_that_saw(listen):
-    """A pfc that has seen a red ball 2 m ahead, with a window; what it controls, as bytes, and its memory."""
+def brain_that_saw(listen, spikes=None, asked=False):
+    """A pfc that has seen a red ball 2 m ahead, with a window; what it controls, as bytes, and its memory.
+
+    Args:
+        listen: whether somebody hears its memory.
+        spikes: who hears its spikes.
+        asked: whether it was told to go there.
+    """
     host = LocalHost({"pfc": PrefrontalCortex(), "window": Window()},
                      parameters={"pfc": {"base_frame": "r1/base_link"}})
     controls, memories = [], []
     host.listen("pfc/control", lambda m: controls.append(encode(m)))
     if listen:
         host.listen("pfc/memory", memories.append)
+    if spikes is not None:
+        host.listen("brain/spikes", spikes)
+    if asked:
+        host.publish("lang/features", make("brain_interfaces/msg/LanguageFeatures", goal_id=7, verb=1, target_color=RED,
+                                           target_shape=BALL, understood=True, text="go to the red ball"))
     for number in range(20):
         host.publish("odom", odometry(prefix="r1/"))
         host.publish("vision/objects", seen(detected(), stamp=host.now))
@@ -244,5 +262,88 @@ def test_pfc_tells_what_it_remembers_where_somebody_asks():
     for _ in range(4):
         quiet.publish("odom", odometry(prefix="r1/"))
         quiet.advance(0.1)
-    assert quiet.regions["pfc"].wanted == {"memory"}
+    assert quiet.regions["pfc"].wanted == {"memory", "belief"}
     assert "red ball" in " ".join(m.text for m in shown[-1].markers if m.ns == "names")
+
+
+def test_pfc_tells_its_spikes_in_turn_where_somebody_listens_and_decides_the_same():
+    trains = []
+    quiet, controls, _ = brain_that_saw(listen=False, asked=True)
+    host, same, _ = brain_that_saw(listen=False, spikes=trains.append, asked=True)
+    assert controls == same and len({bytes(c) for c in controls}) > 3
+    assert quiet.latest("brain/spikes") is None
+    for name, value in quiet.stepper("pfc").state.items():
+        assert np.array_equal(value, host.stepper("pfc").state[name]), name
+    told = [t.population for t in trains]
+    assert set(told) == {f"pfc/{name}" for name in region.POPULATIONS}
+    assert all(a != b for a, b in zip(told, told[1:]))
+    for train in trains:
+        assert train.size == region.POPULATIONS[train.population.removeprefix("pfc/")]
+        assert len(train.neuron) == len(train.bin) == min(train.total, region.SPIKES)
+        assert not len(train.neuron) or (train.neuron.max() < train.size and train.bin.max() < 10)
+    fired = {name: sum(t.total for t in trains if t.population == name) for name in set(told)}
+    assert min(fired[f"pfc/{n}"] for n in ("memory", "target", "candidates", "commitment", "actions", "heading")) > 0
+    assert fired["pfc/avoid"] == 0      # nothing is to be avoided
+    actions = {int(n) // 8 for t in trains[-16:] if t.population == "pfc/actions" for n in t.neuron}
+    assert actions == {3}               # approach
+
+
+def test_the_twin_has_no_spikes_to_tell():
+    host, heard = LocalHost({"pfc": AnnPrefrontalCortex()}), []
+    host.listen("brain/spikes", heard.append)
+    host.publish("odom", odometry())
+    host.publish("vision/objects", seen(detected()))
+    host.advance(0.5)
+    assert heard == []
+
+
+def test_the_memory_and_the_choice_are_shown_as_pfc_has_them():
+    host, _, _ = brain_that_saw(listen=False, asked=True)
+    heard = {topic: [] for topic in ("inside/memory", "inside/markers", "inside/entropy", "inside/alpha",
+                                     "inside/choice/approach", "inside/choice/search", "inside/rates/pfc/commitment")}
+    for topic, found in heard.items():
+        host.listen(topic, found.append)
+    for _ in range(20):
+        host.publish("odom", odometry(prefix="r1/"))
+        host.publish("vision/objects", seen(detected(), stamp=host.now))
+        host.advance(0.05)
+    image = heard["inside/memory"][-1]
+    pixels = image.data.reshape(image.height, image.width, 3).astype(int)
+    red = (pixels[..., 0] > 150) & (pixels[..., 1:].max(-1) < 90)
+    rows, columns = np.nonzero(red)
+    right, up = ring.spot(0.0, 2.0)     # ahead is up
+    assert image.encoding == "rgb8" and image.header.frame_id == "r1/base_link"
+    assert np.median(columns) == pytest.approx(180 * (1 + right), abs=6)
+    assert np.median(rows) == pytest.approx(180 * (1 - up), abs=15)
+    assert heard["inside/entropy"][-1].data < 0.6 * math.log(36) and heard["inside/alpha"][-1].data > 0.3
+    assert heard["inside/choice/approach"][-1].data > 0.2 > heard["inside/choice/search"][-1].data
+    assert max(m.data for m in heard["inside/rates/pfc/commitment"]) > 0
+    (lines,) = [m for m in heard["inside/markers"][-1].markers if m.ns == "choice"]
+    ends = [(p.x, p.y) for p in lines.points[1::2]]
+    longest = max(ends, key=lambda p: math.hypot(*p))
+    assert abs(math.atan2(longest[1], longest[0])) < 0.1
+
+
+@pytest.mark.parametrize("fields", [{"height": 3}, {"width": 35}, {"data": np.zeros(10, np.uint8)}])
+def test_a_sheet_of_another_shape_is_not_shown(fields):
+    host, heard = looking("inside/memory", "inside/markers")
+    whole = {"height": 14, "width": 36, "encoding": "8UC12", "data": np.zeros(14 * 36 * 12, np.uint8)}
+    host.publish("pfc/sheet", make("sensor_msgs/msg/Image", **{**whole, **fields}))
+    host.advance(0.5)
+    assert heard["inside/memory"] == [] and heard["inside/markers"]
+    host.publish("pfc/sheet", make("sensor_msgs/msg/Image", **whole))
+    host.advance(0.5)
+    assert heard["inside/memory"]
+
+
+def test_what_lies_to_the_left_is_drawn_on_the_left():
+    from brain_regions.pfc import polar
+
+    evidence = np.zeros((12, 36, 14), np.float32)
+    evidence[8] = polar.bump(math.pi / 2, 1.0)      # a blue cylinder
+    image = ring.drawn(evidence, 0.5, [detected(3, 3, math.pi / 2, 1.0)], 200).astype(int)
+    blue = (image[..., 2] > 150) & (image[..., 0] < 90)
+    rows, columns = np.nonzero(blue)
+    right, up = ring.spot(math.pi / 2, 1.0)
+    assert right < -0.3 and abs(up) < 1e-6
+    assert np.median(columns) == pytest.approx(100 * (1 + right), abs=6) and np.median(rows) == pytest.approx(100, abs=6)

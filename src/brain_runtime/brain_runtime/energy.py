@@ -27,7 +27,7 @@ from brain_runtime.parameters import check_parameters, parameter
 from brain_runtime.ports import Gated, Out
 
 PARAMETER = "energy_budget"
-LONGEST_WAIT = 0.05 # s that a stream is silent at most while its region has something newer to say
+LONGEST_WAIT = 0.05     # s that a stream is silent at most while its region has something newer to say
 BURST = 1.0         # s of the budget that the account holds
 RESERVE = 0.5       # share of a full account that is left to news
 HAIR = 1e-6         # s by which a clock may be off
@@ -90,7 +90,7 @@ class _Stream:
 
 
 class Gate:
-    """One region's account. Its host uses it in a step or between two, one thread at a time; any may read what it tells.
+    """One region's account. Its host uses it in a step or between two, one thread at a time; any may read what it says.
 
     Args:
         budget: B/s; 0: none. Then nothing is to be offered.

@@ -220,7 +220,8 @@ def main(arguments: list[str] | None = None) -> int:
         for v in verdicts:
             if not v.success:
                 print(json.dumps(v.to_dict(), ensure_ascii=False))
-    print(json.dumps({"policy": a.policy, "suite": a.suite, "split": a.split, "seed": a.seed, **summary(verdicts, a.suite)}, indent=1))
+    print(json.dumps({"policy": a.policy, "suite": a.suite, "split": a.split, "seed": a.seed,
+                      **summary(verdicts, a.suite)}, indent=1))
     return 0
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The suite language-v1-hard: rooms, sentences and judging of language-v1, and one to three obstacles that move.
 
-What language-v1 is made of is not touched: an episode here is one of language-v1 with movers, and has a hash of its own.
+What language-v1 is made of is not touched: an episode here is one of language-v1 with movers. The suite has a hash of
+its own.
 """
 
 from __future__ import annotations

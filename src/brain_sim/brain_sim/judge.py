@@ -44,8 +44,8 @@ def _kind(value: Any, field: str) -> Kind:
 def read_request(fields: Any) -> Request:
     """The request in parsed JSON.
 
-    Either a suite episode (the fields of `Episode`, known by `kind`; with `movers` those of `HardEpisode`), or {"split", "seed"} and optionally
-    "visibility", "low_obstacles", "include": [[color, shape], ...] and
+    Either a suite episode (the fields of `Episode`, known by `kind`; with `movers` those of `HardEpisode`), or
+    {"split", "seed"} and optionally "visibility", "low_obstacles", "include": [[color, shape], ...] and
     "goals": [{"text", "target": [color, shape], "avoid": [color, shape] or null}, ...], which are judged
     one after the other in the same room, each from the moment its text is said. RequestError says what is
     wrong.

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rooms as the motor's teacher knows them: clearance everywhere, the cost of the cheapest way to a goal, shapes for rays.
-"""
+"""Rooms as the motor's teacher knows them: clearance everywhere, cost of the cheapest way, shapes for rays."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -108,10 +107,9 @@ class Maps:
             shapes[i] = (*shape_of(o.footprint), 0.0 if unseen and o.name.startswith("low_") else 1.0)
         fine = self._clearance(0, away | ({target.name} if target else set()), avoid)
         kept = np.zeros(4, np.float32) if avoid is None else np.array([avoid.x, avoid.y, avoid.radius, 1], np.float32)
+        aim = np.full(5, np.nan, np.float32) if target is None else np.array(shape_of(target.footprint), np.float32)
         return Course(_padded(fine, round(SIDE / FINE), -1.0), _padded(cost, round(SIDE / COARSE), FAR), shapes,
-                      np.array(self.room.size, np.float32),
-                      np.full(5, np.nan, np.float32) if target is None else np.array(shape_of(target.footprint),
-                                                                                    np.float32), kept)
+                      np.array(self.room.size, np.float32), aim, kept)
 
 
 class Ground:
@@ -135,7 +133,7 @@ class Ground:
         """Clearance (m) at points [k, ..., 2] of the robots ``rows`` [k], between cells; below 0 outside."""
         side = self.clearance.shape[1]
         size = self.size[rows].reshape(len(rows), *(1,) * (points.ndim - 2), 2)
-        at = (points + size / 2) / FINE - 0.5
+        at = np.nan_to_num((points + size / 2) / FINE - 0.5)
         low = np.clip(np.floor(at).astype(np.int32), 0, side - 2)
         part = np.clip(at - low, 0, 1).astype(np.float32)
         first = (rows.reshape(-1, *(1,) * (points.ndim - 2)) * side + low[..., 0]) * side + low[..., 1]

@@ -11,7 +11,7 @@ from brain_regions.motor.coding import encode
 from brain_regions.room_map import FAR
 from brain_sim.room import generate_room, split_rng
 from brain_training.motor_courses import COARSE, Course, Maps
-from brain_training.motor_world import HONEST, Fleet, Record, Trouble
+from brain_training.motor_world import HONEST, PERIOD, Fleet, Record, Trouble
 
 Start = tuple[float, float, float]
 STEPS = 10              # micro-steps in 50 ms
@@ -140,8 +140,15 @@ def roll(fleet: Fleet, seats: Seats, steps: int, progress: Callable[[int, int], 
 
 
 def held_out(drivers: dict[str, Driver], rooms: int, *, split: str = "val", first_seed: int = 300_000,
-             trouble: Trouble = HONEST, seed: int = 0) -> dict[str, dict[str, float]]:
+             trouble: Trouble = HONEST, seed: int = 0, seconds: float = 60.0) -> dict[str, dict[str, float]]:
     """Drives from start to target in rooms that nobody was trained in: per driver success, contacts, time, length.
+
+    Args:
+        drivers: by name.
+        rooms, split, first_seed: which rooms.
+        trouble: what goes wrong.
+        seed: of what happens by chance.
+        seconds: after which who has not arrived has failed.
 
     Returns:
         Per driver: ``success`` and ``contact`` (shares of the rooms), ``contact_per_100m``, ``time`` (mean of the
@@ -154,14 +161,14 @@ def held_out(drivers: dict[str, Driver], rooms: int, *, split: str = "val", firs
         seats = Seats([driver], [1.0], rooms, np.random.default_rng(seed))
         outcome, length, times = np.zeros(rooms, int), 0.0, []
         nothing = np.zeros((3, rooms), np.float32)
-        for _ in range(1 + round(60.0 / 0.05)):
+        for _ in range(1 + round(seconds / PERIOD)):
             begins = fleet.begins.copy()
             rows = fleet.tell()
             time = fleet.time.copy()
             told = fleet.ask() if driver[0] == "teacher" else nothing
             answers = seats.answer(rows, begins, told)
             open_ = outcome == 0
-            length += float(np.abs(fleet.v[open_]).sum() * 0.05)
+            length += float(np.abs(fleet.v[open_]).sum() * PERIOD)
             fleet.advance(*answers)
             ended = open_ & (fleet.outcome > 0)
             times += list(time[ended & (fleet.outcome == 1)])
@@ -177,5 +184,3 @@ def held_out(drivers: dict[str, Driver], rooms: int, *, split: str = "val", firs
 def rng_of(seed: int, purpose: str) -> np.random.Generator:
     """A random stream of the training."""
     return split_rng("train", seed, f"motor {purpose}")
-
-

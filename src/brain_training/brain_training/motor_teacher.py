@@ -18,10 +18,11 @@ from brain_training.motor_courses import price
 CELL, HALF = 0.10, 12       # m; cells to each side of the window
 POINT = 0.9                 # m, where the heading points to
 AIM = 0.55                  # m, how far along its way the robot aims at most
-PULL = 4.0                  # what a meter less to the wanted point is worth, in the unit of price()
+PULL = 7.0                  # what a meter less to the wanted point is worth, in the unit of price()
 KEEP = 0.05                 # m that an arc leaves to everything
 CREEP = 0.16            # of the top speed: the least in front of a target
 NEAR = 1.1                  # m from a target, within which the robot goes to it and no longer where the heading points
+SIDE = 0.35             # by how much the other side's way is dearer
 SWEEPS = 32
 _OFFSETS = (np.stack(np.meshgrid(*[np.arange(-HALF, HALF + 1)] * 2, indexing="ij"), -1) * CELL).astype(np.float32)
 
@@ -53,7 +54,7 @@ class Asked(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The right answers: shares of the top speeds, and states. [n]"""
+    """The right answers, [n] each: shares of the top speeds, and states."""
 
     linear: np.ndarray
     angular: np.ndarray
@@ -152,7 +153,7 @@ def _plan(ask: Asked, ground, rows, here, gap_here, point, near):
     hard_limit = np.minimum(0.03, 0.5 * gap_here)[:, None, None]
     shut = (gap < hard_limit) | (np.nan_to_num(surface, nan=np.inf) < 0.08)
     shut[:, HALF, HALF] = False
-    step = np.where(shut, 1e4, price(gap)).astype(np.float32)
+    step = np.where(shut, 1e4, price(gap) * _sided(ask, here, cells, near)).astype(np.float32)
     goal = PULL * np.hypot(*np.moveaxis(cells - point[:, None, None], -1, 0))
     if near.any():
         k = np.flatnonzero(near)
@@ -175,6 +176,18 @@ def _plan(ask: Asked, ground, rows, here, gap_here, point, near):
                        np.minimum(value[:, :-2, 2:], value[:, 2:, :-2])) + diagonal
         np.minimum(inner, np.minimum(b, d), out=inner)
     return _follow(ask, ground, rows, here, value, goal, step, gap_here, side)
+
+
+def _sided(ask, here, cells, near):
+    """Ways past the side to which the robot is turned already are cheaper: else nobody could learn which side to take.
+
+    A robot that faces what stands in its way squarely goes past it on the left.
+    """
+    wanted = ask.yaw + ask.heading
+    left = (-np.sin(wanted)[:, None, None] * (cells[..., 0] - here[:, 0, None, None])
+            + np.cos(wanted)[:, None, None] * (cells[..., 1] - here[:, 1, None, None]))
+    side = np.where(ask.heading > 0.08, -1.0, 1.0)[:, None, None]
+    return np.where(near[:, None, None], 1.0, 1.0 + SIDE * np.clip(-side * left / 0.3, 0.0, 1.0))
 
 
 def _follow(ask, ground, rows, here, value, goal, step, gap_here, side):

@@ -9,7 +9,6 @@ other limits. Things that move walk to and fro and stop for the robot.
 """
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Callable, NamedTuple
 
@@ -194,7 +193,7 @@ class Fleet:
             (self.special == 3) | ((self.special == 1) & (self.rows % 2 == 0)), SEARCH, goal))
 
     def _head(self, here: np.ndarray, bearing: np.ndarray, away: np.ndarray) -> None:
-        rng, rows = self.rng, self.rows
+        rng = self.rng
         self.point_left -= 1
         new = np.flatnonzero((self.point_left <= 0) | self.begins)
         self.point_left[new] = rng.integers(3, 7, len(new))
@@ -232,7 +231,7 @@ class Fleet:
         return np.concatenate([shapes, disks], 1)
 
     def _hazards(self, here: np.ndarray, bearing: np.ndarray, away: np.ndarray) -> np.ndarray:
-        """Gaps (m) that hazard maps tell of: a ring of other sensors, and what is to be avoided. [n, 36]"""
+        """Gaps [n, 36] (m) that hazard maps tell of: a ring of other sensors, and what is to be avoided."""
         found = np.full((self.n, BINS), s.REACH, np.float32)
         rows = np.flatnonzero(self.felt > 0)
         if len(rows):
@@ -244,7 +243,7 @@ class Fleet:
             own = s.of_target(centers, near, bearing[rows, None], away[rows, None])
             found[rows] = np.where(own, s.REACH, np.clip(near - self.radius[rows, None], 0, s.REACH))
         rows = np.flatnonzero(self.ground.avoid[:, 3] > 0)
-        if len(rows):   # as the prefrontal cortex draws it: a disk of the largest object's size and what is kept from it
+        if len(rows):   # as the prefrontal cortex draws it: the largest object and what is kept from it
             to = self.ground.avoid[rows, :2] - here[rows]
             far, angle = np.hypot(*to.T), np.arctan2(to[:, 1], to[:, 0]) - self.yaw[rows]
             reach = 0.72
@@ -331,5 +330,3 @@ class Fleet:
         if turn.any():
             m[..., 2:4] = np.where(turn[..., None], -m[..., 2:4], m[..., 2:4])
             walk[..., :4] = np.where(turn[..., None], walk[..., [2, 3, 0, 1]], walk[..., :4])
-
-

@@ -82,7 +82,7 @@ def train_motor(out: Path = weights.SHIPPED, twin_out: Path = weights.TWIN, seed
             found[name]["loss"] = trainer.run(samples, left if number == recipe.rounds - 1 else share, progress)
             found[name]["training_s"] += time.monotonic() - at
     found["teacher"]["drives_s"] = drives
-    _report(found, motors, 6 if quick else REPORT_ROOMS[0], tell)
+    _report(found, motors, *((6, 4.0) if quick else (REPORT_ROOMS[0], 60.0)), tell)
     training = {"split": "train", "seed": seed, "recipe": asdict(recipe)}
     report = {name: {k: v for k, v in values.items() if not k.endswith("_s")} for name, values in found.items()}
     weights.save(out, motors["spiking"].tensors(), training, {
@@ -92,10 +92,11 @@ def train_motor(out: Path = weights.SHIPPED, twin_out: Path = weights.TWIN, seed
     return found
 
 
-def _report(found: dict[str, Any], motors: dict[str, Motor], rooms: int, tell: Progress) -> None:
+def _report(found: dict[str, Any], motors: dict[str, Motor], rooms: int, seconds: float, tell: Progress) -> None:
     drivers = {"teacher": ("teacher", None), "spiking": ("spiking", motors["spiking"].policy()),
                "twin": ("rate", motors["twin"].policy())}
     for number, (suffix, trouble) in enumerate((("", HONEST), ("_moving", BUSY))):
-        for name, figures in held_out(drivers, rooms, first_seed=REPORT_ROOMS[1], trouble=trouble).items():
+        reached = held_out(drivers, rooms, first_seed=REPORT_ROOMS[1], trouble=trouble, seconds=seconds)
+        for name, figures in reached.items():
             found[name] |= {key + suffix: value for key, value in figures.items()}
         tell("held-out drives", number + 1, 2, "")

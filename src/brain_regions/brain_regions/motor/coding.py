@@ -30,7 +30,8 @@ FINE = np.array([-0.30, -0.15, -0.06, 0.0, 0.06, 0.15, 0.30], np.float32)    # r
 FINE_WIDTH = 0.06
 MODES, STATES = 5, 4
 RINGS = azimuth.BINS * (len(GAPS[0]) + 3)
-INPUTS = RINGS + 2 * len(FINE) + sum(map(len, (AWAY[0], LEFT[0], SHARE[0], LINEAR[0], ANGULAR[0]))) + MODES + STATES + 16
+INPUTS = (RINGS + 2 * len(FINE) + sum(map(len, (AWAY[0], LEFT[0], SHARE[0], LINEAR[0], ANGULAR[0])))
+          + MODES + STATES + 16)
 MODE_AT = INPUTS - 16 - STATES - MODES      # place of the modes among the inputs
 STILL = (0, 3)                              # modes in which nothing is to move
 INPUT_SCALING = "gaussian fields, 0..1"

@@ -11,7 +11,6 @@ zero velocity and the state STANDING. Potentials carry from step to step.
 """
 from __future__ import annotations
 
-import math
 from typing import Any, Mapping, NamedTuple
 
 import numpy as np
@@ -154,6 +153,18 @@ class RatePolicy(_Policy):
         return x @ self._readout
 
 
+def circuit(tensors: Tensors) -> Circuit:
+    """The network for other simulators: the input is what :func:`brain_regions.motor.coding.encode` makes."""
+    check(tensors)
+    names = [INPUT, "first", "second", "output"]
+    t = {name: value.astype(np.float32) for name, value in tensors.items()}
+    return Circuit("motor", (INPUTS,), (
+        *(Population(name, (size,), NEURON) for name, size in zip(names[1:], LAYERS[1:])),
+        Population("readout", (ANSWERS,), READOUT)), (
+        *(Dense(source, target, t[f"w{k}"].T, t[f"b{k}"]) for k, (source, target) in enumerate(zip(names, names[1:]))),
+        Dense("output", "readout", t["readout"].T)), MICRO_STEP)
+
+
 def fresh(rng: np.random.Generator, gain: float = 1.0) -> dict[str, np.ndarray]:
     """Weights before training.
 
@@ -177,5 +188,3 @@ def fresh(rng: np.random.Generator, gain: float = 1.0) -> dict[str, np.ndarray]:
         readout[members, answer] = RATE / 8
     tensors["readout"] = readout
     return tensors
-
-

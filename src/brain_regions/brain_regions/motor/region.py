@@ -15,8 +15,8 @@ import numpy as np
 from brain_regions import azimuth, gating
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS, ticks
 from brain_regions.motor import coding, network, senses, weights
-from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, SCAN_TIMEOUT, STANDING,
-                                      STOP, TRUSTED, AnyMotor, MotorParameters)
+from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, SCAN_TIMEOUT,
+                                      STANDING, STOP, TRUSTED, AnyMotor, MotorParameters)
 from brain_runtime import FEATURE, STREAM, In, Out, parameter
 
 SURE = 0.6              # confidence from which on an object that is not the target is something to keep clear of

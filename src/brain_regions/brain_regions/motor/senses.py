@@ -7,7 +7,6 @@ are the target's, and are kept apart from the ring of what is to be kept clear o
 """
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np

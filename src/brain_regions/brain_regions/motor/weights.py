@@ -25,7 +25,8 @@ def needed(twin: bool) -> dict[str, str]:
     n, c, s = network, coding, senses
     pops = [n.LINEAR, n.ANGULAR, *n.STATES]
     meaning = [n.LAYERS, [[p.start, p.stop] for p in pops], None if twin else [n.NEURON, n.READOUT], n.FLOOR,
-               [[field.tolist() for field in fields] for fields in (c.GAPS, c.LEFT, c.AWAY, c.SHARE, c.LINEAR, c.ANGULAR)],
+               [[field.tolist() for field in fields]
+                for fields in (c.GAPS, c.LEFT, c.AWAY, c.SHARE, c.LINEAR, c.ANGULAR)],
                c.LIMITS, c.FINE.tolist(), c.FINE_WIDTH, s.SIZE, s.REACH, s.SLOW, s.CLOSING, s.NEARER, s.FARTHER,
                s.BESIDE, s.FRONT]
     return {"format": FORMAT, "region": "motor twin" if twin else "motor", "h": repr(MICRO_STEP),

@@ -22,6 +22,7 @@ from brain_regions.pfc import polar
 from brain_regions.pfc.memory import CLASSES, UNIT, class_mask
 from brain_regions.pfc.polar import DISTANCES, RINGS
 from brain_regions.pfc.populations import NEURON, Layer
+from brain_regions.pfc.watch import Watch
 
 AVOID_SHARE, AVOID_EVIDENCE = 0.3, 0.4      # evidence (looks), and its share at a place, from which on it is kept away from
 NEAR_FIRST = 0.10                           # 1/m: how much less a farther candidate counts
@@ -79,7 +80,7 @@ class Choice:
         self._keep = np.float32(decay(COUNT_TAU))
 
     def run(self, state: dict[str, np.ndarray], memory: np.ndarray, steps: int, wanted: np.ndarray, avoided: np.ndarray,
-            threshold: float) -> tuple[int, int]:
+            threshold: float, watch: Watch | None = None) -> tuple[int, int]:
         """Integrates ``steps`` micro-steps.
 
         Args:
@@ -88,6 +89,7 @@ class Choice:
             steps: micro-steps.
             wanted, avoided: classes that excite the two sheets; none: the sheet gets no input. bool[CLASSES].
             threshold: of the neurons.
+            watch: keeps the spikes of its population; None: nobody looks.
 
         Returns:
             Spikes and synaptic operations.
@@ -111,6 +113,8 @@ class Choice:
                 z, v, s = self._sheet.step(x, v, s, theta)
                 fired = int(np.count_nonzero(z))
                 spikes, synops = spikes + fired, synops + fired
+                if watch is not None:
+                    watch.add(name, z)
             s[s < 1e-4] = 0.0
             state[f"{name}_v"], state[f"{name}_s"], sheets[name] = v, s, s
         onto_candidates = ONTO_CANDIDATES * (sheets["target"] @ PREFERENCE)
@@ -125,6 +129,9 @@ class Choice:
             c, cv, cs = self._ring.step(x, cv, cs, threshold)
             fired, kept = int(np.count_nonzero(z)), int(np.count_nonzero(c))
             spikes, synops = spikes + fired + kept, synops + (fired + 2 * kept) * BINS
+            if watch is not None:
+                watch.add("candidates", z)
+                watch.add("commitment", c)
         for name, value in (("candidates_v", kv), ("candidates_s", ks), ("commitment_v", cv), ("commitment_s", cs),
                             ("counts", counts)):
             if name.endswith("s"):

@@ -13,6 +13,7 @@ import numpy as np
 
 from brain_regions.membranes import MICRO_STEP
 from brain_regions.pfc.populations import Layer, spread
+from brain_regions.pfc.watch import Watch
 
 NEURONS = 8
 ACTIONS = ("stop", "idle", "search", "approach", "avoid")
@@ -49,7 +50,7 @@ FIXED = slice(len(ACTIONS), len(NAMES))     # populations whose threshold is not
 
 
 def weights() -> np.ndarray:
-    """Synapses from population (row) to population (column), float32[18, 18] in the order of :data:`NAMES`."""
+    """Synapses from population (row) to population (column), float32[17, 17] in the order of :data:`NAMES`."""
     found = np.zeros((len(NAMES), len(NAMES)), np.float32)
     for source, targets in _WIRES.items():
         for target, weight in targets.items():
@@ -79,8 +80,8 @@ class Decision:
         self._waits = np.array([{**WAITS, "patience": patience}[n] for n in TIMERS], np.float32)
         self._leaks = np.array([np.exp(-MICRO_STEP / LEAK[n]) if n in LEAK else 1.0 for n in TIMERS], np.float32)
 
-    def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], threshold: float
-            ) -> tuple[int, int]:
+    def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], threshold: float,
+            watch: Watch | None = None) -> tuple[int, int]:
         """Integrates ``steps`` micro-steps.
 
         Args:
@@ -91,6 +92,7 @@ class Decision:
                 robot becomes certain that it stands where it should (0..1); ``empty`` with 1 where nothing is left to
                 look at.
             threshold: of the actions' neurons.
+            watch: keeps the spikes of its population; None: nobody looks.
 
         Returns:
             Spikes and synaptic operations.
@@ -118,6 +120,9 @@ class Decision:
             if fired[3]:
                 onto[at["given_up"]] += GIVE_UP + SET
             z, v, s = self._layer.step(onto[:, None] * self._spread, v, s, theta)
+            if watch is not None:
+                watch.add("actions", z[:len(ACTIONS)])
+                watch.add("facts", z[FIXED])
             counts = z.sum(1)
             spikes, synops = spikes + int(counts.sum()), synops + int(counts @ self._fan_out)
         state["decision_v"], state["decision_s"], state["timers"] = v, s, timers

@@ -14,6 +14,7 @@ import numpy as np
 from brain_regions import azimuth
 from brain_regions.azimuth import BINS, CENTERS, wrap
 from brain_regions.pfc.populations import Layer
+from brain_regions.pfc.watch import Watch
 
 ONTO = 1.6          # charge at the peak of an offer whose action fires fully
 HOLD = 0.8          # s that a draw is kept
@@ -40,8 +41,8 @@ class Heading:
     def __init__(self, rate: bool = False, silent: bool = False) -> None:
         self._layer = Layer(TAU, rate, silent)
 
-    def run(self, state: dict[str, np.ndarray], steps: int, offers: list[tuple[float, np.ndarray]], threshold: float
-            ) -> tuple[int, int]:
+    def run(self, state: dict[str, np.ndarray], steps: int, offers: list[tuple[float, np.ndarray]], threshold: float,
+            watch: Watch | None = None) -> tuple[int, int]:
         """Integrates ``steps`` micro-steps.
 
         Args:
@@ -49,6 +50,7 @@ class Heading:
             steps: micro-steps.
             offers: how much an action's synapses carry (0..1), and the map that it offers (0..1, float32[BINS]).
             threshold: of the neurons.
+            watch: keeps the spikes of its population; None: nobody looks.
 
         Returns:
             Spikes and synaptic operations (two for each spike: the population vector that reads them).
@@ -63,6 +65,8 @@ class Heading:
         for _ in range(steps):
             z, v, s = self._layer.step(x - np.float32(MUTUAL) * s.mean(), v, s, threshold)
             spikes += int(np.count_nonzero(z))
+            if watch is not None:
+                watch.add("heading", z)
         state["heading_v"], state["heading_s"] = v, np.where(s < 1e-4, np.float32(0.0), s)
         return spikes, 2 * spikes
 

@@ -27,6 +27,7 @@ from brain_regions.azimuth import BINS, CENTERS, WIDTH, wrap
 from brain_regions.membranes import decay
 from brain_regions.pfc import polar
 from brain_regions.pfc.polar import DISTANCES, RINGS, STRIDE
+from brain_regions.pfc.watch import Watch
 
 CLASSES = 12                # index (color - 1) * 3 + (shape - 1)
 UNIT = 0.06                 # of s: one look of full confidence at a near object
@@ -150,8 +151,8 @@ class ObjectMemory:
 
     # -- spikes ----------------------------------------------------------------------------------------------------
 
-    def run(self, state: dict[str, np.ndarray], steps: int, rate: bool = False, silent: bool = False
-            ) -> tuple[np.ndarray, int]:
+    def run(self, state: dict[str, np.ndarray], steps: int, rate: bool = False, silent: bool = False,
+            watch: Watch | None = None) -> tuple[np.ndarray, int]:
         """Integrates ``steps`` micro-steps.
 
         Args:
@@ -159,6 +160,7 @@ class ObjectMemory:
             steps: micro-steps.
             rate: units that hand on their rates take the place of spiking neurons: the twin to compare with.
             silent: spikes are held back: the control that shows what hangs on them.
+            watch: keeps the spikes of its population; None: nobody looks.
 
         Returns:
             What the synapses onto the readers carry on average, float32[CLASSES, BINS, RINGS], and the spikes.
@@ -177,6 +179,10 @@ class ObjectMemory:
                 total += int(np.count_nonzero(fired))
             if silent:
                 fired = np.zeros_like(fired)
+            if watch is not None:
+                everywhere = np.zeros_like(trace)
+                everywhere[live] = fired
+                watch.add("memory", everywhere)
             s = rho * s + (1 - rho) * fired
         trace, v = trace.copy(), v.copy()
         trace[live], v[live] = s, u

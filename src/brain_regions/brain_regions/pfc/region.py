@@ -9,12 +9,13 @@ import numpy as np
 
 from brain_regions import azimuth, gating
 from brain_regions.body import Body
-from brain_regions.membranes import ticks
+from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.object_memory import sound
 from brain_regions.pfc import choice, circuit, decision, feedback, heading, memory, polar
 from brain_regions.pfc.control import (APPROACH, AVOID, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED, Told, keep_away)
 from brain_regions.pfc.report import report
-from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, messages, parameter
+from brain_regions.pfc.watch import Watch
+from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
 
 MODES = {"": IDLE, "idle": IDLE, "stop": STOP, "search": SEARCH, "approach": APPROACH, "avoid": AVOID}
 LOOKING = 1.2           # rad: heading that makes motor turn on the spot
@@ -22,6 +23,13 @@ NEAR = 0.65             # m, from the front: where standing would say "here it i
 TOO_NEAR = 0.80         # m, from the middle, to an object that is to be kept away from
 ROUTE_FROM = 1.1        # m to the target from which on the way to it is taken rather than its direction
 JUMP = (0.5, 1.0)       # m, rad between two steps: the robot was carried
+POPULATIONS = {
+    "memory": memory.CLASSES * azimuth.BINS * polar.RINGS, "target": azimuth.BINS * polar.RINGS,
+    "avoid": azimuth.BINS * polar.RINGS, "candidates": azimuth.BINS, "commitment": azimuth.BINS,
+    "actions": len(decision.ACTIONS) * decision.NEURONS,
+    "facts": (len(decision.NAMES) - len(decision.ACTIONS)) * decision.NEURONS, "heading": azimuth.BINS}
+"""Populations whose spikes are told, and how many neurons each has; ``facts`` are relays, latches and turns."""
+SPIKES = 4096           # in one SpikeTrain
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,8 @@ class PrefrontalCortex(Region):
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
     memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
     belief = Out("pfc/choice", "brain_interfaces/msg/Choice", FEATURE, on_demand=True)
+    sheet = Out("pfc/sheet", "sensor_msgs/msg/Image", SENSOR, on_demand=True)
+    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True, gated=gating.SPIKES)
 
     def configure(self, parameters) -> None:
         """Wires the populations."""
@@ -76,6 +86,7 @@ class PrefrontalCortex(Region):
         self._choice = choice.Choice(p.evidence, **how)
         self._decision = decision.Decision(p.patience, **how)
         self._heading = heading.Heading(**how)
+        self._watched = 0           # steps with a watch; what is shown only is no state
 
     @staticmethod
     def circuit():
@@ -96,17 +107,18 @@ class PrefrontalCortex(Region):
         pose = self._move(inbox, state)
         blind = self._look(inbox, state, pose, dt)
         told = Told.of(state)
+        watch = self._watch()
         steps, left, _ = ticks(dt, float(state["left"][0]))
         state["left"] = np.array([left], np.float32)
         wanted, avoided = choice.gates(told.kinds)
         asked = told.number > 0 and told.understood and told.verb != VERB_STOP
         if not asked:
             wanted, avoided = np.zeros_like(wanted), np.zeros_like(avoided)
-        held, fired = self._memory.run(state, steps, rate=self._how["rate"], silent=self._how["silent"])
+        held, fired = self._memory.run(state, steps, rate=self._how["rate"], silent=self._how["silent"], watch=watch)
         self.count(spikes=fired, synops=fired * (1 + int(wanted.any()) + int(avoided.any())))
         h, alpha, temperature, threshold = feedback.feed_back(
             state, self._choice.distribution(state), dt, rng, self.parameters.qpfc, self.parameters.qpfc_alpha)
-        self._add(self._choice.run(state, held, steps, wanted, avoided, threshold))
+        self._add(self._choice.run(state, held, steps, wanted, avoided, threshold, watch))
         believed = self._choice.read(state, held, wanted)
         turned, ahead = (float(x) for x in state["owed"])
         if math.isfinite(believed.bearing):
@@ -116,10 +128,10 @@ class PrefrontalCortex(Region):
         view, frontier, route = (self._map(inbox, f"place/{n}") for n in ("view", "frontier", "route"))
         front = self._front(inbox)
         causes = self._causes(inbox, told, asked, blind, believed, view, frontier, front)
-        self._add(self._decision.run(state, steps, causes, threshold))
+        self._add(self._decision.run(state, steps, causes, threshold, watch))
         action, why, means = decision.read(state)
         self._add(self._heading.run(state, steps, self._offers(
-            state, means, believed, frontier, route, front, temperature, dt, rng), threshold))
+            state, means, believed, frontier, route, front, temperature, dt, rng), threshold, watch))
         outbox = {"control": self._control(state, told, action, means, believed)}
         status, reason = report(action, why, believed, told, blind, self._reason(inbox))
         if status is not None and (new_goal or status + 1 != state["told"][0]):
@@ -129,7 +141,18 @@ class PrefrontalCortex(Region):
             outbox["memory"] = self._remembered(state)
         if "belief" in self.wanted:
             outbox["belief"] = self._belief(state, believed, h, alpha, temperature, threshold, means)
+        if "sheet" in self.wanted and pose is not None:
+            outbox["sheet"] = self._sheet(state)
+        if watch is not None and steps:
+            outbox["spike_train"] = self._spikes(watch)
         return outbox, state
+
+    def _watch(self) -> Watch | None:
+        """On the next population in turn while somebody listens to spikes; None while nobody does."""
+        if "spike_train" not in self.wanted or not self.spiking:
+            return None
+        self._watched += 1
+        return Watch(tuple(POPULATIONS)[self._watched % len(POPULATIONS)])
 
     def _add(self, cost: tuple[int, int]) -> None:
         self.count(spikes=cost[0], synops=cost[1])
@@ -313,6 +336,20 @@ class PrefrontalCortex(Region):
             for distance, bearing, kind, belief in sorted(found)])
         message.header.frame_id = self.parameters.base_frame
         return message
+
+    def _sheet(self, state):
+        """The memory's evidence as an image: rows are distances, columns bearings, channels classes."""
+        share = np.minimum(state["trace"] * (255.0 / memory.CAP), 255.0).astype(np.uint8)
+        message = self.sheet(height=polar.RINGS, width=azimuth.BINS, encoding=f"8UC{memory.CLASSES}",
+                             step=azimuth.BINS * memory.CLASSES,
+                             data=np.ascontiguousarray(share.transpose(2, 1, 0)).reshape(-1))
+        message.header.frame_id = self.parameters.base_frame
+        return message
+
+    def _spikes(self, watch):
+        neurons, bins = watch.spikes()
+        return self.spike_train(population=f"{self.name}/{watch.population}", size=POPULATIONS[watch.population],
+                                bin_width=MICRO_STEP, total=len(bins), neuron=neurons[:SPIKES], bin=bins[:SPIKES])
 
     def _belief(self, state, believed, h, alpha, temperature, threshold, means):
         message = self.belief(

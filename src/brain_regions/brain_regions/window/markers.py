@@ -22,6 +22,7 @@ DISC = 0.02                 # m, height of what lies on the floor
 KEPT_OFF = 1.4              # m across, of the floor round what is avoided
 INNER, LENGTH = 0.25, 0.6   # m: where the lines of a map by azimuth begin, and how long the longest is
 RED, BLUE, YELLOW, WHITE = (0.9, 0.2, 0.1), (0.2, 0.5, 1.0), (1.0, 0.85, 0.0), (1.0, 1.0, 1.0)
+VIOLET = (0.8, 0.45, 1.0)
 
 _make = functools.partial(messages.make, MARKER)
 
@@ -93,6 +94,15 @@ def felt(features: Sequence[Any], control: Any | None) -> list:
     newest = max(features, key=lambda f: (f.header.stamp.sec, f.header.stamp.nanosec))
     return [*by_azimuth(newest.header, "hazard", np.max(hazard, axis=0), RED, 0.10),
             *by_azimuth(newest.header, "novelty", np.max(novelty, axis=0), BLUE, 0.05)]
+
+
+def chosen(choice: Any) -> list:
+    """The choice distribution of pfc/choice as lines round the robot, as long as the roots of the probabilities.
+
+    All are short while nothing speaks for any heading; there is one long one when it is certain.
+    """
+    p = np.nan_to_num(np.clip(choice.probability, 0.0, 1.0))
+    return by_azimuth(choice.header, "choice", np.sqrt(p), VIOLET, 0.15)
 
 
 def said(status: Any, header: Any) -> list:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from brain_regions import azimuth, images
-from brain_regions.window import markers, picture, words
+from brain_regions.pfc.memory import CLASSES
+from brain_regions.pfc.polar import RINGS
+from brain_regions.window import markers, picture, ring, words
 from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
 
 log = logging.getLogger(__name__)
@@ -20,10 +22,18 @@ DETECTED = "brain_interfaces/msg/DetectedObjects"
 NUMBER = "std_msgs/msg/Float32"
 PLOTTED = FEATURE.with_depth(10)    # rqt_plot subscribes reliably
 RATES = ("edges", "parts", "shapes", "columns", "near", "wide")     # vision's populations
+PFC_RATES = ("memory", "target", "avoid", "candidates", "commitment", "actions", "facts", "heading")
+POPULATIONS = {**{name: name for name in RATES}, **{f"pfc/{name}": f"pfc_{name}" for name in PFC_RATES},
+               "motor/output": "motor_output"}
+"""Output by population, as region/layer; vision's, whose region may have any name, by the layer alone."""
+ACTIONS = ("stop", "idle", "search", "approach", "avoid")           # in the order of Choice
+BELIEFS = ("entropy", "alpha", *(f"for_{name}" for name in ACTIONS))
 PATH_STEP, PATH_TURN = 0.1, 0.35    # m, rad between two points of the path
 PATH_POINTS = 500                   # after which every other one is let go of
 PATH_PERIOD = 1.0                   # s between two paths
 FRESH = 1.0                         # s after which what was heard is not shown any more
+RING_SIZE = 360                     # px, of the picture of the memory
+RING_FULL = 0.25                    # share of what a place can hold that is drawn opaque
 PICTURES = 6                        # that wait for what vision tells of them
 
 
@@ -39,8 +49,8 @@ class WindowParameters:
     columns: int = parameter(384, "width up to which a small picture is enlarged", unit="px", low=16, high=1920)
 
 
-def _rate(population: str) -> Out:
-    return Out(f"inside/rates/{population}", NUMBER, PLOTTED, on_demand=True)
+def _number(topic: str) -> Out:
+    return Out(f"inside/{topic}", NUMBER, PLOTTED, on_demand=True)
 
 
 class Window(Region):
@@ -53,7 +63,9 @@ class Window(Region):
                feeds=("picture",))
     info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True, feeds=("picture",))
     objects = In("vision/objects", DETECTED, FEATURE.with_depth(4), trigger=True, device=True, feeds=("picture",))
-    memory = In("pfc/memory", DETECTED, FEATURE, device=True, feeds=("markers",))
+    memory = In("pfc/memory", DETECTED, FEATURE, device=True, feeds=("markers", "ring"))
+    choice = In("pfc/choice", "brain_interfaces/msg/Choice", FEATURE, device=True, feeds=("markers", *BELIEFS))
+    sheet = In("pfc/sheet", "sensor_msgs/msg/Image", SENSOR, device=True, feeds=("ring",))
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE, device=True,
                  feeds=("picture", "markers", "goal"))
     status = In("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED, device=True, feeds=("picture", "markers"))
@@ -61,19 +73,23 @@ class Window(Region):
                   device=True, feeds=("markers",))
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True, feeds=("path", "goal"))
     spike_trains = In("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, key="population", device=True,
-                      feeds=RATES)
+                      feeds=tuple(POPULATIONS.values()))
     heartbeats = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", device=True,
                     feeds=("all_spikes", "all_synops"))
     trace = In("brain/trace", "brain_interfaces/msg/Trace", STREAM, device=True, feeds=("latency",))
 
     picture = Out("inside/image", "sensor_msgs/msg/Image", SENSOR, on_demand=True)
+    ring = Out("inside/memory", "sensor_msgs/msg/Image", SENSOR, on_demand=True)
     markers = Out("inside/markers", "visualization_msgs/msg/MarkerArray", FEATURE, on_demand=True)
     path = Out("inside/path", "nav_msgs/msg/Path", FEATURE, on_demand=True)
     goal = Out("inside/goal", "geometry_msgs/msg/PoseStamped", FEATURE, on_demand=True)
-    edges, parts, shapes, columns, near, wide = map(_rate, RATES)
-    all_spikes = Out("inside/spikes", NUMBER, PLOTTED, on_demand=True)
-    all_synops = Out("inside/synops", NUMBER, PLOTTED, on_demand=True)
-    latency = Out("inside/latency", NUMBER, PLOTTED, on_demand=True)
+    edges, parts, shapes, columns, near, wide = (_number(f"rates/{name}") for name in RATES)
+    (pfc_memory, pfc_target, pfc_avoid, pfc_candidates, pfc_commitment, pfc_actions, pfc_facts, pfc_heading) = (
+        _number(f"rates/pfc/{name}") for name in PFC_RATES)
+    motor_output = _number("rates/motor/output")
+    entropy, alpha = _number("entropy"), _number("alpha")
+    for_stop, for_idle, for_search, for_approach, for_avoid = (_number(f"choice/{name}") for name in ACTIONS)
+    all_spikes, all_synops, latency = map(_number, ("spikes", "synops", "latency"))
 
     def configure(self, parameters) -> None:
         """Forgets what was shown. Nothing of it is state: what nobody sees need not survive a restart."""
@@ -96,7 +112,7 @@ class Window(Region):
         out: dict[str, Any] = {}
         if "picture" in wanted:
             out["picture"] = self._picture(inbox)
-        if not wanted.isdisjoint(RATES):
+        if not wanted.isdisjoint(POPULATIONS.values()):
             out |= self._rates(inbox)
         if inbox.now >= self._next - 0.01:
             self._next = inbox.now + 1 / self.rate
@@ -112,6 +128,10 @@ class Window(Region):
             out["goal"] = self._goal(inbox)
         if "markers" in wanted:
             out["markers"] = self._believed(inbox)
+        if "ring" in wanted:
+            out["ring"] = self._ring(inbox)
+        if not wanted.isdisjoint(BELIEFS):
+            out |= self._beliefs(inbox)
         if "all_spikes" in wanted or "all_synops" in wanted:
             beats = [r.message for r in inbox.each("heartbeats", FRESH)]
             out["all_spikes"] = self.all_spikes(data=float(sum(b.spikes_per_second for b in beats)))
@@ -170,6 +190,8 @@ class Window(Region):
         status = inbox.get("status")
         found = [] if memory is None else markers.remembered(memory)
         found += [] if control is None else markers.wanted(control)
+        choice = inbox.get("choice", within=FRESH)
+        found += [] if choice is None else markers.chosen(choice)
         found += markers.felt([r.message for r in inbox.each("features", FRESH)], control)
         if status is not None and control is not None:
             found += markers.said(status, control.header)
@@ -213,6 +235,19 @@ class Window(Region):
         message.header.frame_id = odom.header.frame_id
         return message
 
+    def _ring(self, inbox) -> Any | None:
+        """The memory of the prefrontal cortex as a picture; none while it tells nothing that can be read."""
+        sheet, memory = inbox.get("sheet", within=FRESH), inbox.get("memory", within=FRESH)
+        shape = (sheet.height, sheet.width, CLASSES) if sheet is not None else None
+        if shape != (RINGS, azimuth.BINS, CLASSES) or sheet.data.size != math.prod(shape):
+            return None
+        evidence = sheet.data.reshape(shape).transpose(2, 1, 0) / np.float32(255.0)
+        image = ring.drawn(evidence, RING_FULL, [] if memory is None else memory.objects, RING_SIZE)
+        message = self.ring(height=RING_SIZE, width=RING_SIZE, encoding="rgb8", step=3 * RING_SIZE,
+                            data=image.reshape(-1))
+        message.header = sheet.header
+        return message
+
     # -- numbers ---------------------------------------------------------------------------------------------------
 
     def _rates(self, inbox) -> dict[str, Any]:
@@ -220,12 +255,20 @@ class Window(Region):
         found = {}
         for received in inbox.each("spike_trains", FRESH):
             train = received.message
-            name = train.population.rpartition("/")[2]
-            if received.new and name in RATES:
+            name = POPULATIONS.get(train.population) or POPULATIONS.get(train.population.rpartition("/")[2])
+            if received.new and name is not None:
                 bins = float(np.max(train.bin)) + 1.0 if len(train.bin) else 1.0
                 rate = train.total / max(train.size, 1) / max(bins * train.bin_width, 1e-6)
                 found[name] = getattr(self, name)(data=float(rate))
         return found
+
+    def _beliefs(self, inbox) -> dict[str, Any]:
+        """How undecided the prefrontal cortex is, and how much fires for each action."""
+        choice = inbox.get("choice", within=FRESH)
+        if choice is None:
+            return {}
+        numbers = (choice.entropy, choice.alpha, *choice.actions)
+        return {name: getattr(self, name)(data=float(number)) for name, number in zip(BELIEFS, numbers)}
 
 
 def _stamped(**fields: Any) -> Any:
