@@ -126,18 +126,6 @@ class SpikingPolicy(_Policy):
         return sum(counts), counts[0] * LAYERS[2] + counts[1] * LAYERS[3] + counts[2]
 
 
-def circuit(tensors: Tensors) -> Circuit:
-    """The network for other simulators: the input is what :func:`.coding.encode` makes, the output the readouts."""
-    check(tensors)
-    names = (INPUT, "first", "second", "output")
-    t = {name: np.ascontiguousarray(value.T, np.float32) for name, value in tensors.items()}
-    populations = [Population(name, (n,), NEURON) for name, n in zip(names[1:], LAYERS[1:])]
-    projections = [Dense(names[k], names[k + 1], t[f"w{k}"], t[f"b{k}"]) for k in range(3)]
-    populations.append(Population("readout", (ANSWERS,), READOUT))
-    projections.append(Dense("output", "readout", t["readout"]))
-    return Circuit("motor", (INPUTS,), tuple(populations), tuple(projections), MICRO_STEP)
-
-
 class RatePolicy(_Policy):
     """The twin: ReLU, no time."""
 
