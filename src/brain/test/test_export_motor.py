@@ -18,6 +18,7 @@ from brain_runtime.local_host import LocalHost
 
 LAYERS = ("first", "second", "output")
 HALF = 2.0          # m, half the side of the room
+TARGET, RADIUS = (1.0, 0.3), 0.15
 
 
 class Recorded(Motor):
@@ -37,28 +38,34 @@ class Recorded(Motor):
 
 
 def scan(x, y, yaw):
+    """LaserScan in a square room with the target in it."""
     angles = -math.pi + np.arange(180) * 2 * math.pi / 180
     direction = np.stack([np.cos(angles + yaw), np.sin(angles + yaw)])
     with np.errstate(divide="ignore"):
         walls = np.abs(np.where(direction > 0, HALF - np.array([[x], [y]]), -HALF - np.array([[x], [y]])) / direction)
+    to = np.array(TARGET) - (x, y)
+    along, across = to @ direction, to[0] * direction[1] - to[1] * direction[0]
+    hit = (along > 0) & (np.abs(across) < RADIUS)
+    ranges = np.where(hit, along - np.sqrt(np.maximum(RADIUS ** 2 - across ** 2, 0)), walls.min(0))
     return messages.make("sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi,
-                         angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=walls.min(0))
+                         angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=ranges)
 
 
 @pytest.fixture(scope="module")
 def driven():
-    """Four seconds: it turns about, drives to a target in a room until it arrives, and is told to stop."""
+    """Five seconds: it turns about, drives to a target in a room until it arrives, and is told to stop."""
     motor = Recorded("motor")
     host = LocalHost({"motor": motor})
     x = y = 0.0
     yaw, states = 2.0, []
-    for tick in range(80):
-        bearing = (math.atan2(0.3 - y, 1.0 - x) - yaw + math.pi) % (2 * math.pi) - math.pi
-        mode = 1 if tick < 10 else 2 if tick < 72 else 3
+    for tick in range(100):
+        bearing = (math.atan2(TARGET[1] - y, TARGET[0] - x) - yaw + math.pi) % (2 * math.pi) - math.pi
+        mode = 1 if tick < 10 else 2 if tick < 90 else 3
         host.publish("scan", scan(x, y, yaw))
         host.publish("pfc/control", messages.make(
             "brain_interfaces/msg/Control", mode=mode, heading=bearing, speed=1.0, goal_id=5,
-            bearing=bearing if mode == 2 else math.nan, distance=math.hypot(1.0 - x, 0.3 - y) if mode == 2 else math.nan))
+            bearing=bearing if mode == 2 else math.nan,
+            distance=math.hypot(TARGET[0] - x, TARGET[1] - y) if mode == 2 else math.nan))
         host.advance(0.05)
         twist = host.latest("motor/command").twist
         x, y = x + 0.05 * twist.linear.x * math.cos(yaw), y + 0.05 * twist.linear.x * math.sin(yaw)
@@ -66,7 +73,7 @@ def driven():
         states.append(host.latest("motor/status").state)
     assert math.hypot(x, y) > 0.3 and {1, 2} <= set(states)      # it moved, and arrived
     trains = {name: np.stack([fired[k] for fired in motor.fired]) for k, name in enumerate(LAYERS)}
-    assert len(motor.heard) >= 79 * MOST_STEPS and all(0.005 < train.mean() < 0.5 for train in trains.values())
+    assert len(motor.heard) >= 99 * MOST_STEPS and all(0.005 < train.mean() < 0.5 for train in trains.values())
     return np.stack(motor.heard), trains, np.stack(motor.answers)
 
 
