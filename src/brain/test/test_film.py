@@ -109,6 +109,8 @@ def test_the_moment_of_choice_is_the_first_sure_approach_with_something_in_view(
                Moment(9.0, entropy=0.1, alpha=1.0, mode=APPROACH, detected=5)]
     assert choosing(moments) is moments[3]
     assert choosing(moments[:2]) is moments[1] and choosing([Moment(0.0)]).t == 0.0
+    without = [Moment(0.0, mode=SEARCH), Moment(1.0, mode=APPROACH)]      # a cortex that tells of no doubt
+    assert choosing(without) is without[1]
     with pytest.raises(ValueError, match="nothing was seen"):
         choosing([])
     with pytest.raises(ValueError, match="nothing was seen"):
