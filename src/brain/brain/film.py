@@ -27,10 +27,10 @@ def film(out: Annotated[Path | None, typer.Option(metavar="FILE.gif", help="Film
          graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
          megabytes: Annotated[float, typer.Option(
              min=0.1, help="Most that the film may take; frames are left out until it does.")] = 3.0) -> None:
-    """Draws what each region believes during an episode of language-v1: what vision detects, what the prefrontal
-    cortex remembers and chooses, how undecided it is, what it does, motor's spikes, and what language reads.
+    """Runs an episode of language-v1 and draws what each region believes meanwhile.
 
-    Five frames for each second of the simulation, shown twice as fast as it was.
+    What vision detects, what the prefrontal cortex remembers and chooses, how undecided it is, what it does, motor's
+    spikes, and what language reads. Five frames for each second of the simulation, shown twice as fast as it was.
     """
     from brain import ablations
     from brain.episodes import run_local

@@ -186,7 +186,7 @@ def choosing(moments: list[Moment]) -> Moment:
     """
     if not moments:
         raise ValueError("nothing was seen of the episode")
-    sure = [m for m in moments if m.mode == APPROACH and m.alpha > 0.5]
+    sure = [m for m in moments if m.mode == APPROACH and not m.alpha <= 0.5]    # NaN: it tells of no doubt
     if sure:
         return max((m for m in sure if m.t <= sure[0].t + 1.0), key=lambda m: m.detected)
     return min(moments, key=lambda m: m.entropy if math.isfinite(m.entropy) else math.inf)

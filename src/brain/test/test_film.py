@@ -88,11 +88,13 @@ def test_choice_actions_and_spikes_show(episode):
     sure = np.eye(36)[9]
     spikes = np.stack([np.linspace(-0.9, -0.1, 50), np.arange(50)], 1)
     moments = [Moment(0.0, p=p, entropy=math.log(36), alpha=0.0, actions=(0, 0, 0.7, 0, 0)),
-               Moment(4.0, p=sure, entropy=0.3, alpha=0.9, actions=(0, 0, 0, 0.7, 0), mode=APPROACH, heading=math.pi / 2,
+               Moment(4.0, p=sure, entropy=0.3, alpha=0.9, actions=(0, 0, 0, 0.7, 0), mode=APPROACH,
+                       heading=math.pi / 2,
                       commitment=sure, velocity=(0.5, 1.0), spikes=spikes)]
     film = Film(episode, None, moments)
     before, after = (pixels(film.frame(m)) for m in moments)
-    for left, top, width, height in ((640, 72, 272, 272), (40, 400, 264, 108), (352, 400, 250, 108), (680, 400, 130, 108),
+    for left, top, width, height in ((640, 72, 272, 272), (40, 400, 264, 108), (352, 400, 250, 108),
+                                     (680, 400, 130, 108),
                                      (826, 400, 88, 108)):
         part = np.abs(after - before)[top:top + height, left:left + width].sum(-1)
         assert (part > 100).sum() > 40, (left, top)
@@ -107,6 +109,8 @@ def test_the_moment_of_choice_is_the_first_sure_approach_with_something_in_view(
                Moment(9.0, entropy=0.1, alpha=1.0, mode=APPROACH, detected=5)]
     assert choosing(moments) is moments[3]
     assert choosing(moments[:2]) is moments[1] and choosing([Moment(0.0)]).t == 0.0
+    without = [Moment(0.0, mode=SEARCH), Moment(1.0, mode=APPROACH)]      # a cortex that tells of no doubt
+    assert choosing(without) is without[1]
     with pytest.raises(ValueError, match="nothing was seen"):
         choosing([])
     with pytest.raises(ValueError, match="nothing was seen"):

@@ -61,15 +61,17 @@ def _cells(size: int, turned: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def disk(cells: np.ndarray, size: int, turned: float = 0.0) -> np.ndarray:
-    """Cells [BINS, RINGS, 4] laid out round the middle: float32[size, size, 4], nothing beside the sheet.
+    """Cells [BINS, RINGS, channels] laid out round the middle: [size, size, channels], zeros beside the sheet.
 
     Args:
-        cells: see :func:`colored`.
+        cells: such as those of :func:`colored`.
         size: px.
         turned: rad that the robot has turned since the sheet was shifted last.
     """
     columns, rows, inside = _cells(size, round(turned, 3))
-    return cells[columns, rows] * inside[..., None]
+    found = cells[columns, rows]
+    found[~inside] = 0
+    return found
 
 
 def drawn(evidence: np.ndarray, full: float, objects: Sequence[Any], size: int) -> np.ndarray:
@@ -85,9 +87,11 @@ def drawn(evidence: np.ndarray, full: float, objects: Sequence[Any], size: int) 
     """
     from PIL import Image, ImageDraw, ImageFont
 
-    seen = disk(colored(evidence, full), size)
-    light = seen[..., 3:]
-    image = Image.fromarray((255 * light * seen[..., :3] + (1 - light) * np.array(PAPER)).astype(np.uint8))
+    cells = colored(evidence, full)
+    light = cells[..., 3:]
+    # less the paper, so that nothing beside the sheet is paper
+    above = (light * (255 * cells[..., :3] - PAPER)).astype(np.int16)
+    image = Image.fromarray((disk(above, size) + np.array(PAPER, np.int16)).astype(np.uint8))
     draw, font, middle = ImageDraw.Draw(image), ImageFont.load_default(TEXT_SIZE), size / 2
     for distance in RIMS:
         reach = spot(0.0, distance)[1] * middle
