@@ -188,6 +188,13 @@ def test_a_reader_without_a_node_for_a_part_is_named(part):
         nir_files.graph(Circuit("small", (2,), populations, projections), "snntorch")
 
 
+def test_dense_synapses_between_two_sheets_are_refused_by_name():
+    populations = (Population("sheet", (2, 3, 4), LIF()), Population("other", (1, 3, 4), LIF()))
+    projections = (Convolution(INPUT, "sheet", np.ones((2, 1, 1, 1))), Dense("sheet", "other", np.ones((12, 24))))
+    with pytest.raises(CircuitError, match="from sheet to other: dense synapses .* give one of the two"):
+        nir_files.graph(Circuit("small", (1, 3, 4), populations, projections))
+
+
 def test_the_command_writes_the_file_and_tells_what_a_step_costs(tmp_path):
     file = tmp_path / "vision.nir"
     result = CliRunner().invoke(app, ["export", "vision", "--nir", str(file), "--json"])
