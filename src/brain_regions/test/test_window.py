@@ -346,4 +346,5 @@ def test_what_lies_to_the_left_is_drawn_on_the_left():
     rows, columns = np.nonzero(blue)
     right, up = ring.spot(math.pi / 2, 1.0)
     assert right < -0.3 and abs(up) < 1e-6
-    assert np.median(columns) == pytest.approx(100 * (1 + right), abs=6) and np.median(rows) == pytest.approx(100, abs=6)
+    assert np.median(columns) == pytest.approx(100 * (1 + right), abs=6)
+    assert np.median(rows) == pytest.approx(100, abs=6)
