@@ -177,8 +177,8 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
            as_json: Json = False) -> None:
     """Measures what the prefrontal cortex remembers, and what a snapshot of it saves.
 
-    Where are things that were seen for 1 s, after 20 s of driving with shut eyes? And how long does it take to an object
-    that was seen before, with its memory restored after a crash and with a blank one?
+    Where are things that were seen for 1 s, after 20 s of driving with shut eyes? And how long does it take to an
+    object that was seen before, with its memory restored after a crash and with a blank one?
 
     Exit status 0 when the median error of the bearing is at most 15 degrees and the restored memory is faster, with an
     interval that excludes 0.
@@ -219,7 +219,8 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
         if len(times) > 1:
             d = report["difference"]
             typer.echo(f"after a crash, to what was seen before: {d['restored']:.1f} s with its memory, "
-                       f"{d['blank']:.1f} s without: {d['mean']:+.1f} s ({d['low']:+.1f} to {d['high']:+.1f}, {d['n']} pairs)")
+                       f"{d['blank']:.1f} s without: {d['mean']:+.1f} s ({d['low']:+.1f} to {d['high']:+.1f}, "
+                       f"{d['n']} pairs)")
     raise typer.Exit(0 if fine else 1)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the prefrontal cortex's memory is worth: how well it knows what it does not see, and what a snapshot saves.
 
-Both run in lockstep, in the simulator, with the real vision. ``hidden``: the robot looks about for a second, its eyes are
-shut, and it drives for twenty; where does it believe the things to be that it saw? ``restored``: the brain goes to one
+Both run in lockstep, in the simulator, with the real vision. ``hidden``: the robot looks about for a second, its eyes
+are shut, and it drives for twenty; where does it believe the things to be that it saw? ``restored``: the brain goes to one
 object and on its way sees another; the prefrontal cortex is killed; what comes back, with what it remembered or with
 nothing, is sent to the other. The same seeds, the same drive up to the kill.
 """
@@ -65,8 +65,8 @@ def restored(split: str, seed: int) -> dict[str, Any] | None:
     """Time to a remembered object with what was remembered and with nothing.
 
     Returns:
-        ``restored`` and ``blank``: s from the second sentence to standing before the object, at most :data:`LIMIT`; None
-        where the room does not serve: the first object was not reached, or nothing else was seen on the way.
+        ``restored`` and ``blank``: s from the second sentence to standing before the object, at most :data:`LIMIT`;
+        None where the room does not serve: the first object was not reached, or nothing else was seen on the way.
     """
     found: dict[str, Any] = {"seed": seed}
     for how in ("restored", "blank"):
@@ -80,7 +80,8 @@ def restored(split: str, seed: int) -> dict[str, Any] | None:
             return None
         known = [(thing, f) for thing in sim.room.objects[1:] for f in [_of(thing, remembered, sim)]
                  if f is not None and f.confidence >= SURE and _apart(thing, f, sim) < NEAR
-                 and sum(t.kind == thing.kind for t in sim.room.objects) == 1 and abs(_true(thing, sim)[0]) > math.pi / 4]
+                 and sum(t.kind == thing.kind for t in sim.room.objects) == 1
+                 and abs(_true(thing, sim)[0]) > math.pi / 4]
         if not known:
             return None
         second = max(known, key=lambda pair: _true(pair[0], sim)[1])[0]
@@ -161,7 +162,8 @@ def _of(thing: Any, remembered: list[Any], sim: Any) -> Any | None:
     """What is remembered of a thing: the nearest of its color and shape."""
     from brain_sim.things import COLORS, SHAPES
 
-    same = [m for m in remembered if m.color == COLORS.index(thing.color) + 1 and m.shape == SHAPES.index(thing.shape) + 1]
+    color, shape = COLORS.index(thing.color) + 1, SHAPES.index(thing.shape) + 1
+    same = [m for m in remembered if (m.color, m.shape) == (color, shape)]
     return min(same, key=lambda m: _apart(thing, m, sim), default=None)
 
 

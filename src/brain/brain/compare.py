@@ -29,8 +29,10 @@ def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain 
             fail(f"cannot read {file}: {error.strerror}", 2)
         except (ValueError, KeyError, TypeError):
             fail(f"{file} is no result of `brain eval --json {file}`; write it anew", 2)
-    rows = [row(report, reports[0] if k else None) + ([cost(report, reports[0] if k else None, region)] if region else [])
-            for k, report in enumerate(reports)]
+    rows = []
+    for k, report in enumerate(reports):
+        first = reports[0] if k else None
+        rows.append(row(report, first) + ([cost(report, first, region)] if region else []))
     headings = HEADINGS + ((f"{region}: k op./s",) if region else ())
     if markdown:
         typer.echo("| " + " | ".join(headings) + " |\n" + "|---" * len(headings) + "|")

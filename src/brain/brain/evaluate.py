@@ -55,8 +55,8 @@ def evaluate(
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
         join: Annotated[list[str] | None, typer.Option(metavar="MODULE:CLASS", help="A region that joins the brain, "
                         "such as brain_sim.strangers:Sonar.")] = None,
-        ablate: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Take something away or replace it, "
-                          "such as motor=silent, pfc=ann, qpfc=off; a wrong name lists them all.")] = None,
+        ablate: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Take something away or replace "
+                          "it, such as motor=silent, pfc=ann, qpfc=off; a wrong name lists them all.")] = None,
         energy: Annotated[float, typer.Option(
             metavar="BYTES", min=0.0, help="Energy budget of each of the brain's regions, bytes a second of what it "
                                            "publishes (local only); 0: none.")] = 0.0,

@@ -45,7 +45,8 @@ def _seen(message: Any) -> tuple:
 def thinned(train: Any, share: float) -> Any:
     """A SpikeTrain with about this share of its spikes, evenly over its bins.
 
-    ``total`` still tells how many there were. The last spike always stays, from whose bin a reader sees how much time the message covers.
+    ``total`` still tells how many there were. The last spike always stays, from whose bin a reader sees how
+    much time the message covers.
     """
     n = len(train.neuron)
     keep = min(n, max(1, int(share * n)))

@@ -40,7 +40,8 @@ def test_peaks_are_told_apart_and_silence_has_none():
     assert found[0][0] == pytest.approx(0.5, abs=0.06) and found[1][0] == pytest.approx(-1.0, abs=0.06)
 
 
-@pytest.mark.parametrize("bearing, distance, turned, ahead", [(0.3, 2.0, 0.5, 0.2), (-2.0, 0.6, -0.1, 0.3), (3.0, 4.0, 1, -1)])
+@pytest.mark.parametrize("bearing, distance, turned, ahead", [
+    (0.3, 2.0, 0.5, 0.2), (-2.0, 0.6, -0.1, 0.3), (3.0, 4.0, 1, -1)])
 def test_carrying_a_place_there_and_back(bearing, distance, turned, ahead):
     there = polar.carried(bearing, distance, turned, ahead)
     assert polar.brought_back(*there, turned, ahead) == pytest.approx((bearing, distance))
@@ -160,7 +161,8 @@ def test_controls_of_the_feedback():
     pairs = []
     for k in range(600):
         p = sure if k // 60 % 2 else open_
-        pairs.append((feedback.feed_back(followed, p, 0.05, rng)[1], feedback.feed_back(shuffled, p, 0.05, rng, "shuffled")[1]))
+        pairs.append([feedback.feed_back(state, p, 0.05, rng, mode)[1]
+                      for state, mode in ((followed, "on"), (shuffled, "shuffled"))])
     real, other = np.array(pairs[200:]).T
     assert abs(real.mean() - other.mean()) < 0.1 and abs(np.corrcoef(real, other)[0, 1]) < 0.2
 
@@ -187,7 +189,8 @@ class Cortex:
         odom.pose.pose.orientation.w = 1.0
         for _ in range(round(seconds * 20)):
             self.host.publish("odom", odom)
-            self.host.publish("motor/status", messages.make("brain_interfaces/msg/MotorStatus", goal_id=self.goal, state=motor))
+            self.host.publish("motor/status", messages.make(
+                "brain_interfaces/msg/MotorStatus", goal_id=self.goal, state=motor))
             for source, novelty in (("place/view", view), ("place/frontier", _bump(frontier))):
                 self.host.publish("sensor/features", messages.make("brain_interfaces/msg/SensorFeatures", source=source,
                                                                    novelty=novelty))
@@ -227,7 +230,8 @@ def test_evidence_brings_the_entropy_down_another_candidate_up_and_a_second_look
 def test_threshold_and_temperature_follow_the_entropy():
     cortex = Cortex().ask().run(1.0)
     undecided = cortex.host.latest("pfc/choice")
-    assert undecided.temperature == pytest.approx(20.0, rel=0.05) and undecided.threshold == pytest.approx(0.5, abs=0.02)
+    assert undecided.temperature == pytest.approx(20.0, rel=0.05)
+    assert undecided.threshold == pytest.approx(0.5, abs=0.02)
     certain = cortex.run(2.0, detection(0.2, 1.5)).host.latest("pfc/choice")
     assert certain.temperature < 1.5 and certain.threshold > 1.3
     assert sum(certain.probability) == pytest.approx(1.0, abs=1e-5)
@@ -238,18 +242,20 @@ def test_search_goes_where_it_is_offered_and_approach_where_the_target_is():
     assert cortex.control.mode == c.SEARCH and cortex.control.heading == pytest.approx(-1.0, abs=0.3)
     cortex.run(1.0, detection(0.3, 0.9), frontier=-1.0)
     assert cortex.control.mode == c.APPROACH
-    assert cortex.control.heading == pytest.approx(0.3, abs=0.1) and cortex.control.distance == pytest.approx(0.9, abs=0.1)
+    assert cortex.control.heading == pytest.approx(0.3, abs=0.1)
+    assert cortex.control.distance == pytest.approx(0.9, abs=0.1)
 
 
 def test_a_high_temperature_draws_other_headings_too():
     def chosen(temperature):
         state, rng = heading.empty(), np.random.default_rng(0)
-        return {round(float(np.argmax(heading.drawn(state, _bump(0.0), temperature, heading.HOLD, rng)))) for _ in range(200)}
+        return {int(np.argmax(heading.drawn(state, _bump(0.0), temperature, heading.HOLD, rng))) for _ in range(200)}
     assert len(chosen(1.0)) < len(chosen(50.0)) < len(chosen(1e4))
 
 
 def test_it_gets_away_from_what_is_too_near_and_to_be_avoided():
-    cortex = Cortex().ask(avoid_color=1, avoid_shape=1).run(1.5, detection(0.3, 0.6, color=1, shape=1), detection(-0.5, 2.0))
+    near = detection(0.3, 0.6, color=1, shape=1)
+    cortex = Cortex().ask(avoid_color=1, avoid_shape=1).run(1.5, near, detection(-0.5, 2.0))
     assert cortex.control.mode == c.AVOID
     assert abs(wrap(float(cortex.control.heading) - 0.3)) > 2.0
     assert list(cortex.control.avoid_bearing) == pytest.approx([0.3], abs=0.05)
@@ -307,7 +313,8 @@ def test_state_is_plain_and_a_restored_one_goes_on():
 
 def test_weights_of_the_decision_hold_no_wire_that_was_not_asked_for():
     w = decision.weights()
-    assert w.shape == (len(decision.NAMES),) * 2 and np.count_nonzero(w) == sum(len(t) for t in decision._WIRES.values())
+    assert w.shape == (len(decision.NAMES),) * 2
+    assert np.count_nonzero(w) == sum(len(t) for t in decision._WIRES.values())
     assert (w[decision.NAMES.index("idle")] <= 0.2).all() and choice.RHEOBASE == pytest.approx(0.2212, abs=1e-4)
 
 

@@ -201,7 +201,7 @@ class Vision(Region):
 
 
 class AnnVision(Vision):
-    """The twin to compare with: the same layers with ReLU in place of neurons, one picture at a time. It never spikes."""
+    """The twin to compare with: the same layers with ReLU in place of neurons, one picture at a time, no spikes."""
 
     def configure(self, parameters) -> None:
         """Loads the twin's weights.

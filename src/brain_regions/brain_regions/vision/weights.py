@@ -36,7 +36,7 @@ def needed() -> dict[str, str]:
 
 
 def probe(network: Any) -> Any:
-    """Answer [OUTPUTS, COLUMNS] of a folded network to a picture of colored patches, at rest and after ten micro-steps."""
+    """Answer [OUTPUTS, COLUMNS] of a folded network at rest to a picture of colored patches, after ten micro-steps."""
     import torch
 
     from brain_regions.vision.network import HEIGHT, WIDTH, AnnTwin, prepare
