@@ -16,8 +16,8 @@ COLORS = 80         # of the film
 FEWEST = 20         # frames, below which none are left out any more
 
 
-def film(out: Annotated[Path | None, typer.Option(metavar="FILE.gif", help="Film to write. Default: film.gif, unless "
-                                                                         "--png is given.")] = None,
+def film(out: Annotated[Path | None, typer.Option(
+             metavar="FILE.gif", help="Film to write. Default: film.gif, unless --png is given.")] = None,
          png: Annotated[Path | None, typer.Option(metavar="FILE", help="Picture of the moment of choice.")] = None,
          split: Annotated[Split, typer.Option(help="Rooms and sentences: train, val or test.")] = Split.val,
          seed: Annotated[int, typer.Option(min=0, help="Seed of the suite.")] = 1,

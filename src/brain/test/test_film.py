@@ -89,13 +89,11 @@ def test_choice_actions_and_spikes_show(episode):
     spikes = np.stack([np.linspace(-0.9, -0.1, 50), np.arange(50)], 1)
     moments = [Moment(0.0, p=p, entropy=math.log(36), alpha=0.0, actions=(0, 0, 0.7, 0, 0)),
                Moment(4.0, p=sure, entropy=0.3, alpha=0.9, actions=(0, 0, 0, 0.7, 0), mode=APPROACH,
-                       heading=math.pi / 2,
-                      commitment=sure, velocity=(0.5, 1.0), spikes=spikes)]
+                      heading=math.pi / 2, commitment=sure, velocity=(0.5, 1.0), spikes=spikes)]
     film = Film(episode, None, moments)
     before, after = (pixels(film.frame(m)) for m in moments)
     for left, top, width, height in ((640, 72, 272, 272), (40, 400, 264, 108), (352, 400, 250, 108),
-                                     (680, 400, 130, 108),
-                                     (826, 400, 88, 108)):
+                                     (680, 400, 130, 108), (826, 400, 88, 108)):
         part = np.abs(after - before)[top:top + height, left:left + width].sum(-1)
         assert (part > 100).sum() > 40, (left, top)
     # certain of the left: all of the ring's bars but that one are gone

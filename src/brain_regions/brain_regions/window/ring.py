@@ -108,4 +108,3 @@ def drawn(evidence: np.ndarray, full: float, objects: Sequence[Any], size: int) 
         at = min(max(middle * (1 + right) - wide / 2, 0), size - wide), min(middle * (1 - up) + 8, size - TEXT_SIZE - 3)
         draw.text(at, text, fill=INK, font=font, stroke_width=2, stroke_fill=PAPER)
     return np.asarray(image)
-
