@@ -2,9 +2,9 @@
 """What the prefrontal cortex's memory is worth: how well it knows what it does not see, and what a snapshot saves.
 
 Both run in lockstep, in the simulator, with the real vision. ``hidden``: the robot looks about for a second, its eyes
-are shut, and it drives for twenty; where does it believe the things to be that it saw? ``restored``: the brain goes to one
-object and on its way sees another; the prefrontal cortex is killed; what comes back, with what it remembered or with
-nothing, is sent to the other. The same seeds, the same drive up to the kill.
+are shut, and it drives for twenty; where does it believe the things to be that it saw? ``restored``: the brain goes to
+one object and on its way sees another; the prefrontal cortex is killed; what comes back, with what it remembered or
+with nothing, is sent to the other. The same seeds, the same drive up to the kill.
 """
 from __future__ import annotations
 

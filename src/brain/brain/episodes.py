@@ -51,9 +51,9 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
         onlooker: looks at the brain meanwhile.
 
     Returns:
-        The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``by_region`` (both, for each),
-        ``simulated`` and ``wall`` (s, without what the regions took to load). An outcome ``error`` with a reason says that a region raised or that
-        nobody judged. With a budget, ``traffic``: see :func:`traffic_of`.
+        The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``by_region`` (both, for
+        each), ``simulated`` and ``wall`` (s, without what the regions took to load). An outcome ``error`` with a
+        reason says that a region raised or that nobody judged. With a budget, ``traffic``: see :func:`traffic_of`.
     """
     if policy in policies.WITHOUT_BRAIN:
         from brain_sim.controls import run_control

@@ -293,6 +293,7 @@ def test_an_old_verdict_is_not_told_of_a_new_goal():
 
 def test_without_integration_the_newest_look_decides():
     right, wrong = detection(0.3, 1.5), detection(0.3, 1.5, color=1)
+
     def follows_a_mistake(**parameters):
         cortex = Cortex(**parameters).ask(target_color=1).run(1.0, right)
         cortex.run(0.25, wrong)     # five looks of twenty-five

@@ -54,7 +54,8 @@ def test_saturating_synapses_and_gates_that_count_are_the_same(threshold):
     rng, v, s = np.random.default_rng(1), np.zeros(5, np.float32), np.zeros(5, np.float32)
     fired = []
     for k in range(400):
-        x = (np.linspace(0.1, 1.5, 5) * (k % 200 < 100) - 0.4 * (k % 200 > 150) + rng.normal(0, 0.1, 5)).astype(np.float32)
+        x = np.linspace(0.1, 1.5, 5) * (k % 200 < 100) - 0.4 * (k % 200 > 150) + rng.normal(0, 0.1, 5)
+        x = x.astype(np.float32)
         z, v, s = layer.step(x, v, s, threshold)
         made = steps.step(x[:, None, None])
         assert np.array_equal(made["cells"].ravel(), z)
@@ -117,7 +118,8 @@ def lived(parts, threshold):
         view = np.where(np.abs(np.arange(BINS) - 18) < 8, 0.0 if part.explored else 0.1, 0.0).astype(np.float32)
         for _ in range(round(part.seconds * 20)):
             host.publish("odom", odom)
-            host.publish("motor/status", messages.make("brain_interfaces/msg/MotorStatus", goal_id=goal, state=part.motor))
+            host.publish("motor/status", messages.make(
+                "brain_interfaces/msg/MotorStatus", goal_id=goal, state=part.motor))
             offered = np.zeros(BINS, np.float32) if part.explored else bump(part.frontier)
             for source, novelty in (("place/view", view), ("place/frontier", offered)):
                 host.publish("sensor/features", messages.make("brain_interfaces/msg/SensorFeatures", source=source,
@@ -152,7 +154,8 @@ SITUATIONS = {
     "search": [Part(ask=1, frontier=-1.0)],
     "approach": [Part(ask=1, frontier=-1.0), Part(see=[(BOX, 0.3, 1.5)], frontier=-1.0)],
     "choose": [Part(ask=1, seconds=0.5), Part(see=[(BOX, 0.4, 1.5), (BOX, -0.4, 2.5)])],
-    "others": [Part(ask=1, frontier=1.0, seconds=0.5), Part(see=[((3, 1), 0.4, 1.5), ((2, 2), -0.4, 2.5)], frontier=1.0)],
+    "others": [Part(ask=1, frontier=1.0, seconds=0.5),
+               Part(see=[((3, 1), 0.4, 1.5), ((2, 2), -0.4, 2.5)], frontier=1.0)],
     "reached": [Part(ask=1, see=[(BOX, 0.1, 0.8)]), Part(see=[(BOX, 0.1, 0.8)], motor=2)],
     "avoid": [Part(ask=1, seconds=1.5, see=[(BALL, 0.3, 0.6), (BOX, -0.5, 2.0)])],
     "stop": [Part(ask=1, seconds=0.5), Part(ask=3, seconds=0.5)],
@@ -162,7 +165,8 @@ SITUATIONS = {
 
 
 @pytest.mark.parametrize("name, threshold", [*((name, 1.0) for name in SITUATIONS),
-                                             *((name, t) for t in (0.5, 1.5) for name in ("approach", "choose", "avoid"))])
+                                             *((name, t) for t in (0.5, 1.5)
+                                                 for name in ("approach", "choose", "avoid"))])
 def test_the_circuit_decides_as_the_region_does(name, threshold):
     region = lived(SITUATIONS[name], threshold)
     found = replayed(region, threshold)
@@ -178,5 +182,6 @@ def test_the_export_is_for_a_goal():
     exported = PrefrontalCortex.circuit().checked()
     assert exported.populations[-1].shape == (len(circuit.ANSWERS), 1, 1)
     other = circuit.circuit((1, 1, 0, 0))
-    weights = [next(p.weight for p in c.projections if (p.source, p.target) == ("held", "target")) for c in (exported, other)]
+    weights = [next(p.weight for p in c.projections if (p.source, p.target) == ("held", "target"))
+               for c in (exported, other)]
     assert not np.array_equal(*weights)

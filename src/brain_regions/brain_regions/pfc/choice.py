@@ -4,10 +4,11 @@
 ``target`` and ``avoid`` are sheets like the memory's. Each neuron hears those of all classes at its own place: what is
 asked for excites it, every other class inhibits it, so it fires where the evidence for the one outweighs the rest.
 ``candidates`` is a ring of bearings that hears the target sheet, near places more than far ones; how its spikes are
-distributed is the choice distribution of :mod:`.feedback`. ``commitment`` is a ring whose neurons excite their neighbors
-and inhibit all others: of several candidates it keeps to one until another is clearly better. Where it points, target
-neurons take in more (a gain, as attention has on neurons of the visual cortex: C. J. McAdams, J. H. R. Maunsell, Journal
-of Neuroscience 19(1), 1999), so what was committed to is not let go of because the threshold rose with certainty.
+distributed is the choice distribution of :mod:`.feedback`. ``commitment`` is a ring whose neurons excite their
+neighbors and inhibit all others: of several candidates it keeps to one until another is clearly better. Where it
+points, target neurons take in more (a gain, as attention has on neurons of the visual cortex: C. J. McAdams, J. H. R.
+Maunsell, Journal of Neuroscience 19(1), 1999), so what was committed to is not let go of because the threshold rose
+with certainty.
 """
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from brain_regions.pfc.polar import DISTANCES, RINGS
 from brain_regions.pfc.populations import NEURON, Layer
 from brain_regions.pfc.watch import Watch
 
-AVOID_SHARE, AVOID_EVIDENCE = 0.3, 0.4      # evidence (looks), and its share at a place, from which on it is kept away from
+AVOID_SHARE, AVOID_EVIDENCE = 0.3, 0.4      # share and evidence (looks) from which on it is kept away from
 NEAR_FIRST = 0.10                           # 1/m: how much less a farther candidate counts
 ONTO_CANDIDATES, ONTO_COMMITMENT = 1.2, 1.2
 SELF, RIVALS = 0.5, 1.6                     # of the commitment ring: onto neighbors, and onto all

@@ -26,10 +26,10 @@ from typing import Union
 import numpy as np
 
 from brain_regions.azimuth import BINS, BUMP, CENTERS, wrap
-from brain_regions.circuits import (HANDS_ON, IF, INPUT, Circuit, Convolution, Count, Dense, Gate, Population, Projection,
-                                    PromptLIF)
+from brain_regions.circuits import (HANDS_ON, IF, INPUT, Circuit, Convolution, Count, Dense, Gate, Population,
+                                    Projection, PromptLIF)
 from brain_regions.membranes import LI, MICRO_STEP, decay
-from brain_regions.pfc import choice, decision, heading, memory
+from brain_regions.pfc import choice, decision, heading
 from brain_regions.pfc.decision import ACTIONS, NAMES, NEURONS
 from brain_regions.pfc.memory import CLASSES, FORGET, TAU
 from brain_regions.pfc.polar import DISTANCES, RINGS
@@ -41,8 +41,8 @@ CAUSES = (*decision.RELAYS, "certain", "empty", *decision.TURNS)
 ``certain``: 1 where more than 0.6 of the evidence at its place is for what is committed to."""
 CELLS = CLASSES * RINGS
 INPUTS = (CELLS + 2, BINS, 1)
-"""Of the input: what looks change in the memory's synapses now, by class, distance and bearing; then the frontier that is
-on offer, by bearing; then the causes. See :func:`inputs`."""
+"""Of the input: what looks change in the memory's synapses now, by class, distance and bearing; then the frontier that
+is on offer, by bearing; then the causes. See :func:`inputs`."""
 RING = (BINS, 1, 1)     # all but sheets have their neurons in channels, where convolutions of one place are dense
 SHEET = (RINGS, BINS, 1)
 LINE = (1, BINS, 1)     # what is said of each bearing of a sheet
@@ -68,13 +68,15 @@ class Builder:
     def neurons(self, name: str, shape: tuple[int, int, int], neuron: Union[PromptLIF, IF, Gate, LI, Count]) -> None:
         self.populations.append(Population(name, shape, neuron))
 
-    def cells(self, source: str, target: str, weight: np.ndarray, bias: np.ndarray | None = None, delay: int = 0) -> None:
+    def cells(self, source: str, target: str, weight: np.ndarray, bias: np.ndarray | None = None,
+              delay: int = 0) -> None:
         """Synapses between neurons of the same place: weight [target's channels, source's channels]."""
         weight = np.asarray(weight, np.float32)[:, :, None, None]
         self.projections.append(Convolution(source, target, weight, None if bias is None else np.float32(bias),
                                             delay=delay))
 
-    def dense(self, source: str, target: str, weight: np.ndarray, bias: np.ndarray | None = None, delay: int = 0) -> None:
+    def dense(self, source: str, target: str, weight: np.ndarray, bias: np.ndarray | None = None,
+              delay: int = 0) -> None:
         self.projections.append(Dense(source, target, np.asarray(weight, np.float32),
                                       None if bias is None else np.float32(bias), delay))
 
@@ -205,7 +207,8 @@ def _timers(b: Builder, patience: float) -> None:
     b.neurons("runs", (len(RUNS), 1, 1), Gate(0.0))
     b.dense("up", "runs", [[float(up in ups[run]) for up in UPS] for run in RUNS], [-needed[run] for run in RUNS])
     b.dense("causes", "runs", [_causes(**({run: 1.0} if run in CAUSES else {})) for run in RUNS])
-    of = np.array([[run == timer or (run, timer) == ("certain", "standing") for run in RUNS] for timer in timers], float)
+    of = np.array([[run == timer or (run, timer) == ("certain", "standing") for run in RUNS] for timer in timers],
+                  float)
     pace = of * np.array([0.15, 0.85, 1.0, 1.0, 1.0]) * [[h / waits[timer]] for timer in timers]
     b.neurons("full", (len(RUNS), 1, 1), Gate(SHUT - 0.5))      # runs, but its timer has fired already
     b.dense("runs", "full", np.eye(len(RUNS)))

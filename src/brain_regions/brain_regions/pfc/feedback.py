@@ -12,8 +12,8 @@ sampling among search headings only, the threshold on the neurons. (Were H taken
 absorbing: a high temperature makes a flat distribution, which asks for a high temperature.)
 
 The modes other than ``on`` are controls: ``off`` leaves temperature and threshold alone, ``constant`` holds alpha,
-``linear`` puts 1 - H / ln N for the cosine, and ``shuffled`` uses alpha values of the same distribution in an order that
-has nothing to do with what is going on.
+``linear`` puts 1 - H / ln N for the cosine, and ``shuffled`` uses alpha values of the same distribution in an order
+that has nothing to do with what is going on.
 """
 from __future__ import annotations
 

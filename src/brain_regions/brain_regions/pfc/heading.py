@@ -2,8 +2,9 @@
 """Which way to go: a ring of 36 spiking neurons that hears the headings on offer, each as far as its action fires.
 
 While searching, the heading is drawn from what is on offer with the temperature of :mod:`.feedback`: the offer's map
-over the ring is taken for logarithms of odds, and noise on each heading decides (Gumbel's: the largest of x_i / T + g_i is
-a draw from the softmax of x / T; E. J. Gumbel, Statistical Theory of Extreme Values, 1954). A draw is kept for a while.
+over the ring is taken for logarithms of odds, and noise on each heading decides (Gumbel's: the largest of x_i / T +
+g_i is a draw from the softmax of x / T; E. J. Gumbel, Statistical Theory of Extreme Values, 1954). A draw is kept for
+a while.
 """
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""What was seen, held by spikes: one polar sheet of neurons for each class of object.
 
-A neuron stands for a class (4 colors x 3 shapes) at a place (see :mod:`.polar`); how much it fires says how much evidence
-for that there is. A detection excites the neurons round its place, so evidence adds up over looks; the neurons of all
-classes at one place share what they can hold, so that new looks outweigh old ones. What should be in view and is not
-fades. Evidence is held by each neuron exciting itself over a slow synapse s (after H. S. Seung: How the brain keeps the
-eyes still, PNAS 93, 1996: a loop of gain one is a graded memory):
+A neuron stands for a class (4 colors x 3 shapes) at a place (see :mod:`.polar`); how much it fires says how much
+evidence for that there is. A detection excites the neurons round its place, so evidence adds up over looks; the
+neurons of all classes at one place share what they can hold, so that new looks outweigh old ones. What should be in
+view and is not fades. Evidence is held by each neuron exciting itself over a slow synapse s (after H. S. Seung: How
+the brain keeps the eyes still, PNAS 93, 1996: a loop of gain one is a graded memory):
 
     v[t] = v[t-1] + g s[t-1] - z[t-1],    z[t] = 1 if v[t] > 1 else 0,    s[t] = rho s[t-1] + (1 - rho) z[t]
 
@@ -13,8 +13,9 @@ With g = 1 the sum s + (1 - rho) v cannot change: a neuron that fires regularly 
 worth. g is a little less, so memory fades over minutes. Without spikes, s is gone in half a second.
 
 Odometry shifts the sheets: two neurons count how far the robot turned, two how far it went. Each of their spikes opens
-synapses that carry every s to where the same thing now is: by one bin for a turn, by one stride of 10 cm for a way. What
-the counting neurons hold below their thresholds is known to whoever reads the sheets, so a turn costs no precision.
+synapses that carry every s to where the same thing now is: by one bin for a turn, by one stride of 10 cm for a way.
+What the counting neurons hold below their thresholds is known to whoever reads the sheets, so a turn costs no
+precision.
 """
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ TURN, AHEAD = range(2)      # of state "owed"
 
 def empty() -> dict[str, np.ndarray]:
     """State of a memory of nothing."""
-    return {"trace": np.zeros((CLASSES, BINS, RINGS), np.float32), "memory": np.zeros((CLASSES, BINS, RINGS), np.float32),
-            "owed": np.zeros(2, np.float32)}
+    return {"trace": np.zeros((CLASSES, BINS, RINGS), np.float32),
+            "memory": np.zeros((CLASSES, BINS, RINGS), np.float32), "owed": np.zeros(2, np.float32)}
 
 
 def class_mask(color: int, shape: int) -> np.ndarray:
@@ -146,7 +147,8 @@ class ObjectMemory:
     def _in_view(sector: tuple[float, float], turn: float, free: np.ndarray | None) -> np.ndarray:
         """Cells whose objects the camera would show. bool[BINS, RINGS]."""
         bearing = wrap(CENTERS - turn)
-        seen = ((bearing > sector[0] + 0.12) & (bearing < sector[1] - 0.12))[:, None] & (DISTANCES > 0.5) & (DISTANCES < 3)
+        seen = ((bearing > sector[0] + 0.12) & (bearing < sector[1] - 0.12))[:, None] & (DISTANCES > 0.5)
+        seen = seen & (DISTANCES < 3)
         return seen if free is None else seen & (DISTANCES < free[:, None] + 0.5)
 
     # -- spikes ----------------------------------------------------------------------------------------------------

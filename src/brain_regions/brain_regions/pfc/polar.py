@@ -2,8 +2,8 @@
 """The polar sheet of the prefrontal cortex: which place round the robot each of its neurons stands for.
 
 A sheet has 36 bearings, the bins of :mod:`brain_regions.azimuth`, times 14 distances, equally apart in their logarithm,
-as the grain of what is seen is. A place excites its neighbors on the sheet as a Gaussian bump; where several fire, their
-center of mass tells a place between the neurons.
+as the grain of what is seen is. A place excites its neighbors on the sheet as a Gaussian bump; where several fire,
+their center of mass tells a place between the neurons.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRAIN = math.log(FARTHEST / NEAREST) / (RINGS - 1)          # of the logarithm o
 DISTANCES = (NEAREST * np.exp(GRAIN * np.arange(RINGS))).astype(np.float32)
 SPREAD = 0.8                                                # standard deviation of a bump, in cells both ways
 STRIDE = 0.10                                               # m that one spike of an odometry neuron stands for
-_LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directions of travel that have shifts of their own
+_LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directions of travel with shifts of their own
 
 
 def bump(bearing: float, distance: float, spread: float = SPREAD) -> np.ndarray:

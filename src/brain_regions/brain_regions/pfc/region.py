@@ -38,8 +38,8 @@ class PrefrontalCortexParameters(Body):
 
     patience: float = parameter(50.0, "time after which a target counts as not to be found", unit="s", low=1.0,
                                 high=3600.0, live=False)
-    evidence: float = parameter(1.2, "looks (at full confidence, from near) after which a target is approached", low=0.1,
-                                high=10.0, live=False)
+    evidence: float = parameter(1.2, "looks (at full confidence, from near) after which a target is approached",
+                                low=0.1, high=10.0, live=False)
     fade: float = parameter(0.6, "time constant of forgetting an object that should be in view and is not", unit="s",
                             low=0.05, high=60.0)
     forget: float = parameter(memory.FORGET, "time constant with which what is out of view is forgotten", unit="s",
@@ -230,7 +230,7 @@ class PrefrontalCortex(Region):
         return np.median(ranges[at], axis=1)
 
     def _front(self, inbox):
-        """Distance (m) from the front edge to the nearest beam's end, and an offer of open floor; None without a scan."""
+        """Distance (m) from the front edge to the nearest beam's end, and the beams; None without a scan."""
         points = self._points(inbox)
         if points is None:
             return None
@@ -313,8 +313,9 @@ class PrefrontalCortex(Region):
         away = [distance for _, distance in believed.avoid]
         control = self.control(
             goal_id=told.number, mode=mode, target_color=told.kinds[0], target_shape=told.kinds[1],
-            confidence=believed.strength, bearing=believed.bearing, distance=believed.distance, heading=way, speed=speed,
-            gain=1.0, avoid_bearing=angles, avoid_distance=away, hazard=keep_away(angles, away, self.parameters.radius))
+            confidence=believed.strength, bearing=believed.bearing, distance=believed.distance, heading=way,
+            speed=speed, gain=1.0, avoid_bearing=angles, avoid_distance=away,
+            hazard=keep_away(angles, away, self.parameters.radius))
         control.header.frame_id = self.parameters.base_frame
         return control
 
