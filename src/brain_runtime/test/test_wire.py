@@ -15,6 +15,7 @@ STRING = "std_msgs/msg/String"
 STRING_HASH = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"
 # A changed definition changes its hash, and old and new silently do not talk: raise the packages' minor version too.
 OURS = {
+    "Choice": "845d29d282c7fe48",
     "Control": "4c3927498d101d44",
     "DetectedObject": "568a84ed9f00ea1f",
     "DetectedObjects": "438355461e0281b3",
