@@ -159,6 +159,14 @@ def test_has_not_arrived_where_something_stands_before_the_target(motor):
 
 
 @ALL
+def test_what_is_to_be_kept_away_from_beside_the_target_is_not_the_target(motor):
+    hazard = np.zeros(36, np.float32)
+    hazard[[0, 1, 2, 3, 4]] = 0.8       # reaches into the target's direction, 0.2 m from the edge
+    wanted = control(2, 0.0, bearing=0.0, distance=0.85, hazard=hazard)
+    assert Bench(motor).run(wanted, room(disks=[(0.85, 0.0, 0.13)]))[1].state != ARRIVED
+
+
+@ALL
 def test_stays_arrived_while_it_stands_there(motor):
     bench, at = Bench(motor), control(2, 0.0, bearing=0.0, distance=0.62, goal_id=9)
     scan = room(disks=[(0.62, 0.0, 0.2)])     # gap 0.24 m

@@ -81,7 +81,7 @@ class _PolicyMotor(AnyMotor):
         target = mode == APPROACH and math.isfinite(control.bearing) and math.isfinite(control.distance) \
             and control.distance > 0
         bearing, distance = (float(control.bearing), float(control.distance)) if target else (math.nan, math.nan)
-        angles, distances = self._points(inbox, control, scan, bearing, distance)
+        angles, distances, beams = self._points(inbox, control, scan)
         own = s.of_target(angles, distances, bearing, distance)
         bins = np.rint(angles / azimuth.WIDTH).astype(int) % azimuth.BINS
         margin = p.margin - type(p).margin
@@ -96,13 +96,17 @@ class _PolicyMotor(AnyMotor):
         row[s.SPEED] = min(max(float(np.nan_to_num(control.speed)), 0.0), 1.0)
         row[s.MODE] = mode if mode < coding.MODES else IDLE
         row[s.BEARING], row[s.DISTANCE] = azimuth.wrap(bearing), distance
-        row[s.TARGET_GAP] = s.target_gap(angles, distances, bearing, distance) - p.radius - p.stop_gap
+        # what is to be kept away from may reach up to the target, but is none of it: the beams tell how far that is
+        row[s.TARGET_GAP] = s.target_gap(angles[:beams], distances[:beams], bearing, distance) - p.radius - p.stop_gap
         row[s.LAST_LINEAR:s.LAST_STATE + 1] = state["last"]
         row[s.MAX_LINEAR:] = max(p.max_linear, 0.01), p.max_angular, p.braking, p.radius
         return row, {"slow": slow}, self._clearance_ahead(angles, distances)
 
-    def _points(self, inbox, control, scan, bearing, distance):
-        """Everything solid that is told of: angles (rad) and distances (m) from the base's center."""
+    def _points(self, inbox, control, scan):
+        """Everything solid that is told of: angles (rad) and distances (m) from the base's center, the scan's first.
+
+        The last is how many are the scan's.
+        """
         p = self.parameters
         angles, distances = azimuth.scan_points(scan, p)
         found = [(angles, distances)]
@@ -117,7 +121,7 @@ class _PolicyMotor(AnyMotor):
                     if o.confidence >= SURE and math.isfinite(o.bearing) and 0 < o.distance < 2.0]
             if seen:
                 found.append(tuple(np.array(seen, np.float32).T))
-        return tuple(np.concatenate(values) for values in zip(*found))
+        return *(np.concatenate(values) for values in zip(*found)), len(angles)
 
     def _clearance_ahead(self, angles, distances) -> float:
         x, y = distances * np.cos(angles), np.abs(distances * np.sin(angles))
