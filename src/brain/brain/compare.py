@@ -12,7 +12,7 @@ from brain.options import fail
 
 
 def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain eval --json` wrote; the others are "
-                                                              "compared with the first, pair by pair.")],
+                                                             "compared with the first, pair by pair.")],
             region: Annotated[str, typer.Option(help="Region whose synaptic operations are compared, too.")] = "",
             markdown: Annotated[bool, typer.Option("--markdown", help="As a table for a page.")] = False) -> None:
     """Puts evaluations into one table: shares with 95 % intervals, and differences to the first.
