@@ -24,63 +24,86 @@ def _train() -> None:
     """Rebuilds trained weights from nothing."""
 
 
+Out = Annotated[Path | None, typer.Option(help="Weight file; the twin's is written beside it, with _twin in its name. "
+                                               "Default: the shipped ones are replaced.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of weights, data and order.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works; needs --out.")]
+Threads = Annotated[int, typer.Option(min=1, help="Torch threads; another number changes the last bits.")]
+
+
 @app.command()
-def vision(out: Annotated[Path | None, typer.Option(help="Weight file. Default: the shipped one is replaced.")] = None,
-           seed: Annotated[int, typer.Option(min=0, help="Seed of weights, rooms and order.")] = 0,
-           quick: Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works; needs "
-                                                               "--out.")] = False,
-           threads: Annotated[int, typer.Option(min=1, help="Torch threads; another number changes the last bits.")
-                              ] = 2,
-           as_json: Json = False) -> None:
+def vision(out: Out = None, seed: Seed = 0, quick: Quick = False, threads: Threads = 2, as_json: Json = False) -> None:
     """Trains the spiking vision and its ReLU twin on rooms of the split train, and prints held-out results."""
-    if quick and out is None:
-        fail("--quick makes weights that are worth nothing; name another file with --out", 2)
-    from rich.console import Console
-
-    from brain_regions.vision import weights
-    from brain_training.train_vision import train_vision
-
-    target = out or weights.SHIPPED
-    with _progress() as tell:
-        try:
-            found = train_vision(target, seed, quick=quick, threads=threads, progress=tell)
-        except OSError as error:
-            fail(f"cannot write {target}: {error.strerror}; name another file with --out")
-    if as_json:
-        typer.echo(json.dumps(found, indent=1, default=str))
-        return
-    Console().print(_table(found))
-    typer.echo(f"weights written to {target}")
+    _needs_out(quick, out)
+    _tell(_trained("vision", out, seed, quick, threads), as_json)
 
 
 @app.command()
-def motor(out: Annotated[Path | None, typer.Option(help="Weight file; the twin's is written beside it, with _twin in "
-                                                        "its name. Default: the shipped ones are replaced.")] = None,
-          seed: Annotated[int, typer.Option(min=0, help="Seed of weights, rooms and drives.")] = 0,
-          quick: Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works; needs "
-                                                              "--out.")] = False,
-          threads: Annotated[int, typer.Option(min=1, help="Torch threads; another number changes the last bits.")] = 1,
-          as_json: Json = False) -> None:
+def motor(out: Out = None, seed: Seed = 0, quick: Quick = False, threads: Threads = 1, as_json: Json = False) -> None:
     """Trains the spiking motor and its ReLU twin on rooms of the split train, and prints held-out results."""
+    _needs_out(quick, out)
+    _tell(_trained("motor", out, seed, quick, threads), as_json)
+
+
+@app.command("all")
+def everything(out: Annotated[Path | None, typer.Option(help="Folder for the weight files. Default: the shipped ones are "
+                                                             "replaced.")] = None,
+               seed: Seed = 0, quick: Quick = False, as_json: Json = False) -> None:
+    """Trains every network and its twin, one after the other, and prints held-out results.
+
+    The prefrontal cortex is wired, not trained, and has no weights.
+    """
+    import time
+
+    _needs_out(quick, out)
+    begin, report = time.monotonic(), {}
+    for name, threads in THREADS.items():
+        target = None if out is None else out / f"{name}.safetensors"
+        report[name] = _trained(name, target, seed, quick, threads)
+        if not as_json:
+            _tell(report[name], False)
+    took = time.monotonic() - begin
+    typer.echo(json.dumps({**report, "took_s": took}, indent=1, default=str) if as_json
+               else f"all in {took / 60:.1f} minutes")
+
+
+THREADS = MappingProxyType({"vision": 2, "motor": 1})
+"""Torch threads of each training, in the order in which all are made."""
+COLUMNS = MappingProxyType({"vision": BOTH, "motor": {"teacher": "teacher", **BOTH}})
+"""Headings of the networks in each training's figures."""
+
+
+def _needs_out(quick: bool, out: Path | None) -> None:
     if quick and out is None:
-        fail("--quick makes weights that are worth nothing; name another file with --out", 2)
-    from rich.console import Console
+        fail("--quick makes weights that are worth nothing; name another place with --out", 2)
 
-    from brain_regions.motor import weights
-    from brain_training.train_motor import train_motor
 
+def _trained(name: str, out: Path | None, seed: int, quick: bool, threads: int) -> dict[str, Any]:
+    """Runs one training under a progress bar; its figures, with ``network`` and ``files``."""
+    if name == "vision":
+        from brain_regions.vision import weights
+        from brain_training.train_vision import train_vision as train
+    else:
+        from brain_regions.motor import weights
+        from brain_training.train_motor import train_motor as train
     target = out or weights.SHIPPED
     twin = weights.TWIN if out is None else out.with_stem(f"{out.stem}_twin")
     with _progress() as tell:
         try:
-            found = train_motor(target, twin, seed, quick=quick, threads=threads, progress=tell)
+            found = train(target, twin, seed, quick=quick, threads=threads, progress=tell)
         except OSError as error:
-            fail(f"cannot write {target} and {twin}: {error.strerror}; name another file with --out")
+            fail(f"cannot write {target} and {twin}: {error.strerror}; name another place with --out")
+    return {"network": name, "files": [str(target), str(twin)], **found}
+
+
+def _tell(found: dict[str, Any], as_json: bool) -> None:
+    from rich.console import Console
+
     if as_json:
         typer.echo(json.dumps(found, indent=1, default=str))
         return
-    Console().print(_table(found, {"teacher": "teacher", "spiking": "spiking", "twin": "ReLU twin"}))
-    typer.echo(f"weights written to {target} and {twin}")
+    Console().print(_table(found, COLUMNS[found["network"]]))
+    typer.echo(f"weights written to {' and '.join(found['files'])}")
 
 
 @contextmanager
@@ -101,12 +124,12 @@ def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
         yield tell
 
 
-def _table(found: dict[str, Any], columns: Mapping[str, str] = BOTH) -> Any:
+def _table(found: dict[str, Any], columns: Mapping[str, str]) -> Any:
     """A Rich table of the figures of each network in ``found``; ``columns``: their headings."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title="held-out results", box=SIMPLE_HEAD)
+    table = Table(title=f"{found['network']}, held-out results", box=SIMPLE_HEAD)
     for heading in ("", *columns.values()):
         table.add_column(heading, justify="right" if heading else "left")
     for key in dict.fromkeys(key for name in columns for key in found[name]):

@@ -20,12 +20,12 @@ REPORT_ROOMS = (80, 200_000)        # and those that are reported on
 WAY = 60                            # pictures of a held-out way: 3 s of driving
 
 
-def train_vision(out: Path = weights.SHIPPED, seed: int = 0, *, quick: bool = False, threads: int = 2,
-                 progress: Progress | None = None) -> dict[str, Any]:
+def train_vision(out: Path = weights.SHIPPED, twin: Path = weights.TWIN, seed: int = 0, *, quick: bool = False,
+                 threads: int = 2, progress: Progress | None = None) -> dict[str, Any]:
     """Trains the spiking network and its ReLU twin on the same clips, chooses each one's threshold, and writes ``out``.
 
     Args:
-        out: weight file; the twin's is beside it, with ``_twin`` in its name.
+        out, twin: weight files of the spiking network and of its twin.
         seed: of weights, order and augmentation; rooms are those of the split ``train`` from seed * 10000 on.
         quick: a tiny run that shows that everything works; its weights are worth nothing.
         threads: torch's; with another number the last bits of the weights differ.
@@ -64,5 +64,5 @@ def train_vision(out: Path = weights.SHIPPED, seed: int = 0, *, quick: bool = Fa
                 found[name] |= tally.report(thresholds[name])
     made = {"split": "train", "seed": seed, "recipe": asdict(recipe)}
     weights.save(out, networks["spiking"], made, {**found["spiking"], "twin_f1": found["twin"]["f1"]})
-    weights.save(out.with_stem(f"{out.stem}_twin"), networks["twin"], made, found["twin"])
+    weights.save(twin, networks["twin"], made, found["twin"])
     return found

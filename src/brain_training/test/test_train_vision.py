@@ -24,9 +24,12 @@ def test_the_loss_falls(cls):
 
 
 def test_the_same_seed_gives_the_same_weights_and_a_file_that_loads(tmp_path):
-    first, second = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
-    report = train_vision(first, seed=7, quick=True, threads=1)
-    train_vision(second, seed=7, quick=True, threads=1)
+    first, second, twin = (tmp_path / f"{name}.safetensors" for name in "abc")
+    report = train_vision(first, twin, seed=7, quick=True, threads=1)
+    train_vision(second, tmp_path / "d.safetensors", seed=7, quick=True, threads=1)
+    assert weights.load(twin, twin=True)[1]["f1"] == report["twin"]["f1"]
+    with pytest.raises(weights.WeightsError, match="twin"):
+        weights.load(first, twin=True)
     a, b = weights.load(first), weights.load(second)
     assert all(torch.equal(x, y) for x, y in zip(a[0].state_dict().values(), b[0].state_dict().values()))
     assert a[1]["objects"] == report["spiking"]["objects"] > 0

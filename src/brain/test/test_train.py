@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`brain train`: every network is made anew by one command, and what is worth nothing replaces nothing."""
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from brain.cli import app
+
+
+@pytest.mark.slow
+def test_all_networks_are_trained_by_one_command(tmp_path):
+    told = CliRunner().invoke(app, ["train", "all", "--quick", "--out", str(tmp_path), "--json"])
+    assert told.exit_code == 0, told.output
+    report = json.loads(told.stdout)
+    for name in ("vision", "motor"):
+        assert {tmp_path / f"{name}.safetensors", tmp_path / f"{name}_twin.safetensors"} == set(tmp_path.glob(f"{name}*"))
+        assert report[name]["files"] == [str(tmp_path / f"{name}{twin}.safetensors") for twin in ("", "_twin")]
+    assert report["took_s"] > 0 and "teacher" in report["motor"] and report["vision"]["spiking"]["objects"] > 0
+
+
+@pytest.mark.parametrize("name", ["vision", "motor", "all"])
+def test_a_tiny_run_never_replaces_what_is_shipped(name):
+    told = CliRunner().invoke(app, ["train", name, "--quick"])
+    assert told.exit_code == 2 and "--out" in told.output
