@@ -6,6 +6,7 @@ Each is written NAME=VALUE. NAME is a region made of a network, or ``all`` of th
 * ``silent``: its spikes are held back;
 * ``ann``: its twin of the same size and training, with rates in place of spikes;
 * ``conventional``: what stood there before it;
+* ``spiking``: the network, where the shipped graph still has what it is to replace;
 
 or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (see :mod:`brain_regions.pfc.feedback`) and
 ``integration=off`` (the newest look at an object decides what it is).
@@ -19,7 +20,8 @@ from brain_regions.pfc.feedback import MODES
 
 INSTEAD = {
     "vision": {"ann": "brain_regions.vision.region:AnnVision", "conventional": "brain.color_vision:ColorVision"},
-    "language": {"ann": "brain_regions.language:AnnLanguage", "conventional": "brain_regions.language:GrammarLanguage"},
+    "language": {"spiking": "brain_regions.language:Language", "ann": "brain_regions.language:AnnLanguage",
+                 "conventional": "brain_regions.language:GrammarLanguage"},
     "pfc": {"ann": "brain_regions.pfc:AnnPrefrontalCortex", "conventional": "brain_regions.pfc:TablePrefrontalCortex"},
     "motor": {"ann": "brain_regions.motor:AnnMotor", "conventional": "brain_regions.motor:WindowMotor"},
 }
@@ -64,6 +66,7 @@ def parse(options: Sequence[str]) -> Ablation:
                 raise ValueError(f"--ablate {option} contradicts {part}={said[part]}")
             if part in INSTEAD and value == "silent":
                 parameters.setdefault(part, {})["silent"] = True
+                classes |= {part: INSTEAD[part]["spiking"]} if "spiking" in INSTEAD[part] else {}
             elif value in INSTEAD.get(part, {}):
                 classes[part] = INSTEAD[part][value]
             elif (part, value) in PARTS:
@@ -76,7 +79,7 @@ def parse(options: Sequence[str]) -> Ablation:
 
 def names() -> list[str]:
     """All ablations, as they are written."""
-    whole = [f"{part}=silent|ann|conventional" for part in (*INSTEAD, "all")]
+    whole = [f"{part}={'|'.join(('silent', *values))}" for part, values in (*INSTEAD.items(), ("all", INSTEAD["pfc"]))]
     parts: dict[str, list[str]] = {}
     for name, value in PARTS:
         parts.setdefault(name, []).append(value)

@@ -45,6 +45,13 @@ def motor(out: Out = None, seed: Seed = 0, quick: Quick = False, threads: Thread
     _tell(_trained("motor", out, seed, quick, threads), as_json)
 
 
+@app.command()
+def language(out: Out = None, seed: Seed = 0, quick: Quick = False, as_json: Json = False) -> None:
+    """Trains the spiking language and its rate twin, each on a core of its own, and prints held-out results."""
+    _needs_out(quick, out)
+    _tell(_trained("language", out, seed, quick, 1), as_json)
+
+
 @app.command("all")
 def everything(out: Annotated[Path | None, typer.Option(help="Folder for the weight files. Default: the shipped ones are "
                                                              "replaced.")] = None,
@@ -67,9 +74,9 @@ def everything(out: Annotated[Path | None, typer.Option(help="Folder for the wei
                else f"all in {took / 60:.1f} minutes")
 
 
-THREADS = MappingProxyType({"vision": 2, "motor": 1})
+THREADS = MappingProxyType({"vision": 2, "language": 1, "motor": 1})
 """Torch threads of each training, in the order in which all are made."""
-COLUMNS = MappingProxyType({"vision": BOTH, "motor": {"teacher": "teacher", **BOTH}})
+COLUMNS = MappingProxyType({"vision": BOTH, "motor": {"teacher": "teacher", **BOTH}})  # language's stand in _shares
 """Headings of the networks in each training's figures."""
 
 
@@ -80,9 +87,17 @@ def _needs_out(quick: bool, out: Path | None) -> None:
 
 def _trained(name: str, out: Path | None, seed: int, quick: bool, threads: int) -> dict[str, Any]:
     """Runs one training under a progress bar; its figures, with ``network`` and ``files``."""
+    more: dict[str, Any] = {"threads": threads}
     if name == "vision":
         from brain_regions.vision import weights
         from brain_training.train_vision import train_vision as train
+    elif name == "language":
+        import brain_regions
+        from brain_regions.language import weights
+        from brain_training.train_language import train_language as train
+
+        # the lists by hand are there where this is a checkout
+        more = {"lists": Path(brain_regions.__file__).parents[1] / "test" / "test_language_sentences"}
     else:
         from brain_regions.motor import weights
         from brain_training.train_motor import train_motor as train
@@ -90,7 +105,7 @@ def _trained(name: str, out: Path | None, seed: int, quick: bool, threads: int) 
     twin = weights.TWIN if out is None else out.with_stem(f"{out.stem}_twin")
     with _progress() as tell:
         try:
-            found = train(target, twin, seed, quick=quick, threads=threads, progress=tell)
+            found = train(target, twin, seed, quick=quick, progress=tell, **more)
         except OSError as error:
             fail(f"cannot write {target} and {twin}: {error.strerror}; name another place with --out")
     return {"network": name, "files": [str(target), str(twin)], **found}
@@ -102,7 +117,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found, indent=1, default=str))
         return
-    Console().print(_table(found, COLUMNS[found["network"]]))
+    Console().print(_shares(found) if found["network"] == "language" else _table(found, COLUMNS[found["network"]]))
     typer.echo(f"weights written to {' and '.join(found['files'])}")
 
 
@@ -122,6 +137,20 @@ def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
             progress.update(tasks[what], completed=done, total=of, note=note)
 
         yield tell
+
+
+def _shares(found: dict[str, Any]) -> Any:
+    """A Rich table of the share of sentences with all slots right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title="language, held-out sentences, share with all slots right", box=SIMPLE_HEAD)
+    for heading in ("", "sentences", *BOTH.values()):
+        table.add_column(heading, justify="right" if heading else "left")
+    for what, share in found["spiking"]["held_out"].items():
+        table.add_row(what, str(share["of"]), *(f"{found[name]['held_out'][what]['right']:.4f}" for name in BOTH))
+    table.add_row("training (s)", "", *(f"{found[name]['training_s']:.0f}" for name in BOTH))
+    return table
 
 
 def _table(found: dict[str, Any], columns: Mapping[str, str]) -> Any:
