@@ -46,8 +46,8 @@ def motor(out: Out = None, seed: Seed = 0, quick: Quick = False, threads: Thread
 
 
 @app.command("all")
-def everything(out: Annotated[Path | None, typer.Option(help="Folder for the weight files. Default: the shipped ones are "
-                                                             "replaced.")] = None,
+def everything(out: Annotated[Path | None, typer.Option(help="Folder for the weight files. Default: the shipped ones "
+                                                             "are replaced.")] = None,
                seed: Seed = 0, quick: Quick = False, as_json: Json = False) -> None:
     """Trains every network and its twin, one after the other, and prints held-out results.
 
