@@ -22,7 +22,9 @@ WANTED = 3.0            # weight of a role that is there, against one that is no
 SHORT = 45.0            # bytes
 SHORT_PART = 0.25       # of the way is for short sentences
 SHORT_SHARE = 0.6       # of the short sentences that come in it
-NAMES = 0.3             # weight of which color or shape a word names, whatever it is for
+DECISION = 2.0          # weight of what the sentence asks for
+ROLES = 2.0             # weight of what the words of things are for
+NAMES = 1.0             # weight of which color or shape a word names, whatever it is for
 KIND = 0.3              # weight of the kind of sentence, by which it is told why nothing is to be done
 ACTIONS = 0.5           # weight of what the words of an action say
 
@@ -31,7 +33,7 @@ ACTIONS = 0.5           # weight of what the words of an action say
 class Recipe:
     """How much of what."""
 
-    sentences: int = 180_000
+    sentences: int = 300_000
     batch: int = 32
     rate: float = 1e-2
     calm: float = 0.05      # weight of what is fired beyond RATE
@@ -48,15 +50,19 @@ def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Ten
     inside = (torch.arange(marks.shape[1]) < lengths[:, None]).float()
     mention = (marks & int(MENTION) != 0).float()
     weight = inside * (ELSEWHERE + mention)
-    each = F.binary_cross_entropy_with_logits(answer.evidence, wanted, reduction="none")
-    each = each * (1 + (WANTED - 1) * wanted)
-    roles = (each[..., :z.ACTION.start].sum(-1) * weight).sum() / weight.sum().clamp(min=1.0)
-    actions = (each[..., z.ACTION].mean(-1) * inside).sum() / inside.sum()
-    named = (each[..., z.NAMED_COLOR.start:].sum(-1) * weight).sum() / weight.sum()
+    each = F.binary_cross_entropy_with_logits(answer.evidence[..., z.ACTION.start:], wanted[..., z.ACTION.start:],
+                                              reduction="none")
+    each = each * (1 + (WANTED - 1) * wanted[..., z.ACTION.start:])
+    for_what = F.pad(answer.evidence[..., :z.ACTION.start], (1, 0))     # against 0: for nothing
+    purpose = (wanted[..., z.TARGET] + 2 * wanted[..., z.AVOID]).long()
+    roles = F.cross_entropy(for_what.transpose(1, 2), purpose, reduction="none")
+    roles = (roles * weight).sum() / weight.sum().clamp(min=1.0)
+    actions = (each[..., :z.NAMED_COLOR.start - z.ACTION.start].mean(-1) * inside).sum() / inside.sum()
+    named = (each[..., z.NAMED_COLOR.start - z.ACTION.start:].sum(-1) * weight).sum() / weight.sum()
     decision = F.cross_entropy(answer.verb, verb, label_smoothing=recipe.smoothing)
     kinds = F.cross_entropy(answer.kind, kind, label_smoothing=recipe.smoothing)
     busy = sum(F.relu(layer - RATE).pow(2).mean() for layer in answer.activity)
-    return decision + roles + ACTIONS * actions + NAMES * named + KIND * kinds + recipe.calm * busy
+    return DECISION * decision + ROLES * roles + ACTIONS * actions + NAMES * named + KIND * kinds + recipe.calm * busy
 
 
 def batches(data: Batch, size: int, generator: torch.Generator) -> list[Tensor]:

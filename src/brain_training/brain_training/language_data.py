@@ -17,6 +17,7 @@ from brain_training.language_phrases import ACTIONS, LANGUAGES, Part, Sentence, 
 SLIPS = 0.06        # share of the English sentences with a slip of the keyboard
 BARE = 0.12         # share of the English sentences without apostrophes
 COMMAS = 0.06       # share of the sentences that lack their commas
+ROLES = {"T": z.TARGET, "A": z.AVOID}
 MENTION = np.uint32(1 << 30)    # of a byte: it names a color or a shape
 
 
@@ -49,16 +50,12 @@ def _label(part: Part) -> int:
         bits |= 1 << (z.ACTION.start + ACTIONS.index(part.action))
     if part.role:
         bits |= int(MENTION)
-        color, shape = {"T": (z.TARGET_COLOR, z.TARGET_SHAPE), "A": (z.AVOID_COLOR, z.AVOID_SHAPE),
-                        "N": (None, None)}[part.role]
+        if part.role in ROLES:
+            bits |= 1 << ROLES[part.role]
         if part.color:
             bits |= 1 << (z.NAMED_COLOR.start + part.color - 1)
         if part.shape:
             bits |= 1 << (z.NAMED_SHAPE.start + part.shape - 1)
-        if color and part.color:
-            bits |= 1 << (color.start + part.color - 1)
-        if shape and part.shape:
-            bits |= 1 << (shape.start + part.shape - 1)
     return bits
 
 

@@ -4,7 +4,8 @@
 The rules stand in ``phrases/*.txt``::
 
     [GO 22] start                       sentences of rule ``start`` ask to go; drawn 22 times in the sum of all weights
-    rule = *3 this {other} | that       alternatives, the first drawn three times as often
+    rule = *3 this {other} | that       alternatives, the first drawn three times as often; of a long list the first are
+                                        the commonest, the last are rare
     rule:GO = drive to                  the words say the action go (GO, FIND, STOP, AVOID, OTHER), or UNKNOWN things
 
 ``{other}`` is a rule, ``{other?12}`` one that stands there in 12 of 100 cases, ``{}`` nothing (it keeps a space).
@@ -33,6 +34,7 @@ KINDS = ("go", "find", "stop", "none_only_avoid", "none_two", "none_unknown", "n
          "none_question", "none_condition", "none_bare", "none_covers", "chat", "noise", "foreign")
 LANGUAGES = {"en": ("english", "english_chatter"), "ja": ("japanese", "japanese_chatter")}
 ACTIONS = ("GO", "FIND", "STOP", "AVOID", "OTHER", "UNKNOWN")
+COMMON = 20.0           # rank of the alternative that is drawn a quarter as often as the first one
 _PLACE = re.compile(r"\{([^}]*)\}")
 _MARKS = str.maketrans("。、！？;", ".,!?,")
 
@@ -145,9 +147,9 @@ class Rules:
             if action:
                 self.actions[name] = action
             choice = self.rules.setdefault(name, _Choice())
-            for option in line[rule.end():].split(" | "):
+            for rank, option in enumerate(line[rule.end():].split(" | ")):
                 weight, option = _weighed(option.strip(" "))
-                choice.add(_compiled(option), weight)
+                choice.add(_compiled(option), weight * (COMMON / (COMMON + rank)) ** 2)
 
     def add_words(self, name: str, words: list[str]) -> None:
         """Adds a rule of plain words."""

@@ -55,14 +55,12 @@ def test_labels_stand_on_the_bytes_of_the_words():
             bits = set(marks[at:at + size].tolist())
             assert len(bits) <= 1
             mark = bits.pop() if bits else 0
-            wanted = [k for k in range(z.ACTION.start) if mark >> k & 1]
+            wanted = [k for k in (z.TARGET, z.AVOID) if mark >> k & 1]
             assert bool(mark & int(MENTION)) == bool(part.role)
-            if part.role == "T" and part.color:
-                assert wanted == [z.TARGET_COLOR.start + part.color - 1]
-            if part.role == "A" and part.shape:
-                assert wanted == [z.AVOID_SHAPE.start + part.shape - 1]
-            if part.role == "N":
-                assert not wanted
+            assert wanted == {"T": [z.TARGET], "A": [z.AVOID]}.get(part.role, [])
+            for named, rows in ((part.color, z.NAMED_COLOR), (part.shape, z.NAMED_SHAPE)):
+                assert [k for k in range(rows.start, rows.stop) if mark >> k & 1] == (
+                    [rows.start + named - 1] if named else [])
             at += size
 
 

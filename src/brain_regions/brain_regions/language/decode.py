@@ -19,8 +19,11 @@ from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize
 
 _WITHIN = frozenset({Kind.COLOR, Kind.SHAPE, Kind.HINT, Kind.HUE, Kind.SHAPED, Kind.MODIFIER})
+_NAMES = {Kind.COLOR: z.NAMED_COLOR, Kind.SHAPE: z.NAMED_SHAPE, Kind.HINT: z.NAMED_SHAPE}
 CLEAR = 4.0
 """Logits by which one claim must be surer than another that contradicts it, so that the other is a slip."""
+SHARED = 0.5
+"""Part of the evidence of a word that the other words of the same thing share: "red ball" is one thing."""
 
 
 class _No(Exception):
@@ -30,6 +33,7 @@ class _No(Exception):
 
 
 class _Claim(NamedTuple):
+    kind: Kind      # of the token
     value: int
     logit: float
     place: int      # number of the token
@@ -72,14 +76,11 @@ def decode(spelled: str, heard: Heard) -> tuple[Understanding, Why | None, str]:
 
 def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, float]:
     tokens = tokenize(spelled, lexicon())
-    means = _means(spelled, tokens, evidence)
-    found, sure = [], 1.0
-    claims: list[_Claim] = []
-    for colors, shapes, many in ((z.TARGET_COLOR, z.TARGET_SHAPE, Why.TWO_TARGETS),
-                                 (z.AVOID_COLOR, z.AVOID_SHAPE, Why.TWO_AVOIDED)):
-        for rows, kinds in ((colors, (Kind.COLOR,)), (shapes, (Kind.SHAPE,)), (shapes, (Kind.HINT,))):
-            made = [claim for place, token in enumerate(tokens) if token.kind in kinds
-                    for claim in _claimed(token, place, means[place, rows])]
+    targets, avoided = _claims(tokens, _means(spelled, tokens, evidence))
+    found, sure, told = [], 1.0, []
+    for claims, many in ((targets, Why.TWO_TARGETS), (avoided, Why.TWO_AVOIDED)):
+        for kinds in ((Kind.COLOR,), (Kind.SHAPE,), (Kind.HINT,)):
+            made = [claim for claim in claims if claim.kind in kinds]
             if kinds == (Kind.HINT,):
                 if found[-1] or not made:
                     continue
@@ -89,10 +90,10 @@ def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, floa
                 if other.value != best.value and other.logit > best.logit - CLEAR:
                     raise _No(many)
             found.append(best.value if best else 0)
-            claims += [best] if best else []
+            told += [best] if best else []
             sure = min([sure] + [1 / (1 + float(np.exp(-c.logit))) for c in made if c.value == best.value])
     color, shape, avoid_color, avoid_shape = found
-    for claim in claims:
+    for claim in told:
         _check(tokens, claim.place)
     if not (color or shape):
         raise _No(Why.NO_TARGET)
@@ -101,11 +102,47 @@ def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, floa
     return color, shape, avoid_color, avoid_shape, sure
 
 
-def _claimed(token: Token, place: int, logits: np.ndarray) -> list[_Claim]:
-    """What the network claims of a word, if it is what the lexicon says of the word."""
-    value = int(token.value)
-    logit = float(logits[value - 1])
-    return [_Claim(value, logit, place)] if logit > 0 and logits.argmax() == value - 1 else []
+def _claims(tokens: list[Token], means: np.ndarray) -> tuple[list[_Claim], list[_Claim]]:
+    """What the network claims of the words of target and avoided object.
+
+    A word is for what its own evidence says, and half of that of the words that name the same thing with it.
+    """
+    targets: list[_Claim] = []
+    avoided: list[_Claim] = []
+    for thing in _things(tokens):
+        named = [place for place in thing if _agrees(tokens[place], means[place])]
+        if not named:
+            continue
+        own = means[named][:, [z.TARGET, z.AVOID]]
+        for place, logits in zip(named, own + SHARED * (own.sum(0) - own)):
+            target, avoid = (float(logit) for logit in logits)
+            if max(target, avoid) > 0:
+                claims = targets if target >= avoid else avoided
+                logit = abs(target - avoid) if min(target, avoid) > 0 else max(target, avoid)
+                claims.append(_Claim(tokens[place].kind, int(tokens[place].value), logit, place))
+    return targets, avoided
+
+
+def _things(tokens: list[Token]) -> list[list[int]]:
+    """Numbers of the tokens that name a color or a shape, those of one thing together."""
+    things: list[list[int]] = []
+    near = False
+    for place, token in enumerate(tokens):
+        if token.kind in _NAMES:
+            slot = _NAMES[token.kind]
+            if not near or any(_NAMES[tokens[other].kind] == slot for other in things[-1]):
+                things.append([])
+            things[-1].append(place)
+            near = True
+        elif token.kind not in _WITHIN and token.text != "の":
+            near = False
+    return things
+
+
+def _agrees(token: Token, logits: np.ndarray) -> bool:
+    """Whether the network hears the color or shape that the lexicon says the word is."""
+    heard = logits[_NAMES[token.kind]]
+    return int(heard.argmax()) == int(token.value) - 1
 
 
 def _means(spelled: str, tokens: list[Token], evidence: np.ndarray) -> np.ndarray:

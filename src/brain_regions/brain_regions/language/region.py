@@ -60,6 +60,17 @@ class Language(Listener):
         self._reader = self._reader_class(tensors, self.parameters.silent)
         self.multiplies = 0.0   # multiply-accumulates so far; synops are accumulates
 
+    @classmethod
+    def circuit(cls):
+        """The network with the shipped weights, for other simulators: a :class:`brain_regions.circuits.Circuit`.
+
+        Raises:
+            WeightsError: the weight file does not fit.
+        """
+        from brain_regions.language.circuit import circuit
+
+        return circuit(weights.load(weights.SHIPPED, SpikingReader)[0])
+
     def initial_state(self):
         """State of the newest answer (see :class:`Listener`) and of reading.
 

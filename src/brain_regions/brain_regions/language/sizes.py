@@ -32,11 +32,10 @@ GAIN = 4.0              # of rates and traces, in the unit of the weights of the
 COUNT_GAIN = 0.25       # of counts of the recall
 SUMMARY = STREAMS * (WORDS + 2 * CONTEXT) + RECALL
 
-# Outputs for each byte: what the word that it stands in is for.
-TARGET_COLOR, TARGET_SHAPE = slice(0, 4), slice(4, 7)
-AVOID_COLOR, AVOID_SHAPE = slice(7, 11), slice(11, 14)
-ACTION = slice(14, 20)  # go, find, stop, avoid, what cannot be done, a thing that is not known
-NAMED_COLOR, NAMED_SHAPE = slice(20, 24), slice(24, 27)     # whatever it is for
-OUTPUTS = 27
+# Outputs for each byte: what the word that it stands in is for, and what it says.
+TARGET, AVOID = 0, 1    # against 0: for nothing
+ACTION = slice(2, 8)    # go, find, stop, avoid, what cannot be done, a thing that is not known
+NAMED_COLOR, NAMED_SHAPE = slice(8, 12), slice(12, 15)      # whatever it is for
+OUTPUTS = 15
 VERBS = 4               # none, go, find, stop
 AT_REST = (1.0, 0.0, 0.0, 0.0)     # logits of the verbs without a spike: nothing is understood
