@@ -6,7 +6,6 @@ Each is written NAME=VALUE. NAME is a region made of a network, or ``all`` of th
 * ``silent``: its spikes are held back;
 * ``ann``: its twin of the same size and training, with rates in place of spikes;
 * ``conventional``: what stood there before it;
-* ``spiking``: the network, where the shipped graph still has what it is to replace;
 
 or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (see :mod:`brain_regions.pfc.feedback`) and
 ``integration=off`` (the newest look at an object decides what it is).
@@ -20,7 +19,7 @@ from brain_regions.pfc.feedback import MODES
 
 INSTEAD = {
     "vision": {"ann": "brain_regions.vision.region:AnnVision", "conventional": "brain.color_vision:ColorVision"},
-    "language": {"spiking": "brain_regions.language:Language", "ann": "brain_regions.language:AnnLanguage",
+    "language": {"ann": "brain_regions.language:AnnLanguage",
                  "conventional": "brain_regions.language:GrammarLanguage"},
     "pfc": {"ann": "brain_regions.pfc:AnnPrefrontalCortex", "conventional": "brain_regions.pfc:TablePrefrontalCortex"},
     "motor": {"ann": "brain_regions.motor:AnnMotor", "conventional": "brain_regions.motor:WindowMotor"},
@@ -66,7 +65,6 @@ def parse(options: Sequence[str]) -> Ablation:
                 raise ValueError(f"--ablate {option} contradicts {part}={said[part]}")
             if part in INSTEAD and value == "silent":
                 parameters.setdefault(part, {})["silent"] = True
-                classes |= {part: INSTEAD[part]["spiking"]} if "spiking" in INSTEAD[part] else {}
             elif value in INSTEAD.get(part, {}):
                 classes[part] = INSTEAD[part][value]
             elif (part, value) in PARTS:
@@ -79,7 +77,7 @@ def parse(options: Sequence[str]) -> Ablation:
 
 def names() -> list[str]:
     """All ablations, as they are written."""
-    whole = [f"{part}={'|'.join(('silent', *values))}" for part, values in (*INSTEAD.items(), ("all", INSTEAD["pfc"]))]
+    whole = [f"{part}=silent|ann|conventional" for part in (*INSTEAD, "all")]
     parts: dict[str, list[str]] = {}
     for name, value in PARTS:
         parts.setdefault(name, []).append(value)

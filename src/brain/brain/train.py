@@ -53,8 +53,8 @@ def language(out: Out = None, seed: Seed = 0, quick: Quick = False, as_json: Jso
 
 
 @app.command("all")
-def everything(out: Annotated[Path | None, typer.Option(help="Folder for the weight files. Default: the shipped ones are "
-                                                             "replaced.")] = None,
+def everything(out: Annotated[Path | None, typer.Option(help="Folder for the weight files. Default: the shipped ones "
+                                                             "are replaced.")] = None,
                seed: Seed = 0, quick: Quick = False, as_json: Json = False) -> None:
     """Trains every network and its twin, one after the other, and prints held-out results.
 

@@ -14,7 +14,8 @@ def test_all_networks_are_trained_by_one_command(tmp_path):
     assert told.exit_code == 0, told.output
     report = json.loads(told.stdout)
     for name in ("vision", "motor"):
-        assert {tmp_path / f"{name}.safetensors", tmp_path / f"{name}_twin.safetensors"} == set(tmp_path.glob(f"{name}*"))
+        files = {tmp_path / f"{name}{twin}.safetensors" for twin in ("", "_twin")}
+        assert files == set(tmp_path.glob(f"{name}*"))
         assert report[name]["files"] == [str(tmp_path / f"{name}{twin}.safetensors") for twin in ("", "_twin")]
     assert report["took_s"] > 0 and "teacher" in report["motor"] and report["vision"]["spiking"]["objects"] > 0
 

@@ -4,8 +4,8 @@
 The rules stand in ``phrases/*.txt``::
 
     [GO 22] start                       sentences of rule ``start`` ask to go; drawn 22 times in the sum of all weights
-    rule = *3 this {other} | that       alternatives, the first drawn three times as often; of a long list the first are
-                                        the commonest, the last are rare
+    rule = *3 this {other} | that       alternatives, the first drawn three times as often; of a long list of mere words
+                                        the first are the commonest, the last are rare
     rule:GO = drive to                  the words say the action go (GO, FIND, STOP, AVOID, OTHER), or UNKNOWN things
 
 ``{other}`` is a rule, ``{other?12}`` one that stands there in 12 of 100 cases, ``{}`` nothing (it keeps a space).
@@ -34,7 +34,7 @@ KINDS = ("go", "find", "stop", "none_only_avoid", "none_two", "none_unknown", "n
          "none_question", "none_condition", "none_bare", "none_covers", "chat", "noise", "foreign")
 LANGUAGES = {"en": ("english", "english_chatter"), "ja": ("japanese", "japanese_chatter")}
 ACTIONS = ("GO", "FIND", "STOP", "AVOID", "OTHER", "UNKNOWN")
-COMMON = 20.0           # rank of the alternative that is drawn a quarter as often as the first one
+COMMON = 20.0           # rank of the word that is drawn a quarter as often as the first one
 _PLACE = re.compile(r"\{([^}]*)\}")
 _MARKS = str.maketrans("。、！？;", ".,!?,")
 
@@ -147,9 +147,11 @@ class Rules:
             if action:
                 self.actions[name] = action
             choice = self.rules.setdefault(name, _Choice())
-            for rank, option in enumerate(line[rule.end():].split(" | ")):
+            options = line[rule.end():].split(" | ")
+            words = not any("{" in option.replace("{}", "") for option in options)
+            for rank, option in enumerate(options):
                 weight, option = _weighed(option.strip(" "))
-                choice.add(_compiled(option), weight * (COMMON / (COMMON + rank)) ** 2)
+                choice.add(_compiled(option), weight * ((COMMON / (COMMON + rank)) ** 2 if words else 1.0))
 
     def add_words(self, name: str, words: list[str]) -> None:
         """Adds a rule of plain words."""
@@ -182,8 +184,10 @@ def _words(first: float, *groups: str) -> _Choice:
     """Words of which the first of the first group is drawn in ``first`` of all cases."""
     every = list(dict.fromkeys(fold(w) for w in itertools.chain.from_iterable(g.split("|") for g in groups)))
     choice = _Choice()
+    shares = [0.0] + [1 / (number + 3) for number in range(len(every) - 1)]
+    shares = [share / max(sum(shares), 1e-9) for share in shares]
     for number, word in enumerate(every):
-        choice.add(word, first if number == 0 else (1 - first) / max(len(every) - 1, 1))
+        choice.add(word, first if number == 0 else (1 - first) * shares[number])
     return choice
 
 
@@ -195,7 +199,9 @@ def rules(language: str) -> Rules:
         found.read((FOLDER / f"{name}.txt").read_text(encoding="utf-8"))
     words = words_english if language == "en" else words_japanese
     found.colors["C"], found.shapes["S"] = {}, {}
-    found.shapes["hint"] = {value: _words(0.5, text) for value, text in words.HINTS.items()}
+    # "maruku te" leads on to another adjective, not to a noun
+    found.shapes["hint"] = {value: _words(0.5, "|".join(w for w in text.split("|") if not w.endswith("くて")))
+                            for value, text in words.HINTS.items()}
     for value, text in words.NOUNS.items():
         found.shapes["S"][value] = _words(0.5, text)
     for value, text in words.COLORS.items():
@@ -209,7 +215,7 @@ def rules(language: str) -> Rules:
                 adjectives.add(root + "い", 3 * often)
                 te.add(root + "くて", often)
             adjectives.add(root + "の", 2 * often if root in ("緑", "みどり") else often)
-            for end in ("色の", "いろの", "っぽい", "系の"):
+            for end in ("色の", "いろの", "っぽい", "系の")[:2 if root == "き色" else 4]:
                 adjectives.add(root.removesuffix("色") + end, 0.6 * often if end == "色の" else 0.15 * often)
             hues.add(root.removesuffix("色") + "色", often)
         for root in words.COLOR_WORDS[value].split("|"):
