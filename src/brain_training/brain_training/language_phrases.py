@@ -10,8 +10,7 @@ The rules stand in ``phrases/*.txt``::
 
 ``{other}`` is a rule, ``{other?12}`` one that stands there in 12 of 100 cases, ``{}`` nothing (it keeps a space).
 ``{T}`` is the target, ``{A}`` the avoided object, ``{N}``, ``{N2}`` other objects that only are mentioned; ``{U}``,
-``{V}`` further targets, ``{B}`` another avoided object, ``{A=T}`` the target as avoided object, ``{n}`` ``{N}`` without
-an article. Within the rules of things (``thing_cs``: color and shape are said), ``{C}``, ``{S}``, ``{Ss}`` and
+``{V}`` further targets, ``{B}`` another avoided object, ``{t}`` and ``{n}`` are ``{T}`` and ``{N}`` without an article. Within the rules of things (``thing_cs``: color and shape are said), ``{C}``, ``{S}``, ``{Ss}`` and
 ``{hint}`` are the words of its color and shape.
 """
 from __future__ import annotations
@@ -31,7 +30,7 @@ from brain_regions.language.tokens import fold
 
 FOLDER = Path(__file__).with_name("phrases")
 KINDS = ("go", "find", "stop", "none_only_avoid", "none_two", "none_unknown", "none_cannot", "none_statement",
-         "none_question", "none_condition", "none_bare", "none_covers", "chat", "noise", "foreign")
+         "none_question", "none_condition", "none_bare", "chat", "noise", "foreign")
 LANGUAGES = {"en": ("english", "english_chatter"), "ja": ("japanese", "japanese_chatter")}
 ACTIONS = ("GO", "FIND", "STOP", "AVOID", "OTHER", "UNKNOWN")
 COMMON = 20.0           # rank of the word that is drawn a quarter as often as the first one
@@ -242,7 +241,7 @@ class _Draw:
         self.inherited = 0
         target = self._thing(lambda t: t.color or not correction)
         self.things = {"T": target, "T2": target, "A": self._thing(lambda t: not t.covers(target)),
-                       "U": self._thing(lambda t: not t.fits(target)), "B": self._thing(), "A=T": target}
+                       "U": self._thing(lambda t: not t.fits(target)), "B": self._thing(), "t": target}
         other = self._thing(lambda t: not t.fits(target))
         self.things |= {"N": other, "n": other, "N2": self._thing(lambda t: not t.fits(other)), "V": self._thing(
             lambda t: not t.fits(target))}
@@ -279,10 +278,10 @@ class _Draw:
     def name(self, place: str) -> None:
         """Adds the name of a thing."""
         thing = self.things[place]
-        role = "T" if place in ("T", "T2", "U", "V") else "A" if place in ("A", "B", "A=T") else "N"
+        role = "T" if place in ("T", "t", "T2", "U", "V") else "A" if place in ("A", "B") else "N"
         self.used.add(place)
         kind = "_" + ("c" if thing.color else "") + ("s" if thing.shape else "")
-        form = "avoid" if role == "A" and "avoid" + kind in self.of.rules else "bare" if place == "n" else "thing"
+        form = "avoid" if role == "A" and "avoid" + kind in self.of.rules else "bare" if place in ("t", "n") else "thing"
         self.expand(form + kind, None, role, thing)
 
     def _word(self, place: str, role: str | None, thing: Thing | None) -> None:
