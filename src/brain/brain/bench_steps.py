@@ -90,8 +90,8 @@ def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[di
 
     Yields:
         After each room all so far, by ``region``: ``steps``, ``quick``, ``median`` and ``slow`` (10, 50 and 95 of 100
-        are at most so long, ms), ``limit`` (ms), ``spikes``, ``accumulates`` and ``multiply_accumulates`` of a step (mean
-        of those in which something was computed); with the ``reference`` (ms).
+        are at most so long, ms), ``limit`` (ms), ``spikes``, ``accumulates`` and ``multiply_accumulates`` of a step
+        (mean of those in which something was computed); with the ``reference`` (ms).
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference pages, made from the code: regions with their ports and parameters, messages, launch arguments,
-words of language."""
+"""The reference pages, made from the code: regions, messages, launch arguments, words of language."""
 from __future__ import annotations
 
 import ast

@@ -10,8 +10,9 @@ The rules stand in ``phrases/*.txt``::
 
 ``{other}`` is a rule, ``{other?12}`` one that stands there in 12 of 100 cases, ``{}`` nothing (it keeps a space).
 ``{T}`` is the target, ``{A}`` the avoided object, ``{N}``, ``{N2}`` other objects that only are mentioned; ``{U}``,
-``{V}`` further targets, ``{B}`` another avoided object, ``{t}`` and ``{n}`` are ``{T}`` and ``{N}`` without an article. Within the rules of things (``thing_cs``: color and shape are said), ``{C}``, ``{S}``, ``{Ss}`` and
-``{hint}`` are the words of its color and shape.
+``{V}`` further targets, ``{B}`` another avoided object, ``{t}`` and ``{n}`` are ``{T}`` and ``{N}`` without an article.
+Within the rules of things (``thing_cs``: color and shape are said), ``{C}``, ``{S}``, ``{Ss}`` and ``{hint}`` are the
+words of its color and shape.
 """
 from __future__ import annotations
 
@@ -281,7 +282,8 @@ class _Draw:
         role = "T" if place in ("T", "t", "T2", "U", "V") else "A" if place in ("A", "B") else "N"
         self.used.add(place)
         kind = "_" + ("c" if thing.color else "") + ("s" if thing.shape else "")
-        form = "avoid" if role == "A" and "avoid" + kind in self.of.rules else "bare" if place in ("t", "n") else "thing"
+        bare = "bare" if place in ("t", "n") else "thing"
+        form = "avoid" if role == "A" and "avoid" + kind in self.of.rules else bare
         self.expand(form + kind, None, role, thing)
 
     def _word(self, place: str, role: str | None, thing: Thing | None) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network of language as a circuit, for other simulators: both streams, and the recall, in one.
 
-The recall goes through the sentence a second time, with what both streams said at each byte, each in its own order. That
-order is kept outside the file: its input is the bytes that the streams read now (one of 256 each; none: nothing is
+The recall goes through the sentence a second time, with what both streams said at each byte, each in its own order.
+That order is kept outside the file: its input is the bytes that the streams read now (one of 256 each; none: nothing is
 read), then what was said at the step that is recalled now; its output is what each stream says, what the recall makes
 evident, and what the verb is read from.
 """
@@ -75,4 +75,3 @@ def circuit(tensors: Mapping[str, np.ndarray]) -> Circuit:
         projections.append(Dense(name, "answer", np.ascontiguousarray(each[:, at:at + size])))
         at += size
     return Circuit("language", (INPUTS,), tuple(populations), tuple(projections), MICRO_STEP)
-
