@@ -14,7 +14,7 @@ from brain_training import language_score as score
 from brain_training.language import Recipe, hear
 from brain_training.language_data import make
 from brain_training.language_network import AnnReader, SpikingReader, of_weights
-from brain_training.train_language import held_out, train_language, train_one
+from brain_training.train_language import QUICK, held_out, train_language, train_one
 
 PAIRS = [("spiking", SpikingReader, live.SpikingReader, weights.SHIPPED),
          ("twin", AnnReader, live.AnnReader, weights.TWIN)]
@@ -66,7 +66,7 @@ def test_the_loss_falls(name):
 def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_weights(tmp_path):
     told = set()
     found = train_language(tmp_path / "a.safetensors", seed=3, quick=True, progress=lambda what, *_: told.add(what))
-    again = train_one("spiking", 3, Recipe(**weights_recipe(tmp_path / "a.safetensors")))["tensors"]
+    again = train_one("spiking", 3, QUICK)["tensors"]
     tensors, report, _ = weights.load(tmp_path / "a.safetensors", live.SpikingReader)
     assert all(np.array_equal(tensors[name], again[name]) for name in tensors)
     assert report["held_out"] == found["spiking"]["held_out"] and told >= {"spiking", "twin"}
@@ -76,15 +76,6 @@ def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_wei
         weights.load(tmp_path / "a_twin.safetensors", live.SpikingReader)
 
 
-def weights_recipe(path):
-    import json
-
-    from safetensors import safe_open
-
-    with safe_open(path, framework="np") as file:
-        return json.loads(file.metadata()["training"])["recipe"]
-
-
 def test_lists_by_hand_are_scored_where_there_are_some(tmp_path):
     for name in ("heldout", "strangers"):
         (tmp_path / f"{name}_english.txt").write_text("stop : stop\n- : hello there\n")
@@ -92,7 +83,8 @@ def test_lists_by_hand_are_scored_where_there_are_some(tmp_path):
     tensors, _, _ = weights.load(weights.SHIPPED, live.SpikingReader)
     found = held_out("spiking", tensors, 2, 1, tmp_path)
     assert found["list by hand, understood, en"] == {"right": 1.0, "of": 1}
-    assert found["list by hand, understood, ja"] == found["list by strangers, understood, ja"] == {"right": 1.0, "of": 1}
+    for whose in ("hand", "strangers"):
+        assert found[f"list by {whose}, understood, ja"] == {"right": 1.0, "of": 1}
     assert not any(key.startswith("list") for key in held_out("spiking", tensors, 2, 1, tmp_path / "nowhere"))
 
 
