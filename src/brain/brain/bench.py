@@ -299,6 +299,34 @@ def neurons(rounds: Annotated[int, typer.Option(min=1, help="Turns of each libra
 
 
 @app.command()
+def steps(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")] = 3,
+          seed: Annotated[int, typer.Option(min=0, help="Seed of the first room (split val).")] = 0,
+          ablate: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As in brain eval.")] = None,
+          as_json: Json = False) -> None:
+    """What a step of each network costs on one core, while a robot is at work.
+
+    Multiply-accumulates (where real numbers come in) and accumulates (where spikes do) are counted apart. Exit status 0
+    when the median of each network keeps its limit: 3 ms for vision, 1 ms for the others. That needs a quiet core.
+    """
+    from rich.console import Console
+
+    from brain import ablations, bench_steps
+
+    try:
+        ablation = ablations.parse(ablate or ())
+    except ValueError as error:
+        fail(str(error), 2)
+    with Console(stderr=True).status("starting") as shown:
+        for number, found in enumerate(bench_steps.measure(rooms, seed, ablation), 1):
+            shown.update(f"{number} of {rooms} rooms")
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        Console(highlight=False, width=WIDE).print(bench_steps.table(found))
+    raise typer.Exit(0 if all(r["median"] <= r["limit"] for r in found["regions"]) else 1)
+
+
+@app.command()
 def nir(pictures: Annotated[int, typer.Option(min=1, help="Pictures of a robot that turns, 10 micro-steps each.")] = 20,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = 5,
         libraries: Annotated[str, typer.Option(help="Which to run it in, with commas between.")] =

@@ -2,9 +2,9 @@
 """What the prefrontal cortex's memory is worth: how well it knows what it does not see, and what a snapshot saves.
 
 Both run in lockstep, in the simulator, with the real vision. ``hidden``: the robot looks about for a second, its eyes
-are shut, and it drives for twenty; where does it believe the things to be that it saw? ``restored``: the brain goes to
-one object and on its way sees another; the prefrontal cortex is killed; what comes back, with what it remembered or
-with nothing, is sent to the other. The same seeds, the same drive up to the kill.
+are shut, and it drives for twenty; where does it believe the things to be that it saw? ``restored``: the robot turns
+about once; the prefrontal cortex is killed; what comes back, with what it remembered or with nothing, is sent to an
+object that was seen and is behind or beside the robot now. The same seeds, the same turn up to the kill.
 """
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from brain.episodes import SETTLE, file_parameters, text_message
 from brain_runtime.local_host import LocalHost
 
 SEEN, HIDDEN = 1.0, 20.0    # s
-FIRST = 40.0                # s that the way to the first object may take
-LIMIT = 60.0                # s that counts where the second was not reached
+TURN = 0.8                  # rad/s, as the robot looks about
+ASIDE = math.pi / 4         # rad beyond which the camera does not see
+DEAD = 1.0                  # s that the prefrontal cortex is away
+LIMIT = 60.0                # s that counts where the object was not reached
+LIMBS = ("motor", "brainstem")      # join when the robot has looked about
 SURE = 0.5                  # belief from which on something counts as seen
 NEAR = 0.6                  # m between what is believed and what is there, for it to be the same
 Tell = Callable[[str], None]
@@ -65,35 +68,40 @@ def restored(split: str, seed: int) -> dict[str, Any] | None:
     """Time to a remembered object with what was remembered and with nothing.
 
     Returns:
-        ``restored`` and ``blank``: s from the second sentence to standing before the object, at most :data:`LIMIT`;
-        None where the room does not serve: the first object was not reached, or nothing else was seen on the way.
+        ``restored`` and ``blank``: s from the sentence to standing before the object, at most :data:`LIMIT`; None where
+        the room does not serve: nothing that was seen, and is the only one of its kind, is out of view.
     """
     found: dict[str, Any] = {"seed": seed}
     for how in ("restored", "blank"):
-        host, world = _brain(split, seed, None, None)
+        regions, parameters, critical = _parts(split, seed, None, None)
+        limbs = {name: regions.pop(name) for name in LIMBS}
+        host = LocalHost(regions, seed=seed, critical=critical - set(limbs), parameters=parameters)
         remembered: list[Any] = []
         host.listen("pfc/memory", lambda m, r=remembered: r.__setitem__(slice(None), m.objects))
-        sim = world.simulation
+        sim = host.regions["world"].simulation
         host.advance(SETTLE)
-        first = sim.room.objects[0]
-        if _go(host, sim, first, FIRST) is None:
-            return None
-        known = [(thing, f) for thing in sim.room.objects[1:] for f in [_of(thing, remembered, sim)]
+        sim.command(0.0, TURN)
+        for _ in range(round(2 * math.pi / TURN / 0.05)):
+            sim.command(0.0, TURN)
+            host.advance(0.05)
+        sim.command(0.0, 0.0)
+        known = [thing for thing in sim.room.objects for f in [_of(thing, remembered, sim)]
                  if f is not None and f.confidence >= SURE and _apart(thing, f, sim) < NEAR
-                 and sum(t.kind == thing.kind for t in sim.room.objects) == 1
-                 and abs(_true(thing, sim)[0]) > math.pi / 4]
+                 and sum(t.kind == thing.kind for t in sim.room.objects) == 1 and abs(_true(thing, sim)[0]) > ASIDE]
         if not known:
             return None
-        second = max(known, key=lambda pair: _true(pair[0], sim)[1])[0]
+        goal = max(known, key=lambda thing: abs(_true(thing, sim)[0]))
         left = host.kill("pfc")
-        host.advance(1.0)
+        host.advance(DEAD)
         again = type(left.region)("pfc")
         host.join("pfc", again)
         if how == "restored":
             host.kill("pfc")
             host.join("pfc", again, state=again.restore({n: np.asarray(v) for n, v in left.state.items()}))
+        for name, region in limbs.items():
+            host.join(name, region)
         host.advance(0.2)
-        took = _go(host, sim, second, LIMIT)
+        took = _go(host, sim, goal, LIMIT)
         found[how] = LIMIT if took is None else took
     return found
 
@@ -129,7 +137,8 @@ def run(what: str, split: str, seed: int, count: int, jobs: int) -> Iterator[Any
                     yield result
 
 
-def _brain(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple[LocalHost, Any]:
+def _parts(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple[dict[str, Any], Any, set[str]]:
+    """Regions of the brain in a room, their parameters, and which of them are critical."""
     from brain.ablations import NONE
 
     ablation = ablation or NONE
@@ -138,8 +147,13 @@ def _brain(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple
                if keep is None or name in keep}
     quiet = {name: {"spikes": False} for name, region in regions.items() if hasattr(region.parameters, "spikes")}
     room = {"world": {"split": split, "seed": seed}}
-    host = LocalHost(regions, seed=seed, critical=set(loaded.critical) & set(regions), parameters=graphs.merged(
-        quiet, graphs.own_parameters(loaded), file_parameters(graphs.DEFAULT), room, ablation.parameters))
+    return regions, graphs.merged(quiet, graphs.own_parameters(loaded), file_parameters(graphs.DEFAULT), room,
+                                  ablation.parameters), set(loaded.critical) & set(regions)
+
+
+def _brain(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple[LocalHost, Any]:
+    regions, parameters, critical = _parts(split, seed, keep, ablation)
+    host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
     return host, host.regions["world"]
 
 

@@ -14,7 +14,7 @@ def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path(
          graph: Annotated[str, typer.Option(help="Whose regions are told of: name of a graph, or a path.")] = "brain",
          check: Annotated[bool, typer.Option(
              "--check", help="Write nothing; exit status 1 if a page differs.")] = False) -> None:
-    """Write the reference from the code: topics, ports, parameters, messages, launch arguments."""
+    """Write the reference from the code: topics, ports, parameters, messages, launch arguments, words."""
     from brain.reference import pages
     from brain_runtime.graph import GraphError
 

@@ -170,9 +170,8 @@ def reading_of(state: dict[str, Any]) -> Reading | None:
     length = int(state["reader_length"][0])
     text = state["reader_sentence"][1:length - 1].astype(np.uint8).tobytes().decode("utf-8", "replace")
     evidence = state["reader_evidence"][1:length - 1]
-    of = {"target": (sizes.TARGET_COLOR, sizes.TARGET_SHAPE), "avoid": (sizes.AVOID_COLOR, sizes.AVOID_SHAPE),
-          "action": (sizes.ACTION,)}
-    told = np.stack([np.max([evidence[:, rows].max(1) for rows in of[role]], axis=0) for role in ROLES], 1)
+    of = {"target": [sizes.TARGET], "avoid": [sizes.AVOID], "action": sizes.ACTION}
+    told = np.stack([evidence[:, of[role]].max(1) for role in ROLES], 1)
     return Reading(text, told, float(state["reader_place"][0]) / length)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference pages, made from the code: regions with their ports and parameters, messages, launch arguments."""
+"""The reference pages, made from the code: regions, messages, launch arguments, words of language."""
 from __future__ import annotations
 
 import ast
@@ -11,6 +11,7 @@ from typing import Any, Iterable, Sequence
 
 from brain.graphs import find_graph, load
 from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of
+from brain.words import words_lines
 from brain_runtime import diagnostics, heartbeat, messages
 from brain_runtime.actions import Act
 from brain_runtime.graph import RegionSpec, load_worlds
@@ -32,7 +33,8 @@ def pages(graph: str = "brain") -> dict[str, str]:
     Raises:
         GraphError: there is no such graph, or a class of it cannot be loaded.
     """
-    return {"regions.md": regions_page(graph), "messages.md": messages_page(graph), "launch.md": launch_page()}
+    return {"regions.md": regions_page(graph), "messages.md": messages_page(graph), "launch.md": launch_page(),
+            "words.md": "\n".join([MADE, "", *words_lines()]) + "\n"}
 
 
 def _specs(graph: str) -> dict[str, RegionSpec]:

@@ -45,32 +45,44 @@ def motor(out: Out = None, seed: Seed = 0, quick: Quick = False, threads: Thread
     _tell(_trained("motor", out, seed, quick, threads), as_json)
 
 
+@app.command()
+def language(out: Out = None, seed: Seed = 0, quick: Quick = False, as_json: Json = False) -> None:
+    """Trains the spiking language and its rate twin, each on a core of its own, and prints held-out results."""
+    _needs_out(quick, out)
+    _tell(_trained("language", out, seed, quick, 1), as_json)
+
+
 @app.command("all")
 def everything(out: Annotated[Path | None, typer.Option(help="Folder for the weight files. Default: the shipped ones "
                                                              "are replaced.")] = None,
                seed: Seed = 0, quick: Quick = False, as_json: Json = False) -> None:
-    """Trains every network and its twin, one after the other, and prints held-out results.
+    """Trains every network and its twin, all at once, and prints held-out results. Two cores take about half an hour.
 
     The prefrontal cortex is wired, not trained, and has no weights.
     """
     import time
 
+    from brain.train_all import train_all
+
     _needs_out(quick, out)
     begin, report = time.monotonic(), {}
-    for name, threads in THREADS.items():
-        target = None if out is None else out / f"{name}.safetensors"
-        report[name] = _trained(name, target, seed, quick, threads)
-        if not as_json:
-            _tell(report[name], False)
+    with _progress() as tell:
+        try:
+            for found in train_all(out, seed, quick, tell):
+                report[found["network"]] = found
+        except RuntimeError as error:
+            fail(str(error))
     took = time.monotonic() - begin
-    typer.echo(json.dumps({**report, "took_s": took}, indent=1, default=str) if as_json
-               else f"all in {took / 60:.1f} minutes")
+    if as_json:
+        typer.echo(json.dumps({**report, "took_s": took}, indent=1, default=str))
+        return
+    for found in report.values():
+        _tell(found, False)
+    typer.echo(f"all in {took / 60:.1f} minutes")
 
 
-THREADS = MappingProxyType({"vision": 2, "motor": 1})
-"""Torch threads of each training, in the order in which all are made."""
 COLUMNS = MappingProxyType({"vision": BOTH, "motor": {"teacher": "teacher", **BOTH}})
-"""Headings of the networks in each training's figures."""
+"""Headings of the networks in each training's figures; those of language stand in _shares."""
 
 
 def _needs_out(quick: bool, out: Path | None) -> None:
@@ -80,20 +92,13 @@ def _needs_out(quick: bool, out: Path | None) -> None:
 
 def _trained(name: str, out: Path | None, seed: int, quick: bool, threads: int) -> dict[str, Any]:
     """Runs one training under a progress bar; its figures, with ``network`` and ``files``."""
-    if name == "vision":
-        from brain_regions.vision import weights
-        from brain_training.train_vision import train_vision as train
-    else:
-        from brain_regions.motor import weights
-        from brain_training.train_motor import train_motor as train
-    target = out or weights.SHIPPED
-    twin = weights.TWIN if out is None else out.with_stem(f"{out.stem}_twin")
+    from brain.train_all import train
+
     with _progress() as tell:
         try:
-            found = train(target, twin, seed, quick=quick, threads=threads, progress=tell)
+            return train(name, out, seed, quick, threads, tell)
         except OSError as error:
-            fail(f"cannot write {target} and {twin}: {error.strerror}; name another place with --out")
-    return {"network": name, "files": [str(target), str(twin)], **found}
+            fail(f"cannot write the weights: {error}; name another place with --out")
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:
@@ -102,7 +107,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found, indent=1, default=str))
         return
-    Console().print(_table(found, COLUMNS[found["network"]]))
+    Console().print(_shares(found) if found["network"] == "language" else _table(found, COLUMNS[found["network"]]))
     typer.echo(f"weights written to {' and '.join(found['files'])}")
 
 
@@ -122,6 +127,20 @@ def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
             progress.update(tasks[what], completed=done, total=of, note=note)
 
         yield tell
+
+
+def _shares(found: dict[str, Any]) -> Any:
+    """A Rich table of the share of sentences with all slots right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title="language, held-out sentences, share with all slots right", box=SIMPLE_HEAD)
+    for heading in ("", "sentences", *BOTH.values()):
+        table.add_column(heading, justify="right" if heading else "left")
+    for what, share in found["spiking"]["held_out"].items():
+        table.add_row(what, str(share["of"]), *(f"{found[name]['held_out'][what]['right']:.4f}" for name in BOTH))
+    table.add_row("training (s)", "", *(f"{found[name]['training_s']:.0f}" for name in BOTH))
+    return table
 
 
 def _table(found: dict[str, Any], columns: Mapping[str, str]) -> Any:

@@ -225,6 +225,7 @@ def test_ablations_name_what_they_change():
     assert both.classes == {"pfc": "brain_regions.pfc:AnnPrefrontalCortex"}
     assert both.parameters == {"pfc": {"qpfc": "off"}, "vision": {"silent": True}}
     assert set(ablations.parse(["all=ann"]).classes) == set(ablations.INSTEAD)
+    assert ablations.parse(["language=silent"]).parameters == {"language": {"silent": True}}
     assert ablations.parse([]) == ablations.NONE
 
 

@@ -13,14 +13,14 @@ def test_all_networks_are_trained_by_one_command(tmp_path):
     told = CliRunner().invoke(app, ["train", "all", "--quick", "--out", str(tmp_path), "--json"])
     assert told.exit_code == 0, told.output
     report = json.loads(told.stdout)
-    for name in ("vision", "motor"):
+    for name in ("vision", "language", "motor"):
         files = {tmp_path / f"{name}{twin}.safetensors" for twin in ("", "_twin")}
         assert files == set(tmp_path.glob(f"{name}*"))
         assert report[name]["files"] == [str(tmp_path / f"{name}{twin}.safetensors") for twin in ("", "_twin")]
     assert report["took_s"] > 0 and "teacher" in report["motor"] and report["vision"]["spiking"]["objects"] > 0
 
 
-@pytest.mark.parametrize("name", ["vision", "motor", "all"])
+@pytest.mark.parametrize("name", ["vision", "language", "motor", "all"])
 def test_a_tiny_run_never_replaces_what_is_shipped(name):
     told = CliRunner().invoke(app, ["train", name, "--quick"])
     assert told.exit_code == 2 and "--out" in told.output

@@ -14,6 +14,11 @@ class Why(enum.Enum):
              "文が空です。例：「赤いボールへ行って」")
     LONG = ("The text is longer than 1000 characters. Say one short sentence, such as 'go to the red ball'.",
             "文が1000文字を超えています。短い文で言ってください。例：「赤いボールへ行って」")
+    BYTES = ("The sentence is longer than I can read, which is 256 bytes. Say one short sentence, such as 'go to the "
+             "red ball'.",
+             "文が長すぎます（256バイトまで）。短い文で言ってください。例：「赤いボールへ行って」")
+    INTERRUPTED = ("Another sentence came before I had read this one.",
+                   "読み終わる前に別の文が来ました。")
     LANGUAGE = ("I understand English and Japanese. Say for example 'go to the red ball' or 「赤いボールへ行って」.",
                 "英語か日本語で言ってください。例：「赤いボールへ行って」")
     NO_COMMAND = ("I found no command. Say 'go to', 'find' or 'stop', for example 'find the red ball'.",

@@ -1,27 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Language: hears sentences, says what they ask for.
-
-This region is conventional, a lexicon and a grammar (:mod:`.grammar`), and does not pretend otherwise: it has
-no neurons, so it counts no spikes and no synaptic operations, and its features carry no embedding.
-"""
+"""Language: reads sentences with a spiking network, says what they ask for."""
 from __future__ import annotations
 
-import hashlib
+from dataclasses import dataclass
 from typing import Any, Mapping
 
 import numpy as np
 
-from brain_regions.language.grammar import Understanding, Verb, parse
-from brain_runtime import FEATURE, LATCHED, SILENCE, In, Out, Region, clip_utf8
+from brain_regions.language import sizes as z
+from brain_regions.language import weights
+from brain_regions.language.decode import decode, framed, reason, spell
+from brain_regions.language.goal import (
+    ID, Listener, codes, decoded, digest_of, features_of, next_number, remember)
+from brain_regions.language.grammar import MAX_CHARACTERS, Understanding
+from brain_regions.language.network import AnnReader, SpikingReader
+from brain_regions.language.reasons import Why
+from brain_regions.language.tokens import is_japanese
+from brain_regions.membranes import MICRO_STEP, ticks
+from brain_runtime import parameter
 
-TEXT = 256              # bytes of the sentence and of the reason that are kept and published
-LARGEST = 2 ** 24       # goal ids live in float32 arrays, which count exactly up to here
-WAIT = 0.6              # s that a restored region listens for a newer goal before it speaks
-(ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD, CONFIDENCE) = range(8)    # of state "goal"
+REPUBLISH = 0.2     # s after which the newest answer is said again, for those who join late
+READER = "reader_"  # what the names of the network's state begin with
 
 
-class Language(Region):
-    """Publishes what the newest sentence asks for: at once, and again at ``rate`` for those who join late.
+@dataclass(frozen=True)
+class LanguageParameters:
+    """Parameters of language."""
+
+    silent: bool = parameter(False, "no neuron fires: a control, in which nothing is understood", live=False)
+
+
+class Language(Listener):
+    """Reads the newest sentence, a byte every 5 ms, recalls it, and says what it asks for; and says so again later.
+
+    So an answer to a sentence of 60 bytes takes 0.5 s, to the longest, of 256 bytes, 2 s. A sentence that comes while
+    another is read takes its place; the other one is answered as not understood, for this reason. All that is read so
+    far is in the state, so that a region that was killed in the middle of a sentence reads on where it was. When there
+    is nothing to read, nothing is computed.
 
     Each sentence gets the next goal id. A sentence that comes again only because it is latched, right after
     this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
@@ -29,79 +44,125 @@ class Language(Region):
     next sentence. ``SILENCE`` says nothing, and changes nothing.
     """
 
-    rate = 5.0
+    rate = 20.0
+    Parameters = LanguageParameters
+    _reader_class = SpikingReader
+    _weights = weights.SHIPPED
 
-    text = In("goal/text", "std_msgs/msg/String", LATCHED.with_depth(4), trigger=True, every=True, device=True)
-    control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
-    features = Out("lang/features", "brain_interfaces/msg/LanguageFeatures", FEATURE)
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Loads the shipped weights.
 
-    def __init__(self, name: str | None = None) -> None:
-        super().__init__(name)
-        self._restored = False      # until the first sentence after a restore
-        self._waited = 0.0
-        self._unheard: str | None = None    # a sentence that waits for the end of WAIT
+        Raises:
+            ParameterError, WeightsError: a parameter or the weight file does not fit.
+        """
+        super().configure(parameters)
+        tensors, _, self._digest = weights.load(self._weights, self._reader_class)
+        self._reader = self._reader_class(tensors, self.parameters.silent)
+        self.multiplies = 0.0   # multiply-accumulates so far; synops are accumulates
+
+    @classmethod
+    def circuit(cls):
+        """The network with the shipped weights, for other simulators: a :class:`brain_regions.circuits.Circuit`.
+
+        Raises:
+            WeightsError: the weight file does not fit.
+        """
+        from brain_regions.language.circuit import circuit
+
+        return circuit(weights.load(weights.SHIPPED, SpikingReader)[0])
 
     def initial_state(self):
-        return {"goal": np.zeros(8, np.float32), "text": np.zeros(TEXT, np.float32),
-                "reason": np.zeros(TEXT, np.float32), "digest": np.zeros(4, np.float32)}
+        """State of the newest answer (see :class:`Listener`) and of reading.
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        self._restored, self._waited = True, 0.0
-        return super().restore(state)
+        ``next_text``, ``next_digest``: of the sentence that is read; ``rates``: embedding of the newest answer (Hz);
+        ``left``: time that was too short for a micro-step (s); ``spoken``: time since the answer was said last (s).
+        """
+        reader = {READER + name: value for name, value in self._reader.rest().items()}
+        return {**super().initial_state(), **reader, "next_text": codes(""), "next_digest": np.zeros(4, np.float32),
+                "rates": np.zeros(z.CHOICE, np.float32),
+                "left": np.zeros(1, np.float32), "spoken": np.full(1, REPUBLISH, np.float32)}
+
+    def snapshot_metadata(self):
+        """A snapshot fits only the weights it was made with."""
+        return {"weights": self._digest, "h": repr(MICRO_STEP)}
 
     def step(self, inbox, state, dt, rng):
-        control = inbox.get("control")
-        followed = 0 if control is None else int(control.goal_id)
-        # of those who said something; who says nothing any more may be latched too
-        for received in inbox.each("text"):
-            if received.new and received.message.data != SILENCE:
-                self._unheard = received.message.data
-        if self._restored and control is None and self._waited < WAIT:
-            self._waited += dt
+        followed, early = self._listen(inbox, dt)
+        if early:
             return {}, state
+        state = {**state, "spoken": state["spoken"] + np.float32(dt)}
+        said: list[Any] = []
+        reader = {name.removeprefix(READER): value for name, value in state.items() if name.startswith(READER)}
+        if self._restored and followed > state["goal"][ID] and not self._reader.done(reader):
+            reader = self._reader.rest()    # what was read has been answered since
         sentence, self._unheard = self._unheard, None
+        if sentence is not None and not self._known(sentence, state, reader, followed):
+            if not self._reader.done(reader) and not self._restored:
+                state = self._refuse(state, followed, Why.INTERRUPTED)
+                said.append(self._features(state))
+            state, reader = self._begin(sentence, state, followed)
+        elif not self._reader.done(reader):
+            count = ticks(dt, float(state["left"][0]))
+            state["left"] = np.array([count.left], np.float32)
+            reader, effort = self._reader.read(reader, count.steps)
+            self.count(spikes=effort.spikes, synops=effort.synops)
+            self.multiplies += effort.multiplies
+            if self._reader.done(reader):
+                state = self._understand(state, followed, reader)
         if sentence is not None:
-            digest = _digest(sentence)
-            same = np.array_equal(digest, state["digest"])
-            again = self._restored and same and followed <= state["goal"][ID]
-            if not again:
-                number = max(int(state["goal"][ID]), followed) % LARGEST + 1
-                state = _remember(number, sentence, digest, parse(sentence))
             self._restored = False
-        if followed > state["goal"][ID]:
-            return {}, state
-        return {"features": self._features(state)}, state
+        state = {**state, **{READER + name: value for name, value in reader.items()}}
+        if state["spoken"][0] > REPUBLISH - 1e-4 and followed <= state["goal"][ID]:
+            said.append(self._features(state))
+            state["spoken"] = np.zeros(1, np.float32)
+        return {"features": said} if said else {}, state
+
+    # -- a sentence ------------------------------------------------------------------------------------------------
+
+    def _known(self, sentence: str, state: Mapping[str, np.ndarray], reader: Mapping[str, np.ndarray],
+               followed: int) -> bool:
+        """Whether a sentence only comes again because it is latched: it is answered, or is being read."""
+        if not self._restored:
+            return False
+        digest = digest_of(sentence)
+        reading = not self._reader.done(reader) and np.array_equal(digest, state["next_digest"])
+        return reading or np.array_equal(digest, state["digest"]) and followed <= state["goal"][ID]
+
+    def _begin(self, sentence: str, state: dict[str, np.ndarray], followed: int) -> tuple[dict, dict]:
+        state = {**state, "next_text": codes(sentence), "next_digest": digest_of(sentence),
+                 "left": np.zeros(1, np.float32)}
+        text = framed(spell(sentence)) if len(sentence) <= MAX_CHARACTERS else b""
+        if len(framed("")) < len(text) <= z.LONGEST:
+            return state, self._reader.begin(text)
+        why = Why.LONG if len(sentence) > MAX_CHARACTERS else Why.BYTES if text[1:-1] else (
+            Why.LANGUAGE if sentence.strip() else Why.EMPTY)
+        return self._refuse(state, followed, why), self._reader.rest()
+
+    def _understand(self, state: dict[str, np.ndarray], followed: int, reader: Mapping[str, np.ndarray]) -> dict:
+        heard = self._reader.heard(reader)
+        length = int(reader["length"][0])
+        spelled = reader["sentence"][1:length - 1].astype(np.uint8).tobytes().decode()
+        meant, why, word = decode(spelled, heard)
+        if why is not None:
+            meant = Understanding(reason=reason(decoded(state["next_text"]), why, word))
+        rates = heard.rates / np.float32(MICRO_STEP)
+        return self._answer({**state, "rates": rates.astype(np.float32)}, followed, meant)
+
+    def _refuse(self, state: dict[str, np.ndarray], followed: int, why: Why) -> dict:
+        text = why.text(any(map(is_japanese, decoded(state["next_text"]))))
+        return self._answer({**state, "rates": np.zeros_like(state["rates"])}, followed, Understanding(reason=text))
+
+    def _answer(self, state: dict[str, np.ndarray], followed: int, meant: Understanding) -> dict:
+        spoken = np.full(1, REPUBLISH, np.float32)      # at once
+        return {**state, **remember(next_number(state, followed), state["next_text"], state["next_digest"], meant),
+                "spoken": spoken}
 
     def _features(self, state: Mapping[str, np.ndarray]) -> Any:
-        goal = state["goal"]
-        number, verb, color, shape, avoid_color, avoid_shape = (int(v) for v in goal[:UNDERSTOOD])
-        return self.features(goal_id=number, text=_text(state["text"]), understood=bool(goal[UNDERSTOOD]),
-                             verb=verb, target_color=color, target_shape=shape, avoid_color=avoid_color,
-                             avoid_shape=avoid_shape, confidence=float(goal[CONFIDENCE]),
-                             reason=_text(state["reason"]))
+        return features_of(state, self.features, state["rates"] if state["goal"][ID] else ())
 
 
-def _remember(number: int, text: str, digest: np.ndarray, meant: Understanding) -> dict[str, np.ndarray]:
-    goal = np.array([number, Verb(meant.verb), meant.color, meant.shape, meant.avoid_color, meant.avoid_shape,
-                     meant.understood, meant.confidence], np.float32)
-    return {"goal": goal, "text": _codes(text), "reason": _codes(meant.reason), "digest": digest}
+class AnnLanguage(Language):
+    """The rate twin of :class:`Language`: a control, with weights of its own."""
 
-
-def _codes(text: str) -> np.ndarray:
-    """UTF-8 of the start of a text, as float32[256], filled up with zeros."""
-    printable = text[:TEXT].replace("\0", " ").encode("utf-8", "replace").decode()
-    data = clip_utf8(printable, TEXT).encode()
-    codes = np.zeros(TEXT, np.float32)
-    codes[:len(data)] = list(data)
-    return codes
-
-
-def _text(codes: np.ndarray) -> str:
-    data = codes[codes > 0].astype(np.uint8).tobytes()
-    return data.decode("utf-8", "replace")
-
-
-def _digest(text: str) -> np.ndarray:
-    """Tells whole sentences apart, as four numbers that float32 holds exactly."""
-    data = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return np.frombuffer(data, np.uint16).astype(np.float32)
+    _reader_class = AnnReader
+    _weights = weights.TWIN

@@ -147,6 +147,7 @@ class Motor(_PolicyMotor):
         super().configure(parameters)
         loaded = weights.load()
         self.network, self._digest = network.SpikingPolicy(loaded.tensors), loaded.digest
+        self.multiplies = 0     # multiply-accumulates so far: the first layer's, once a step
 
     @staticmethod
     def circuit():
@@ -169,6 +170,7 @@ class Motor(_PolicyMotor):
         new, trains = self.network.step(currents, state, steps, self.parameters.silent)
         spikes, synops = self.network.cost(trains)
         self.count(spikes=spikes, synops=synops)
+        self.multiplies += self.network.multiplies if steps else 0
         outbox = {}
         if "spike_train" in self.wanted and steps:
             bins, neurons = np.nonzero(trains[-1])

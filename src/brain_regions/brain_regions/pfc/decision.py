@@ -21,6 +21,7 @@ RELAYS = ("goal", "told_stop", "unasked", "puzzled", "blind", "arrived", "near")
 LATCHES = ("reached", "given_up", "tired")
 TURNS = ("turn_left", "turn_right")
 NAMES = ACTIONS + RELAYS + LATCHES + TURNS
+_AT = {name: k for k, name in enumerate(NAMES)}
 TIMERS = ("standing", "empty", "patience", "retreat")
 WAITS = {"standing": 0.4, "empty": 1.5, "retreat": 7.0}     # s; patience is a parameter
 LEAK = {"standing": 0.15, "empty": 0.3}                    # s: what is not the case any more is soon forgotten
@@ -54,7 +55,7 @@ def weights() -> np.ndarray:
     found = np.zeros((len(NAMES), len(NAMES)), np.float32)
     for source, targets in _WIRES.items():
         for target, weight in targets.items():
-            found[NAMES.index(source), NAMES.index(target)] = weight
+            found[_AT[source], _AT[target]] = weight
     return found
 
 
@@ -99,47 +100,48 @@ class Decision:
         """
         drive = np.zeros(len(NAMES), np.float32)
         for name in RELAYS:
-            drive[NAMES.index(name)] = DRIVE * causes.get(name, 0.0)
-        drive[NAMES.index("approach")] = 1.2 * causes.get("approach", 0.0)
-        drive[NAMES.index("avoid")] = AVOID_BIAS + 2.4 * causes.get("avoid", 0.0)
+            drive[_AT[name]] = DRIVE * causes.get(name, 0.0)
+        drive[_AT["approach"]] = 1.2 * causes.get("approach", 0.0)
+        drive[_AT["avoid"]] = AVOID_BIAS + 2.4 * causes.get("avoid", 0.0)
         for name in TURNS:
-            drive[NAMES.index(name)] = TURN_DRIVE * min(causes.get(name, 0.0), 2.0)
+            drive[_AT[name]] = TURN_DRIVE * min(causes.get(name, 0.0), 2.0)
         v, s, timers = state["decision_v"], state["decision_s"], state["timers"]
         theta = np.ones((len(NAMES), 1), np.float32)
         theta[:len(ACTIONS)] = threshold
         spikes = synops = 0
-        at = {name: k for k, name in enumerate(NAMES)}
         for _ in range(steps):
             means = s.mean(1)
             onto = drive + means @ self._weights
-            timers, fired = self._tick(timers, means, at, causes)
+            timers, fired = self._tick(timers, means.tolist(), causes)
             if fired[0]:
-                onto[at["reached"]] += SET
+                onto[_AT["reached"]] += SET
             if fired[1] or fired[2]:
-                onto[at["tired"]] += SET
+                onto[_AT["tired"]] += SET
             if fired[3]:
-                onto[at["given_up"]] += GIVE_UP + SET
+                onto[_AT["given_up"]] += GIVE_UP + SET
             z, v, s = self._layer.step(onto[:, None] * self._spread, v, s, theta)
             if watch is not None:
                 watch.add("actions", z[:len(ACTIONS)])
                 watch.add("facts", z[FIXED])
+            if not z.any():
+                continue
             counts = z.sum(1)
             spikes, synops = spikes + int(counts.sum()), synops + int(counts @ self._fan_out)
         state["decision_v"], state["decision_s"], state["timers"] = v, s, timers
         return spikes, synops
 
-    def _tick(self, timers: np.ndarray, means: np.ndarray, at: dict[str, int], causes: dict[str, float]
-              ) -> tuple[np.ndarray, np.ndarray]:
+    def _tick(self, timers: np.ndarray, means: list[float], causes: dict[str, float]
+              ) -> tuple[np.ndarray, list[bool]]:
         """Timers after a micro-step, and which fire. One that fired goes on firing while its cause lasts."""
         def up(name):
-            return min(float(means[at[name]]) / UP, 1.0)
+            return min(means[_AT[name]] / UP, 1.0)
         busy = max(up("search"), up("approach"))
         runs = np.array([up("arrived") * causes.get("sure", 0.0), up("search") * causes.get("empty", 0.0), busy,
                          up("avoid") * up("tired")], np.float32)
         leaks = np.where(runs > 0.05, np.float32(1.0), self._leaks)
         timers = timers * leaks + runs * MICRO_STEP / self._waits
         fired = timers > 1.0
-        return np.minimum(timers, 1.0 + 1e-3).astype(np.float32), fired
+        return np.minimum(timers, 1.0 + 1e-3).astype(np.float32), fired.tolist()
 
 
 def read(state: dict[str, np.ndarray]) -> tuple[str, str, dict[str, float]]:

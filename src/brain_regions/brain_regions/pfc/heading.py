@@ -64,7 +64,7 @@ class Heading:
             return 0, 0
         spikes = 0
         for _ in range(steps):
-            z, v, s = self._layer.step(x - np.float32(MUTUAL) * s.mean(), v, s, threshold)
+            z, v, s = self._layer.step(x - np.float32(MUTUAL) * (s.sum() / np.float32(BINS)), v, s, threshold)
             spikes += int(np.count_nonzero(z))
             if watch is not None:
                 watch.add("heading", z)

@@ -53,14 +53,26 @@ class Layer:
         if self._rate:
             z = np.clip((x - (1 - self._beta) * threshold) / threshold + 0.5 * (1 - self._beta), 0.0, 1.0)
             z = np.where(x > (1 - self._beta) * threshold, z, 0.0).astype(np.float32)
-        else:
-            v = self._beta * v + x
-            z = (v > threshold).astype(np.float32)
-            v = v - threshold * z
+            if self._silent:
+                z = np.zeros_like(z)
+            return z, v, self._rho * s + KAPPA * (1 - s) * z
+        v = self._beta * v
+        v += x
+        fired = v > threshold
+        z = fired.astype(np.float32)
+        if not fired.any():         # most micro-steps of most populations: then synapses only close
+            return z, v, self._rho * s
+        v -= threshold * z
         if self._silent:
-            z = np.zeros_like(z)
-        shut = s if self._rate else np.ceil(LEVELS * s - np.float32(0.5)) * np.float32(1 / LEVELS)
-        return z, v, self._rho * s + KAPPA * (1 - shut) * z
+            return np.zeros_like(z), v, self._rho * s
+        shut = LEVELS * s
+        shut -= np.float32(0.5)
+        np.ceil(shut, out=shut)
+        shut *= np.float32(1 / LEVELS)
+        opened = KAPPA * (1 - shut)
+        opened *= z
+        opened += self._rho * s
+        return z, v, opened
 
 
 def spread(count: int, width: float = 0.1) -> np.ndarray:

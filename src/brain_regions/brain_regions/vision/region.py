@@ -65,6 +65,7 @@ class Vision(Region):
         self._network, report, self._weights = weights.load()
         self._threshold = float(report["threshold"])
         self._counter = network.Counter()
+        self.multiplies = 0         # multiply-accumulates so far: the first layer's, once a picture
         self._complained: set[str] = set()
 
     @staticmethod
@@ -115,6 +116,7 @@ class Vision(Region):
             new, trains = self._network(x, membranes, steps, self.parameters.silent)
             spikes, synops = self._counter.count(trains) if steps else (0, 0)
         self.count(spikes=spikes, synops=synops)
+        self.multiplies += self._counter.multiplies
         frames = float(state["frames"][0]) % 2 ** 20 + 1
         new["left"] = np.array([max(left, 0.0)], np.float32)
         new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)

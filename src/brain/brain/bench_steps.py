@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a step of each network costs while the brain is at work: time on one core, accumulates, multiply-accumulates.
+
+A room is played in lockstep on LocalHost, on one core; a sentence is said every few seconds, since language does
+nothing while there is nothing to read. Between the rooms a product of two matrices is timed on the same core: what this
+machine was worth meanwhile.
+"""
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Iterator
+
+import numpy as np
+
+from brain import graphs, policies
+from brain.ablations import NONE, Ablation
+from brain.episodes import file_parameters, text_message
+from brain_regions.circuits import INPUT, Dense
+from brain_runtime.local_host import LocalHost
+
+LIMITS = {"vision": 3.0}    # ms
+LIMIT = 1.0                 # ms, of any other network
+EVERY = 4.0                 # s between two sentences
+SECONDS = 20.0              # of a room
+SIDE = 256                  # of the matrices that are multiplied
+CALM = 0.1                  # share of the steps that were quicker than what is called quick
+
+
+def networks() -> list[str]:
+    """Regions of the shipped graph that are made of neurons."""
+    return [spec.name for spec in graphs.load(graphs.DEFAULT, "arena").regions if hasattr(spec.load(), "circuit")]
+
+
+def reference(repeats: int = 60) -> float:
+    """Quickest of some products of two matrices of SIDE x SIDE float32 (ms)."""
+    a = np.random.default_rng(0).random((SIDE, SIDE), np.float32)
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        a @ a
+        times.append(1e3 * (time.perf_counter() - begin))
+    return min(times)
+
+
+def _inputs(region: Any) -> int:
+    """Multiply-accumulates of a step of a region that does not count them: its circuit's synapses of real numbers."""
+    return sum(int(np.count_nonzero(p.weight)) for p in region.circuit().projections
+               if p.source == INPUT and isinstance(p, Dense))
+
+
+def _clocked(region: Any, log: list[tuple[float, float, float, float]]) -> None:
+    """Writes time (ms), spikes, synaptic operations and multiply-accumulates of each of a region's steps into a log."""
+    step, each = region.step, None if hasattr(region, "multiplies") else _inputs(region)
+
+    def timed(*arguments: Any) -> Any:
+        before = region.spikes, region.synops, getattr(region, "multiplies", 0.0)
+        begin = time.perf_counter()
+        made = step(*arguments)
+        took = 1e3 * (time.perf_counter() - begin)
+        log.append((took, region.spikes - before[0], region.synops - before[1],
+                    region.multiplies - before[2] if each is None else each))
+        return made
+
+    region.step = timed
+
+
+def _room(seed: int, names: list[str], ablation: Ablation) -> dict[str, list[tuple[float, float, float, float]]]:
+    loaded = graphs.load(graphs.DEFAULT, "arena")
+    regions = policies.make_regions(loaded, "brain", (), ablation)
+    quiet = {name: {"spikes": False} for name, region in regions.items() if hasattr(region.parameters, "spikes")}
+    host = LocalHost(regions, seed=seed, critical=set(loaded.critical), parameters=graphs.merged(
+        quiet, graphs.own_parameters(loaded), file_parameters(graphs.DEFAULT),
+        {"world": {"split": "val", "seed": seed}}, ablation.parameters))
+    things = host.regions["world"].simulation.room.objects
+    logs: dict[str, list] = {name: [] for name in names}
+    host.advance(1.0)       # the first steps warm up
+    for name in names:
+        _clocked(host.regions[name], logs[name])
+    for number in range(round(SECONDS / EVERY)):
+        goal, other = things[number % len(things)], things[(number + 1) % len(things)]
+        host.publish("goal/text", text_message(
+            f"go to the {goal.color} {goal.shape} but stay away from the {other.color} {other.shape}"))
+        host.advance(EVERY)
+    return logs
+
+
+def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[dict[str, Any]]:
+    """Steps of each network, in as many rooms; this process stays on one core.
+
+    Yields:
+        After each room all so far, by ``region``: ``steps``, ``quick``, ``median`` and ``slow`` (10, 50 and 95 of 100
+        are at most so long, ms), ``limit`` (ms), ``spikes``, ``accumulates`` and ``multiply_accumulates`` of a step
+        (mean of those in which something was computed); with the ``reference`` (ms).
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
+    names = networks()
+    logs: dict[str, list] = {name: [] for name in names}
+    quickest = reference()
+    for number in range(rooms):
+        for name, log in _room(seed + number, names, ablation).items():
+            logs[name] += log
+        quickest = min(quickest, reference())
+        yield {"reference": quickest, "regions": [_told(name, np.array(log)) for name, log in logs.items()]}
+
+
+def _told(name: str, log: np.ndarray) -> dict[str, Any]:
+    busy = log[log[:, 2] > 0]       # without a sentence language does nothing
+    quick, median, slow = np.quantile(busy[:, 0], [CALM, 0.5, 0.95]) if len(busy) else [np.nan] * 3
+    spikes, synops, multiplies = busy[:, 1:].mean(0) if len(busy) else [np.nan] * 3
+    return {"region": name, "steps": len(busy), "quick": float(quick), "median": float(median), "slow": float(slow),
+            "limit": LIMITS.get(name, LIMIT), "spikes": float(spikes), "accumulates": float(synops),
+            "multiply_accumulates": float(multiplies)}
+
+
+def table(found: dict[str, Any]) -> Any:
+    """The figures as a table for a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = Table(title=f"a step on one core (a product of two {SIDE} x {SIDE} matrices: {found['reference']:.2f} ms)",
+                  box=SIMPLE_HEAD)
+    for heading in ("network", "p10", "median", "p95", "limit (ms)", "spikes", "accumulates", "multiply-accumulates"):
+        shown.add_column(heading, justify="left" if heading == "network" else "right")
+    for r in found["regions"]:
+        shown.add_row(r["region"], *(f"{r[key]:.2f}" for key in ("quick", "median", "slow")), f"{r['limit']:g}",
+                      *(f"{r[key]:,.0f}" for key in ("spikes", "accumulates", "multiply_accumulates")))
+    return shown

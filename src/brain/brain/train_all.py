@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trainings of ``brain train``, by name, and all of them at once, each in a process of its own on one torch thread.
+
+One after the other they would leave cores idle: motor's runs on one thread, and so do both networks of language.
+"""
+from __future__ import annotations
+
+import multiprocessing
+import queue
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterator, Sequence
+
+NAMES = ("vision", "language", "motor")     # the prefrontal cortex is wired, not trained
+PERIOD = 0.5        # s between two news of one bar
+Progress = Callable[[str, int, int, str], None]
+
+
+def train(name: str, out: Path | None, seed: int, quick: bool, threads: int, progress: Progress) -> dict[str, Any]:
+    """Runs one training.
+
+    Args:
+        name: one of :data:`NAMES`.
+        out: weight file, with the twin's beside it; None: the shipped ones.
+        seed: of weights, data and order.
+        quick: a tiny run, whose weights are worth nothing.
+        threads: torch's, where the training can use several.
+        progress: called with (what, done, of, note).
+
+    Returns:
+        Its figures, with ``network`` and ``files``.
+
+    Raises:
+        OSError: the weight files cannot be written; known before anything is trained, if their folder is the reason.
+    """
+    more: dict[str, Any] = {"threads": threads}
+    if name == "vision":
+        from brain_regions.vision import weights
+        from brain_training.train_vision import train_vision as work
+    elif name == "language":
+        import brain_regions
+        from brain_regions.language import weights
+        from brain_training.train_language import train_language as work
+
+        # the lists by hand are there where this is a checkout
+        more = {"lists": Path(brain_regions.__file__).parents[1] / "test" / "test_language_sentences"}
+    else:
+        from brain_regions.motor import weights
+        from brain_training.train_motor import train_motor as work
+    target = out or weights.SHIPPED
+    twin = weights.TWIN if out is None else out.with_stem(f"{out.stem}_twin")
+    target.parent.mkdir(parents=True, exist_ok=True)    # now, not when all is trained
+    return {"network": name, "files": [str(target), str(twin)],
+            **work(target, twin, seed, quick=quick, progress=progress, **more)}
+
+
+def _work(name: str, out: Path | None, seed: int, quick: bool, news: Any) -> None:
+    last: dict[str, float] = {}
+
+    def tell(what: str, done: int, of: int, note: str) -> None:
+        if done == of or time.monotonic() - last.get(what, 0.0) > PERIOD:
+            last[what] = time.monotonic()
+            news.put((f"{name}: {what}", done, of, note))
+
+    news.put((name, train(name, out, seed, quick, 1, tell)))
+
+
+def train_all(folder: Path | None, seed: int, quick: bool, progress: Progress, names: Sequence[str] = NAMES
+              ) -> Iterator[dict[str, Any]]:
+    """Runs trainings at once, and yields what each came to when it is done; see :func:`train`.
+
+    Args:
+        folder: for the weight files; None: the shipped ones are replaced.
+
+    Raises:
+        RuntimeError: one of the processes ended without a result.
+    """
+    context = multiprocessing.get_context("spawn")
+    news = context.Queue()
+    workers = {name: context.Process(target=_work, args=(
+        name, None if folder is None else folder / f"{name}.safetensors", seed, quick, news)) for name in names}
+    for worker in workers.values():
+        worker.start()
+    left = dict(workers)
+    try:
+        while left:
+            try:
+                what, *rest = news.get(timeout=1.0)
+            except queue.Empty:
+                for name, worker in left.items():
+                    if worker.exitcode is not None:
+                        raise RuntimeError(f"the training of {name} ended with {worker.exitcode}; what it said stands "
+                                           "above") from None
+                continue
+            if what in left and len(rest) == 1:
+                left.pop(what)
+                yield rest[0]
+            else:
+                progress(what, *rest)
+    finally:
+        for name, worker in workers.items():
+            if name in left:
+                worker.terminate()
+            worker.join()

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what the network says of a sentence to a goal, with the lexicon as check.
+
+The network says what the sentence asks for and, for each byte, what the word that it stands in is for. The lexicon only
+takes away: what the network claims must stand in the sentence as a word for it, on an object that the world can have,
+and there must be one. What the reason for not understanding is called, a person is told in the words of the grammar.
+"""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from brain_regions.language import sizes as z
+from brain_regions.language.grammar import Understanding, Verb, parse
+from brain_regions.language.lexicon import Kind, Token, lexicon
+from brain_regions.language.network import Heard
+from brain_regions.language.reasons import Why
+from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize
+
+_WITHIN = frozenset({Kind.COLOR, Kind.SHAPE, Kind.HINT, Kind.HUE, Kind.SHAPED, Kind.MODIFIER})
+_NAMES = {Kind.COLOR: z.NAMED_COLOR, Kind.SHAPE: z.NAMED_SHAPE, Kind.HINT: z.NAMED_SHAPE}
+CLEAR = 4.0
+"""Logits by which one claim must be surer than another that contradicts it, so that the other is a slip."""
+BOLD = np.array([0.0, 0.75, 0.75, 0.0], np.float32)
+"""Logits added to go and find, against none and stop: who asks for something wants to be understood, and without an
+object in the sentence the lexicon refuses anyhow. Chosen on sentences of the split val."""
+SHARED = 0.5
+"""Part of the evidence of a word that the other words of the same thing share: "red ball" is one thing."""
+
+
+class _No(Exception):
+    def __init__(self, why: Why, word: str = "") -> None:
+        super().__init__(why.name)
+        self.why, self.word = why, word
+
+
+class _Claim(NamedTuple):
+    kind: Kind      # of the token
+    value: int
+    logit: float
+    place: int      # number of the token
+
+
+def spell(text: str) -> str:
+    """A sentence as the network hears it: normalized, katakana as hiragana, without half characters."""
+    return fold(normalize(text.encode("utf-8", "replace").decode()))
+
+
+def framed(spelled: str) -> bytes:
+    """The bytes of a spelled sentence between their frames."""
+    return bytes([z.BEGIN]) + spelled.encode() + bytes([z.END])
+
+
+def decode(spelled: str, heard: Heard) -> tuple[Understanding, Why | None, str]:
+    """What a sentence asks for.
+
+    Args:
+        spelled: the sentence, as :func:`spell` leaves it.
+        heard: of its bytes between the frames.
+
+    Returns:
+        What was understood, without a reason; where nothing was: why, and the word to blame.
+    """
+    logits = heard.verb + BOLD
+    chances = np.exp(logits - logits.max())
+    chances /= chances.sum()
+    verb = Verb(int(chances.argmax()))
+    sure = float(chances.max())
+    try:
+        if verb is Verb.NONE:
+            raise _No(Why.NO_COMMAND)
+        if verb is Verb.STOP:
+            return Understanding(Verb.STOP, understood=True, confidence=sure), None, ""
+        color, shape, avoid_color, avoid_shape, least = _slots(spelled, heard.evidence)
+    except _No as no:
+        return Understanding(), no.why, no.word
+    return Understanding(verb, color, shape, avoid_color, avoid_shape, True, sure * least), None, ""
+
+
+def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, float]:
+    tokens = tokenize(spelled, lexicon())
+    targets, avoided = _claims(tokens, _means(spelled, tokens, evidence))
+    found, sure, told = [], 1.0, []
+    for claims, many in ((targets, Why.TWO_TARGETS), (avoided, Why.TWO_AVOIDED)):
+        for kinds in ((Kind.COLOR,), (Kind.SHAPE,), (Kind.HINT,)):
+            made = [claim for claim in claims if claim.kind in kinds]
+            if kinds == (Kind.HINT,):
+                if found[-1] or not made:
+                    continue
+                found.pop()
+            best = max(made, key=lambda c: c.logit, default=None)
+            for other in made:
+                if other.value != best.value and other.logit > best.logit - CLEAR:
+                    raise _No(many)
+            found.append(best.value if best else 0)
+            told += [best] if best else []
+            sure = min([sure] + [1 / (1 + float(np.exp(-c.logit))) for c in made if c.value == best.value])
+    color, shape, avoid_color, avoid_shape = found
+    for claim in told:
+        _check(tokens, claim.place)
+    if not (color or shape):
+        raise _No(Why.NO_TARGET)
+    if (avoid_color or avoid_shape) and avoid_color in (0, color) and avoid_shape in (0, shape):
+        raise _No(Why.SAME)
+    return color, shape, avoid_color, avoid_shape, sure
+
+
+def _claims(tokens: list[Token], means: np.ndarray) -> tuple[list[_Claim], list[_Claim]]:
+    """What the network claims of the words of target and avoided object.
+
+    A word is for what its own evidence says, and half of that of the words that name the same thing with it.
+    """
+    targets: list[_Claim] = []
+    avoided: list[_Claim] = []
+    for thing in _things(tokens):
+        named = [place for place in thing if _agrees(tokens[place], means[place])]
+        if not named:
+            continue
+        own = means[named][:, [z.TARGET, z.AVOID]]
+        for place, logits in zip(named, own + SHARED * (own.sum(0) - own)):
+            target, avoid = (float(logit) for logit in logits)
+            if max(target, avoid) > 0:
+                claims = targets if target >= avoid else avoided
+                logit = abs(target - avoid) if min(target, avoid) > 0 else max(target, avoid)
+                claims.append(_Claim(tokens[place].kind, int(tokens[place].value), logit, place))
+    return targets, avoided
+
+
+def _things(tokens: list[Token]) -> list[list[int]]:
+    """Numbers of the tokens that name a color or a shape, those of one thing together."""
+    things: list[list[int]] = []
+    near = False
+    for place, token in enumerate(tokens):
+        if token.kind in _NAMES:
+            slot = _NAMES[token.kind]
+            if not near or any(_NAMES[tokens[other].kind] == slot for other in things[-1]):
+                things.append([])
+            things[-1].append(place)
+            near = True
+        elif token.kind not in _WITHIN and token.text != "の":
+            near = False
+    return things
+
+
+def _agrees(token: Token, logits: np.ndarray) -> bool:
+    """Whether the network hears the color or shape that the lexicon says the word is."""
+    heard = logits[_NAMES[token.kind]]
+    return int(heard.argmax()) == int(token.value) - 1
+
+
+def _means(spelled: str, tokens: list[Token], evidence: np.ndarray) -> np.ndarray:
+    """Evidence of each token: the mean over its bytes."""
+    found = np.zeros((len(tokens), z.OUTPUTS), np.float32)
+    letter, byte = 0, 1     # behind the frame
+    for number, token in enumerate(tokens):
+        at = spelled.find(token.text, letter)
+        if at < 0:
+            continue
+        start = byte + len(spelled[letter:at].encode())
+        end = start + len(token.text.encode())
+        letter, byte = at + len(token.text), end
+        if start < len(evidence):
+            found[number] = evidence[start:end].mean(0)
+    return found
+
+
+def _check(tokens: list[Token], place: int) -> None:
+    """Whether the words around a claimed one make it an object that the world can have."""
+    before = place - 1
+    while before >= 0 and (tokens[before].kind in _WITHIN or tokens[before].text == "の"):
+        before -= 1
+    if before >= 0 and tokens[before].kind is Kind.OTHER_COLOR:
+        raise _No(Why.COLOR, tokens[before].text)
+    after = place + 1
+    if after < len(tokens) and tokens[place].kind is Kind.COLOR and tokens[after].kind is Kind.WORD:
+        raise _No(Why.WORD, tokens[after].text)     # "red car"
+    while after < len(tokens) and tokens[after].kind in _WITHIN:
+        after += 1
+    if after < len(tokens) and tokens[after].kind is Kind.OTHER_COLOR and tokens[place].kind is Kind.COLOR:
+        raise _No(Why.COLOR, tokens[after].text)
+    _check_compound(tokens, place, after)
+
+
+def _check_compound(tokens: list[Token], place: int, after: int) -> None:
+    """Whether a Japanese word for a color or shape is not a part of the name of something else.
+
+    Nothing stands between the parts of a Japanese noun: the "tama" of "tamago" (an egg) is no ball.
+    """
+    if not is_japanese(tokens[place].text[0]):
+        return
+    if tokens[place].kind is Kind.SHAPE:
+        for beside in (place - 1, place + 1):
+            if 0 <= beside < len(tokens) and tokens[beside].kind is Kind.WORD and is_japanese(tokens[beside].text[0]):
+                raise _No(Why.WORD, tokens[beside].text)
+    named = any(token.kind in (Kind.SHAPE, Kind.HINT) for token in tokens[place:after])
+    if tokens[place].kind is Kind.COLOR and not named:
+        if after < len(tokens) and tokens[after].text == "の":
+            after += 1
+        if after < len(tokens) and tokens[after].kind is Kind.WORD:
+            raise _No(Why.WORD, tokens[after].text)     # a green computer
+
+
+def reason(text: str, why: Why, word: str) -> str:
+    """Why a sentence was not understood, for a person: as the grammar says it, if it did not understand it either."""
+    if why in (Why.NO_COMMAND, Why.NO_TARGET):
+        said = parse(text).reason
+        if said:
+            return said
+    return why.text(any(map(is_japanese, text[:1000])), word)

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network of language as it runs live, in NumPy: it reads a sentence byte by byte, one a micro-step.
+
+Two streams read at once, one from the front and one from the back: in English what a thing is for stands before it, in
+Japanese behind. In each, synapses with delays lead from bytes to letters, from letters to words and from words to a
+recurrent context of adaptive neurons, which remembers in its thresholds, too. When both have read all, the recall goes
+through the sentence once more, some bytes a micro-step: one population, to which the synapses of both streams say what
+they thought at each byte. Its spikes and those synapses are the evidence for what a byte is part of. At the end counts
+of all spikes, and what the last ones of the context left behind, drive the choice, and its spikes and those counts are
+what the sentence asks for. The equations of the neurons stand in :mod:`brain_regions.neurons`; training is
+:mod:`brain_training.language_network`.
+"""
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple
+
+import numpy as np
+
+from brain_regions.language import sizes as z
+from brain_regions.membranes import LIF, decay
+
+State = dict[str, np.ndarray]
+SHAPES = {
+    "bytes": (z.STREAMS, 256, z.RANK),
+    "letters": (z.STREAMS, len(z.LETTER_DELAYS) * z.RANK, z.LETTERS), "letters_bias": (z.STREAMS, 1, z.LETTERS),
+    "words": (z.STREAMS, len(z.WORD_DELAYS) * z.LETTERS, z.WORDS), "words_bias": (z.STREAMS, 1, z.WORDS),
+    "context": (z.STREAMS, len(z.CONTEXT_DELAYS) * z.WORDS, z.CONTEXT), "context_bias": (z.STREAMS, 1, z.CONTEXT),
+    "recurrent": (z.STREAMS, z.CONTEXT, z.CONTEXT),
+    "recall": (1, z.STREAMS * (z.WORDS + z.CONTEXT), z.RECALL), "recall_bias": (1, 1, z.RECALL),
+    "direct": (z.STREAMS * (z.WORDS + z.CONTEXT), z.OUTPUTS),
+    "evidence": (z.RECALL, z.OUTPUTS), "evidence_bias": (z.OUTPUTS,),
+    "choice": (z.SUMMARY, z.CHOICE), "choice_bias": (z.CHOICE,),
+    "verb": (z.SUMMARY + z.CHOICE, z.VERBS),
+}
+"""Weights by name. From bytes to letters there are few: the synapse of a byte on a letter is a product of two."""
+
+
+class Heard(NamedTuple):
+    """What the network said of a sentence.
+
+    Attributes:
+        evidence: logits [bytes, OUTPUTS], frames included.
+        verb: logits [VERBS].
+        rates: share of micro-steps in which each neuron of the choice fired, [CHOICE].
+    """
+
+    evidence: np.ndarray
+    verb: np.ndarray
+    rates: np.ndarray
+
+
+class Effort(NamedTuple):
+    """What some micro-steps took.
+
+    Attributes:
+        steps: micro-steps.
+        spikes: that were fired.
+        synops: accumulates, by the actual fan-out of each spike and each byte.
+        multiplies: multiply-accumulates.
+    """
+
+    steps: int
+    spikes: float
+    synops: float
+    multiplies: float
+
+
+class SpikingReader:
+    """The spiking network.
+
+    Args:
+        tensors: weights by name, see :data:`SHAPES`.
+        silent: no neuron fires: a control, which must not understand anything.
+
+    Raises:
+        ValueError: a weight is missing or has another shape.
+    """
+
+    def __init__(self, tensors: Mapping[str, np.ndarray], silent: bool = False) -> None:
+        for name, shape in SHAPES.items():
+            if name not in tensors or tensors[name].shape != shape:
+                raise ValueError(f"weights {name!r} of shape {shape} are needed")
+        self.silent = silent
+        self._w = {name: np.asarray(tensors[name], np.float32) for name in SHAPES}
+        taps = len(z.LETTER_DELAYS)
+        parts = self._w["letters"].reshape(z.STREAMS, taps, z.RANK, z.LETTERS)
+        # the synapses of each byte; no byte, behind the others, has none
+        table = np.einsum("sbr,strn->stbn", self._w["bytes"], parts)
+        self._table = np.concatenate([table, np.zeros_like(table[:, :, :1])], axis=2).astype(np.float32)
+        # what a stream says to the recall, and to the evidence past it
+        said = np.concatenate([self._w["recall"][0], self._w["direct"]], axis=1)
+        self._say = np.ascontiguousarray(said.reshape(z.STREAMS, z.WORDS + z.CONTEXT, z.RECALL + z.OUTPUTS))
+
+    def rest(self) -> State:
+        """State of a network that reads nothing.
+
+        ``sentence``: the framed bytes; ``length``: how many they are; ``place``: how many each stream has read, and
+        how many steps of the recall and of the choice are made. ``letters``, ``words``, ``context``, ``recall``,
+        ``choice``: potentials;
+        ``thresholds``, ``fired``: adaptations and last spikes of the context; ``letter_line``, ``word_line``: spikes on
+        their way; ``synapses``: of both streams on the recall and the evidence; ``said``: what they said at each of its
+        steps; ``evidence``: of each of its steps; ``counts``: spikes of words and context; ``trace``: what the last
+        ones of the context left behind; ``recalls``, ``choices``: spikes of recall and choice.
+        """
+        def zeros(*shape: int) -> np.ndarray:
+            return np.zeros(shape, np.float32)
+
+        s = z.STREAMS
+        return {"sentence": zeros(z.LONGEST), "length": zeros(1), "place": zeros(3), "letters": zeros(s, z.LETTERS),
+                "words": zeros(s, z.WORDS), "context": zeros(s, z.CONTEXT), "thresholds": zeros(s, z.CONTEXT),
+                "fired": zeros(s, z.CONTEXT), "letter_line": zeros(s, z.WORD_DELAYS[-1], z.LETTERS),
+                "word_line": zeros(s, z.CONTEXT_DELAYS[-1], z.WORDS), "synapses": zeros(s, z.RECALL + z.OUTPUTS),
+                "said": zeros(_steps_of(z.LONGEST), z.RECALL + z.OUTPUTS), "recall": zeros(1, z.RECALL),
+                "evidence": zeros(_steps_of(z.LONGEST), z.OUTPUTS), "counts": zeros(s, z.WORDS + z.CONTEXT),
+                "trace": zeros(s, z.CONTEXT), "recalls": zeros(z.RECALL), "choice": zeros(1, z.CHOICE),
+                "choices": zeros(z.CHOICE)}
+
+    def begin(self, sentence: bytes) -> State:
+        """State before the first byte of a framed sentence.
+
+        Raises:
+            ValueError: it is longer than LONGEST.
+        """
+        state = self.rest()
+        if len(sentence) > z.LONGEST:
+            raise ValueError(f"{len(sentence)} bytes are more than {z.LONGEST}")
+        state["sentence"][:len(sentence)] = list(sentence)
+        state["length"][0] = len(sentence)
+        return state
+
+    def read(self, state: State, steps: int) -> tuple[State, Effort]:
+        """Goes on for some micro-steps, or to the end. The state given is not changed."""
+        length, (place, recalled, chosen) = int(state["length"][0]), (int(p) for p in state["place"])
+        if length == 0:
+            return state, Effort(0, 0, 0, 0)
+        reading = min(steps, length - place)
+        recalling = min(steps - reading, _steps_of(length) - recalled)
+        choosing = min(steps - reading - recalling, z.CHOICE_STEPS - chosen)
+        if reading + recalling + choosing <= 0:
+            return state, Effort(0, 0, 0, 0)
+        state = {name: value.copy() for name, value in state.items()}
+        spikes = [0.0] * 5
+        if reading:
+            spikes[:3] = self._read(state, place, reading)
+        if recalling:
+            spikes[3] = self._recall(state, recalled, recalling)
+        if choosing:
+            spikes[4] = self._choose(state, choosing)
+        return state, self._effort(reading, recalling, choosing, spikes)
+
+    def _read(self, state: State, place: int, steps: int) -> list[float]:
+        w, length = self._w, int(state["length"][0])
+        letters = self._fire(self._letters(state, place, steps), state["letters"], z.LETTER)
+        heard = _late(letters, state, "letter_line", z.WORD_DELAYS)
+        words = self._fire(heard @ w["words"] + w["words_bias"], state["words"], z.WORD)
+        heard = _late(words, state, "word_line", z.CONTEXT_DELAYS)
+        context = self._remember(heard @ w["context"] + w["context_bias"], state)
+        spikes = np.concatenate([words, context], axis=2)
+        self._speak(spikes, state, place, length)
+        state["counts"] += spikes.sum(1)
+        beta = np.float32(decay(z.TRACE.tau))
+        ages = beta ** np.arange(steps - 1, -1, -1, dtype=np.float32)
+        state["trace"] *= beta ** steps
+        state["trace"] += (1 - beta) * (ages @ context)
+        state["place"][0] += steps
+        return [float(layer.sum()) for layer in (letters, words, context)]
+
+    def _recall(self, state: State, place: int, steps: int) -> float:
+        said = state["said"][place:place + steps]
+        charge = said[None, :, :z.RECALL] + self._w["recall_bias"]
+        spikes = self._fire(charge, state["recall"], z.RECALLER)[0]
+        state["evidence"][place:place + steps] = spikes @ self._w["evidence"] + said[:, z.RECALL:]
+        state["recalls"] += spikes.sum(0)
+        state["place"][1] += steps
+        return float(spikes.sum())
+
+    def _choose(self, state: State, steps: int) -> float:
+        charge = _summary(state) @ self._w["choice"] + self._w["choice_bias"]
+        spikes = self._fire(np.broadcast_to(charge, (1, steps, z.CHOICE)), state["choice"], z.CHOOSER)[0]
+        state["choices"] += spikes.sum(0)
+        state["place"][2] += steps
+        return float(spikes.sum())
+
+    @staticmethod
+    def done(state: Mapping[str, np.ndarray]) -> bool:
+        """Whether all is read, recalled and chosen, or there is nothing to read."""
+        return not state["length"][0] or float(state["place"][2]) >= z.CHOICE_STEPS
+
+    def heard(self, state: Mapping[str, np.ndarray]) -> Heard:
+        """What is said of a sentence that is read, recalled and chosen."""
+        length = int(state["length"][0])
+        rates = state["choices"] / z.CHOICE_STEPS
+        verb = np.concatenate([_summary(state), rates]) @ self._w["verb"] + np.array(z.AT_REST, np.float32)
+        evidence = np.repeat(state["evidence"][:_steps_of(length)] + self._w["evidence_bias"], z.STRIDE, axis=0)
+        return Heard(evidence[:length], verb, rates)
+
+    # -- layers ----------------------------------------------------------------------------------------------------
+
+    def _letters(self, state: State, place: int, steps: int) -> np.ndarray:
+        front = state["sentence"][:int(state["length"][0])].astype(np.int64)
+        at = place + np.arange(steps)[:, None] - np.array(z.LETTER_DELAYS)
+        before, taps = at < 0, np.arange(len(z.LETTER_DELAYS))
+        charge = np.empty((z.STREAMS, steps, z.LETTERS), np.float32)
+        for k, text in enumerate((front, front[::-1])):
+            charge[k] = self._table[k, taps, np.where(before, 256, text[at.clip(min=0)])].sum(1)
+        return charge + self._w["letters_bias"]
+
+    def _fire(self, charge: np.ndarray, v: np.ndarray, neuron: LIF) -> np.ndarray:
+        """Leaky integrate-and-fire neurons over charges [streams, steps, neurons]; changes their potentials ``v``.
+
+        As :func:`brain_regions.membranes.lif_run`, without new arrays in each step.
+        """
+        spikes = np.zeros(charge.shape, np.float32)
+        if self.silent:
+            return spikes
+        beta, threshold = np.float32(decay(neuron.tau)), np.float32(neuron.threshold)
+        fired = (v > threshold).astype(np.float32)
+        for t in range(charge.shape[1]):
+            v *= beta
+            v += charge[:, t]
+            v -= threshold * fired
+            np.greater(v, threshold, out=spikes[:, t], casting="unsafe")
+            fired = spikes[:, t]
+        return spikes
+
+    def _remember(self, charge: np.ndarray, state: State) -> np.ndarray:
+        """Recurrent adaptive neurons over charges [streams, steps, neurons]."""
+        spikes = np.zeros_like(charge)
+        if self.silent:
+            return spikes
+        p, recurrent = z.CONTEXT_NEURON, self._w["recurrent"]
+        beta, rho = np.float32(decay(p.tau)), np.float32(decay(p.tau_adaptation))
+        threshold, adaptation = np.float32(p.threshold), np.float32(p.adaptation)
+        v, a, fired = state["context"], state["thresholds"], state["fired"]
+        for t in range(charge.shape[1]):
+            v *= beta
+            for k in range(z.STREAMS):
+                # of the neurons that fired; in all others nothing happens
+                v[k] += recurrent[k][fired[k] > 0].sum(0)
+            v += charge[:, t]
+            v -= threshold * fired
+            a *= rho
+            a += fired
+            np.greater(v - adaptation * a, threshold, out=spikes[:, t], casting="unsafe")
+            fired = spikes[:, t]
+        state["fired"] = fired.copy()
+        return spikes
+
+    def _speak(self, spikes: np.ndarray, state: State, place: int, length: int) -> None:
+        """What both streams say to the recall; what is said from the back belongs to the bytes from the end."""
+        said, beta = spikes @ self._say, np.float32(decay(z.SYNAPSE.tau))
+        u, share = state["synapses"], np.float32(1 / z.STRIDE)
+        for t in range(spikes.shape[1]):
+            u *= beta
+            u += (1 - beta) * said[:, t]
+            state["said"][(place + t) // z.STRIDE] += share * u[0]
+            state["said"][(length - 1 - place - t) // z.STRIDE] += share * u[1]
+
+    def _effort(self, reading: int, recalling: int, choosing: int, spikes: list[float]) -> Effort:
+        said, summed = z.RECALL + z.OUTPUTS, z.CHOICE + z.VERBS
+        fans = (len(z.WORD_DELAYS) * z.WORDS, len(z.CONTEXT_DELAYS) * z.CONTEXT + said + summed,
+                z.CONTEXT + said + 2 * summed, z.OUTPUTS + summed, z.VERBS)
+        inputs = reading * z.STREAMS * len(z.LETTER_DELAYS) * z.LETTERS
+        synops = inputs + sum(n * f for n, f in zip(spikes, fans))
+        return Effort(reading + recalling + choosing, sum(spikes), synops, 0.0)
+
+
+class AnnReader(SpikingReader):
+    """The rate twin: the same synapses, units that are ReLU cut at 1, no membranes but the context's."""
+
+    def _fire(self, charge: np.ndarray, v: np.ndarray, neuron: LIF) -> np.ndarray:
+        return np.zeros_like(charge) if self.silent else charge.clip(0, 1)
+
+    def _remember(self, charge: np.ndarray, state: State) -> np.ndarray:
+        rates = np.zeros_like(charge)
+        if self.silent:
+            return rates
+        v, rate, beta = state["context"], state["fired"], np.float32(decay(z.CONTEXT_NEURON.tau))
+        for t in range(charge.shape[1]):
+            v *= beta
+            v += (rate[:, None] @ self._w["recurrent"])[:, 0] + charge[:, t]
+            rate = rates[:, t] = v.clip(0, 1)
+        state["fired"] = rate.copy()
+        return rates
+
+    def _effort(self, reading: int, recalling: int, choosing: int, spikes: list[float]) -> Effort:
+        inputs = reading * z.STREAMS * len(z.LETTER_DELAYS) * z.LETTERS
+        said = z.RECALL + z.OUTPUTS
+        each = (len(z.WORD_DELAYS) * z.WORDS * z.LETTERS
+                + z.WORDS * (len(z.CONTEXT_DELAYS) * z.CONTEXT + said) + z.CONTEXT * (z.CONTEXT + said))
+        once = (z.SUMMARY * (z.CHOICE + z.VERBS) + z.CHOICE * z.VERBS) / z.CHOICE_STEPS
+        return Effort(reading + recalling + choosing, 0.0, float(inputs),
+                      reading * z.STREAMS * each + recalling * z.RECALL * z.OUTPUTS + choosing * once)
+
+
+def _summary(state: Mapping[str, np.ndarray]) -> np.ndarray:
+    """What reading and recalling came to, [SUMMARY]: rates, what the last spikes left behind, and counts."""
+    seen = np.concatenate([state["counts"] / state["length"], state["trace"]], axis=1)
+    return np.concatenate([z.GAIN * seen.reshape(-1), z.COUNT_GAIN * state["recalls"]])
+
+
+def _steps_of(length: int) -> int:
+    """Micro-steps in which so many bytes are recalled."""
+    return -(-length // z.STRIDE)
+
+
+def _late(spikes: np.ndarray, state: State, line: str, delays: tuple[int, ...]) -> np.ndarray:
+    """What arrives of spikes [streams, steps, neurons] through synapses with delays; the rest stays on its way."""
+    steps, late = spikes.shape[1], delays[-1]
+    whole = np.concatenate([state[line], spikes], axis=1)
+    state[line] = np.ascontiguousarray(whole[:, steps:])
+    return np.concatenate([whole[:, late - d:late - d + steps] for d in delays], axis=2)

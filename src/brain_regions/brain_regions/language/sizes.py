@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the network of language is made of: populations, delays, neurons and what its outputs stand for."""
+from __future__ import annotations
+
+from brain_regions.membranes import ALIF, LI, LIF
+
+BYTES = 256             # of a normalized sentence, at most
+BEGIN, END = 2, 3       # the bytes around it (STX, ETX): where it begins and ends is heard, too
+LONGEST = BYTES + 2
+
+STREAMS = 2             # one reads from the front, one from the back
+RANK = 24               # of the synapses from bytes to letters
+LETTERS = 128           # per stream
+WORDS = 160
+CONTEXT = 128
+RECALL = 160            # one population, behind both streams
+STRIDE = 2              # bytes that are recalled in a micro-step
+CHOICE = 96             # one population, to which all is summed up
+CHOICE_STEPS = 10       # micro-steps that it takes
+LETTER_DELAYS = (0, 1, 2, 3, 4)         # micro-steps, which are bytes
+WORD_DELAYS = (0, 3, 6)
+CONTEXT_DELAYS = (0, 8, 16)
+
+LETTER = LIF(tau=0.005)
+WORD = LIF(tau=0.005)
+CONTEXT_NEURON = ALIF(tau=0.030, tau_adaptation=0.400, adaptation=0.15)
+RECALLER = LIF(tau=0.005)
+CHOOSER = LIF(tau=0.020)
+SYNAPSE = LI(tau=0.010)     # of what both streams say to the recall
+TRACE = LI(tau=0.100)   # of what the last bytes left behind
+GAIN = 4.0              # of rates and traces, in the unit of the weights of the verb
+COUNT_GAIN = 0.25       # of counts of the recall
+SUMMARY = STREAMS * (WORDS + 2 * CONTEXT) + RECALL
+
+# Outputs for each byte: what the word that it stands in is for, and what it says.
+TARGET, AVOID = 0, 1    # against 0: for nothing
+ACTION = slice(2, 8)    # go, find, stop, avoid, what cannot be done, a thing that is not known
+NAMED_COLOR, NAMED_SHAPE = slice(8, 12), slice(12, 15)      # whatever it is for
+OUTPUTS = 15
+VERBS = 4               # none, go, find, stop
+AT_REST = (1.0, 0.0, 0.0, 0.0)     # logits of the verbs without a spike: nothing is understood

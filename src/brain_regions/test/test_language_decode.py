@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From evidence to a goal: words of one thing share what they are for, and the lexicon takes away what cannot be."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from brain_regions.language import Verb
+from brain_regions.language import sizes as z
+from brain_regions.language.decode import decode, framed, spell
+from brain_regions.language.network import Heard
+
+COLORS, SHAPES = ("red", "green", "blue", "yellow"), ("ball", "box", "cylinder")
+
+
+def heard(text, *words, verb=Verb.GO, sure=5.0):
+    """What a network says of which each word (text, target, avoid, what it names) is known."""
+    spelled = spell(text)
+    evidence = np.full((len(framed(spelled)), z.OUTPUTS), -5.0, np.float32)
+    start = 0
+    for word, target, avoid, *names in words:
+        letter = spelled.index(spell(word), start)
+        start = letter + 1
+        at = 1 + len(spelled[:letter].encode())
+        rows = slice(at, at + len(spell(word).encode()))
+        evidence[rows, z.TARGET], evidence[rows, z.AVOID] = target, avoid
+        for name in names:
+            of, group = (COLORS, z.NAMED_COLOR) if name in COLORS else (SHAPES, z.NAMED_SHAPE)
+            evidence[rows, group.start + of.index(name)] = 5.0
+    logits = np.full(z.VERBS, -sure, np.float32)
+    logits[int(verb)] = sure
+    return spelled, Heard(evidence, logits, np.zeros(z.CHOICE, np.float32))
+
+
+def slots(text, *words, **more):
+    meant, why, word = decode(*heard(text, *words, **more))
+    assert meant.understood == (why is None)
+    return (meant.color, meant.shape, meant.avoid_color, meant.avoid_shape) if meant.understood else (why.name, word)
+
+
+def test_target_and_avoided_object_are_what_the_network_says_they_are():
+    said = "go to the red ball but not the blue box"
+    things = [("red", 4, -4, "red"), ("ball", 4, -4, "ball"), ("blue", -4, 4, "blue"), ("box", -4, 4, "box")]
+    assert slots(said, *things) == (1, 1, 3, 2)
+    turned = [(word, avoid, target, name) for word, target, avoid, name in things]
+    assert slots(said, *turned) == (3, 2, 1, 1)
+    assert slots(said, *things, verb=Verb.NONE) == ("NO_COMMAND", "")
+    assert slots(said, *things, verb=Verb.STOP) == (0, 0, 0, 0)
+
+
+def test_words_of_one_thing_share_what_they_are_for():
+    # alone, "ball" would be what is to be avoided
+    assert slots("go to the red ball", ("red", 4, -2, "red"), ("ball", 0.4, 0.5, "ball")) == (1, 1, 0, 0)
+    assert slots("go to the red one. the ball", ("red", 4, -2, "red"), ("ball", 0.4, 0.5, "ball")) == (1, 0, 0, 1)
+    # two colors in a row are two things
+    assert slots("the green box blue ball", ("green", 3, -3, "green"), ("box", 3, -3, "box"), ("blue", -3, 3, "blue"),
+                 ("ball", -3, 3, "ball")) == (2, 2, 3, 1)
+
+
+def test_a_word_that_the_network_hears_as_another_than_the_lexicon_is_no_claim():
+    assert slots("go to the red ball", ("red", 4, -4, "blue"), ("ball", 4, -4, "ball")) == (0, 1, 0, 0)
+    assert slots("go to the red ball", ("red", 4, -4, "blue"), ("ball", 4, -4, "box")) == ("NO_TARGET", "")
+
+
+def test_two_targets_are_too_many_unless_one_is_a_slip():
+    both = "go to the red ball or the blue ball"
+    assert slots(both, ("red", 4, -4, "red"), ("ball", 4, -4, "ball"), ("blue", 4, -4, "blue"),
+                 ("ball", 4, -4, "ball")) == ("TWO_TARGETS", "")
+    assert slots(both, ("red", 9, -4, "red"), ("ball", 9, -4, "ball"), ("blue", 0.1, -4, "blue"),
+                 ("ball", 0.1, -4, "ball")) == (1, 1, 0, 0)
+
+
+def test_what_covers_the_target_cannot_be_avoided():
+    assert slots("go to the red ball, avoid balls", ("red", 4, -4, "red"), ("ball", 4, -4, "ball"),
+                 ("balls", -4, 4, "ball")) == ("SAME", "")
+
+
+@pytest.mark.parametrize(("text", "words", "blamed"), [
+    ("go to the red car", [("red", "red")], "car"),
+    ("緑のパソコンを探して", [("緑", "green")], "ぱ"),
+    ("青い星を探して", [("青い", "blue")], "星"),
+    ("赤のたまごまで行って", [("赤", "red"), ("たま", "ball")], "ご"),
+    ("ゴミ箱に行って", [("箱", "box")], "ごみ"),
+    ("ボールペンを探して", [("ボール", "ball")], "ぺん"),
+])
+def test_a_part_of_another_word_is_no_thing(text, words, blamed):
+    assert slots(text, *[(word, 4, -4, name) for word, name in words]) == ("WORD", blamed)
+
+
+@pytest.mark.parametrize(("text", "words", "right"), [
+    ("赤いのに行って", [("赤い", "red")], (1, 0, 0, 0)),
+    ("青い物体へ", [("青い", "blue")], (3, 0, 0, 0)),
+    ("赤い小さなボールへ", [("赤い", "red"), ("ボール", "ball")], (1, 1, 0, 0)),
+    ("ボールの赤いやつへ", [("ボール", "ball"), ("赤い", "red")], (1, 1, 0, 0)),
+])
+def test_a_thing_in_other_words_is_one(text, words, right):
+    assert slots(text, *[(word, 4, -4, name) for word, name in words]) == right
+
+
+def test_who_asks_is_rather_understood_than_not():
+    """Not against the verb stop, and not where nothing is heard."""
+    words = [("red", 4, -4, "red"), ("ball", 4, -4, "ball")]
+    spelled, said = heard("go to the red ball", *words)
+    for logits, verb in (([0.5, 0.0, -3.0, -3.0], Verb.GO), ([1.0, 0.0, -3.0, -3.0], Verb.NONE),
+                         ([0.5, -3.0, -3.0, 0.4], Verb.NONE), (z.AT_REST, Verb.NONE)):
+        assert decode(spelled, said._replace(verb=np.array(logits, np.float32)))[0].verb == verb

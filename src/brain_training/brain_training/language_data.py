@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences as arrays to train on: their bytes, what they ask for, and what each byte is part of."""
+from __future__ import annotations
+
+import functools
+import random
+import re
+from typing import Callable, NamedTuple
+
+import numpy as np
+
+from brain_regions.language import sizes as z
+from brain_regions.language.grammar import Verb
+from brain_regions.language.tokens import fold, normalize
+from brain_training.language_phrases import ACTIONS, LANGUAGES, Part, Sentence, Thing, draw
+
+SLIPS = 0.06        # share of the English sentences with a slip of the keyboard
+BARE = 0.12         # share of the English sentences without apostrophes
+COMMAS = 0.06       # share of the sentences that lack their commas
+ROLES = {"T": z.TARGET, "A": z.AVOID}
+MENTION = np.uint32(1 << 30)    # of a byte: it names a color or a shape
+
+
+class Batch(NamedTuple):
+    """Sentences.
+
+    Attributes:
+        text: uint8 [sentences, bytes], framed by BEGIN and END, zeros behind.
+        lengths: int64 [sentences], frames included.
+        verb: int64 [sentences].
+        kind: int64 [sentences], number in KINDS; it only helps to learn.
+        labels: uint32 [sentences, bytes]: bit k says that output k is wanted; MENTION.
+    """
+
+    text: np.ndarray
+    lengths: np.ndarray
+    verb: np.ndarray
+    kind: np.ndarray
+    labels: np.ndarray
+
+
+def encode(text: str) -> bytes:
+    """Bytes of a text that is normalized and folded, with its frames; what is too long is cut."""
+    return bytes([z.BEGIN]) + text.encode("utf-8", "replace")[:z.BYTES] + bytes([z.END])
+
+
+def _label(part: Part) -> int:
+    bits = 0
+    if part.action:
+        bits |= 1 << (z.ACTION.start + ACTIONS.index(part.action))
+    if part.role:
+        bits |= int(MENTION)
+        if part.role in ROLES:
+            bits |= 1 << ROLES[part.role]
+        if part.color:
+            bits |= 1 << (z.NAMED_COLOR.start + part.color - 1)
+        if part.shape:
+            bits |= 1 << (z.NAMED_SHAPE.start + part.shape - 1)
+    return bits
+
+
+def pack(sentences: list[Sentence]) -> Batch:
+    """Arrays of sentences."""
+    rows = []
+    for sentence in sentences:
+        data, labels = bytearray([z.BEGIN]), [0]
+        for part in sentence.parts:
+            piece = part.text.encode()
+            data += piece
+            labels += [_label(part)] * len(piece)
+        rows.append((bytes(data[:z.BYTES + 1]) + bytes([z.END]), labels[:z.BYTES + 1] + [0]))
+    lengths = np.array([len(data) for data, _ in rows])
+    text = np.zeros((len(rows), lengths.max(initial=1)), np.uint8)
+    marks = np.zeros(text.shape, np.uint32)
+    for row, (data, labels) in enumerate(rows):
+        text[row, :len(data)] = list(data)
+        marks[row, :len(labels)] = labels
+    return Batch(text, lengths, np.array([int(s.verb) for s in sentences]),
+                 np.array([s.kind for s in sentences]), marks)
+
+
+# -- what is kept out of training -----------------------------------------------------------------------------------
+
+@functools.cache
+def withheld() -> frozenset[str]:
+    """Phrasings of the splits val and test of the suite, as :func:`phrasing` spells them."""
+    from brain_sim.sentences import LANGUAGES as SPOKEN
+    from brain_sim.sentences import templates
+
+    found = set()
+    for lang in SPOKEN:
+        for purpose in ("go", "avoid", "halt", "nonsense"):
+            for split in ("val", "test"):
+                found |= {spelled(t.replace("{t}", "#").replace("{a}", "#")) for t in templates(purpose, lang, split)}
+    return frozenset(found)
+
+
+def spelled(text: str) -> str:
+    """A phrasing without what does not make it another: marks, spaces, articles before a thing."""
+    text = fold(normalize(text.replace("#", "０"))).replace("0", "#")
+    text = re.sub(r"\b(the|a|an|that|this|any) (?=#)", "", text)
+    return re.sub(r"[ ,.!?]+", "" if re.search("[ぁ-ん一-龥]", text) else " ", text).strip()
+
+
+def phrasing(sentence: Sentence) -> str:
+    """A sentence with its things as ``#``."""
+    pieces, open_thing = [], False
+    for part in sentence.parts:
+        if part.role:
+            pieces.append("" if open_thing else "#")
+            open_thing = True
+        elif open_thing and not part.text.strip():
+            continue
+        else:
+            pieces.append(part.text)
+            open_thing = False
+    return spelled("".join(pieces))
+
+
+# -- drawing --------------------------------------------------------------------------------------------------------
+
+def _slipped(sentence: Sentence, rng: random.Random) -> None:
+    """A letter doubled, left out, or swapped with the next, somewhere outside of the names of things."""
+    places = [i for i, part in enumerate(sentence.parts) if not part.role and len(part.text) > 4]
+    if not places:
+        return
+    place = rng.choice(places)
+    text = sentence.parts[place].text
+    at = rng.randrange(1, len(text) - 2)
+    if not (text[at].isalpha() and text[at + 1].isalpha()):
+        return
+    kind = rng.randrange(3)
+    text = text[:at] + (text[at] * 2 + text[at + 1:], text[at + 1:], text[at + 1] + text[at] + text[at + 2:])[kind]
+    sentence.parts[place] = sentence.parts[place]._replace(text=text)
+
+
+def sample(language: str, rng: random.Random, *, slips: bool = True) -> Sentence:
+    """A random sentence of which the phrasing is not withheld."""
+    while True:
+        sentence = draw(language, rng)
+        if phrasing(sentence) in withheld():
+            continue
+        if slips and language == "en" and rng.random() < SLIPS:
+            _slipped(sentence, rng)
+        if slips and language == "en" and rng.random() < BARE:
+            bare = rng.choice(("", "", " "))
+            sentence.parts = [p._replace(text=p.text.replace("'", bare)) for p in sentence.parts]
+        if rng.random() < COMMAS:
+            sentence.parts = [p._replace(text=p.text.replace(",", "")) for p in sentence.parts]
+        return sentence
+
+
+def make(count: int, seed: int, progress: Callable[[int, int], None] | None = None) -> list[Sentence]:
+    """As many sentences as asked, of both languages by turns."""
+    rng = random.Random(seed)
+    languages = list(LANGUAGES)
+    found = []
+    for number in range(count):
+        found.append(sample(languages[number % 2], rng))
+        if progress and (number + 1) % 5000 == 0:
+            progress(number + 1, count)
+    return found
+
+
+__all__ = ["Batch", "Thing", "Verb", "encode", "make", "pack", "phrasing", "sample", "spelled", "withheld"]

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences that nobody wrote down whole: phrases that are put together by rules, with what each part is for.
+
+The rules stand in ``phrases/*.txt``::
+
+    [GO 22] start                       sentences of rule ``start`` ask to go; drawn 22 times in the sum of all weights
+    rule = *3 this {other} | that       alternatives, the first drawn three times as often; of a long list of mere words
+                                        the first are the commonest, the last are rare
+    rule:GO = drive to                  the words say the action go (GO, FIND, STOP, AVOID, OTHER), or UNKNOWN things
+
+``{other}`` is a rule, ``{other?12}`` one that stands there in 12 of 100 cases, ``{}`` nothing (it keeps a space).
+``{T}`` is the target, ``{A}`` the avoided object, ``{N}``, ``{N2}`` other objects that only are mentioned; ``{U}``,
+``{V}`` further targets, ``{B}`` another avoided object, ``{t}`` and ``{n}`` are ``{T}`` and ``{N}`` without an article.
+Within the rules of things (``thing_cs``: color and shape are said), ``{C}``, ``{S}``, ``{Ss}`` and ``{hint}`` are the
+words of its color and shape.
+"""
+from __future__ import annotations
+
+import bisect
+import functools
+import itertools
+import random
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from brain_regions.language import words_english, words_japanese
+from brain_regions.language.grammar import Verb
+from brain_regions.language.tokens import fold
+
+FOLDER = Path(__file__).with_name("phrases")
+KINDS = ("go", "find", "stop", "none_only_avoid", "none_two", "none_unknown", "none_cannot", "none_statement",
+         "none_question", "none_condition", "none_bare", "chat", "noise", "foreign")
+LANGUAGES = {"en": ("english", "english_chatter"), "ja": ("japanese", "japanese_chatter")}
+ACTIONS = ("GO", "FIND", "STOP", "AVOID", "OTHER", "UNKNOWN")
+COMMON = 20.0           # rank of the word that is drawn a quarter as often as the first one
+_PLACE = re.compile(r"\{([^}]*)\}")
+_MARKS = str.maketrans("。、！？;", ".,!?,")
+
+
+class Thing(NamedTuple):
+    """A color and a shape, numbered as in messages; 0: not said."""
+
+    color: int
+    shape: int
+
+    def fits(self, other: Thing) -> bool:
+        """Whether one object can be both."""
+        return (not (self.color and other.color) or self.color == other.color) and (
+            not (self.shape and other.shape) or self.shape == other.shape)
+
+    def covers(self, other: Thing) -> bool:
+        """Whether all that fits ``other`` fits this too."""
+        return self.color in (0, other.color) and self.shape in (0, other.shape)
+
+
+class Part(NamedTuple):
+    """A piece of a sentence.
+
+    Attributes:
+        text: its letters.
+        action: one of :data:`ACTIONS`, or None.
+        role: ``T`` or ``A`` where it names the color or shape of a target or avoided object; ``N`` of another; or None.
+        color, shape: which it names; 0: none.
+    """
+
+    text: str
+    action: str | None = None
+    role: str | None = None
+    color: int = 0
+    shape: int = 0
+
+
+@dataclass
+class Sentence:
+    """A sentence with what it asks for and what its parts are for.
+
+    Attributes:
+        parts: its pieces, in order.
+        verb: what it asks for; NONE: it is not understood.
+        target, avoid: Thing(0, 0) where there is none.
+        rule: where it started.
+    """
+
+    parts: list[Part]
+    verb: Verb
+    target: Thing = Thing(0, 0)
+    avoid: Thing = Thing(0, 0)
+    rule: str = ""
+
+    @property
+    def kind(self) -> int:
+        """Number of the kind of sentence in :data:`KINDS`, by the beginning of its rule."""
+        return next(number for number, kind in enumerate(KINDS) if self.rule.startswith(kind))
+
+    @property
+    def text(self) -> str:
+        """All letters."""
+        return "".join(part.text for part in self.parts)
+
+
+class _Choice:
+    """Alternatives with weights."""
+
+    def __init__(self) -> None:
+        self.options: list = []
+        self.sums: list[float] = []
+
+    def add(self, option, weight: float) -> None:
+        self.options.append(option)
+        self.sums.append((self.sums[-1] if self.sums else 0.0) + weight)
+
+    def draw(self, rng: random.Random):
+        return self.options[bisect.bisect_right(self.sums, rng.random() * self.sums[-1])]
+
+
+@dataclass
+class Rules:
+    """The rules of a language."""
+
+    language: str
+    rules: dict[str, _Choice] = field(default_factory=dict)
+    actions: dict[str, str] = field(default_factory=dict)
+    starts: _Choice = field(default_factory=_Choice)
+    colors: dict[str, dict[int, _Choice]] = field(default_factory=dict)
+    shapes: dict[str, dict[int, _Choice]] = field(default_factory=dict)
+
+    def read(self, text: str) -> None:
+        """Adds rules.
+
+        Raises:
+            ValueError: a line is none.
+        """
+        for line in text.splitlines():
+            line = line.strip()
+            if not line or line.startswith("#"):
+                continue
+            if start := re.fullmatch(r"\[(\w+) (\d+)\] (\w+)", line):
+                verb, weight, rule = start.groups()
+                self.starts.add((Verb[verb], rule), float(weight))
+                continue
+            rule = re.match(r"(\w+)(?::(\w+))? = ", line)
+            if not rule:
+                raise ValueError(f"not a rule: {line}")
+            name, action = rule.groups()
+            if action:
+                self.actions[name] = action
+            choice = self.rules.setdefault(name, _Choice())
+            options = line[rule.end():].split(" | ")
+            words = not any("{" in option.replace("{}", "") for option in options)
+            for rank, option in enumerate(options):
+                weight, option = _weighed(option.strip(" "))
+                choice.add(_compiled(option), weight * ((COMMON / (COMMON + rank)) ** 2 if words else 1.0))
+
+    def add_words(self, name: str, words: list[str]) -> None:
+        """Adds a rule of plain words."""
+        choice = self.rules.setdefault(name, _Choice())
+        for word in words:
+            choice.add([(word, None, 100)], 1)
+
+
+def _weighed(option: str) -> tuple[float, str]:
+    weight = re.match(r"\*(\d+) ", option)
+    return (float(weight.group(1)), option[weight.end():]) if weight else (1.0, option)
+
+
+def _compiled(option: str) -> list[tuple[str, str | None, int]]:
+    """Literal text before each place, its name, and the chance (%) that it is there."""
+    pieces, at = [], 0
+    for place in _PLACE.finditer(option):
+        name, _, chance = place.group(1).partition("?")
+        pieces.append((_plain(option[at:place.start()]), name or None, int(chance or 50) if _ else 100))
+        at = place.end()
+    pieces.append((_plain(option[at:]), None, 100))
+    return pieces
+
+
+def _plain(literal: str) -> str:
+    return fold(literal).translate(_MARKS)
+
+
+def _words(first: float, *groups: str) -> _Choice:
+    """Words of which the first of the first group is drawn in ``first`` of all cases."""
+    every = list(dict.fromkeys(fold(w) for w in itertools.chain.from_iterable(g.split("|") for g in groups)))
+    choice = _Choice()
+    shares = [0.0] + [1 / (number + 3) for number in range(len(every) - 1)]
+    shares = [share / max(sum(shares), 1e-9) for share in shares]
+    for number, word in enumerate(every):
+        choice.add(word, first if number == 0 else (1 - first) * shares[number])
+    return choice
+
+
+@functools.cache
+def rules(language: str) -> Rules:
+    """The rules of a language, with the lexicon's words of colors and shapes."""
+    found = Rules(language)
+    for name in LANGUAGES[language]:
+        found.read((FOLDER / f"{name}.txt").read_text(encoding="utf-8"))
+    words = words_english if language == "en" else words_japanese
+    found.colors["C"], found.shapes["S"] = {}, {}
+    # "maruku te" leads on to another adjective, not to a noun
+    found.shapes["hint"] = {value: _words(0.5, "|".join(w for w in text.split("|") if not w.endswith("くて")))
+                            for value, text in words.HINTS.items()}
+    for value, text in words.NOUNS.items():
+        found.shapes["S"][value] = _words(0.5, text)
+    for value, text in words.COLORS.items():
+        if language == "en":
+            found.colors["C"][value] = _words(0.7, text)
+            continue
+        adjectives, hues, te = _Choice(), _Choice(), _Choice()
+        for number, root in enumerate(text.split("|")):
+            often = 8 if number == 0 else 1
+            if root in ("赤", "あか", "青", "あお", "黄色", "きいろ"):
+                adjectives.add(root + "い", 3 * often)
+                te.add(root + "くて", often)
+            adjectives.add(root + "の", 2 * often if root in ("緑", "みどり") else often)
+            for end in ("色の", "いろの", "っぽい", "系の")[:2 if root == "き色" else 4]:
+                adjectives.add(root.removesuffix("色") + end, 0.6 * often if end == "色の" else 0.15 * often)
+            hues.add(root.removesuffix("色") + "色", often)
+        for root in words.COLOR_WORDS[value].split("|"):
+            adjectives.add(fold(root) + ("" if root.endswith(("な", "の")) else "の"), 1)
+            hues.add(fold(root).removesuffix("な").removesuffix("の"), 0.5)
+        te.add(text.split("|")[0] + "色で", 1)
+        found.colors |= {"Cadj": found.colors.get("Cadj", {}), "C_hue": found.colors.get("C_hue", {}),
+                         "Cte": found.colors.get("Cte", {})}
+        found.colors["Cadj"][value], found.colors["C_hue"][value], found.colors["Cte"][value] = adjectives, hues, te
+        found.colors["C"][value] = hues
+    found.actions["other"] = "UNKNOWN"
+    found.add_words("other", [fold(w) + ("" if language == "en" or w.endswith(("い", "な")) else "の")
+                              for w in words.OTHER_COLORS.split("|")])
+    found.add_words("sword", [fold(w) for text in words.NOUNS.values() for w in text.split("|")])
+    return found
+
+
+class _Draw:
+    """One sentence in the making."""
+
+    def __init__(self, of: Rules, rng: random.Random, correction: bool) -> None:
+        self.of, self.rng = of, rng
+        self.parts: list[Part] = []
+        self.inherited = 0
+        target = self._thing(lambda t: t.color or not correction)
+        self.things = {"T": target, "T2": target, "A": self._thing(lambda t: not t.covers(target)),
+                       "U": self._thing(lambda t: not t.fits(target)), "B": self._thing(), "t": target}
+        other = self._thing(lambda t: not t.fits(target))
+        self.things |= {"N": other, "n": other, "N2": self._thing(lambda t: not t.fits(other)), "V": self._thing(
+            lambda t: not t.fits(target))}
+        self.things["B"] = self._thing(lambda t: not t.fits(self.things["A"]))
+        if correction and not target.shape:     # "the red ball, no, the blue one": the blue ball
+            self.inherited = other.shape
+        if rng.random() < 0.3 and target.color and target.shape:    # only its color is said again, or only its shape
+            self.things["T2"] = Thing(target.color, 0) if rng.random() < 0.5 else Thing(0, target.shape)
+        self.used: set[str] = set()
+
+    def _thing(self, good=lambda thing: True) -> Thing:
+        while True:
+            said = self.rng.random()
+            color = 0 if said < 0.15 else self.rng.randint(1, 4)
+            shape = 0 if 0.15 <= said < 0.3 else self.rng.randint(1, 3)
+            if good(Thing(color, shape)):
+                return Thing(color, shape)
+
+    def expand(self, name: str, action: str | None = None, role: str | None = None, thing: Thing | None = None) -> None:
+        """Adds what a rule makes."""
+        action = self.of.actions.get(name, action)
+        for literal, place, chance in self.of.rules[name].draw(self.rng):
+            if literal:
+                self.parts.append(Part(literal, action))
+            if place is None or chance < 100 and self.rng.random() * 100 >= chance:
+                continue
+            if place in self.things and thing is None:
+                self.name(place)
+            elif place in self.of.colors or place in self.of.shapes or place in ("C2", "Ss"):
+                self._word(place, role, thing)
+            else:
+                self.expand(place, action, role, thing)
+
+    def name(self, place: str) -> None:
+        """Adds the name of a thing."""
+        thing = self.things[place]
+        role = "T" if place in ("T", "t", "T2", "U", "V") else "A" if place in ("A", "B") else "N"
+        self.used.add(place)
+        kind = "_" + ("c" if thing.color else "") + ("s" if thing.shape else "")
+        bare = "bare" if place in ("t", "n") else "thing"
+        form = "avoid" if role == "A" and "avoid" + kind in self.of.rules else bare
+        self.expand(form + kind, None, role, thing)
+
+    def _word(self, place: str, role: str | None, thing: Thing | None) -> None:
+        plural = place == "Ss"
+        place = {"C2": "C", "Ss": "S"}.get(place, place)
+        if place in self.of.colors:
+            color = thing.color if thing else self.rng.randint(1, 4)
+            word = self.of.colors[place][color].draw(self.rng)
+            self.parts.append(Part(word, None, role or "N", color, 0))
+            return
+        shape = thing.shape if thing and thing.shape else self.rng.randint(1, 3)
+        role = "T" if self.inherited == shape and role == "N" else role
+        word = self.of.shapes[place][shape].draw(self.rng)
+        if plural:
+            word += "es" if word.endswith(("x", "s", "ch")) else "s"
+        self.parts.append(Part(word, None, role or "N", 0, shape))
+
+
+def draw(language: str, rng: random.Random) -> Sentence:
+    """A random sentence of a language (``en`` or ``ja``), as normalization and folding leave it."""
+    of = rules(language)
+    verb, rule = of.starts.draw(rng)
+    made = _Draw(of, rng, rule.endswith("_fix"))
+    made.expand(rule)
+    understood = verb in (Verb.GO, Verb.FIND)
+    target = made.things["T"] if understood else Thing(0, 0)
+    if understood and not target.shape:
+        target = Thing(target.color, made.inherited)
+    avoid = made.things["A"] if understood and "A" in made.used else Thing(0, 0)
+    return Sentence(_tidy(made.parts), verb, target, avoid, rule)
+
+
+def _tidy(parts: list[Part]) -> list[Part]:
+    """Without spaces that are too many: at the ends, after another, before a mark; without marks at the start."""
+    tidy: list[Part] = []
+    before = " "
+    for part in parts:
+        kept = ""
+        for letter in part.text:
+            if letter == " " and before == " " or letter in ",.!?" and not (tidy or kept):
+                continue
+            if letter in ",.!?" and before == " ":
+                if kept:
+                    kept = kept[:-1]
+                else:
+                    tidy[-1] = tidy[-1]._replace(text=tidy[-1].text[:-1])
+            kept += letter
+            before = letter
+        if kept:
+            tidy.append(part._replace(text=kept))
+    while tidy and not tidy[-1].text.rstrip(" "):
+        tidy.pop()
+    if tidy:
+        tidy[-1] = tidy[-1]._replace(text=tidy[-1].text.rstrip(" "))
+    return tidy

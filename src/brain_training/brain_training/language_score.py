@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much is understood: sentences of which all slots are right, and unrelated ones that are refused."""
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Callable, Iterable, NamedTuple
+
+import numpy as np
+
+from brain_regions.language.grammar import Verb
+from brain_sim.sentences import LANGUAGES as SPOKEN
+from brain_sim.sentences import phrase, templates
+from brain_sim.things import COLORS, SHAPES
+from brain_training.language_data import sample
+
+Slots = tuple[int, int, int, int, int]
+NAMES_COLORS = {name: number for number, name in enumerate(("any", "red", "green", "blue", "yellow"))}
+NAMES_SHAPES = {name: number for number, name in enumerate(("any", "ball", "box", "cylinder"))}
+NAMES_VERBS = {"-": Verb.NONE, "go": Verb.GO, "find": Verb.FIND, "stop": Verb.STOP}
+UNRELATED = ("chat_any", "noise", "foreign")    # rules of sentences that have nothing to do with the task
+
+
+class Asked(NamedTuple):
+    """A sentence and the right answer: verb, color, shape, avoided color and shape; all 0: not understood."""
+
+    text: str
+    slots: Slots
+
+
+def trained(language: str, count: int, seed: int) -> dict[str, list[Asked]]:
+    """Fresh sentences of the rules that training draws from: ``understood``, ``refused``, and ``unrelated`` ones."""
+    rng = random.Random(seed)
+    found: dict[str, list[Asked]] = {"understood": [], "refused": [], "unrelated": []}
+    while min(map(len, found.values())) < count:
+        sentence = sample(language, rng, slips=False)
+        slots = (int(sentence.verb), *sentence.target, *sentence.avoid)
+        which = "understood" if slots[0] else "unrelated" if sentence.rule in UNRELATED else "refused"
+        if len(found[which]) < count:
+            found[which].append(Asked(sentence.text, slots))
+    return found
+
+
+def suite(language: str, split: str, each: int, seed: int) -> dict[str, list[Asked]]:
+    """Phrasings of the suite's split, ``each`` with so many objects: ``understood`` and ``unrelated`` ones."""
+    if language not in SPOKEN:
+        raise ValueError(f"no sentences in {language!r}; there are some in {', '.join(SPOKEN)}")
+    rng = np.random.default_rng(seed)
+    found: dict[str, list[Asked]] = {"understood": [], "unrelated": []}
+    for purpose in ("go", "avoid", "halt", "nonsense"):
+        for template in templates(purpose, language, split):
+            for _ in range(each if "{" in template else 1):
+                target, avoid = rng.choice(len(COLORS) * len(SHAPES), 2, replace=False)
+                kinds = [(COLORS[k // len(SHAPES)], SHAPES[k % len(SHAPES)]) for k in (target, avoid)]
+                text = template.format(t=phrase(kinds[0], language, rng), a=phrase(kinds[1], language, rng))
+                if purpose == "nonsense":
+                    found["unrelated"].append(Asked(text, (0, 0, 0, 0, 0)))
+                    continue
+                named = [(NAMES_COLORS[c], NAMES_SHAPES[s]) for c, s in kinds]
+                verb = Verb.STOP if purpose == "halt" else Verb.FIND if _seeks(template) else Verb.GO
+                slots = (int(verb), *(named[0] if "{t}" in template else (0, 0)),
+                         *(named[1] if "{a}" in template else (0, 0)))
+                found["understood"].append(Asked(text, slots))
+    return found
+
+
+def _seeks(template: str) -> bool:
+    return any(word in template for word in ("find", "look for", "search", "探", "さが", "見つけ", "みつけ"))
+
+
+def listed(path: Path) -> list[Asked]:
+    """Sentences of a list by hand, such as ``go red ball / blue box : go to the red ball but avoid the blue box``.
+
+    Raises:
+        ValueError: a line is none.
+    """
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        expected, mark, text = line.partition(" : ")
+        verb, *words = expected.replace("/", "").split()
+        names = words + ["any"] * (4 - len(words))
+        if not mark or verb not in NAMES_VERBS:
+            raise ValueError(f"{path}: not a sentence with its slots: {line}")
+        rows.append(Asked(text, (int(NAMES_VERBS[verb]), NAMES_COLORS[names[0]], NAMES_SHAPES[names[1]],
+                                 NAMES_COLORS[names[2]], NAMES_SHAPES[names[3]])))
+    return rows
+
+
+def share(rows: Iterable[Asked], understand: Callable[[list[str]], list[Slots]]) -> dict[str, float | int]:
+    """Share of sentences of which all slots are right, and how many there are."""
+    rows = list(rows)
+    answers = understand([row.text for row in rows])
+    right = sum(tuple(answer) == row.slots for answer, row in zip(answers, rows))
+    return {"right": right / max(len(rows), 1), "of": len(rows)}

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sentences that language is trained on: they are spelled as they are heard, and labeled as they are meant."""
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from brain_regions.language import Verb, parse
+from brain_regions.language import sizes as z
+from brain_regions.language.decode import framed, spell
+from brain_sim.sentences import templates
+from brain_training import language_score as score
+from brain_training.language_data import MENTION, make, pack, phrasing, sample, spelled, withheld
+from brain_training.language_phrases import LANGUAGES, Rules, draw
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_sentences_are_spelled_as_the_network_hears_them(language):
+    rng = random.Random(1)
+    for _ in range(1500):
+        text = draw(language, rng).text
+        assert spell(text) == text and framed(text)[1:-1].decode() == text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_rule_says_something_and_labels_agree_with_the_grammar_where_it_understands(language):
+    """The grammar is no source of labels, but where both understand a sentence, they rarely differ."""
+    rng = random.Random(2)
+    both = alike = 0
+    rules = set()
+    for _ in range(1500):
+        sentence = draw(language, rng)
+        rules.add(sentence.rule)
+        meant = parse(sentence.text)
+        if meant.understood and sentence.verb in (Verb.GO, Verb.FIND):
+            both += 1
+            read = (meant.color, meant.shape, meant.avoid_color, meant.avoid_shape)
+            alike += read == (*sentence.target, *sentence.avoid)
+    assert len(rules) >= 24
+    assert both > 300 and alike > 0.9 * both
+
+
+def test_labels_stand_on_the_bytes_of_the_words():
+    for sentence in make(300, 3):
+        data = pack([sentence])
+        length = data.lengths[0]
+        assert data.text[0, 0] == z.BEGIN and data.text[0, length - 1] == z.END
+        assert bytes(data.text[0, 1:length - 1]).decode() == sentence.text
+        marks = data.labels[0]
+        at = 1
+        for part in sentence.parts:
+            size = len(part.text.encode())
+            bits = set(marks[at:at + size].tolist())
+            assert len(bits) <= 1
+            mark = bits.pop() if bits else 0
+            wanted = [k for k in (z.TARGET, z.AVOID) if mark >> k & 1]
+            assert bool(mark & int(MENTION)) == bool(part.role)
+            assert wanted == {"T": [z.TARGET], "A": [z.AVOID]}.get(part.role, [])
+            for named, rows in ((part.color, z.NAMED_COLOR), (part.shape, z.NAMED_SHAPE)):
+                assert [k for k in range(rows.start, rows.stop) if mark >> k & 1] == (
+                    [rows.start + named - 1] if named else [])
+            at += size
+
+
+def test_the_same_seed_gives_the_same_sentences_and_another_one_others():
+    texts = [s.text for s in make(200, 5)]
+    assert texts == [s.text for s in make(200, 5)]
+    assert len(set(texts) & {s.text for s in make(200, 6)}) < 40
+
+
+def test_phrasings_of_val_and_test_are_withheld():
+    assert spelled("Please, go to the #!") == spelled("please go to #") == "please go to #"
+    for language in LANGUAGES:
+        for split in ("val", "test"):
+            for template in templates("avoid", language, split):
+                assert spelled(template.replace("{t}", "#").replace("{a}", "#")) in withheld()
+    rng = random.Random(7)
+    drawn = {phrasing(sample(language, rng)) for language in LANGUAGES for _ in range(4000)}
+    assert not drawn & withheld()
+    assert "go to #" in drawn
+
+
+def test_a_line_that_is_no_rule_is_refused():
+    with pytest.raises(ValueError, match="nonsense"):
+        Rules("en").read("nonsense")
+
+
+def test_sentences_to_report_on(tmp_path):
+    for language in LANGUAGES:
+        rows = score.trained(language, 20, 1)
+        assert {kind: len(r) for kind, r in rows.items()} == {"understood": 20, "refused": 20, "unrelated": 20}
+        assert all(r.slots[0] for r in rows["understood"]) and not any(r.slots[0] for r in rows["unrelated"])
+        for kind, found in score.suite(language, "val", 2, 1).items():
+            right = [(int(m.verb), m.color, m.shape, m.avoid_color, m.avoid_shape) == r.slots
+                     for r in found for m in [parse(r.text)]]
+            assert np.mean(right) > 0.95, (kind, [r for r, ok in zip(found, right) if not ok])
+    file = tmp_path / "list.txt"
+    file.write_text("# a comment\ngo red ball / blue any : go: to it\n- : no\n")
+    assert score.listed(file) == [("go: to it", (1, 1, 1, 3, 0)), ("no", (0, 0, 0, 0, 0))]
+    file.write_text("run red ball : run\n")
+    with pytest.raises(ValueError, match="run red ball"):
+        score.listed(file)
