@@ -110,7 +110,7 @@ class Decision:
         theta[:len(ACTIONS)] = threshold
         spikes = synops = 0
         for _ in range(steps):
-            means = s.mean(1)
+            means = s.sum(1) / np.float32(NEURONS)
             onto = drive + means @ self._weights
             timers, fired = self._tick(timers, means.tolist(), causes)
             if fired[0]:
@@ -123,7 +123,7 @@ class Decision:
             if watch is not None:
                 watch.add("actions", z[:len(ACTIONS)])
                 watch.add("facts", z[FIXED])
-            if not z.any():
+            if not np.count_nonzero(z):
                 continue
             counts = z.sum(1)
             spikes, synops = spikes + int(counts.sum()), synops + int(counts @ self._fan_out)

@@ -60,7 +60,7 @@ class Layer:
         v += x
         fired = v > threshold
         z = fired.astype(np.float32)
-        if not fired.any():         # most micro-steps of most populations: then synapses only close
+        if not np.count_nonzero(fired):     # most micro-steps of most populations: then synapses only close
             return z, v, self._rho * s
         v -= threshold * z
         if self._silent:

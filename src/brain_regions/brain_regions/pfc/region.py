@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,8 @@ POPULATIONS = {
     "facts": (len(decision.NAMES) - len(decision.ACTIONS)) * decision.NEURONS, "heading": azimuth.BINS}
 """Populations whose spikes are told, and how many neurons each has; ``facts`` are relays, latches and turns."""
 SPIKES = 4096           # in one SpikeTrain
+MAPS = tuple(f"place/{name}" for name in ("view", "frontier", "route"))
+ACROSS = np.linspace(-0.08, 0.08, 5)    # rad from the middle of a bin, in which beams are looked for
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,9 @@ class PrefrontalCortex(Region):
         self._choice = choice.Choice(p.evidence, **how)
         self._decision = decision.Decision(p.patience, **how)
         self._heading = heading.Heading(**how)
+        # what the newest messages say, which does not change while they are the newest
+        self._known_maps: dict[str, tuple[Any, np.ndarray]] = {}
+        self._known_scan: tuple[Any, Any] = (None, None)
         self._watched = 0           # steps with a watch; what is shown only is no state
 
     @staticmethod
@@ -125,7 +131,7 @@ class PrefrontalCortex(Region):
             bearing, distance = polar.carried(believed.bearing, believed.distance, turned, ahead)
             believed = believed._replace(bearing=bearing, distance=distance)
         believed = believed._replace(avoid=[polar.carried(b, d, turned, ahead) for b, d in believed.avoid])
-        view, frontier, route = (self._map(inbox, f"place/{n}") for n in ("view", "frontier", "route"))
+        view, frontier, route = self._maps(inbox)
         front = self._front(inbox)
         causes = self._causes(inbox, told, asked, blind, believed, view, frontier, front)
         self._add(self._decision.run(state, steps, causes, threshold, watch))
@@ -214,9 +220,12 @@ class PrefrontalCortex(Region):
 
     def _points(self, inbox):
         scan = inbox.get("scan", within=0.5)
-        if scan is None or not azimuth.sound_scan(scan):
+        if scan is None:
             return None
-        return azimuth.scan_points(scan, self.parameters)
+        if self._known_scan[0] is not scan:
+            sound = azimuth.sound_scan(scan)
+            self._known_scan = (scan, azimuth.scan_points(scan, self.parameters) if sound else None)
+        return self._known_scan[1]
 
     def _free(self, inbox, turned):
         """How far each bin of the memory's sheets can be seen through (m), float32[BINS]; None without a scan."""
@@ -225,9 +234,9 @@ class PrefrontalCortex(Region):
             return None
         order = np.argsort(points[0])
         angles, ranges = points[0][order], points[1][order]
-        lines = azimuth.wrap(azimuth.CENTERS[:, None] - turned + np.linspace(-0.08, 0.08, 5))
+        lines = azimuth.wrap(azimuth.CENTERS[:, None] - turned + ACROSS)
         at = np.searchsorted(angles, lines) % len(angles)
-        return np.median(ranges[at], axis=1)
+        return np.sort(ranges[at], axis=1)[:, len(ACROSS) // 2]     # the median
 
     def _front(self, inbox):
         """Distance (m) from the front edge to the nearest beam's end, and the beams; None without a scan."""
@@ -248,12 +257,17 @@ class PrefrontalCortex(Region):
         return azimuth.bump(float(azimuth.CENTERS[int(np.argmax(
             np.minimum(open_, 2.5) + 0.3 * np.cos(azimuth.CENTERS)))]))
 
-    @staticmethod
-    def _map(inbox, source):
+    def _maps(self, inbox):
+        """What place offers to look at, to explore and to follow, float32[BINS] each; None where it said nothing."""
+        found = dict.fromkeys(MAPS)
         for entry in inbox.each("features", 1.0):
-            if entry.message.source == source:
-                return azimuth.sound_map(entry.message.novelty)
-        return None
+            message, source = entry.message, entry.message.source
+            if source in found and found[source] is None:
+                known = self._known_maps.get(source)
+                if known is None or known[0] is not message:
+                    known = self._known_maps[source] = (message, azimuth.sound_map(message.novelty))
+                found[source] = known[1]
+        return found.values()
 
     @staticmethod
     def _reason(inbox):
