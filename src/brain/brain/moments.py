@@ -169,7 +169,10 @@ def reading_of(state: dict[str, Any]) -> Reading | None:
 
     length = int(state["reader_length"][0])
     text = state["reader_sentence"][1:length - 1].astype(np.uint8).tobytes().decode("utf-8", "replace")
-    evidence = state["reader_evidence"][1:length - 1]
+    steps = int(state["reader_place"][1])       # of the recall, so far
+    evidence = np.zeros((len(state["reader_sentence"]), sizes.OUTPUTS), np.float32)
+    evidence[:sizes.STRIDE * steps] = np.repeat(state["reader_evidence"][:steps], sizes.STRIDE, axis=0)[:len(evidence)]
+    evidence = evidence[1:length - 1]
     of = {"target": [sizes.TARGET], "avoid": [sizes.AVOID], "action": sizes.ACTION}
     told = np.stack([evidence[:, of[role]].max(1) for role in ROLES], 1)
     return Reading(text, told, float(state["reader_place"][0]) / length)

@@ -19,8 +19,8 @@ SENTENCES = ("go to the blue ball", "赤い箱を避けて青いボールへ行�
 
 
 @pytest.fixture(scope="module")
-def reader():
-    return SpikingReader(weights.load(weights.SHIPPED, SpikingReader)[0])
+def tensors():
+    return weights.load(weights.SHIPPED, SpikingReader)[0]
 
 
 def bytes_of(sentence):
@@ -38,11 +38,11 @@ def parts(answers):
     return np.split(answers, np.cumsum(sizes)[:-1], axis=1)
 
 
-def understood(reader, sentence, run):
+def understood(reader, bias, sentence, run):
     """What a simulator makes of a sentence: it reads, what was said is put in order, and it recalls.
 
     ``run`` takes inputs [steps, INPUTS] to a network at rest, and answers [steps, ...]. Beside it stands nothing but
-    the order of the bytes, sums, and the choice and the verb of the region, which hear the sums.
+    the order of the bytes, sums, a bias, and the choice and the verb of the region, which hear the sums.
     """
     length = len(sentence)
     front, back, _, *sums, front_trace, back_trace, _ = parts(run(bytes_of(sentence)))
@@ -56,15 +56,16 @@ def understood(reader, sentence, run):
     x = np.zeros((steps, INPUTS), np.float32)
     x[:, 256 * z.STREAMS:] = state["said"][:steps]
     found = parts(run(x))
-    state["evidence"][:steps], state["recalls"] = found[2], found[-1][-1]
+    state["evidence"][:steps], state["recalls"] = found[2] + bias, found[-1][-1]
     state["place"] = np.array([length, steps, 0], np.float32)
     return state, reader.heard(reader.read(state, z.CHOICE_STEPS)[0])
 
 
-def same(reader, text, run):
+def same(tensors, text, run):
+    reader, bias = SpikingReader(tensors), tensors["evidence_bias"]
     sentence = framed(spell(text))
     ours, _ = reader.read(reader.begin(sentence), 10_000)
-    theirs, heard = understood(reader, sentence, run)
+    theirs, heard = understood(reader, bias, sentence, run)
     for name in ("counts", "recalls"):      # sums of spikes
         assert np.array_equal(theirs[name], ours[name]), name
         assert ours[name].sum() > 10
@@ -77,18 +78,18 @@ def same(reader, text, run):
 
 
 @pytest.mark.parametrize("text", SENTENCES)
-def test_the_circuit_by_our_membranes_is_the_network(reader, text):
+def test_the_circuit_by_our_membranes_is_the_network(tensors, text):
     circuit = Language.circuit()
 
     def run(x):
         steps = Steps(circuit)
         return np.stack([steps.step(row)["answer"] for row in x])
 
-    same(reader, text, run)
+    same(tensors, text, run)
 
 
 @pytest.mark.parametrize("text", SENTENCES)
-def test_another_simulator_that_reads_the_file_understands_the_same(tmp_path, reader, by_definition, text):
+def test_another_simulator_that_reads_the_file_understands_the_same(tmp_path, tensors, by_definition, text):
     nir_files.write(tmp_path / "language.nir", Language.circuit())
     assert nir.read(tmp_path / "language.nir").metadata["region"] == "language"
     net = by_definition.read(tmp_path / "language.nir")
@@ -101,4 +102,4 @@ def test_another_simulator_that_reads_the_file_understands_the_same(tmp_path, re
                 answers.append(answer[0].numpy())
         return np.stack(answers)
 
-    same(reader, text, run)
+    same(tensors, text, run)

@@ -169,7 +169,8 @@ class SpikingReader:
         said = state["said"][place:place + steps]
         charge = said[None, :, :z.RECALL] + self._w["recall_bias"]
         spikes = self._fire(charge, state["recall"], z.RECALLER)[0]
-        state["evidence"][place:place + steps] = spikes @ self._w["evidence"] + said[:, z.RECALL:]
+        evidence = spikes @ self._w["evidence"] + said[:, z.RECALL:]
+        state["evidence"][place:place + steps] = evidence + self._w["evidence_bias"]
         state["recalls"] += spikes.sum(0)
         state["place"][1] += steps
         return float(spikes.sum())
@@ -191,7 +192,7 @@ class SpikingReader:
         length = int(state["length"][0])
         rates = state["choices"] / z.CHOICE_STEPS
         verb = np.concatenate([_summary(state), rates]) @ self._w["verb"] + np.array(z.AT_REST, np.float32)
-        evidence = np.repeat(state["evidence"][:_steps_of(length)] + self._w["evidence_bias"], z.STRIDE, axis=0)
+        evidence = np.repeat(state["evidence"][:_steps_of(length)], z.STRIDE, axis=0)
         return Heard(evidence[:length], verb, rates)
 
     # -- layers ----------------------------------------------------------------------------------------------------
