@@ -86,23 +86,26 @@ def _room(seed: int, names: list[str], ablation: Ablation) -> dict[str, list[tup
 
 
 def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[dict[str, Any]]:
-    """Steps of each network, in as many rooms; this process stays on one core.
+    """Steps of each network, in as many rooms; meanwhile this process stays on one core.
 
     Yields:
         After each room all so far, by ``region``: ``steps``, ``quick``, ``median`` and ``slow`` (10, 50 and 95 of 100
         are at most so long, ms), ``limit`` (ms), ``spikes``, ``accumulates`` and ``multiply_accumulates`` of a step
         (mean of those in which something was computed); with the ``reference`` (ms).
     """
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
-    names = networks()
-    logs: dict[str, list] = {name: [] for name in names}
-    quickest = reference()
-    for number in range(rooms):
-        for name, log in _room(seed + number, names, ablation).items():
-            logs[name] += log
-        quickest = min(quickest, reference())
-        yield {"reference": quickest, "regions": [_told(name, np.array(log)) for name, log in logs.items()]}
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        names = networks()
+        logs: dict[str, list] = {name: [] for name in names}
+        quickest = reference()
+        for number in range(rooms):
+            for name, log in _room(seed + number, names, ablation).items():
+                logs[name] += log
+            quickest = min(quickest, reference())
+            yield {"reference": quickest, "regions": [_told(name, np.array(log)) for name, log in logs.items()]}
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def _told(name: str, log: np.ndarray) -> dict[str, Any]:
