@@ -19,8 +19,7 @@ from brain_regions.pfc.feedback import MODES
 
 INSTEAD = {
     "vision": {"ann": "brain_regions.vision.region:AnnVision", "conventional": "brain.color_vision:ColorVision"},
-    "language": {"ann": "brain_regions.language:AnnLanguage",
-                 "conventional": "brain_regions.language:GrammarLanguage"},
+    "language": {"ann": "brain_regions.language:AnnLanguage", "conventional": "brain_regions.language:GrammarLanguage"},
     "pfc": {"ann": "brain_regions.pfc:AnnPrefrontalCortex", "conventional": "brain_regions.pfc:TablePrefrontalCortex"},
     "motor": {"ann": "brain_regions.motor:AnnMotor", "conventional": "brain_regions.motor:WindowMotor"},
 }

@@ -13,8 +13,9 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from brain import graphs, policies
-from brain.episodes import SETTLE, file_parameters, text_message
+from brain.ablations import NONE
+from brain.episodes import SETTLE, text_message
+from brain.lockstep import lockstep_parts
 from brain_runtime.local_host import LocalHost
 
 SEEN, HIDDEN = 1.0, 20.0    # s
@@ -73,7 +74,7 @@ def restored(split: str, seed: int) -> dict[str, Any] | None:
     """
     found: dict[str, Any] = {"seed": seed}
     for how in ("restored", "blank"):
-        regions, parameters, critical = _parts(split, seed, None, None)
+        regions, parameters, critical = lockstep_parts(split, seed)
         limbs = {name: regions.pop(name) for name in LIMBS}
         host = LocalHost(regions, seed=seed, critical=critical - set(limbs), parameters=parameters)
         remembered: list[Any] = []
@@ -137,22 +138,8 @@ def run(what: str, split: str, seed: int, count: int, jobs: int) -> Iterator[Any
                     yield result
 
 
-def _parts(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple[dict[str, Any], Any, set[str]]:
-    """Regions of the brain in a room, their parameters, and which of them are critical."""
-    from brain.ablations import NONE
-
-    ablation = ablation or NONE
-    loaded = graphs.load(graphs.DEFAULT, "arena")
-    regions = {name: region for name, region in policies.make_regions(loaded, "brain", (), ablation).items()
-               if keep is None or name in keep}
-    quiet = {name: {"spikes": False} for name, region in regions.items() if hasattr(region.parameters, "spikes")}
-    room = {"world": {"split": split, "seed": seed}}
-    return regions, graphs.merged(quiet, graphs.own_parameters(loaded), file_parameters(graphs.DEFAULT), room,
-                                  ablation.parameters), set(loaded.critical) & set(regions)
-
-
 def _brain(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple[LocalHost, Any]:
-    regions, parameters, critical = _parts(split, seed, keep, ablation)
+    regions, parameters, critical = lockstep_parts(split, seed, ablation or NONE, keep)
     host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
     return host, host.regions["world"]
 

@@ -7,16 +7,18 @@ machine was worth meanwhile.
 """
 from __future__ import annotations
 
+import math
 import os
 import time
 from typing import Any, Iterator
 
 import numpy as np
 
-from brain import graphs, policies
+from brain import graphs
 from brain.ablations import NONE, Ablation
-from brain.episodes import file_parameters, text_message
-from brain_regions.circuits import INPUT, Dense
+from brain.episodes import text_message
+from brain.lockstep import lockstep_parts
+from brain_regions.circuits import INPUT, Convolution
 from brain_runtime.local_host import LocalHost
 
 LIMITS = {"vision": 3.0}    # ms
@@ -45,8 +47,10 @@ def reference(repeats: int = 60) -> float:
 
 def _inputs(region: Any) -> int:
     """Multiply-accumulates of a step of a region that does not count them: its circuit's synapses of real numbers."""
-    return sum(int(np.count_nonzero(p.weight)) for p in region.circuit().projections
-               if p.source == INPUT and isinstance(p, Dense))
+    circuit = region.circuit()
+    return sum(int(np.count_nonzero(p.weight)) * (
+        math.prod(p.places(*circuit.shape(INPUT)[1:])) if isinstance(p, Convolution) else 1)
+        for p in circuit.projections if p.source == INPUT)
 
 
 def _clocked(region: Any, log: list[tuple[float, float, float, float]]) -> None:
@@ -66,12 +70,8 @@ def _clocked(region: Any, log: list[tuple[float, float, float, float]]) -> None:
 
 
 def _room(seed: int, names: list[str], ablation: Ablation) -> dict[str, list[tuple[float, float, float, float]]]:
-    loaded = graphs.load(graphs.DEFAULT, "arena")
-    regions = policies.make_regions(loaded, "brain", (), ablation)
-    quiet = {name: {"spikes": False} for name, region in regions.items() if hasattr(region.parameters, "spikes")}
-    host = LocalHost(regions, seed=seed, critical=set(loaded.critical), parameters=graphs.merged(
-        quiet, graphs.own_parameters(loaded), file_parameters(graphs.DEFAULT),
-        {"world": {"split": "val", "seed": seed}}, ablation.parameters))
+    regions, parameters, critical = lockstep_parts("val", seed, ablation)
+    host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
     things = host.regions["world"].simulation.room.objects
     logs: dict[str, list] = {name: [] for name in names}
     host.advance(1.0)       # the first steps warm up

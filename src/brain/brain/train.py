@@ -56,15 +56,20 @@ def language(out: Out = None, seed: Seed = 0, quick: Quick = False, as_json: Jso
 def everything(out: Annotated[Path | None, typer.Option(help="Folder for the weight files. Default: the shipped ones "
                                                              "are replaced.")] = None,
                seed: Seed = 0, quick: Quick = False, as_json: Json = False) -> None:
-    """Trains every network and its twin, all at once, and prints held-out results. Two cores take about half an hour.
+    """Trains every network and its twin, all at once, and prints held-out results.
 
     The prefrontal cortex is wired, not trained, and has no weights.
     """
     import time
 
-    from brain.train_all import train_all
+    from brain.train_all import NAMES, train_all, writable
 
     _needs_out(quick, out)
+    for name in NAMES:
+        try:
+            writable(name, None if out is None else out / f"{name}.safetensors")
+        except OSError as error:
+            fail(f"cannot write the weights: {error}; name another place with --out")
     begin, report = time.monotonic(), {}
     with _progress() as tell:
         try:

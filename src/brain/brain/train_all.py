@@ -5,7 +5,10 @@ One after the other they would leave cores idle: motor's runs on one thread, and
 """
 from __future__ import annotations
 
+import errno
+import importlib
 import multiprocessing
+import os
 import queue
 import time
 from pathlib import Path
@@ -35,23 +38,36 @@ def train(name: str, out: Path | None, seed: int, quick: bool, threads: int, pro
     """
     more: dict[str, Any] = {"threads": threads}
     if name == "vision":
-        from brain_regions.vision import weights
         from brain_training.train_vision import train_vision as work
     elif name == "language":
         import brain_regions
-        from brain_regions.language import weights
         from brain_training.train_language import train_language as work
 
         # the lists by hand are there where this is a checkout
         more = {"lists": Path(brain_regions.__file__).parents[1] / "test" / "test_language_sentences"}
     else:
-        from brain_regions.motor import weights
         from brain_training.train_motor import train_motor as work
-    target = out or weights.SHIPPED
-    twin = weights.TWIN if out is None else out.with_stem(f"{out.stem}_twin")
-    target.parent.mkdir(parents=True, exist_ok=True)    # now, not when all is trained
+    target, twin = writable(name, out)      # now, not when all is trained
     return {"network": name, "files": [str(target), str(twin)],
             **work(target, twin, seed, quick=quick, progress=progress, **more)}
+
+
+def writable(name: str, out: Path | None) -> tuple[Path, Path]:
+    """The weight files of a network and of its twin; see :func:`train`. Their folder is made where it is not there.
+
+    Raises:
+        OSError: nothing can be written there.
+    """
+    shipped = importlib.import_module(f"brain_regions.{name}.weights")
+    target = out or shipped.SHIPPED
+    twin = shipped.TWIN if out is None else out.with_stem(f"{out.stem}_twin")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for file in (target, twin):
+        if file.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target.parent))
+    return target, twin
 
 
 def _work(name: str, out: Path | None, seed: int, quick: bool, news: Any) -> None:

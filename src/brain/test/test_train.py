@@ -24,3 +24,12 @@ def test_all_networks_are_trained_by_one_command(tmp_path):
 def test_a_tiny_run_never_replaces_what_is_shipped(name):
     told = CliRunner().invoke(app, ["train", name, "--quick"])
     assert told.exit_code == 2 and "--out" in told.output
+
+
+@pytest.mark.parametrize("name", ["vision", "language", "motor", "all"])
+def test_where_nothing_can_be_written_nothing_is_trained(tmp_path, name):
+    (tmp_path / "file").write_text("kept")
+    out = tmp_path / "file" if name == "all" else tmp_path / "file" / "weights.safetensors"
+    told = CliRunner().invoke(app, ["train", name, "--out", str(out)])
+    assert told.exit_code == 1 and "cannot write the weights" in told.output and "--out" in told.output
+    assert (tmp_path / "file").read_text() == "kept"
