@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a step of each network costs while the brain is at work: time on one core, accumulates, multiply-accumulates.
 
+A step of a region reads messages, lets its network's membranes and synapses go on for the time that has passed, and
+makes messages of what fired. The network's part is told apart; the limits are on it.
+
 A room is played in lockstep on LocalHost, on one core; a sentence is said every few seconds, since language does
 nothing while there is nothing to read. Between the rooms a product of two matrices is timed on the same core: what this
 machine was worth meanwhile.
@@ -10,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
@@ -21,7 +24,11 @@ from brain.lockstep import lockstep_parts
 from brain_regions.circuits import INPUT, Convolution
 from brain_runtime.local_host import LocalHost
 
-LIMITS = {"vision": 3.0}    # ms
+NETWORKS = {
+    "vision": ("_network.forward",), "language": ("_reader.read",), "motor": ("network.step",),
+    "pfc": ("_memory.move", "_memory.see", "_memory.run", "_choice.run", "_decision.run", "_heading.run")}
+"""What of a region is its network."""
+LIMITS = {"vision": 3.0}    # ms, of a network's part of a step
 LIMIT = 1.0                 # ms, of any other network
 EVERY = 4.0                 # s between two sentences
 SECONDS = 20.0              # of a room
@@ -53,23 +60,42 @@ def _inputs(region: Any) -> int:
         for p in circuit.projections if p.source == INPUT)
 
 
-def _clocked(region: Any, log: list[tuple[float, float, float, float]]) -> None:
-    """Writes time (ms), spikes, synaptic operations and multiply-accumulates of each of a region's steps into a log."""
+def _clocked(region: Any, log: list[tuple[float, ...]]) -> None:
+    """Writes each of a region's steps into a log.
+
+    That is its time and that of its network (ms), spikes, synaptic operations and multiply-accumulates.
+    """
     step, each = region.step, None if hasattr(region, "multiplies") else _inputs(region)
+    spent = 0.0
+
+    def within(work: Callable) -> Callable:
+        def timed(*arguments: Any, **named: Any) -> Any:
+            nonlocal spent
+            begin = time.perf_counter()
+            try:
+                return work(*arguments, **named)
+            finally:
+                spent += 1e3 * (time.perf_counter() - begin)
+        return timed
+
+    for path in NETWORKS[region.name]:
+        part, name = path.split(".")
+        setattr(getattr(region, part), name, within(getattr(getattr(region, part), name)))
 
     def timed(*arguments: Any) -> Any:
-        before = region.spikes, region.synops, getattr(region, "multiplies", 0.0)
+        nonlocal spent
+        before, spent = (region.spikes, region.synops, getattr(region, "multiplies", 0.0)), 0.0
         begin = time.perf_counter()
         made = step(*arguments)
         took = 1e3 * (time.perf_counter() - begin)
-        log.append((took, region.spikes - before[0], region.synops - before[1],
+        log.append((took, spent, region.spikes - before[0], region.synops - before[1],
                     region.multiplies - before[2] if each is None else each))
         return made
 
     region.step = timed
 
 
-def _room(seed: int, names: list[str], ablation: Ablation) -> dict[str, list[tuple[float, float, float, float]]]:
+def _room(seed: int, names: list[str], ablation: Ablation) -> dict[str, list[tuple[float, ...]]]:
     regions, parameters, critical = lockstep_parts("val", seed, ablation)
     host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
     things = host.regions["world"].simulation.room.objects
@@ -90,8 +116,9 @@ def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[di
 
     Yields:
         After each room all so far, by ``region``: ``steps``, ``quick``, ``median`` and ``slow`` (10, 50 and 95 of 100
-        are at most so long, ms), ``limit`` (ms), ``spikes``, ``accumulates`` and ``multiply_accumulates`` of a step
-        (mean of those in which something was computed); with the ``reference`` (ms).
+        are at most so long, ms), ``network`` (median of the network's part, ms) and its ``limit``, ``spikes``,
+        ``accumulates`` and ``multiply_accumulates`` of a step (mean of those in which something was computed); with the
+        ``reference`` (ms).
     """
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
@@ -109,11 +136,11 @@ def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[di
 
 
 def _told(name: str, log: np.ndarray) -> dict[str, Any]:
-    busy = log[log[:, 2] > 0]       # without a sentence language does nothing
+    busy = log[log[:, 3] > 0]       # without a sentence language does nothing
     quick, median, slow = np.quantile(busy[:, 0], [CALM, 0.5, 0.95]) if len(busy) else [np.nan] * 3
-    spikes, synops, multiplies = busy[:, 1:].mean(0) if len(busy) else [np.nan] * 3
+    spikes, synops, multiplies = busy[:, 2:].mean(0) if len(busy) else [np.nan] * 3
     return {"region": name, "steps": len(busy), "quick": float(quick), "median": float(median), "slow": float(slow),
-            "limit": LIMITS.get(name, LIMIT), "spikes": float(spikes), "accumulates": float(synops),
+            "network": float(np.median(busy[:, 1])) if len(busy) else math.nan, "limit": LIMITS.get(name, LIMIT), "spikes": float(spikes), "accumulates": float(synops),
             "multiply_accumulates": float(multiplies)}
 
 
@@ -124,9 +151,10 @@ def table(found: dict[str, Any]) -> Any:
 
     shown = Table(title=f"a step on one core (a product of two {SIDE} x {SIDE} matrices: {found['reference']:.2f} ms)",
                   box=SIMPLE_HEAD)
-    for heading in ("network", "p10", "median", "p95", "limit (ms)", "spikes", "accumulates", "multiply-accumulates"):
-        shown.add_column(heading, justify="left" if heading == "network" else "right")
+    for heading in ("region", "p10", "median", "p95", "network", "limit (ms)", "spikes", "accumulates",
+                    "multiply-accumulates"):
+        shown.add_column(heading, justify="left" if heading == "region" else "right")
     for r in found["regions"]:
-        shown.add_row(r["region"], *(f"{r[key]:.2f}" for key in ("quick", "median", "slow")), f"{r['limit']:g}",
+        shown.add_row(r["region"], *(f"{r[key]:.2f}" for key in ("quick", "median", "slow", "network")), f"{r['limit']:g}",
                       *(f"{r[key]:,.0f}" for key in ("spikes", "accumulates", "multiply_accumulates")))
     return shown

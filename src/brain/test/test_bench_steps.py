@@ -26,6 +26,7 @@ def test_every_network_is_clocked_and_what_it_computes_is_counted_apart(found):
     assert set(regions) == {"vision", "language", "pfc", "motor"} and reference > 0
     for region in regions.values():
         assert region["steps"] > 5 and 0 < region["quick"] <= region["median"] <= region["slow"]
+        assert 0 < region["network"] < region["slow"]
         assert region["spikes"] > 0 and region["accumulates"] > region["spikes"]
     assert regions["vision"]["multiply_accumulates"] == 1330992     # docs/nir.md
     assert regions["motor"]["multiply_accumulates"] > 0 == regions["language"]["multiply_accumulates"]

@@ -12,7 +12,8 @@ import numpy as np
 from brain_regions.language import sizes as z
 from brain_regions.language.grammar import Verb
 from brain_regions.language.tokens import fold, normalize
-from brain_training.language_phrases import ACTIONS, LANGUAGES, Part, Sentence, Thing, draw
+from brain_training.language_drawing import draw
+from brain_training.language_phrases import ACTIONS, LANGUAGES, Part, Sentence, Thing
 
 SLIPS = 0.06        # share of the English sentences with a slip of the keyboard
 BARE = 0.12         # share of the English sentences without apostrophes

@@ -13,6 +13,14 @@ The rules stand in ``phrases/*.txt``::
 ``{V}`` further targets, ``{B}`` another avoided object, ``{t}`` and ``{n}`` are ``{T}`` and ``{N}`` without an article.
 Within the rules of things (``thing_cs``: color and shape are said), ``{C}``, ``{S}``, ``{Ss}`` and ``{hint}`` are the
 words of its color and shape.
+
+The files ``*_spoken.txt`` hold whole sentences, as people of many kinds say them, one a line::
+
+    GO: (hey|), see the {Ts}? the {Tc} one. [G off you go]
+
+The kind is that of the rule ``go_spoken``, or ``none_two_spoken`` for ``two``. ``(a|b)`` is one of several, ``[G ...]`` the
+words that say an action: G go, F find, S stop, A avoid, O other, X unknown things. ``{a}`` is ``{A}`` without an article, ``{M}``
+is ``{N2}``; ``{Tc}``, ``{Ts}``, ``{Ac}``, ``{As}`` are only the color or only the shape, where a person says them apart.
 """
 from __future__ import annotations
 
@@ -27,15 +35,19 @@ from typing import NamedTuple
 
 from brain_regions.language import words_english, words_japanese
 from brain_regions.language.grammar import Verb
-from brain_regions.language.tokens import fold
+from brain_regions.language.tokens import fold, normalize
 
 FOLDER = Path(__file__).with_name("phrases")
 KINDS = ("go", "find", "stop", "none_only_avoid", "none_two", "none_unknown", "none_cannot", "none_statement",
          "none_question", "none_condition", "none_bare", "chat", "noise", "foreign")
-LANGUAGES = {"en": ("english", "english_chatter"), "ja": ("japanese", "japanese_chatter")}
+LANGUAGES = {"en": ("english", "english_chatter", "english_spoken"),
+             "ja": ("japanese", "japanese_chatter", "japanese_spoken")}
 ACTIONS = ("GO", "FIND", "STOP", "AVOID", "OTHER", "UNKNOWN")
 COMMON = 20.0           # rank of the word that is drawn a quarter as often as the first one
+MARKED = {"G": "GO", "F": "FIND", "S": "STOP", "A": "AVOID", "O": "OTHER", "X": "UNKNOWN"}     # by [G ...]
 _PLACE = re.compile(r"\{([^}]*)\}")
+_NOTATION = re.compile(r"(\{[^}]*\}|\[[GFSAOX] |[][()|])")
+_GROUP = re.compile(r"\(([^()\[\]]*)\)|\[([GFSAOX]) ([^()\[\]]*)\]")    # an innermost (a|b) or [G ...]
 _MARKS = str.maketrans("。、！？;", ".,!?,")
 
 
@@ -140,6 +152,9 @@ class Rules:
                 verb, weight, rule = start.groups()
                 self.starts.add((Verb[verb], rule), float(weight))
                 continue
+            if spoken := re.match(r"(GO|FIND|STOP|chat|[a-z_]+): ", line):
+                self._add_spoken(spoken.group(1), line[spoken.end():])
+                continue
             rule = re.match(r"(\w+)(?::(\w+))? = ", line)
             if not rule:
                 raise ValueError(f"not a rule: {line}")
@@ -152,6 +167,26 @@ class Rules:
             for rank, option in enumerate(options):
                 weight, option = _weighed(option.strip(" "))
                 choice.add(_compiled(option), weight * ((COMMON / (COMMON + rank)) ** 2 if words else 1.0))
+
+    def _add_spoken(self, kind: str, text: str) -> None:
+        """Adds a whole sentence; each of its groups becomes a rule of its own."""
+        text = "".join(piece if number % 2 else _heard(piece) for number, piece in enumerate(_NOTATION.split(text)))
+        if text[-1] not in ".!?":
+            text += "{end}"
+        if kind in ("GO", "FIND", "STOP"):
+            text = "{pre?6}" + text
+        text = re.sub(r"\{([TA])c\}色", r"{\1hue}", text)
+        while group := _GROUP.search(text):
+            options, action, words = group.groups()
+            name = f"group{len(self.rules)}"
+            choice = self.rules[name] = _Choice()
+            for option in [words] if action else options.split("|"):
+                choice.add(_compiled(option), 1.0)
+            if action:
+                self.actions[name] = MARKED[action]
+            text = f"{text[:group.start()]}{{{name}}}{text[group.end():]}"
+        name = kind.lower() if kind in ("GO", "FIND", "STOP", "chat") else f"none_{kind}"
+        self.rules.setdefault(f"{name}_spoken", _Choice()).add(_compiled(text), 1.0)
 
     def add_words(self, name: str, words: list[str]) -> None:
         """Adds a rule of plain words."""
@@ -174,6 +209,12 @@ def _compiled(option: str) -> list[tuple[str, str | None, int]]:
         at = place.end()
     pieces.append((_plain(option[at:]), None, 100))
     return pieces
+
+
+def _heard(literal: str) -> str:
+    """Letters as normalization leaves them, with the spaces at their ends."""
+    spaces = [" " if literal[at:at + 1 or None].isspace() else "" for at in (0, -1)]
+    return spaces[0] + normalize(literal) + spaces[1] if literal.strip() else spaces[0]
 
 
 def _plain(literal: str) -> str:
@@ -208,7 +249,7 @@ def rules(language: str) -> Rules:
         if language == "en":
             found.colors["C"][value] = _words(0.7, text)
             continue
-        adjectives, hues, te = _Choice(), _Choice(), _Choice()
+        adjectives, hues, roots, te = _Choice(), _Choice(), _Choice(), _Choice()
         for number, root in enumerate(text.split("|")):
             often = 8 if number == 0 else 1
             if root in ("赤", "あか", "青", "あお", "黄色", "きいろ"):
@@ -218,124 +259,17 @@ def rules(language: str) -> Rules:
             for end in ("色の", "いろの", "っぽい", "系の")[:2 if root == "き色" else 4]:
                 adjectives.add(root.removesuffix("色") + end, 0.6 * often if end == "色の" else 0.15 * often)
             hues.add(root.removesuffix("色") + "色", often)
+            roots.add("黄色" if root == "黄" else root, often)
         for root in words.COLOR_WORDS[value].split("|"):
             adjectives.add(fold(root) + ("" if root.endswith(("な", "の")) else "の"), 1)
             hues.add(fold(root).removesuffix("な").removesuffix("の"), 0.5)
+            roots.add(fold(root).removesuffix("な").removesuffix("の"), 0.5)
         te.add(text.split("|")[0] + "色で", 1)
-        found.colors |= {"Cadj": found.colors.get("Cadj", {}), "C_hue": found.colors.get("C_hue", {}),
-                         "Cte": found.colors.get("Cte", {})}
-        found.colors["Cadj"][value], found.colors["C_hue"][value], found.colors["Cte"][value] = adjectives, hues, te
+        for name, made in (("Cadj", adjectives), ("C_hue", hues), ("C_root", roots), ("Cte", te)):
+            found.colors.setdefault(name, {})[value] = made
         found.colors["C"][value] = hues
     found.actions["other"] = "UNKNOWN"
     found.add_words("other", [fold(w) + ("" if language == "en" or w.endswith(("い", "な")) else "の")
                               for w in words.OTHER_COLORS.split("|")])
     found.add_words("sword", [fold(w) for text in words.NOUNS.values() for w in text.split("|")])
     return found
-
-
-class _Draw:
-    """One sentence in the making."""
-
-    def __init__(self, of: Rules, rng: random.Random, correction: bool) -> None:
-        self.of, self.rng = of, rng
-        self.parts: list[Part] = []
-        self.inherited = 0
-        target = self._thing(lambda t: t.color or not correction)
-        self.things = {"T": target, "T2": target, "A": self._thing(lambda t: not t.covers(target)),
-                       "U": self._thing(lambda t: not t.fits(target)), "B": self._thing(), "t": target}
-        other = self._thing(lambda t: not t.fits(target))
-        self.things |= {"N": other, "n": other, "N2": self._thing(lambda t: not t.fits(other)), "V": self._thing(
-            lambda t: not t.fits(target))}
-        self.things["B"] = self._thing(lambda t: not t.fits(self.things["A"]))
-        if correction and not target.shape:     # "the red ball, no, the blue one": the blue ball
-            self.inherited = other.shape
-        if rng.random() < 0.3 and target.color and target.shape:    # only its color is said again, or only its shape
-            self.things["T2"] = Thing(target.color, 0) if rng.random() < 0.5 else Thing(0, target.shape)
-        self.used: set[str] = set()
-
-    def _thing(self, good=lambda thing: True) -> Thing:
-        while True:
-            said = self.rng.random()
-            color = 0 if said < 0.15 else self.rng.randint(1, 4)
-            shape = 0 if 0.15 <= said < 0.3 else self.rng.randint(1, 3)
-            if good(Thing(color, shape)):
-                return Thing(color, shape)
-
-    def expand(self, name: str, action: str | None = None, role: str | None = None, thing: Thing | None = None) -> None:
-        """Adds what a rule makes."""
-        action = self.of.actions.get(name, action)
-        for literal, place, chance in self.of.rules[name].draw(self.rng):
-            if literal:
-                self.parts.append(Part(literal, action))
-            if place is None or chance < 100 and self.rng.random() * 100 >= chance:
-                continue
-            if place in self.things and thing is None:
-                self.name(place)
-            elif place in self.of.colors or place in self.of.shapes or place in ("C2", "Ss"):
-                self._word(place, role, thing)
-            else:
-                self.expand(place, action, role, thing)
-
-    def name(self, place: str) -> None:
-        """Adds the name of a thing."""
-        thing = self.things[place]
-        role = "T" if place in ("T", "t", "T2", "U", "V") else "A" if place in ("A", "B") else "N"
-        self.used.add(place)
-        kind = "_" + ("c" if thing.color else "") + ("s" if thing.shape else "")
-        bare = "bare" if place in ("t", "n") else "thing"
-        form = "avoid" if role == "A" and "avoid" + kind in self.of.rules else bare
-        self.expand(form + kind, None, role, thing)
-
-    def _word(self, place: str, role: str | None, thing: Thing | None) -> None:
-        plural = place == "Ss"
-        place = {"C2": "C", "Ss": "S"}.get(place, place)
-        if place in self.of.colors:
-            color = thing.color if thing else self.rng.randint(1, 4)
-            word = self.of.colors[place][color].draw(self.rng)
-            self.parts.append(Part(word, None, role or "N", color, 0))
-            return
-        shape = thing.shape if thing and thing.shape else self.rng.randint(1, 3)
-        role = "T" if self.inherited == shape and role == "N" else role
-        word = self.of.shapes[place][shape].draw(self.rng)
-        if plural:
-            word += "es" if word.endswith(("x", "s", "ch")) else "s"
-        self.parts.append(Part(word, None, role or "N", 0, shape))
-
-
-def draw(language: str, rng: random.Random) -> Sentence:
-    """A random sentence of a language (``en`` or ``ja``), as normalization and folding leave it."""
-    of = rules(language)
-    verb, rule = of.starts.draw(rng)
-    made = _Draw(of, rng, rule.endswith("_fix"))
-    made.expand(rule)
-    understood = verb in (Verb.GO, Verb.FIND)
-    target = made.things["T"] if understood else Thing(0, 0)
-    if understood and not target.shape:
-        target = Thing(target.color, made.inherited)
-    avoid = made.things["A"] if understood and "A" in made.used else Thing(0, 0)
-    return Sentence(_tidy(made.parts), verb, target, avoid, rule)
-
-
-def _tidy(parts: list[Part]) -> list[Part]:
-    """Without spaces that are too many: at the ends, after another, before a mark; without marks at the start."""
-    tidy: list[Part] = []
-    before = " "
-    for part in parts:
-        kept = ""
-        for letter in part.text:
-            if letter == " " and before == " " or letter in ",.!?" and not (tidy or kept):
-                continue
-            if letter in ",.!?" and before == " ":
-                if kept:
-                    kept = kept[:-1]
-                else:
-                    tidy[-1] = tidy[-1]._replace(text=tidy[-1].text[:-1])
-            kept += letter
-            before = letter
-        if kept:
-            tidy.append(part._replace(text=kept))
-    while tidy and not tidy[-1].text.rstrip(" "):
-        tidy.pop()
-    if tidy:
-        tidy[-1] = tidy[-1]._replace(text=tidy[-1].text.rstrip(" "))
-    return tidy

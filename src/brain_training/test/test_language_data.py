@@ -13,7 +13,8 @@ from brain_regions.language.decode import framed, spell
 from brain_sim.sentences import templates
 from brain_training import language_score as score
 from brain_training.language_data import MENTION, make, pack, phrasing, sample, spelled, withheld
-from brain_training.language_phrases import LANGUAGES, Rules, draw
+from brain_training.language_drawing import draw
+from brain_training.language_phrases import LANGUAGES, Rules
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

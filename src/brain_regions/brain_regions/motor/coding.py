@@ -37,34 +37,42 @@ STILL = (0, 3)                              # modes in which nothing is to move
 INPUT_SCALING = "gaussian fields, 0..1"
 
 
-def fields(values: np.ndarray, preferred: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Activity 0..1 of a population, [..., n] of values [...]; NaN drives nobody."""
-    centers, widths = preferred
-    found = np.exp(-0.5 * ((values[..., None] - centers) / widths) ** 2)
-    return np.nan_to_num(found, nan=0.0)
+_FINE = FINE, np.full(len(FINE), FINE_WIDTH, np.float32)
+_POPULATIONS = (
+    (senses.HEADING, _FINE), (senses.BEARING, _FINE), (senses.DISTANCE, AWAY), (senses.TARGET_GAP, LEFT),
+    (senses.SPEED, SHARE), (senses.LAST_LINEAR, LINEAR), (senses.LAST_ANGULAR, ANGULAR),
+    *((at, (np.log(np.array(values, np.float32)), np.full(4, 0.35, np.float32))) for at, values in LIMITS))
+"""Which number of a row drives which population; all are computed at once, for a step's time goes into calls."""
+_SOURCES = np.repeat([at for at, _ in _POPULATIONS], [len(preferred[0]) for _, preferred in _POPULATIONS])
+_FIELDS = tuple(np.concatenate([preferred[k] for _, preferred in _POPULATIONS]) for k in range(2))
+_LOGARITHMS = [senses.DISTANCE, *(at for at, _ in LIMITS)]
+_ONE = np.eye(max(MODES, STATES) + 1, dtype=np.float32)
 
 
-def _bump(angles: np.ndarray) -> np.ndarray:
-    return np.nan_to_num(np.exp(-0.5 * (azimuth.wrap(angles[..., None] - azimuth.CENTERS) / azimuth.BUMP) ** 2))
+def _gaussian(offsets: np.ndarray, widths: np.ndarray | float) -> np.ndarray:
+    """Activity 0..1 of neurons that are so far from what they prefer; NaN drives nobody."""
+    found = np.exp(-0.5 * (offsets / widths) ** 2)
+    found[np.isnan(found)] = 0.0
+    return found
 
 
 def encode(rows: np.ndarray) -> np.ndarray:
     """Input currents float32[..., INPUTS] of rows float32[..., senses.SIZE]."""
     s = senses
-    near = fields(np.where(rows[..., s.GAP] < s.REACH, rows[..., s.GAP], np.nan), GAPS)
-    one = np.eye(max(MODES, STATES) + 1, dtype=np.float32)
+    gaps = np.where(rows[..., s.GAP] < s.REACH, rows[..., s.GAP], np.float32(np.nan))
+    near = _gaussian(gaps[..., None] - GAPS[0], GAPS[1])
+    rows = rows.copy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows[..., _LOGARITHMS] = np.log(rows[..., _LOGARITHMS])
+    rows[..., s.TARGET_GAP] = np.minimum(rows[..., s.TARGET_GAP], 1.2)
+    angles = rows[..., [s.HEADING, s.BEARING]]
+    bumps = _gaussian(azimuth.wrap(angles[..., None] - azimuth.CENTERS), azimuth.BUMP)
+    found = _gaussian(rows[..., _SOURCES] - _FIELDS[0], _FIELDS[1])
     mode = np.clip(rows[..., s.MODE], 0, MODES - 1).astype(int)
     state = np.clip(rows[..., s.LAST_STATE], 0, STATES - 1).astype(int)
-    fine = FINE, np.full(len(FINE), FINE_WIDTH, np.float32)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        away = np.log(rows[..., s.DISTANCE])
-        limits = [fields(np.log(rows[..., at]), (np.log(np.array(values, np.float32)), np.full(4, 0.35, np.float32)))
-                  for at, values in LIMITS]
-    parts = [near.reshape(*near.shape[:-2], -1), rows[..., s.SHRUNK], _bump(rows[..., s.HEADING]),
-             _bump(rows[..., s.BEARING]), fields(rows[..., s.HEADING], fine), fields(rows[..., s.BEARING], fine),
-             fields(away, AWAY), fields(np.minimum(rows[..., s.TARGET_GAP], 1.2), LEFT),
-             fields(rows[..., s.SPEED], SHARE), fields(rows[..., s.LAST_LINEAR], LINEAR),
-             fields(rows[..., s.LAST_ANGULAR], ANGULAR), one[mode][..., :MODES], one[state][..., :STATES], *limits]
+    lead, limits = rows.shape[:-1], 4 * len(LIMITS)
+    parts = [near.reshape(*lead, -1), rows[..., s.SHRUNK], bumps.reshape(*lead, -1), found[..., :-limits],
+             _ONE[mode][..., :MODES], _ONE[state][..., :STATES], found[..., -limits:]]
     return np.concatenate(parts, -1).astype(np.float32, copy=False)
 
 

@@ -37,6 +37,8 @@ ATTENTION = 5.0                             # how much more target neurons take 
 SURE = 0.05                                 # of a synapse: below it a population counts as silent
 POOL = np.exp(-0.5 * ((wrap(CENTERS[:, None] - CENTERS) / np.radians(10.0)) ** 2)).astype(np.float32)
 PREFERENCE = np.exp(-NEAR_FIRST * DISTANCES).astype(np.float32)
+_ONTO = np.float32(ONTO_COMMITMENT) * POOL                                  # from candidates to commitment
+_AMONG = np.float32(SELF) * POOL - np.float32(RIVALS)                       # within the commitment
 _SHEETS, _RINGS = ("target", "avoid"), ("candidates", "commitment")
 
 
@@ -77,7 +79,7 @@ class Choice:
     def __init__(self, evidence: float, rate: bool = False, silent: bool = False) -> None:
         self._sheet = Layer(TAU, rate, silent)
         self._ring = Layer(TAU, rate, silent)
-        self._onto_target, self._onto_avoid = gains(evidence)
+        self._onto_target, self._onto_avoid = map(np.float32, gains(evidence))
         self._keep = np.float32(decay(COUNT_TAU))
 
     def run(self, state: dict[str, np.ndarray], memory: np.ndarray, steps: int, wanted: np.ndarray, avoided: np.ndarray,
@@ -96,23 +98,23 @@ class Choice:
             Spikes and synaptic operations.
         """
         flat = memory.reshape(CLASSES, -1)
-        onto = {"target": self._onto_target * ((2.0 * wanted - 1.0) @ flat if wanted.any() else 0.0 * flat[0]),
-                "avoid": self._onto_avoid * ((avoided - AVOID_SHARE) @ flat if avoided.any() else 0.0 * flat[0])}
+        onto = {"target": self._onto_target * (_signs(wanted) @ flat) if wanted.any() else None,
+                "avoid": self._onto_avoid * ((avoided - np.float32(AVOID_SHARE)) @ flat) if avoided.any() else None}
         spikes = synops = 0
         sheets = {}
         for name in _SHEETS:
-            x = onto[name].reshape(BINS, RINGS).astype(np.float32)
-            if name == "target":
-                x *= 1.0 + ATTENTION * np.minimum(POOL @ state["commitment_s"], 1.0)[:, None]
             v, s = state[f"{name}_v"], state[f"{name}_s"]
+            x = np.zeros_like(v) if onto[name] is None else onto[name].reshape(BINS, RINGS)
+            if name == "target" and onto[name] is not None:
+                x *= 1.0 + np.float32(ATTENTION) * np.minimum(POOL @ state["commitment_s"], 1.0)[:, None]
             # what avoids keeps its threshold: to be undecided is no reason to drive into things
             theta = threshold if name == "target" else 1.0
             if not (x.any() or s.any()):
                 sheets[name] = s
                 continue
+            v, s, z = v.copy(), s.copy(), np.empty_like(v)
             for _ in range(steps):
-                z, v, s = self._sheet.step(x, v, s, theta)
-                fired = int(np.count_nonzero(z))
+                fired = self._sheet.advance(x, v, s, z, theta)
                 spikes, synops = spikes + fired, synops + fired
                 if watch is not None:
                     watch.add(name, z)
@@ -123,12 +125,15 @@ class Choice:
             "candidates_v", "candidates_s", "commitment_v", "commitment_s", "counts"))
         if not (onto_candidates.any() or ks.any() or cs.any() or counts.any()):
             return spikes, synops
+        kv, ks, cv, cs, counts = kv.copy(), ks.copy(), cv.copy(), cs.copy(), counts.copy()
+        z, c = np.empty_like(kv), np.empty_like(cv)
         for _ in range(steps):
-            z, kv, ks = self._ring.step(onto_candidates, kv, ks, threshold)
-            counts = self._keep * counts + z
-            x = ONTO_COMMITMENT * (POOL @ ks) + SELF * (POOL @ cs) - RIVALS * cs.sum()
-            c, cv, cs = self._ring.step(x, cv, cs, threshold)
-            fired, kept = int(np.count_nonzero(z)), int(np.count_nonzero(c))
+            fired = self._ring.advance(onto_candidates, kv, ks, z, threshold)
+            counts *= self._keep
+            counts += z
+            x = _ONTO @ ks
+            x += _AMONG @ cs
+            kept = self._ring.advance(x, cv, cs, c, threshold)
             spikes, synops = spikes + fired + kept, synops + (fired + 2 * kept) * BINS
             if watch is not None:
                 watch.add("candidates", z)
@@ -156,17 +161,22 @@ class Choice:
         share = 0.0
         if strength > SURE and state["target_s"].max() > SURE:
             # which neurons of the sheet fire tells the bin; how much the memory's fire for it, the place between them
-            for_it = np.tensordot(2.0 * wanted - 1.0, memory, 1)
+            for_it = (_signs(wanted) @ memory.reshape(CLASSES, -1)).reshape(BINS, RINGS)
             bearing, distance = polar.place(np.maximum(for_it, 0.0), column)
         if math.isfinite(bearing):
             at = polar.bump(bearing, distance)
-            held = (memory * at).sum((1, 2))
+            held = memory.reshape(CLASSES, -1) @ at.ravel()
             share = float(held[wanted].sum() / max(held.sum(), 1e-9))
         else:
             strength = 0.0
         away = state["avoid_s"]
         avoid = [polar.place(away, b) for b, _ in polar.peaks(away, SURE, 8)] if away.any() else []
         return Believed(bearing, distance, min(strength, 1.0), share, Choice.distribution(state), avoid)
+
+
+def _signs(wanted: np.ndarray) -> np.ndarray:
+    """1 for classes that are wanted, -1 for all others: float32[CLASSES]."""
+    return np.where(wanted, np.float32(1.0), np.float32(-1.0))
 
 
 def gains(evidence: float) -> tuple[float, float]:

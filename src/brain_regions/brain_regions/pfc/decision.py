@@ -9,6 +9,8 @@ that do not leak and fire when something has been so for as long as they wait.
 """
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from brain_regions.membranes import MICRO_STEP
@@ -22,6 +24,8 @@ LATCHES = ("reached", "given_up", "tired")
 TURNS = ("turn_left", "turn_right")
 NAMES = ACTIONS + RELAYS + LATCHES + TURNS
 _AT = {name: k for k, name in enumerate(NAMES)}
+_TIMED = tuple(_AT[name] for name in ("search", "approach", "arrived", "avoid", "tired"))   # what timers hear
+_EACH = np.full(NEURONS, 1 / NEURONS, np.float32)
 TIMERS = ("standing", "empty", "patience", "retreat")
 WAITS = {"standing": 0.4, "empty": 1.5, "retreat": 7.0}     # s; patience is a parameter
 LEAK = {"standing": 0.15, "empty": 0.3}                    # s: what is not the case any more is soon forgotten
@@ -78,8 +82,9 @@ class Decision:
         self._weights = weights()
         self._fan_out = (self._weights != 0).sum(1) * NEURONS
         self._spread = spread(NEURONS)[None]
-        self._waits = np.array([{**WAITS, "patience": patience}[n] for n in TIMERS], np.float32)
-        self._leaks = np.array([np.exp(-MICRO_STEP / LEAK[n]) if n in LEAK else 1.0 for n in TIMERS], np.float32)
+        self._ones = np.ones(NEURONS, np.float32)
+        self._waits = [{**WAITS, "patience": patience}[n] for n in TIMERS]
+        self._leaks = [math.exp(-MICRO_STEP / LEAK[n]) if n in LEAK else 1.0 for n in TIMERS]
 
     def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], threshold: float,
             watch: Watch | None = None) -> tuple[int, int]:
@@ -109,39 +114,41 @@ class Decision:
         theta = np.ones((len(NAMES), 1), np.float32)
         theta[:len(ACTIONS)] = threshold
         spikes = synops = 0
+        v, s, z = v.copy(), s.copy(), np.empty_like(v)
+        timers = timers.tolist()
+        sure, empty = causes.get("sure", 0.0), causes.get("empty", 0.0)
         for _ in range(steps):
-            means = s.sum(1) / np.float32(NEURONS)
-            onto = drive + means @ self._weights
-            timers, fired = self._tick(timers, means.tolist(), causes)
+            means = s @ _EACH
+            onto = means @ self._weights
+            onto += drive
+            fired = self._tick(timers, means.tolist(), sure, empty)
             if fired[0]:
                 onto[_AT["reached"]] += SET
             if fired[1] or fired[2]:
                 onto[_AT["tired"]] += SET
             if fired[3]:
                 onto[_AT["given_up"]] += GIVE_UP + SET
-            z, v, s = self._layer.step(onto[:, None] * self._spread, v, s, theta)
+            count = self._layer.advance(onto[:, None] * self._spread, v, s, z, theta)
             if watch is not None:
                 watch.add("actions", z[:len(ACTIONS)])
                 watch.add("facts", z[FIXED])
-            if not np.count_nonzero(z):
-                continue
-            counts = z.sum(1)
-            spikes, synops = spikes + int(counts.sum()), synops + int(counts @ self._fan_out)
-        state["decision_v"], state["decision_s"], state["timers"] = v, s, timers
+            if count:
+                spikes, synops = spikes + count, synops + int((z @ self._ones) @ self._fan_out)
+        state["decision_v"], state["decision_s"], state["timers"] = v, s, np.array(timers, np.float32)
         return spikes, synops
 
-    def _tick(self, timers: np.ndarray, means: list[float], causes: dict[str, float]
-              ) -> tuple[np.ndarray, list[bool]]:
-        """Timers after a micro-step, and which fire. One that fired goes on firing while its cause lasts."""
-        def up(name):
-            return min(means[_AT[name]] / UP, 1.0)
-        busy = max(up("search"), up("approach"))
-        runs = np.array([up("arrived") * causes.get("sure", 0.0), up("search") * causes.get("empty", 0.0), busy,
-                         up("avoid") * up("tired")], np.float32)
-        leaks = np.where(runs > 0.05, np.float32(1.0), self._leaks)
-        timers = timers * leaks + runs * MICRO_STEP / self._waits
-        fired = timers > 1.0
-        return np.minimum(timers, 1.0 + 1e-3).astype(np.float32), fired.tolist()
+    def _tick(self, timers: list[float], means: list[float], sure: float, empty: float) -> list[bool]:
+        """Moves the timers on by a micro-step, in place; which of them fire.
+
+        One that fired goes on firing while its cause lasts.
+        """
+        search, approach, arrived, avoid, tired = (min(means[k] / UP, 1.0) for k in _TIMED)
+        fired = []
+        for k, run in enumerate((arrived * sure, search * empty, max(search, approach), avoid * tired)):
+            timer = timers[k] * (1.0 if run > 0.05 else self._leaks[k]) + run * MICRO_STEP / self._waits[k]
+            fired.append(timer > 1.0)
+            timers[k] = min(timer, 1.0 + 1e-3)
+        return fired
 
 
 def read(state: dict[str, np.ndarray]) -> tuple[str, str, dict[str, float]]:

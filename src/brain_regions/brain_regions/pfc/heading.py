@@ -63,9 +63,9 @@ class Heading:
         if not (x.any() or s.any()):
             return 0, 0
         spikes = 0
+        v, s, z = v.copy(), s.copy(), np.empty_like(v)
         for _ in range(steps):
-            z, v, s = self._layer.step(x - np.float32(MUTUAL) * (s.sum() / np.float32(BINS)), v, s, threshold)
-            spikes += int(np.count_nonzero(z))
+            spikes += self._layer.advance(x - np.float32(MUTUAL / BINS) * s.sum(), v, s, z, threshold)
             if watch is not None:
                 watch.add("heading", z)
         state["heading_v"], state["heading_s"] = v, np.where(s < 1e-4, np.float32(0.0), s)

@@ -19,6 +19,7 @@ GRAIN = math.log(FARTHEST / NEAREST) / (RINGS - 1)          # of the logarithm o
 DISTANCES = (NEAREST * np.exp(GRAIN * np.arange(RINGS))).astype(np.float32)
 SPREAD = 0.8                                                # standard deviation of a bump, in cells both ways
 STRIDE = 0.10                                               # m that one spike of an odometry neuron stands for
+_SIN, _COS = np.sin(CENTERS), np.cos(CENTERS)
 _LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directions of travel with shifts of their own
 
 
@@ -57,7 +58,7 @@ def place(activity: np.ndarray, column: int, reach: int = 2) -> tuple[float, flo
     if not total > 0:
         return math.nan, math.nan
     by_bearing = weights.sum(1)
-    bearing = math.atan2(float(by_bearing @ np.sin(CENTERS[near])), float(by_bearing @ np.cos(CENTERS[near])))
+    bearing = math.atan2(float(by_bearing @ _SIN[near]), float(by_bearing @ _COS[near]))
     peak = int(np.argmax(weights.sum(0)))
     rings = np.arange(max(peak - 2, 0), min(peak + 3, RINGS))     # another object may stand behind
     by_ring = weights[:, rings].sum(0)

@@ -50,29 +50,40 @@ class Layer:
         Returns:
             Spikes (or rates), new potentials, new synapses.
         """
+        v, s, z = v.copy(), s.copy(), np.empty(v.shape, np.float32)
+        self.advance(x, v, s, z, threshold)
+        return z, v, s
+
+    def advance(self, x: np.ndarray, v: np.ndarray, s: np.ndarray, z: np.ndarray, threshold: float | np.ndarray) -> int:
+        """As :meth:`step`, but in place of ``v`` and ``s``, and with the spikes (or rates) in ``z``; their number."""
         if self._rate:
-            z = np.clip((x - (1 - self._beta) * threshold) / threshold + 0.5 * (1 - self._beta), 0.0, 1.0)
-            z = np.where(x > (1 - self._beta) * threshold, z, 0.0).astype(np.float32)
-            if self._silent:
-                z = np.zeros_like(z)
-            return z, v, self._rho * s + KAPPA * (1 - s) * z
-        v = self._beta * v
+            z[...] = np.clip((x - (1 - self._beta) * threshold) / threshold + 0.5 * (1 - self._beta), 0.0, 1.0)
+            z[(x <= (1 - self._beta) * threshold) | self._silent] = 0.0
+            s[...] = self._rho * s + KAPPA * (1 - s) * z
+            return np.count_nonzero(z)
+        v *= self._beta
         v += x
         fired = v > threshold
-        z = fired.astype(np.float32)
-        if not np.count_nonzero(fired):     # most micro-steps of most populations: then synapses only close
-            return z, v, self._rho * s
-        v -= threshold * z
+        count = np.count_nonzero(fired)
+        if not count:       # most micro-steps of most populations: then synapses only close
+            z.fill(0.0)
+            s *= self._rho
+            return 0
+        v -= threshold * fired
         if self._silent:
-            return np.zeros_like(z), v, self._rho * s
-        shut = LEVELS * s
-        shut -= np.float32(0.5)
-        np.ceil(shut, out=shut)
-        shut *= np.float32(1 / LEVELS)
-        opened = KAPPA * (1 - shut)
-        opened *= z
-        opened += self._rho * s
-        return z, v, opened
+            z.fill(0.0)
+            s *= self._rho
+            return 0
+        z[...] = fired
+        opened = s * np.float32(LEVELS)
+        opened -= np.float32(0.5)
+        np.ceil(opened, out=opened)
+        opened *= np.float32(-KAPPA / LEVELS)
+        opened += np.float32(KAPPA)
+        opened *= fired
+        s *= self._rho
+        s += opened
+        return count
 
 
 def spread(count: int, width: float = 0.1) -> np.ndarray:

@@ -92,6 +92,7 @@ class PrefrontalCortex(Region):
         # what the newest messages say, which does not change while they are the newest
         self._known_maps: dict[str, tuple[Any, np.ndarray]] = {}
         self._known_scan: tuple[Any, Any] = (None, None)
+        self._known_goal: tuple[Any, Told] | None = None
         self._watched = 0           # steps with a watch; what is shown only is no state
 
     @staticmethod
@@ -112,7 +113,7 @@ class PrefrontalCortex(Region):
         new_goal = self._hear(inbox, state)
         pose = self._move(inbox, state)
         blind = self._look(inbox, state, pose, dt)
-        told = Told.of(state)
+        told = self._goal(state)
         watch = self._watch()
         steps, left, _ = ticks(dt, float(state["left"][0]))
         state["left"] = np.array([left], np.float32)
@@ -152,6 +153,13 @@ class PrefrontalCortex(Region):
         if watch is not None and steps:
             outbox["spike_train"] = self._spikes(watch)
         return outbox, state
+
+    def _goal(self, state) -> Told:
+        """The goal that the state holds, which is read anew only when it is another one."""
+        arrays = state["goal"], state["text"]
+        if self._known_goal is None or any(a is not b for a, b in zip(arrays, self._known_goal[0])):
+            self._known_goal = arrays, Told.of(state)
+        return self._known_goal[1]
 
     def _watch(self) -> Watch | None:
         """On the next population in turn while somebody listens to spikes; None while nobody does."""
