@@ -104,7 +104,11 @@ class _Draw:
 
 def draw(language: str, rng: random.Random) -> Sentence:
     """A random sentence of a language (``en`` or ``ja``), as normalization and folding leave it."""
-    of = rules(language)
+    return draw_from(rules(language), rng)
+
+
+def draw_from(of: Rules, rng: random.Random) -> Sentence:
+    """A random sentence of some rules."""
     verb, rule = of.starts.draw(rng)
     understood = verb in (Verb.GO, Verb.FIND)
     while True:

@@ -2,6 +2,7 @@
 """The sentences that language is trained on: they are spelled as they are heard, and labeled as they are meant."""
 from __future__ import annotations
 
+import copy
 import random
 
 import numpy as np
@@ -13,8 +14,8 @@ from brain_regions.language.decode import framed, spell
 from brain_sim.sentences import templates
 from brain_training import language_score as score
 from brain_training.language_data import MENTION, make, pack, phrasing, sample, spelled, withheld
-from brain_training.language_drawing import draw
-from brain_training.language_phrases import LANGUAGES, Rules
+from brain_training.language_drawing import draw, draw_from
+from brain_training.language_phrases import LANGUAGES, Rules, rules
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -30,16 +31,16 @@ def test_every_rule_says_something_and_labels_agree_with_the_grammar_where_it_un
     """The grammar is no source of labels, but where both understand a sentence, they rarely differ."""
     rng = random.Random(2)
     both = alike = 0
-    rules = set()
+    seen = set()
     for _ in range(1500):
         sentence = draw(language, rng)
-        rules.add(sentence.rule)
+        seen.add(sentence.rule)
         meant = parse(sentence.text)
         if meant.understood and sentence.verb in (Verb.GO, Verb.FIND):
             both += 1
             read = (meant.color, meant.shape, meant.avoid_color, meant.avoid_shape)
             alike += read == (*sentence.target, *sentence.avoid)
-    assert len(rules) >= 24
+    assert len(seen) >= 24
     assert both > 300 and alike > 0.9 * both
 
 
@@ -81,6 +82,25 @@ def test_phrasings_of_val_and_test_are_withheld():
     drawn = {phrasing(sample(language, rng)) for language in LANGUAGES for _ in range(4000)}
     assert not drawn & withheld()
     assert "go to #" in drawn
+
+
+def test_whole_sentences_as_people_say_them():
+    of, rng = copy.deepcopy(rules("en")), random.Random(0)
+    of.starts = type(of.starts)()
+    del of.rules["go_spoken"], of.rules["pre"], of.rules["end"]
+    of.read("[GO 1] go_spoken\npre = well, {}\nend = !\n"
+            "GO: (Hey-ho|yo): [A shun (all|any)] {As}, {Ac}... a {Ts}, {Tc}, [G off (you|u) go]\n")
+    drawn = [draw_from(of, rng) for _ in range(300)]
+    for sentence in drawn:
+        assert sentence.verb == Verb.GO and all(sentence.target) and all(sentence.avoid)
+        named = {role: [(p.color, p.shape) for p in sentence.parts if p.role == role] for role in "TA"}
+        assert named["T"] == [(0, sentence.target.shape), (sentence.target.color, 0)]
+        assert named["A"] == [(0, sentence.avoid.shape), (sentence.avoid.color, 0)]
+        said = ["".join(p.text for p in sentence.parts if p.action == action).strip() for action in ("AVOID", "GO")]
+        assert said[0] in ("shun all", "shun any") and said[1] in ("off you go", "off u go")
+    openings = {sentence.text.split(" shun")[0] for sentence in drawn}
+    assert openings == {"hey ho,", "yo,", "well, hey ho,", "well, yo,"}
+    assert all(sentence.text.endswith("go!") for sentence in drawn)
 
 
 def test_a_line_that_is_no_rule_is_refused():

@@ -14,7 +14,7 @@ from brain_training import language_score as score
 from brain_training.language import Recipe, hear
 from brain_training.language_data import make
 from brain_training.language_network import AnnReader, SpikingReader, of_weights
-from brain_training.train_language import QUICK, held_out, train_language, train_one
+from brain_training.train_language import LISTS, QUICK, held_out, train_language, train_one
 
 PAIRS = [("spiking", SpikingReader, live.SpikingReader, weights.SHIPPED),
          ("twin", AnnReader, live.AnnReader, weights.TWIN)]
@@ -77,13 +77,13 @@ def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_wei
 
 
 def test_lists_by_hand_are_scored_where_there_are_some(tmp_path):
-    for name in ("heldout", "strangers"):
+    for name in LISTS.values():
         (tmp_path / f"{name}_english.txt").write_text("stop : stop\n- : hello there\n")
         (tmp_path / f"{name}_japanese.txt").write_text("stop : 止まれ\n")
     tensors, _, _ = weights.load(weights.SHIPPED, live.SpikingReader)
     found = held_out("spiking", tensors, 2, 1, tmp_path)
     assert found["list by hand, understood, en"] == {"right": 1.0, "of": 1}
-    for whose in ("hand", "strangers"):
+    for whose in LISTS:
         assert found[f"list by {whose}, understood, ja"] == {"right": 1.0, "of": 1}
     assert not any(key.startswith("list") for key in held_out("spiking", tensors, 2, 1, tmp_path / "nowhere"))
 
