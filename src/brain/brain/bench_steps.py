@@ -139,8 +139,9 @@ def _told(name: str, log: np.ndarray) -> dict[str, Any]:
     busy = log[log[:, 3] > 0]       # without a sentence language does nothing
     quick, median, slow = np.quantile(busy[:, 0], [CALM, 0.5, 0.95]) if len(busy) else [np.nan] * 3
     spikes, synops, multiplies = busy[:, 2:].mean(0) if len(busy) else [np.nan] * 3
+    network = float(np.median(busy[:, 1])) if len(busy) else math.nan
     return {"region": name, "steps": len(busy), "quick": float(quick), "median": float(median), "slow": float(slow),
-            "network": float(np.median(busy[:, 1])) if len(busy) else math.nan, "limit": LIMITS.get(name, LIMIT), "spikes": float(spikes), "accumulates": float(synops),
+            "network": network, "limit": LIMITS.get(name, LIMIT), "spikes": float(spikes), "accumulates": float(synops),
             "multiply_accumulates": float(multiplies)}
 
 
@@ -155,6 +156,7 @@ def table(found: dict[str, Any]) -> Any:
                     "multiply-accumulates"):
         shown.add_column(heading, justify="left" if heading == "region" else "right")
     for r in found["regions"]:
-        shown.add_row(r["region"], *(f"{r[key]:.2f}" for key in ("quick", "median", "slow", "network")), f"{r['limit']:g}",
+        shown.add_row(r["region"], *(f"{r[key]:.2f}" for key in ("quick", "median", "slow", "network")),
+                      f"{r['limit']:g}",
                       *(f"{r[key]:,.0f}" for key in ("spikes", "accumulates", "multiply_accumulates")))
     return shown

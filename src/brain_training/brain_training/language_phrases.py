@@ -18,9 +18,10 @@ The files ``*_spoken.txt`` hold whole sentences, as people of many kinds say the
 
     GO: (hey|), see the {Ts}? the {Tc} one. [G off you go]
 
-The kind is that of the rule ``go_spoken``, or ``none_two_spoken`` for ``two``. ``(a|b)`` is one of several, ``[G ...]`` the
-words that say an action: G go, F find, S stop, A avoid, O other, X unknown things. ``{a}`` is ``{A}`` without an article, ``{M}``
-is ``{N2}``; ``{Tc}``, ``{Ts}``, ``{Ac}``, ``{As}`` are only the color or only the shape, where a person says them apart.
+The kind is that of the rule ``go_spoken``, or ``none_two_spoken`` for ``two``. ``(a|b)`` is one of several, ``[G ...]``
+the words that say an action: G go, F find, S stop, A avoid, O other, X unknown things. ``{a}`` is ``{A}`` without an
+article, ``{M}`` is ``{N2}``; ``{Tc}``, ``{Ts}``, ``{Ac}``, ``{As}`` are only the color or only the shape, where a
+person says them apart.
 """
 from __future__ import annotations
 

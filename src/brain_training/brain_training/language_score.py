@@ -18,7 +18,7 @@ Slots = tuple[int, int, int, int, int]
 NAMES_COLORS = {name: number for number, name in enumerate(("any", "red", "green", "blue", "yellow"))}
 NAMES_SHAPES = {name: number for number, name in enumerate(("any", "ball", "box", "cylinder"))}
 NAMES_VERBS = {"-": Verb.NONE, "go": Verb.GO, "find": Verb.FIND, "stop": Verb.STOP}
-UNRELATED = ("chat_any", "chat_spoken", "noise", "foreign")    # rules of sentences that have nothing to do with the task
+UNRELATED = ("chat_any", "chat_spoken", "noise", "foreign")    # rules of what has nothing to do with the task
 
 
 class Asked(NamedTuple):
