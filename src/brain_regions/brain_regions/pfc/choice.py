@@ -80,7 +80,7 @@ class Choice:
         self._sheet = Layer(TAU, rate, silent)
         self._ring = Layer(TAU, rate, silent)
         self._onto_target, self._onto_avoid = map(np.float32, gains(evidence))
-        self._keep = np.float32(decay(COUNT_TAU))
+        self._keep = np.full(BINS, decay(COUNT_TAU), np.float32)
 
     def run(self, state: dict[str, np.ndarray], memory: np.ndarray, steps: int, wanted: np.ndarray, avoided: np.ndarray,
             threshold: float, watch: Watch | None = None) -> tuple[int, int]:
@@ -100,40 +100,44 @@ class Choice:
         flat = memory.reshape(CLASSES, -1)
         onto = {"target": self._onto_target * (_signs(wanted) @ flat) if wanted.any() else None,
                 "avoid": self._onto_avoid * ((avoided - np.float32(AVOID_SHARE)) @ flat) if avoided.any() else None}
+        if onto["target"] is not None:
+            onto["target"] *= 1.0 + np.float32(ATTENTION) * np.repeat(
+                np.minimum(POOL @ state["commitment_s"], np.float32(1.0)), RINGS)
         spikes = synops = 0
-        sheets = {}
-        for name in _SHEETS:
-            v, s = state[f"{name}_v"], state[f"{name}_s"]
-            x = np.zeros_like(v) if onto[name] is None else onto[name].reshape(BINS, RINGS)
-            if name == "target" and onto[name] is not None:
-                x *= 1.0 + np.float32(ATTENTION) * np.minimum(POOL @ state["commitment_s"], 1.0)[:, None]
+        active = [name for name in _SHEETS if onto[name] is not None and onto[name].any() or state[f"{name}_s"].any()]
+        if active:      # both at once, for a micro-step's time goes into calls
+            v, s = (np.stack([state[f"{name}_{part}"].ravel() for name in active]) for part in "vs")
+            x, z = np.zeros_like(v), np.empty_like(v)
+            for row, name in zip(x, active):
+                row[:] = 0.0 if onto[name] is None else onto[name]
             # what avoids keeps its threshold: to be undecided is no reason to drive into things
-            theta = threshold if name == "target" else 1.0
-            if not (x.any() or s.any()):
-                sheets[name] = s
-                continue
-            v, s, z = v.copy(), s.copy(), np.empty_like(v)
+            theta = np.ones_like(v)
+            theta[[name == "target" for name in active]] = threshold
             for _ in range(steps):
                 fired = self._sheet.advance(x, v, s, z, theta)
                 spikes, synops = spikes + fired, synops + fired
                 if watch is not None:
-                    watch.add(name, z)
+                    for row, name in zip(z, active):
+                        watch.add(name, row)
             s[s < 1e-4] = 0.0
-            state[f"{name}_v"], state[f"{name}_s"], sheets[name] = v, s, s
-        onto_candidates = ONTO_CANDIDATES * (sheets["target"] @ PREFERENCE)
+            for number, name in enumerate(active):
+                state[f"{name}_v"], state[f"{name}_s"] = (a[number].reshape(BINS, RINGS) for a in (v, s))
+        onto_candidates = ONTO_CANDIDATES * (state["target_s"] @ PREFERENCE)
         kv, ks, cv, cs, counts = (state[n] for n in (
             "candidates_v", "candidates_s", "commitment_v", "commitment_s", "counts"))
         if not (onto_candidates.any() or ks.any() or cs.any() or counts.any()):
             return spikes, synops
         kv, ks, cv, cs, counts = kv.copy(), ks.copy(), cv.copy(), cs.copy(), counts.copy()
-        z, c = np.empty_like(kv), np.empty_like(cv)
+        z, c, x, onto = (np.empty_like(kv) for _ in range(4))
+        theta = np.full_like(kv, threshold)
         for _ in range(steps):
-            fired = self._ring.advance(onto_candidates, kv, ks, z, threshold)
-            counts *= self._keep
-            counts += z
-            x = _ONTO @ ks
-            x += _AMONG @ cs
-            kept = self._ring.advance(x, cv, cs, c, threshold)
+            fired = self._ring.advance(onto_candidates, kv, ks, z, theta)
+            np.multiply(counts, self._keep, counts)
+            np.add(counts, z, counts)
+            np.dot(_ONTO, ks, onto)
+            np.dot(_AMONG, cs, x)
+            np.add(x, onto, x)
+            kept = self._ring.advance(x, cv, cs, c, theta)
             spikes, synops = spikes + fired + kept, synops + (fired + 2 * kept) * BINS
             if watch is not None:
                 watch.add("candidates", z)

@@ -111,16 +111,16 @@ class Decision:
         for name in TURNS:
             drive[_AT[name]] = TURN_DRIVE * min(causes.get(name, 0.0), 2.0)
         v, s, timers = state["decision_v"], state["decision_s"], state["timers"]
-        theta = np.ones((len(NAMES), 1), np.float32)
+        theta = np.ones_like(v)
         theta[:len(ACTIONS)] = threshold
         spikes = synops = 0
         v, s, z = v.copy(), s.copy(), np.empty_like(v)
         timers = timers.tolist()
         sure, empty = causes.get("sure", 0.0), causes.get("empty", 0.0)
         for _ in range(steps):
-            means = s @ _EACH
-            onto = means @ self._weights
-            onto += drive
+            means = np.dot(s, _EACH)
+            onto = np.dot(means, self._weights)
+            np.add(onto, drive, onto)
             fired = self._tick(timers, means.tolist(), sure, empty)
             if fired[0]:
                 onto[_AT["reached"]] += SET

@@ -23,6 +23,7 @@ ODDS = 200.0        # logarithm of odds between the peak of an offer and no offe
 TAU = 0.05          # s, of the synapses
 MUTUAL = 0.5        # charge by which the mean synapse of the ring inhibits all of it
 SURE = 0.03         # of a synapse: below it the ring is silent
+_MUTUAL = np.full((BINS, BINS), MUTUAL / BINS, np.float32)
 _WINDOW = np.exp(-0.5 * (wrap(CENTERS[:, None] - CENTERS) / math.radians(15.0)) ** 2).astype(np.float32)
 
 
@@ -64,8 +65,9 @@ class Heading:
             return 0, 0
         spikes = 0
         v, s, z = v.copy(), s.copy(), np.empty_like(v)
+        theta = np.full_like(v, threshold)
         for _ in range(steps):
-            spikes += self._layer.advance(x - np.float32(MUTUAL / BINS) * s.sum(), v, s, z, threshold)
+            spikes += self._layer.advance(x - np.dot(_MUTUAL, s), v, s, z, theta)
             if watch is not None:
                 watch.add("heading", z)
         state["heading_v"], state["heading_s"] = v, np.where(s < 1e-4, np.float32(0.0), s)

@@ -110,38 +110,50 @@ class ObjectMemory:
             dt: s since the last frame.
             integrate: add up evidence over looks; without, a look puts out all that was known of its place.
         """
-        turn, way = (float(x) for x in state["owed"])
+        turn = float(state["owed"][TURN])
         trace = state["trace"].copy()
-        added = np.zeros_like(trace)
-        here = np.zeros((BINS, RINGS), np.float32)      # what is detected, whatever it is, and round about
-        near = np.zeros((BINS, RINGS), np.float32)      # how much a look from there tells
-        rays = np.zeros(trace.shape, np.float32)
-        for d in detections:
-            bearing, distance = polar.brought_back(wrap(d.bearing - turned), d.distance, turn, way)
-            bump = polar.bump(bearing, distance)
-            kind = (d.color - 1) * 3 + d.shape - 1
-            aside = np.abs(wrap(CENTERS - bearing))[:, None]
-            sideways = aside * np.minimum(DISTANCES, distance)
-            worth = float(d.confidence) / (1 + max(d.distance - 1.5, 0.0) ** 2 / 4)
-            near = np.maximum(near, worth * ((sideways < 0.12 + 0.08 * distance)
-                                             & (np.abs(DISTANCES - distance) < 0.30 + 0.25 * distance)))
-            # the same thing was first seen from afar, and so on the same ray, but nearer or farther than it is
-            rays[kind] = np.maximum(rays[kind], worth * ((aside < 2.2 * WIDTH) & (DISTANCES > 0.5 * distance)
-                                                         & (DISTANCES < 2.5 * distance)))
-            here = np.maximum(here, bump)
-            added[kind] = np.maximum(added[kind], UNIT * worth * bump)
-        if integrate:
-            trace *= 1.0 - PULL * np.maximum(near, rays) * (1.0 - here)
-            trace += added
-        else:
-            trace *= (near == 0) & (rays == 0) & (here <= 0.05)
-            trace += CAP / UNIT * added
-        kept = (near > 0) | (here > 0.3)
-        fading = self._in_view(sector, turn, free) & ~kept
+        fading = self._in_view(sector, turn, free)
+        if detections:
+            here, near, rays, added = self._looks(detections, turned, turn, float(state["owed"][AHEAD]))
+            if integrate:
+                trace *= 1.0 - np.float32(PULL) * np.maximum(near, rays) * (1.0 - here)
+                trace += added
+            else:
+                trace *= (near == 0) & (rays == 0) & (here <= 0.05)
+                trace += np.float32(CAP / UNIT) * added
+            fading &= ~((near > 0) | (here > 0.3))
         trace *= np.where(fading, np.float32(math.exp(-dt / fade)), np.float32(1.0))
         held = trace.sum(0)
-        trace *= np.minimum(CAP / np.maximum(held, 1e-6), 1.0)
-        state["trace"] = trace.astype(np.float32, copy=False)
+        trace *= np.minimum(np.float32(CAP) / np.maximum(held, np.float32(1e-6)), np.float32(1.0))
+        state["trace"] = trace
+
+    @staticmethod
+    def _looks(detections: list[Any], turned: float, turn: float, way: float) -> tuple[np.ndarray, ...]:
+        """What detections say of the sheets' cells.
+
+        Returns:
+            How much each cell stands for what is detected, whatever it is; how much a look from there tells; the same
+            of each class on the rays to what is of it; the evidence that it gets. Two [BINS, RINGS], two with classes.
+        """
+        places = [polar.brought_back(wrap(d.bearing - turned), d.distance, turn, way) for d in detections]
+        bearings, distances = (np.array(values, np.float32)[:, None] for values in zip(*places))
+        bumps = polar.bumps(bearings, distances)
+        aside = np.abs(wrap(CENTERS - bearings))[..., None]
+        sideways = aside * np.minimum(DISTANCES, distances)[:, None]
+        worth = np.array([float(d.confidence) / (1 + max(d.distance - 1.5, 0.0) ** 2 / 4) for d in detections],
+                         np.float32)[:, None, None]
+        close = (sideways < 0.12 + 0.08 * distances[..., None]) & (
+            np.abs(DISTANCES - distances) < 0.30 + 0.25 * distances)[:, None]
+        # the same thing was first seen from afar, and so on the same ray, but nearer or farther than it is
+        along = worth * ((aside < 2.2 * WIDTH) & (
+            (DISTANCES > 0.5 * distances) & (DISTANCES < 2.5 * distances))[:, None])
+        evidence = np.float32(UNIT) * worth * bumps
+        rays, added = np.zeros((2, CLASSES, BINS, RINGS), np.float32)
+        for number, d in enumerate(detections):
+            kind = (d.color - 1) * 3 + d.shape - 1
+            np.maximum(rays[kind], along[number], out=rays[kind])
+            np.maximum(added[kind], evidence[number], out=added[kind])
+        return bumps.max(0), (worth * close).max(0), rays, added
 
     @staticmethod
     def _in_view(sector: tuple[float, float], turn: float, free: np.ndarray | None) -> np.ndarray:
@@ -171,21 +183,25 @@ class ObjectMemory:
         rho, total = np.float32(self._rho), 0
         live = np.flatnonzero(trace.reshape(CLASSES, -1).any(1))
         s, u = trace[live], v[live]
+        # numbers as arrays: with so few neurons time goes into calls
+        gain, kept, opened, one = (np.full(s.shape, number, np.float32) for number in (self._gain, rho, 1 - rho, 1.0))
+        fired, z, change = np.empty(s.shape, bool), np.empty_like(s), np.empty_like(s)
         for _ in range(steps):
             if rate:
-                fired = self._gain * s
+                np.multiply(s, gain, z)
             else:
-                u = u + self._gain * s
-                fired = (u > 1.0).astype(np.float32)
-                u -= fired
-                total += int(np.count_nonzero(fired))
+                np.add(u, np.multiply(s, gain, change), u)
+                total += np.count_nonzero(np.greater(u, one, fired))
+                z[...] = fired
+                np.subtract(u, z, u)
             if silent:
-                fired = np.zeros_like(fired)
+                z.fill(0.0)
             if watch is not None:
                 everywhere = np.zeros_like(trace)
-                everywhere[live] = fired
+                everywhere[live] = z
                 watch.add("memory", everywhere)
-            s = rho * s + (1 - rho) * fired
+            np.multiply(s, kept, s)
+            np.add(s, np.multiply(z, opened, change), s)
         trace, v = trace.copy(), v.copy()
         trace[live], v[live] = s, u
         state["trace"], state["memory"] = trace, v

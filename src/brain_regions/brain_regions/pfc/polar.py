@@ -36,6 +36,14 @@ def bump(bearing: float, distance: float, spread: float = SPREAD) -> np.ndarray:
     return np.outer(np.exp(-0.5 * (across / spread) ** 2), np.exp(-0.5 * (along / spread) ** 2)).astype(np.float32)
 
 
+def bumps(bearings: np.ndarray, distances: np.ndarray, spread: float = SPREAD) -> np.ndarray:
+    """As :func:`bump`, of several places: float32[n, BINS, RINGS] of bearings and distances [n, 1]."""
+    across = wrap(CENTERS - bearings) / (WIDTH * spread)
+    rings = np.log(np.maximum(distances, 1e-3) / NEAREST) / GRAIN
+    along = (np.arange(RINGS) - np.clip(rings, 0.0, RINGS - 1.0)) / spread
+    return (np.exp(-0.5 * across ** 2)[..., None] * np.exp(-0.5 * along ** 2)[:, None]).astype(np.float32)
+
+
 def ring(distance: float) -> float:
     """Where on the sheet's 14 distances one of ``distance`` m lies, between the neurons: 0 to 13."""
     return min(max(math.log(max(distance, 1e-3) / NEAREST) / GRAIN, 0.0), RINGS - 1.0)

@@ -36,6 +36,7 @@ class Layer:
     def __init__(self, tau_synapse: float, rate: bool = False, silent: bool = False) -> None:
         self._rho, self._beta = np.float32(decay(tau_synapse)), np.float32(decay(NEURON.tau))
         self._rate, self._silent = rate, silent
+        self._constants: dict[tuple[int, ...], _Constants] = {}
 
     def step(self, x: np.ndarray, v: np.ndarray, s: np.ndarray, threshold: float = 1.0
              ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -51,39 +52,53 @@ class Layer:
             Spikes (or rates), new potentials, new synapses.
         """
         v, s, z = v.copy(), s.copy(), np.empty(v.shape, np.float32)
-        self.advance(x, v, s, z, threshold)
+        self.advance(x, v, s, z, np.full(v.shape, threshold, np.float32))
         return z, v, s
 
-    def advance(self, x: np.ndarray, v: np.ndarray, s: np.ndarray, z: np.ndarray, threshold: float | np.ndarray) -> int:
-        """As :meth:`step`, but in place of ``v`` and ``s``, and with the spikes (or rates) in ``z``; their number."""
+    def advance(self, x: np.ndarray, v: np.ndarray, s: np.ndarray, z: np.ndarray, threshold: np.ndarray) -> int:
+        """As :meth:`step`, but in place of ``v`` and ``s``, and with the spikes (or rates) in ``z``; their number.
+
+        All arrays are float32 of one shape, ``threshold`` too: with so few neurons time goes into calls, and those that
+        have to make a number an array, or another type of one, take twice as long.
+        """
         if self._rate:
-            z[...] = np.clip((x - (1 - self._beta) * threshold) / threshold + 0.5 * (1 - self._beta), 0.0, 1.0)
-            z[(x <= (1 - self._beta) * threshold) | self._silent] = 0.0
+            rheobase = (1 - self._beta) * threshold
+            z[...] = np.clip((x - rheobase) / threshold + 0.5 * (1 - self._beta), 0.0, 1.0)
+            z[(x <= rheobase) | self._silent] = 0.0
             s[...] = self._rho * s + KAPPA * (1 - s) * z
             return np.count_nonzero(z)
-        v *= self._beta
-        v += x
-        fired = v > threshold
-        count = np.count_nonzero(fired)
-        if not count:       # most micro-steps of most populations: then synapses only close
+        if (c := self._constants.get(v.shape)) is None:
+            c = self._constants[v.shape] = _Constants(v.shape, self._beta, self._rho)
+        np.multiply(v, c.beta, v)
+        np.add(v, x, v)
+        np.greater(v, threshold, c.fired)
+        count = np.count_nonzero(c.fired)
+        if count:
+            z[...] = c.fired
+            np.multiply(z, threshold, c.change)
+            np.subtract(v, c.change, v)
+        if not count or self._silent:       # most micro-steps of most populations: then synapses only close
             z.fill(0.0)
-            s *= self._rho
+            np.multiply(s, c.rho, s)
             return 0
-        v -= threshold * fired
-        if self._silent:
-            z.fill(0.0)
-            s *= self._rho
-            return 0
-        z[...] = fired
-        opened = s * np.float32(LEVELS)
-        opened -= np.float32(0.5)
-        np.ceil(opened, out=opened)
-        opened *= np.float32(-KAPPA / LEVELS)
-        opened += np.float32(KAPPA)
-        opened *= fired
-        s *= self._rho
-        s += opened
+        opened = np.multiply(s, c.levels, c.change)
+        np.subtract(opened, c.half, opened)
+        np.ceil(opened, opened)
+        np.multiply(opened, c.less, opened)
+        np.add(opened, c.kappa, opened)
+        np.multiply(opened, z, opened)
+        np.multiply(s, c.rho, s)
+        np.add(s, opened, s)
         return count
+
+
+class _Constants:
+    """Numbers as arrays of one shape, and room for what is computed."""
+
+    def __init__(self, shape: tuple[int, ...], beta: np.float32, rho: np.float32) -> None:
+        self.beta, self.rho, self.levels, self.half, self.less, self.kappa = (
+            np.full(shape, number, np.float32) for number in (beta, rho, LEVELS, 0.5, -KAPPA / LEVELS, KAPPA))
+        self.fired, self.change = np.empty(shape, bool), np.empty(shape, np.float32)
 
 
 def spread(count: int, width: float = 0.1) -> np.ndarray:
