@@ -69,7 +69,7 @@ def _seeks(template: str) -> bool:
 
 
 def listed(path: Path) -> list[Asked]:
-    """Sentences of a list by hand, such as ``go red ball / blue box : go to the red ball but avoid the blue box``.
+    """Sentences of a list by hand, such as ``go red ball / blue any : go to the red ball but avoid what is blue``.
 
     Raises:
         ValueError: a line is none.
@@ -81,10 +81,14 @@ def listed(path: Path) -> list[Asked]:
         expected, mark, text = line.partition(" : ")
         verb, *words = expected.replace("/", "").split()
         names = words + ["any"] * (4 - len(words))
-        if not mark or verb not in NAMES_VERBS:
+        try:
+            slots = (int(NAMES_VERBS[verb]), NAMES_COLORS[names[0]], NAMES_SHAPES[names[1]], NAMES_COLORS[names[2]],
+                     NAMES_SHAPES[names[3]])
+        except KeyError:
+            mark = ""
+        if not mark or len(names) > 4:
             raise ValueError(f"{path}: not a sentence with its slots: {line}")
-        rows.append(Asked(text, (int(NAMES_VERBS[verb]), NAMES_COLORS[names[0]], NAMES_SHAPES[names[1]],
-                                 NAMES_COLORS[names[2]], NAMES_SHAPES[names[3]])))
+        rows.append(Asked(text, slots))
     return rows
 
 

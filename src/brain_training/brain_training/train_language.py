@@ -47,35 +47,37 @@ def train_one(name: str, seed: int, recipe: Recipe, progress: Progress | None = 
     return {"tensors": weights.rounded(network.folded()), "losses": losses, "training_s": time.monotonic() - begin}
 
 
-def held_out(name: str, tensors: dict[str, np.ndarray], count: int, each: int,
-             lists: Path | None = None) -> dict[str, dict[str, float | int]]:
-    """Shares by what was asked, with the language behind it.
+def examination(count: int, each: int, lists: Path | None = None) -> dict[str, list[score.Asked]]:
+    """Sentences that a network is not trained on, with the right answers, by what is asked.
 
     Args:
-        name: of the network.
-        tensors: its weights.
         count: fresh sentences of each kind and language.
         each: objects for each phrasing of the suite.
         lists: folder of the lists by hand; None, or a folder that is not there: without them.
+
+    Raises:
+        OSError, ValueError: a list is missing, or a line of it is no sentence with its answer.
     """
-    network = of_weights(NETWORKS[name][0], tensors)
-    found: dict[str, dict[str, float | int]] = {}
-
-    def add(what: str, rows: list[score.Asked]) -> None:
-        found[what] = score.share(rows, lambda texts: understood(network, texts))
-
+    found: dict[str, list[score.Asked]] = {}
     for language in ("en", "ja"):
         for kind, rows in score.trained(language, count, REPORT_SEED).items():
-            add(f"trained phrasings, {kind}, {language}", rows)
+            found[f"trained phrasings, {kind}, {language}"] = rows
         for split in ("train", "val", "test"):
             for kind, rows in score.suite(language, split, each, REPORT_SEED).items():
-                add(f"suite's split {split}, {kind}, {language}", rows)
+                found[f"suite's split {split}, {kind}, {language}"] = rows
     for whose, file in LISTS.items() if lists and lists.is_dir() else ():
         for language, name in (("en", "english"), ("ja", "japanese")):
             rows = score.listed(lists / f"{file}_{name}.txt")
-            add(f"list by {whose}, understood, {language}", [row for row in rows if row.slots[0]])
-            add(f"list by {whose}, refused, {language}", [row for row in rows if not row.slots[0]])
+            found[f"list by {whose}, understood, {language}"] = [row for row in rows if row.slots[0]]
+            found[f"list by {whose}, refused, {language}"] = [row for row in rows if not row.slots[0]]
     return found
+
+
+def held_out(name: str, tensors: dict[str, np.ndarray], asked: dict[str, list[score.Asked]]
+             ) -> dict[str, dict[str, float | int]]:
+    """Shares of an :func:`examination` that a network gets right; ``tensors`` are its weights."""
+    network = of_weights(NETWORKS[name][0], tensors)
+    return {what: score.share(rows, lambda texts: understood(network, texts)) for what, rows in asked.items()}
 
 
 def _work(name: str, seed: int, recipe: Recipe, news: Any) -> None:
@@ -133,18 +135,23 @@ def train_language(out: Path = weights.SHIPPED, twin: Path | None = None, seed: 
         twin: that of the twin; default: beside it, with ``_twin`` at the end of its name.
         seed: of weights, sentences and order.
         quick: a tiny run that shows that everything works; its weights are worth nothing.
-        lists: folder of the lists by hand, see :func:`held_out`.
+        lists: folder of the lists by hand, see :func:`examination`.
         progress: called with (what, done, of, note).
 
     Returns:
         Held-out figures of both, with the losses and the time that each took (s).
+
+    Raises:
+        OSError, ValueError: a list is missing or wrong; known before anything is trained.
+        RuntimeError: one of the trainings ended without a result.
     """
     recipe = QUICK if quick else Recipe()
+    asked = examination(40 if quick else FRESH, 1 if quick else EACH, lists)
     found = train_both(seed, recipe, progress)
     paths = {"spiking": out, "twin": twin or out.with_name(f"{out.stem}_twin{out.suffix}")}
     training = {"split": "train", "seed": seed, "recipe": asdict(recipe)}
     for name, made in found.items():
         tensors = made.pop("tensors")
-        made["held_out"] = held_out(name, tensors, 40 if quick else FRESH, 1 if quick else EACH, lists)
+        made["held_out"] = held_out(name, tensors, asked)
         weights.save(paths[name], tensors, NETWORKS[name][1], training, made)
     return {name: found[name] for name in NETWORKS}

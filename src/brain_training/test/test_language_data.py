@@ -120,6 +120,7 @@ def test_sentences_to_report_on(tmp_path):
     file = tmp_path / "list.txt"
     file.write_text("# a comment\ngo red ball / blue any : go: to it\n- : no\n")
     assert score.listed(file) == [("go: to it", (1, 1, 1, 3, 0)), ("no", (0, 0, 0, 0, 0))]
-    file.write_text("run red ball : run\n")
-    with pytest.raises(ValueError, match="run red ball"):
-        score.listed(file)
+    for line in ("run red ball : run", "go red / blue box : go", "go red ball go to it", "go red ball box red box : go"):
+        file.write_text(line + "\n")
+        with pytest.raises(ValueError, match=line):
+            score.listed(file)

@@ -14,7 +14,7 @@ from brain_training import language_score as score
 from brain_training.language import Recipe, hear
 from brain_training.language_data import make
 from brain_training.language_network import AnnReader, SpikingReader, of_weights
-from brain_training.train_language import LISTS, QUICK, held_out, train_language, train_one
+from brain_training.train_language import LISTS, QUICK, examination, held_out, train_language, train_one
 
 PAIRS = [("spiking", SpikingReader, live.SpikingReader, weights.SHIPPED),
          ("twin", AnnReader, live.AnnReader, weights.TWIN)]
@@ -81,11 +81,22 @@ def test_lists_by_hand_are_scored_where_there_are_some(tmp_path):
         (tmp_path / f"{name}_english.txt").write_text("stop : stop\n- : hello there\n")
         (tmp_path / f"{name}_japanese.txt").write_text("stop : 止まれ\n")
     tensors, _, _ = weights.load(weights.SHIPPED, live.SpikingReader)
-    found = held_out("spiking", tensors, 2, 1, tmp_path)
+    found = held_out("spiking", tensors, examination(2, 1, tmp_path))
     assert found["list by hand, understood, en"] == {"right": 1.0, "of": 1}
     for whose in LISTS:
         assert found[f"list by {whose}, understood, ja"] == {"right": 1.0, "of": 1}
-    assert not any(key.startswith("list") for key in held_out("spiking", tensors, 2, 1, tmp_path / "nowhere"))
+    assert not any(key.startswith("list") for key in examination(2, 1, tmp_path / "nowhere"))
+
+
+def test_a_wrong_list_is_told_before_anything_is_trained(tmp_path):
+    for name in LISTS.values():
+        for language in ("english", "japanese"):
+            (tmp_path / f"{name}_{language}.txt").write_text("stop : stop\n")
+    (tmp_path / "blind_japanese.txt").write_text("walk : 歩いて\n")
+    told = []
+    with pytest.raises(ValueError, match="blind_japanese.txt: not a sentence with its slots: walk"):
+        train_language(tmp_path / "a.safetensors", quick=True, lists=tmp_path, progress=lambda *news: told.append(news))
+    assert not told and not (tmp_path / "a.safetensors").exists()
 
 
 def test_torch_is_left_with_the_threads_it_had():

@@ -204,8 +204,13 @@ class SpikingVision(_Network):
                 x = torch.zeros_like(x)
             trains.append(x)
         kept, weights = li_weights(steps, READOUT, MICRO_STEP)
-        heard = torch.cat([torch.tensordot(weights, trains[k].squeeze(-2), 1) for k in LAYERS_READ], dim=1)
-        answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
+        if self._folded is None:
+            heard = torch.cat([torch.tensordot(weights, trains[k].squeeze(-2), 1) for k in LAYERS_READ], dim=1)
+            answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
+        else:       # the same, where calls cost: channels come last in memory
+            heard = torch.cat([(weights @ trains[k].movedim(2, -1).reshape(steps, -1)).view(batch, COLUMNS, -1)
+                               for k in LAYERS_READ], dim=2)
+            answer = F.linear(heard, self.readout.weight[..., 0], (1 - kept) * self.readout.bias).transpose(1, 2)
         new["u"] = kept * state["u"] + answer
         return new, trains
 
