@@ -104,6 +104,8 @@ def _trained(name: str, out: Path | None, seed: int, quick: bool, threads: int) 
             return train(name, out, seed, quick, threads, tell)
         except OSError as error:
             fail(f"cannot write the weights: {error}; name another place with --out")
+        except ValueError as error:     # a list to examine by
+            fail(str(error))
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:

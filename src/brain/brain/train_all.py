@@ -35,6 +35,7 @@ def train(name: str, out: Path | None, seed: int, quick: bool, threads: int, pro
 
     Raises:
         OSError: the weight files cannot be written; known before anything is trained, if their folder is the reason.
+        ValueError: a list of sentences to examine by is missing or wrong; known before anything is trained.
     """
     more: dict[str, Any] = {"threads": threads}
     if name == "vision":

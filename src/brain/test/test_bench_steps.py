@@ -3,8 +3,10 @@
 import os
 
 import pytest
+from typer.testing import CliRunner
 
 from brain import ablations, bench_steps
+from brain.cli import app
 
 
 @pytest.fixture
@@ -26,12 +28,25 @@ def test_every_network_is_clocked_and_what_it_computes_is_counted_apart(found):
     assert set(regions) == {"vision", "language", "pfc", "motor"} and reference > 0
     for region in regions.values():
         assert region["steps"] > 5 and 0 < region["quick"] <= region["median"] <= region["slow"]
-        assert 0 < region["network"] < region["slow"]
+        assert 0 < region["network"] <= region["median"]
         assert region["spikes"] > 0 and region["accumulates"] > region["spikes"]
     assert regions["vision"]["multiply_accumulates"] == 1330992     # docs/nir.md
     assert regions["motor"]["multiply_accumulates"] > 0 == regions["language"]["multiply_accumulates"]
     assert regions["pfc"]["multiply_accumulates"] == 170 * 36       # 168 sheets' rows, frontier, causes; 36 places each
     assert regions["vision"]["limit"] == 3.0 and regions["pfc"]["limit"] == 1.0
+
+
+@pytest.mark.parametrize(("network", "status"), [(0.9, 0), (1.1, 1)])
+def test_the_exit_status_tells_whether_each_network_keeps_its_limit(monkeypatch, network, status):
+    told = {"region": "motor", "steps": 9, "quick": 1.0, "median": 5.0, "slow": 9.0, "network": network, "limit": 1.0,
+            "spikes": 1.0, "accumulates": 1.0, "multiply_accumulates": 0.0}
+    monkeypatch.setattr(bench_steps, "measure", lambda *_: iter([{"reference": 1.0, "regions": [told]}]))
+    assert CliRunner().invoke(app, ["bench", "steps"]).exit_code == status
+
+
+def test_what_is_no_network_is_not_clocked(found):
+    regions, _ = found("motor=ann", "pfc=conventional")
+    assert regions["motor"]["steps"] == regions["pfc"]["steps"] == 0 and regions["vision"]["steps"] > 5
 
 
 def test_what_is_silent_computes_nothing(found):

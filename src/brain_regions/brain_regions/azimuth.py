@@ -12,7 +12,7 @@ from brain_regions.body import DEFAULT, Body
 BINS = 36
 WIDTH = 2 * math.pi / BINS                      # rad
 CENTERS = ((np.arange(BINS) * WIDTH + math.pi) % (2 * math.pi) - math.pi).astype(np.float32)
-_SIN, _COS = np.sin(CENTERS), np.cos(CENTERS)
+SIN, COS = np.sin(CENTERS), np.cos(CENTERS)
 _EDGES = CENTERS[:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
 _ACROSS = np.stack([np.cos(_EDGES), np.sin(_EDGES)], -1)    # three directions across each bin [36, 3, 2]
 _NO_POINTS = np.zeros((0, 2), np.float32)
@@ -36,7 +36,7 @@ def direction(population: np.ndarray) -> float:
         return math.nan
     near = (np.arange(-2, 3) + peak) % BINS
     weights = population[near]
-    return math.atan2(float(weights @ _SIN[near]), float(weights @ _COS[near]))
+    return math.atan2(float(weights @ SIN[near]), float(weights @ COS[near]))
 
 
 def sound_map(values: Any) -> np.ndarray:

@@ -45,7 +45,7 @@ def table(name: str) -> list[tuple[str, tuple[int, ...]]]:
     return rows
 
 
-# the lists of strangers are read as they are: nothing is tuned on them, the grammar neither
+# the grammar is not tuned on the lists of strangers, and nothing at all on the blind ones
 FILES = sorted(path.name for path in SENTENCES.glob("*.txt") if not path.name.startswith(("strangers", "blind")))
 ALL = [row for name in FILES for row in table(name)]
 IN_ORDER = {row[0] for name in FILES if name.startswith("taken_back") for row in table(name)}

@@ -52,15 +52,15 @@ def test_saturating_synapses_and_gates_that_count_are_the_same(threshold):
     b.synapses(("cells",), (5, 1, 1), 0.1)
     steps, layer = Steps(Circuit("layer", (5, 1, 1), tuple(b.populations), tuple(b.projections))), Layer(0.1)
     rng, v, s = np.random.default_rng(1), np.zeros(5, np.float32), np.zeros(5, np.float32)
-    fired = []
+    fired, z, theta = [], np.zeros(5, np.float32), np.full(5, threshold, np.float32)
     for k in range(400):
         x = np.linspace(0.1, 1.5, 5) * (k % 200 < 100) - 0.4 * (k % 200 > 150) + rng.normal(0, 0.1, 5)
         x = x.astype(np.float32)
-        z, v, s = layer.step(x, v, s, threshold)
+        assert layer.advance(x, v, s, z, theta) == z.sum()
         made = steps.step(x[:, None, None])
         assert np.array_equal(made["cells"].ravel(), z)
         np.testing.assert_allclose(made["cells_carried"].ravel(), s, atol=1e-5)
-        fired.append(z)
+        fired.append(z.copy())
     assert 0.05 < np.mean(fired) < 0.6
 
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from brain_regions.vision.decode import decode
+from brain_regions.vision import weights
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, HEIGHT, LAYERS,
                                           LAYERS_READ, OBJECT, OUTPUTS, ROWS, SHAPE, SLOTS, TOP, WIDTH, Counter,
                                           SpikingVision, column_angles, prepare, sizes)
@@ -129,5 +130,17 @@ def test_folding_the_normalization_changes_nothing():
         network(image, network.rest(2), 6)     # so that the running means are not 0 and 1
         network.eval()
         convolution, norm = network.convolutions[0], network.norms[0]
-        torch.testing.assert_close(network.folded().convolutions[0](image), norm(convolution(image)),
-                                   rtol=1e-4, atol=1e-5)
+        folded = network.folded()
+        torch.testing.assert_close(folded.convolutions[0](image), norm(convolution(image)), rtol=1e-4, atol=1e-5)
+
+
+def test_the_readout_of_a_network_that_runs_is_that_of_one_that_is_trained():
+    network, _, _ = weights.load()
+    images = prepare(torch.randint(0, 256, (2, 8, 12, 3), generator=torch.manual_seed(1), dtype=torch.uint8)
+                     .repeat_interleave(8, 1).repeat_interleave(8, 2))
+    with torch.no_grad():
+        state, spikes = network(images, network.rest(2), 6)
+        network._folded = None
+        other, again = network(images, network.rest(2), 6)
+    assert all(torch.equal(a, b) and a.any() for a, b in zip(spikes, again))
+    torch.testing.assert_close(state["u"], other["u"], rtol=1e-4, atol=1e-5)

@@ -75,7 +75,9 @@ class _Draw:
         self.said[which].add("S" if word == "s" else "C")
         if word == "c" and "C_root" in self.of.colors:
             word = "root"
-        self._word({"s": "S", "c": "C", "hue": "C_hue", "root": "C_root"}[word], which, self.things[which])
+        thing = self.things[which]
+        has = thing.shape if word == "s" else thing.color
+        self._word({"s": "S", "c": "C", "hue": "C_hue", "root": "C_root"}[word], which, thing if has else None)
 
     def whole(self, which: str) -> Thing | None:
         """A thing as far as it was said; None: what was said apart is more than it has."""
@@ -90,7 +92,7 @@ class _Draw:
         plural = place == "Ss"
         place = {"C2": "C", "Ss": "S"}.get(place, place)
         if place in self.of.colors:
-            color = thing.color if thing and thing.color else self.rng.randint(1, 4)
+            color = thing.color if thing else self.rng.randint(1, 4)
             word = self.of.colors[place][color].draw(self.rng)
             self.parts.append(Part(word, None, role or "N", color, 0))
             return
@@ -115,7 +117,7 @@ def draw_from(of: Rules, rng: random.Random) -> Sentence:
         made = _Draw(of, rng, rule.endswith("_fix"))
         made.expand(rule)
         target, avoid = made.whole("T"), made.whole("A")
-        if target and avoid and not (understood and "A" in made.used and avoid.covers(target)):
+        if target is not None and avoid is not None and not (understood and "A" in made.used and avoid.covers(target)):
             break
     target = target if understood else Thing(0, 0)
     if understood and not target.shape:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences that nobody wrote down whole: phrases that are put together by rules, with what each part is for.
+"""Rules that sentences are drawn from: phrases put together, and whole ones with parts to choose, with what each is for.
 
 The rules stand in ``phrases/*.txt``::
 
@@ -18,10 +18,10 @@ The files ``*_spoken.txt`` hold whole sentences, as people of many kinds say the
 
     GO: (hey|), see the {Ts}? the {Tc} one. [G off you go]
 
-The kind is that of the rule ``go_spoken``, or ``none_two_spoken`` for ``two``. ``(a|b)`` is one of several, ``[G ...]``
+What stands before the colon is the kind: ``GO`` adds to rule ``go_spoken``, ``two`` to ``none_two_spoken``. ``(a|b)`` is one of several, ``[G ...]``
 the words that say an action: G go, F find, S stop, A avoid, O other, X unknown things. ``{a}`` is ``{A}`` without an
 article, ``{M}`` is ``{N2}``; ``{Tc}``, ``{Ts}``, ``{Ac}``, ``{As}`` are only the color or only the shape, where a
-person says them apart.
+person says them apart. A mark at the end, and seldom something in front, is added where it lacks.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ import random
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
 from brain_regions.language import words_english, words_japanese
 from brain_regions.language.grammar import Verb
@@ -46,6 +46,9 @@ LANGUAGES = {"en": ("english", "english_chatter", "english_spoken"),
 ACTIONS = ("GO", "FIND", "STOP", "AVOID", "OTHER", "UNKNOWN")
 COMMON = 20.0           # rank of the word that is drawn a quarter as often as the first one
 MARKED = {"G": "GO", "F": "FIND", "S": "STOP", "A": "AVOID", "O": "OTHER", "X": "UNKNOWN"}     # by [G ...]
+SPOKEN = {**{kind: f"{kind.lower()}_spoken" for kind in ("GO", "FIND", "STOP", "chat")},
+          **{kind.removeprefix("none_"): f"{kind}_spoken" for kind in KINDS if kind.startswith("none_")}}
+"""Rule of the whole sentences of each kind."""
 _PLACE = re.compile(r"\{([^}]*)\}")
 _NOTATION = re.compile(r"(\{[^}]*\}|\[[GFSAOX] |[][()|])")
 _GROUP = re.compile(r"\(([^()\[\]]*)\)|\[([GFSAOX]) ([^()\[\]]*)\]")    # an innermost (a|b) or [G ...]
@@ -138,6 +141,7 @@ class Rules:
     starts: _Choice = field(default_factory=_Choice)
     colors: dict[str, dict[int, _Choice]] = field(default_factory=dict)
     shapes: dict[str, dict[int, _Choice]] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)     # of groups within whole sentences
 
     def read(self, text: str) -> None:
         """Adds rules.
@@ -153,7 +157,7 @@ class Rules:
                 verb, weight, rule = start.groups()
                 self.starts.add((Verb[verb], rule), float(weight))
                 continue
-            if spoken := re.match(r"(GO|FIND|STOP|chat|[a-z_]+): ", line):
+            if spoken := re.match(r"([A-Za-z_]+): ", line):
                 self._add_spoken(spoken.group(1), line[spoken.end():])
                 continue
             rule = re.match(r"(\w+)(?::(\w+))? = ", line)
@@ -177,17 +181,20 @@ class Rules:
         if kind in ("GO", "FIND", "STOP"):
             text = "{pre?6}" + text
         text = re.sub(r"\{([TA])c\}色", r"{\1hue}", text)
+        if kind not in SPOKEN:
+            raise ValueError(f"there is no kind {kind!r}: {text}")
         while group := _GROUP.search(text):
             options, action, words = group.groups()
-            name = f"group{len(self.rules)}"
+            name = f"group{next(self._numbers)}"
             choice = self.rules[name] = _Choice()
             for option in [words] if action else options.split("|"):
                 choice.add(_compiled(option), 1.0)
             if action:
                 self.actions[name] = MARKED[action]
             text = f"{text[:group.start()]}{{{name}}}{text[group.end():]}"
-        name = kind.lower() if kind in ("GO", "FIND", "STOP", "chat") else f"none_{kind}"
-        self.rules.setdefault(f"{name}_spoken", _Choice()).add(_compiled(text), 1.0)
+        if re.search(r"[][()|]", text):
+            raise ValueError(f"brackets that do not match: {text}")
+        self.rules.setdefault(SPOKEN[kind], _Choice()).add(_compiled(text), 1.0)
 
     def add_words(self, name: str, words: list[str]) -> None:
         """Adds a rule of plain words."""

@@ -72,23 +72,26 @@ def listed(path: Path) -> list[Asked]:
     """Sentences of a list by hand, such as ``go red ball / blue any : go to the red ball but avoid what is blue``.
 
     Raises:
-        ValueError: a line is none.
+        ValueError: a line is none, or the file cannot be read.
     """
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ValueError(f"cannot read the list {path}: {error.strerror}") from error
+    for line in lines:
         if not line or line.startswith("#"):
             continue
         expected, mark, text = line.partition(" : ")
-        verb, *words = expected.replace("/", "").split()
-        names = words + ["any"] * (4 - len(words))
         try:
-            slots = (int(NAMES_VERBS[verb]), NAMES_COLORS[names[0]], NAMES_SHAPES[names[1]], NAMES_COLORS[names[2]],
-                     NAMES_SHAPES[names[3]])
-        except KeyError:
+            verb, *words = expected.replace("/", "").split()
+            color, shape, avoid_color, avoid_shape = words + ["any"] * (4 - len(words))
+            rows.append(Asked(text, (int(NAMES_VERBS[verb]), NAMES_COLORS[color], NAMES_SHAPES[shape],
+                                     NAMES_COLORS[avoid_color], NAMES_SHAPES[avoid_shape])))
+        except (KeyError, ValueError):
             mark = ""
-        if not mark or len(names) > 4:
+        if not mark:
             raise ValueError(f"{path}: not a sentence with its slots: {line}")
-        rows.append(Asked(text, slots))
     return rows
 
 

@@ -48,7 +48,9 @@ def train_one(name: str, seed: int, recipe: Recipe, progress: Progress | None = 
 
 
 def examination(count: int, each: int, lists: Path | None = None) -> dict[str, list[score.Asked]]:
-    """Sentences that a network is not trained on, with the right answers, by what is asked.
+    """Sentences to examine a network by, with the right answers, by what is asked.
+
+    None was drawn for training, but phrasings may be: those of the rules, and of the suite's split train.
 
     Args:
         count: fresh sentences of each kind and language.
@@ -56,7 +58,7 @@ def examination(count: int, each: int, lists: Path | None = None) -> dict[str, l
         lists: folder of the lists by hand; None, or a folder that is not there: without them.
 
     Raises:
-        OSError, ValueError: a list is missing, or a line of it is no sentence with its answer.
+        ValueError: a list is missing, or a line of it is no sentence with its answer.
     """
     found: dict[str, list[score.Asked]] = {}
     for language in ("en", "ja"):
@@ -142,7 +144,7 @@ def train_language(out: Path = weights.SHIPPED, twin: Path | None = None, seed: 
         Held-out figures of both, with the losses and the time that each took (s).
 
     Raises:
-        OSError, ValueError: a list is missing or wrong; known before anything is trained.
+        ValueError: a list is missing or wrong; known before anything is trained.
         RuntimeError: one of the trainings ended without a result.
     """
     recipe = QUICK if quick else Recipe()

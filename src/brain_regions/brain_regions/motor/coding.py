@@ -46,7 +46,7 @@ _POPULATIONS = (
 _SOURCES = np.repeat([at for at, _ in _POPULATIONS], [len(preferred[0]) for _, preferred in _POPULATIONS])
 _FIELDS = tuple(np.concatenate([preferred[k] for _, preferred in _POPULATIONS]) for k in range(2))
 _LOGARITHMS = [senses.DISTANCE, *(at for at, _ in LIMITS)]
-_ONE = np.eye(max(MODES, STATES) + 1, dtype=np.float32)
+_ONE = np.eye(max(MODES, STATES), dtype=np.float32)
 
 
 def _gaussian(offsets: np.ndarray, widths: np.ndarray | float) -> np.ndarray:

@@ -98,18 +98,18 @@ class Choice:
             Spikes and synaptic operations.
         """
         flat = memory.reshape(CLASSES, -1)
-        onto = {"target": self._onto_target * (_signs(wanted) @ flat) if wanted.any() else None,
+        heard = {"target": self._onto_target * (_signs(wanted) @ flat) if wanted.any() else None,
                 "avoid": self._onto_avoid * ((avoided - np.float32(AVOID_SHARE)) @ flat) if avoided.any() else None}
-        if onto["target"] is not None:
-            onto["target"] *= 1.0 + np.float32(ATTENTION) * np.repeat(
+        if heard["target"] is not None:
+            heard["target"] *= 1.0 + np.float32(ATTENTION) * np.repeat(
                 np.minimum(POOL @ state["commitment_s"], np.float32(1.0)), RINGS)
         spikes = synops = 0
-        active = [name for name in _SHEETS if onto[name] is not None and onto[name].any() or state[f"{name}_s"].any()]
+        active = [name for name in _SHEETS if heard[name] is not None and heard[name].any() or state[f"{name}_s"].any()]
         if active:      # both at once, for a micro-step's time goes into calls
             v, s = (np.stack([state[f"{name}_{part}"].ravel() for name in active]) for part in "vs")
             x, z = np.zeros_like(v), np.empty_like(v)
             for row, name in zip(x, active):
-                row[:] = 0.0 if onto[name] is None else onto[name]
+                row[:] = 0.0 if heard[name] is None else heard[name]
             # what avoids keeps its threshold: to be undecided is no reason to drive into things
             theta = np.ones_like(v)
             theta[[name == "target" for name in active]] = threshold

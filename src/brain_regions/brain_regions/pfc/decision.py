@@ -128,12 +128,13 @@ class Decision:
                 onto[_AT["tired"]] += SET
             if fired[3]:
                 onto[_AT["given_up"]] += GIVE_UP + SET
-            count = self._layer.advance(onto[:, None] * self._spread, v, s, z, theta)
+            handed_on = self._layer.advance(onto[:, None] * self._spread, v, s, z, theta)
             if watch is not None:
                 watch.add("actions", z[:len(ACTIONS)])
                 watch.add("facts", z[FIXED])
-            if count:
-                spikes, synops = spikes + count, synops + int((z @ self._ones) @ self._fan_out)
+            if handed_on:
+                fired = z @ self._ones
+                spikes, synops = spikes + int(fired.sum()), synops + int(fired @ self._fan_out)
         state["decision_v"], state["decision_s"], state["timers"] = v, s, np.array(timers, np.float32)
         return spikes, synops
 

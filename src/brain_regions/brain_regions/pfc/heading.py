@@ -23,7 +23,7 @@ ODDS = 200.0        # logarithm of odds between the peak of an offer and no offe
 TAU = 0.05          # s, of the synapses
 MUTUAL = 0.5        # charge by which the mean synapse of the ring inhibits all of it
 SURE = 0.03         # of a synapse: below it the ring is silent
-_MUTUAL = np.full((BINS, BINS), MUTUAL / BINS, np.float32)
+_INHIBITION = np.full((BINS, BINS), MUTUAL / BINS, np.float32)      # of all by all
 _WINDOW = np.exp(-0.5 * (wrap(CENTERS[:, None] - CENTERS) / math.radians(15.0)) ** 2).astype(np.float32)
 
 
@@ -67,7 +67,7 @@ class Heading:
         v, s, z = v.copy(), s.copy(), np.empty_like(v)
         theta = np.full_like(v, threshold)
         for _ in range(steps):
-            spikes += self._layer.advance(x - np.dot(_MUTUAL, s), v, s, z, theta)
+            spikes += self._layer.advance(x - np.dot(_INHIBITION, s), v, s, z, theta)
             if watch is not None:
                 watch.add("heading", z)
         state["heading_v"], state["heading_s"] = v, np.where(s < 1e-4, np.float32(0.0), s)

@@ -64,7 +64,6 @@ class ObjectMemory:
         self._rho = decay(tau)
         self._gain = max(1.0 - tau / forget, 0.0)
         self._shifts = polar.Shifts()
-        self._log_distance = np.log(DISTANCES)
 
     # -- odometry --------------------------------------------------------------------------------------------------
 
@@ -137,7 +136,7 @@ class ObjectMemory:
         """
         places = [polar.brought_back(wrap(d.bearing - turned), d.distance, turn, way) for d in detections]
         bearings, distances = (np.array(values, np.float32)[:, None] for values in zip(*places))
-        bumps = polar.bumps(bearings, distances)
+        bumps = polar.bumps(bearings[:, 0], distances[:, 0])
         aside = np.abs(wrap(CENTERS - bearings))[..., None]
         sideways = aside * np.minimum(DISTANCES, distances)[:, None]
         worth = np.array([float(d.confidence) / (1 + max(d.distance - 1.5, 0.0) ** 2 / 4) for d in detections],
@@ -191,7 +190,7 @@ class ObjectMemory:
                 np.multiply(s, gain, z)
             else:
                 np.add(u, np.multiply(s, gain, change), u)
-                total += np.count_nonzero(np.greater(u, one, fired))
+                total += int(np.count_nonzero(np.greater(u, one, fired)))
                 z[...] = fired
                 np.subtract(u, z, u)
             if silent:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from brain_regions.azimuth import BINS, CENTERS, WIDTH, wrap
+from brain_regions.azimuth import BINS, CENTERS, COS, SIN, WIDTH, wrap
 
 RINGS = 14
 NEAREST, FARTHEST = 0.30, 8.0                               # m, from the middle of the base
@@ -19,29 +19,21 @@ GRAIN = math.log(FARTHEST / NEAREST) / (RINGS - 1)          # of the logarithm o
 DISTANCES = (NEAREST * np.exp(GRAIN * np.arange(RINGS))).astype(np.float32)
 SPREAD = 0.8                                                # standard deviation of a bump, in cells both ways
 STRIDE = 0.10                                               # m that one spike of an odometry neuron stands for
-_SIN, _COS = np.sin(CENTERS), np.cos(CENTERS)
+_ROWS = np.arange(RINGS, dtype=np.float32)
 _LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directions of travel with shifts of their own
 
 
-def bump(bearing: float, distance: float, spread: float = SPREAD) -> np.ndarray:
-    """What a place excites: float32[BINS, RINGS], at most 1.
-
-    Args:
-        bearing: rad.
-        distance: m; beyond the sheet's ends it counts as at the end.
-        spread: standard deviation, in cells.
-    """
-    across = wrap(CENTERS - bearing) / WIDTH
-    along = np.arange(RINGS) - ring(distance)
-    return np.outer(np.exp(-0.5 * (across / spread) ** 2), np.exp(-0.5 * (along / spread) ** 2)).astype(np.float32)
+def bump(bearing: float, distance: float) -> np.ndarray:
+    """What a place excites: float32[BINS, RINGS], at most 1. Beyond the sheet's ends (m) it counts as at the end."""
+    return bumps(np.array([bearing], np.float32), np.array([distance], np.float32))[0]
 
 
-def bumps(bearings: np.ndarray, distances: np.ndarray, spread: float = SPREAD) -> np.ndarray:
-    """As :func:`bump`, of several places: float32[n, BINS, RINGS] of bearings and distances [n, 1]."""
-    across = wrap(CENTERS - bearings) / (WIDTH * spread)
-    rings = np.log(np.maximum(distances, 1e-3) / NEAREST) / GRAIN
-    along = (np.arange(RINGS) - np.clip(rings, 0.0, RINGS - 1.0)) / spread
-    return (np.exp(-0.5 * across ** 2)[..., None] * np.exp(-0.5 * along ** 2)[:, None]).astype(np.float32)
+def bumps(bearings: np.ndarray, distances: np.ndarray) -> np.ndarray:
+    """As :func:`bump`, of several places: float32[n, BINS, RINGS] of bearings (rad) and distances (m), float32[n]."""
+    across = wrap(CENTERS - bearings[:, None]) / np.float32(WIDTH * SPREAD)
+    rings = np.log(np.maximum(distances, np.float32(1e-3)) / np.float32(NEAREST)) / np.float32(GRAIN)
+    along = (_ROWS - np.clip(rings, 0.0, RINGS - 1.0)[:, None]) / np.float32(SPREAD)
+    return np.exp(-0.5 * across ** 2)[..., None] * np.exp(-0.5 * along ** 2)[:, None]
 
 
 def ring(distance: float) -> float:
@@ -66,7 +58,7 @@ def place(activity: np.ndarray, column: int, reach: int = 2) -> tuple[float, flo
     if not total > 0:
         return math.nan, math.nan
     by_bearing = weights.sum(1)
-    bearing = math.atan2(float(by_bearing @ _SIN[near]), float(by_bearing @ _COS[near]))
+    bearing = math.atan2(float(by_bearing @ SIN[near]), float(by_bearing @ COS[near]))
     peak = int(np.argmax(weights.sum(0)))
     rings = np.arange(max(peak - 2, 0), min(peak + 3, RINGS))     # another object may stand behind
     by_ring = weights[:, rings].sum(0)

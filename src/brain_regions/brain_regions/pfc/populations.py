@@ -38,41 +38,34 @@ class Layer:
         self._rate, self._silent = rate, silent
         self._constants: dict[tuple[int, ...], _Constants] = {}
 
-    def step(self, x: np.ndarray, v: np.ndarray, s: np.ndarray, threshold: float = 1.0
-             ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One micro-step.
+    def advance(self, x: np.ndarray, v: np.ndarray, s: np.ndarray, z: np.ndarray, threshold: np.ndarray) -> int:
+        """One micro-step, in place. All arrays are float32 of one shape.
+
+        With so few neurons time goes into calls, and those that have to make a number an array, or another type of one,
+        take twice as long. So numbers are kept as arrays, with room to compute in: not for two threads at once.
 
         Args:
-            x: charge that comes in, any shape.
-            v: potentials, after the reset, same shape.
-            s: synapses, same shape.
-            threshold: of all neurons now; a modulator may move it.
+            x: charge that comes in.
+            v: potentials, after the reset; changed.
+            s: synapses; changed.
+            z: takes the spikes, or rates.
+            threshold: of each neuron now; a modulator may move it.
 
         Returns:
-            Spikes (or rates), new potentials, new synapses.
-        """
-        v, s, z = v.copy(), s.copy(), np.empty(v.shape, np.float32)
-        self.advance(x, v, s, z, np.full(v.shape, threshold, np.float32))
-        return z, v, s
-
-    def advance(self, x: np.ndarray, v: np.ndarray, s: np.ndarray, z: np.ndarray, threshold: np.ndarray) -> int:
-        """As :meth:`step`, but in place of ``v`` and ``s``, and with the spikes (or rates) in ``z``; their number.
-
-        All arrays are float32 of one shape, ``threshold`` too: with so few neurons time goes into calls, and those that
-        have to make a number an array, or another type of one, take twice as long.
+            How many spikes, or rates above 0, are handed on.
         """
         if self._rate:
             rheobase = (1 - self._beta) * threshold
             z[...] = np.clip((x - rheobase) / threshold + 0.5 * (1 - self._beta), 0.0, 1.0)
-            z[(x <= rheobase) | self._silent] = 0.0
+            z[~(x > rheobase) | self._silent] = 0.0
             s[...] = self._rho * s + KAPPA * (1 - s) * z
-            return np.count_nonzero(z)
+            return int(np.count_nonzero(z))
         if (c := self._constants.get(v.shape)) is None:
             c = self._constants[v.shape] = _Constants(v.shape, self._beta, self._rho)
         np.multiply(v, c.beta, v)
         np.add(v, x, v)
         np.greater(v, threshold, c.fired)
-        count = np.count_nonzero(c.fired)
+        count = int(np.count_nonzero(c.fired))
         if count:
             z[...] = c.fired
             np.multiply(z, threshold, c.change)
