@@ -306,7 +306,7 @@ def steps(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")
     """What a step of each network costs on one core, while a robot is at work.
 
     Multiply-accumulates (where real numbers come in) and accumulates (where spikes do) are counted apart. Exit status 0
-    when the median of what each network integrates in a step keeps its limit: 3 ms for vision, 1 ms for the others. That
+    when the median time in which each network integrates keeps its limit: 3 ms for vision, 1 ms for the others. That
     needs a quiet core.
     """
     from rich.console import Console

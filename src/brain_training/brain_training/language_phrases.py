@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that sentences are drawn from: phrases put together, and whole ones with parts to choose, with what each is for.
+"""Rules that sentences are drawn from: phrases put together, and whole ones with parts to choose; what each is for.
 
 The rules stand in ``phrases/*.txt``::
 
@@ -18,10 +18,11 @@ The files ``*_spoken.txt`` hold whole sentences, as people of many kinds say the
 
     GO: (hey|), see the {Ts}? the {Tc} one. [G off you go]
 
-What stands before the colon is the kind: ``GO`` adds to rule ``go_spoken``, ``two`` to ``none_two_spoken``. ``(a|b)`` is one of several, ``[G ...]``
-the words that say an action: G go, F find, S stop, A avoid, O other, X unknown things. ``{a}`` is ``{A}`` without an
-article, ``{M}`` is ``{N2}``; ``{Tc}``, ``{Ts}``, ``{Ac}``, ``{As}`` are only the color or only the shape, where a
-person says them apart. A mark at the end, and seldom something in front, is added where it lacks.
+What stands before the colon is the kind: ``GO`` adds to rule ``go_spoken``, ``two`` to ``none_two_spoken``. ``(a|b)``
+is one of several, ``[G ...]`` the words that say an action: G go, F find, S stop, A avoid, O other, X unknown things.
+``{a}`` is ``{A}`` without an article, ``{M}`` is ``{N2}``; ``{Tc}``, ``{Ts}``, ``{Ac}``, ``{As}`` are only the color
+or only the shape, where a person says them apart. A mark at the end, and seldom something in front, is added where it
+lacks.
 """
 from __future__ import annotations
 

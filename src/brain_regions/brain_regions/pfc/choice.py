@@ -99,7 +99,7 @@ class Choice:
         """
         flat = memory.reshape(CLASSES, -1)
         heard = {"target": self._onto_target * (_signs(wanted) @ flat) if wanted.any() else None,
-                "avoid": self._onto_avoid * ((avoided - np.float32(AVOID_SHARE)) @ flat) if avoided.any() else None}
+                 "avoid": self._onto_avoid * ((avoided - np.float32(AVOID_SHARE)) @ flat) if avoided.any() else None}
         if heard["target"] is not None:
             heard["target"] *= 1.0 + np.float32(ATTENTION) * np.repeat(
                 np.minimum(POOL @ state["commitment_s"], np.float32(1.0)), RINGS)
