@@ -173,7 +173,9 @@ def _check(tokens: list[Token], place: int) -> None:
     if before >= 0 and tokens[before].kind is Kind.OTHER_COLOR:
         raise _No(Why.COLOR, tokens[before].text)
     after = place + 1
-    if after < len(tokens) and tokens[place].kind is Kind.COLOR and tokens[after].kind is Kind.WORD:
+    said_of_it = before >= 0 and (    # "the one that is red", and the sentence goes on
+        tokens[before].kind is Kind.RELATIVE or tokens[before].text in ("is", "was"))
+    if after < len(tokens) and tokens[place].kind is Kind.COLOR and tokens[after].kind is Kind.WORD and not said_of_it:
         raise _No(Why.WORD, tokens[after].text)     # "red car"
     while after < len(tokens) and tokens[after].kind in _WITHIN:
         after += 1
