@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence
 
 NAMES = ("vision", "language", "motor")     # the prefrontal cortex is wired, not trained
+LONGEST = "vision"  # it goes first where cores are few: at the end of all it would leave the others' idle
 PERIOD = 0.5        # s between two news of one bar
 Progress = Callable[[str, int, int, str], None]
 
@@ -72,6 +73,8 @@ def writable(name: str, out: Path | None) -> tuple[Path, Path]:
 
 
 def _work(name: str, out: Path | None, seed: int, quick: bool, news: Any) -> None:
+    if name != LONGEST:
+        os.nice(5)
     last: dict[str, float] = {}
 
     def tell(what: str, done: int, of: int, note: str) -> None:
