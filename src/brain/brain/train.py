@@ -70,20 +70,22 @@ def everything(out: Annotated[Path | None, typer.Option(help="Folder for the wei
             writable(name, None if out is None else out / f"{name}.safetensors")
         except OSError as error:
             fail(f"cannot write the weights: {error}; name another place with --out")
-    begin, report = time.monotonic(), {}
+    begin, report, wrong = time.monotonic(), {}, ""
     with _progress() as tell:
         try:
             for found in train_all(out, seed, quick, tell):
                 report[found["network"]] = found
         except RuntimeError as error:
-            fail(str(error))
+            wrong = str(error)
     took = time.monotonic() - begin
     if as_json:
         typer.echo(json.dumps({**report, "took_s": took}, indent=1, default=str))
-        return
-    for found in report.values():
-        _tell(found, False)
-    typer.echo(f"all in {took / 60:.1f} minutes")
+    else:
+        for found in report.values():
+            _tell(found, False)
+        typer.echo(f"{'all' if not wrong else 'what stands above'} in {took / 60:.1f} minutes")
+    if wrong:
+        fail(wrong)
 
 
 COLUMNS = MappingProxyType({"vision": BOTH, "motor": {"teacher": "teacher", **BOTH}})

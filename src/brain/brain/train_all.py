@@ -93,7 +93,7 @@ def train_all(folder: Path | None, seed: int, quick: bool, progress: Progress, n
         folder: for the weight files; None: the shipped ones are replaced.
 
     Raises:
-        RuntimeError: one of the processes ended without a result.
+        RuntimeError: some ended without a result; the others went on, and were yielded before.
     """
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
@@ -101,22 +101,22 @@ def train_all(folder: Path | None, seed: int, quick: bool, progress: Progress, n
         name, None if folder is None else folder / f"{name}.safetensors", seed, quick, news)) for name in names}
     for worker in workers.values():
         worker.start()
-    left = dict(workers)
+    left, failed = dict(workers), []
     try:
         while left:
             try:
                 what, *rest = news.get(timeout=1.0)
             except queue.Empty:
-                for name, worker in left.items():
-                    if worker.exitcode is not None:
-                        raise RuntimeError(f"the training of {name} ended with {worker.exitcode}; what it said stands "
-                                           "above") from None
-                continue
+                what, rest = None, []
             if what in left and len(rest) == 1:
                 left.pop(what)
                 yield rest[0]
-            else:
+            elif what:
                 progress(what, *rest)
+            for name in [name for name, worker in left.items() if worker.exitcode]:
+                failed.append(f"the training of {name} ended with {left.pop(name).exitcode}")
+        if failed:
+            raise RuntimeError(f"{', '.join(failed)}; what it said stands above")
     finally:
         for name, worker in workers.items():
             if name in left:

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
+from brain.train_all import train_all
 
 
 @pytest.mark.slow
@@ -33,3 +34,12 @@ def test_where_nothing_can_be_written_nothing_is_trained(tmp_path, name):
     told = CliRunner().invoke(app, ["train", name, "--out", str(out)])
     assert told.exit_code == 1 and "cannot write the weights" in told.output and "--out" in told.output
     assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_one_training_that_fails_takes_none_of_the_others_down(tmp_path):
+    found, told = [], []
+    (tmp_path / "language.safetensors").mkdir()     # where it is to write a file
+    with pytest.raises(RuntimeError, match="training of language ended with 1; what it said stands above"):
+        for made in train_all(tmp_path, 0, True, lambda *news: told.append(news), names=("language", "motor")):
+            found.append(made["network"])
+    assert found == ["motor"] and (tmp_path / "motor.safetensors").is_file()
