@@ -90,6 +90,19 @@ def test_objects_are_drawn_into_the_picture_that_they_were_seen_in():
     assert red.any() and np.nonzero(red)[1].mean() < 192     # on the left
 
 
+def test_labels_of_one_place_stand_above_or_below_each_other():
+    from PIL import Image, ImageDraw
+
+    labels = []
+    draw = ImageDraw.Draw(Image.new("RGB", (300, 200)))
+    for _ in range(6):
+        picture._label(draw, (300, 200), (40.0, 50.0), "green ball 67 %, 1.5 m", (0, 255, 0), labels)
+    tops = sorted(top for _, _, top in labels)
+    assert len(tops) == 6 and min(np.diff(tops)) >= picture.TEXT_SIZE and 0 <= tops[0] and tops[-1] < 200
+    for _ in range(30):     # more than there is room for
+        picture._label(draw, (300, 200), (40.0, 50.0), "one too many", (0, 255, 0), labels)
+
+
 def test_without_vision_the_picture_is_shown_as_it_is():
     host, heard = looking("inside/image")
     host.publish("camera/image_raw", image(90, 1.0))

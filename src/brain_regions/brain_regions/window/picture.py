@@ -103,14 +103,14 @@ def is_target(seen: Any, target: tuple[int, int] | None) -> bool:
 
 def _label(draw: Any, size: tuple[int, int], at: tuple[float, float], text: str, rgb: tuple[int, ...],
            labels: list[tuple[float, float, float]]) -> None:
-    """Writes above a point; higher where one of ``labels`` (left, right, top) is there already, which it joins."""
+    """Writes above a point; higher, or else lower, where one of ``labels`` (left, right, top), which it joins, is."""
     font = _font()
     width, height = draw.textlength(text, font) + 6, TEXT_SIZE + 5
     left = min(max(at[0], 0), max(size[0] - width, 0))
-    top = min(max(at[1] - height, 0), size[1] - height)
-    while top >= height and any(left < end and begin < left + width and abs(top - row) < height
-                                for begin, end, row in labels):
-        top -= height
+    wanted = min(max(at[1] - height, 0), size[1] - height)
+    rows = [*np.arange(wanted, -1, -height), *np.arange(wanted + height, size[1] - height + 1, height)]
+    top = next((row for row in rows if not any(left < end and begin < left + width and abs(row - other) < height
+                                               for begin, end, other in labels)), wanted)
     labels.append((left, left + width, top))
     draw.rectangle((left, top, left + width, top + height), fill=SHADE)
     draw.text((left + 3, top + 1), text, fill=(*(min(255, v + 60) for v in rgb), 255), font=font)
