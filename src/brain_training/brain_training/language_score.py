@@ -88,10 +88,10 @@ def listed(path: Path) -> list[Asked]:
             color, shape, avoid_color, avoid_shape = words + ["any"] * (4 - len(words))
             rows.append(Asked(text, (int(NAMES_VERBS[verb]), NAMES_COLORS[color], NAMES_SHAPES[shape],
                                      NAMES_COLORS[avoid_color], NAMES_SHAPES[avoid_shape])))
+            if not mark:
+                raise ValueError
         except (KeyError, ValueError):
-            mark = ""
-        if not mark:
-            raise ValueError(f"{path}: not a sentence with its slots: {line}")
+            raise ValueError(f"{path}: not a sentence with its slots: {line}") from None
     return rows
 
 

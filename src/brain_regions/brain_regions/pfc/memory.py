@@ -135,8 +135,9 @@ class ObjectMemory:
             of each class on the rays to what is of it; the evidence that it gets. Two [BINS, RINGS], two with classes.
         """
         places = [polar.brought_back(wrap(d.bearing - turned), d.distance, turn, way) for d in detections]
-        bearings, distances = (np.array(values, np.float32)[:, None] for values in zip(*places))
-        bumps = polar.bumps(bearings[:, 0], distances[:, 0])
+        bearings, distances = (np.array(values, np.float32) for values in zip(*places))
+        bumps = polar.bumps(bearings, distances)
+        bearings, distances = bearings[:, None], distances[:, None]
         aside = np.abs(wrap(CENTERS - bearings))[..., None]
         sideways = aside * np.minimum(DISTANCES, distances)[:, None]
         worth = np.array([float(d.confidence) / (1 + max(d.distance - 1.5, 0.0) ** 2 / 4) for d in detections],
