@@ -200,8 +200,10 @@ class Crew:
             state = "never heard" if seen is None else seen.state(now)
             if state != "active":
                 name = node.rsplit("/", 1)[-1]
-                why = self.supervisor.fault(name) or (seen.beat.reason if seen else "")
-                state = "in error" if state == "error" else state
+                ended = self.supervisor.fault(name)
+                why = ended or (seen.beat.reason if seen else "")
+                # what is heard of a region that ends and is started over and over changes from moment to moment
+                state = "not up" if ended else "in error" if state == "error" else state
                 found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
         if not found and self.ear and self.ear.trace is not None:
             found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "
