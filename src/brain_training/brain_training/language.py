@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, Iterator
 
 import numpy as np
 import torch
@@ -33,14 +33,27 @@ ACTIONS = 0.5           # weight of what the words of an action say
 class Recipe:
     """How much of what."""
 
-    sentences: int = 300_000
+    sentences: int = 240_000
+    again: float = 0.5      # so many of the hardest come again in each next chapter, as a part (0 to 1) of its size
+    chapters: int = 20
     batch: int = 32
     rate: float = 1e-2
+    settled: float = 0.15   # last part of the way, on which charges are normalized as they will be live
     calm: float = 0.05      # weight of what is fired beyond RATE
     smoothing: float = 0.02
 
 
 RATE = 0.25     # spikes per neuron and micro-step that cost nothing
+
+
+def _for_what(answer: Answer) -> Tensor:
+    """Logits of what each byte's word is for, nothing (always 0), target or avoided: [batch, 3, bytes]."""
+    return F.pad(answer.evidence[..., :z.ACTION.start], (1, 0)).transpose(1, 2)
+
+
+def _purpose(marks: Tensor) -> Tensor:
+    """The same as it should be: 0, 1 or 2, [batch, bytes]."""
+    return (marks >> z.TARGET & 1) + 2 * (marks >> z.AVOID & 1)
 
 
 def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Tensor, recipe: Recipe) -> Tensor:
@@ -53,9 +66,7 @@ def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Ten
     each = F.binary_cross_entropy_with_logits(answer.evidence[..., z.ACTION.start:], wanted[..., z.ACTION.start:],
                                               reduction="none")
     each = each * (1 + (WANTED - 1) * wanted[..., z.ACTION.start:])
-    for_what = F.pad(answer.evidence[..., :z.ACTION.start], (1, 0))     # against 0: for nothing
-    purpose = (wanted[..., z.TARGET] + 2 * wanted[..., z.AVOID]).long()
-    roles = F.cross_entropy(for_what.transpose(1, 2), purpose, reduction="none")
+    roles = F.cross_entropy(_for_what(answer), _purpose(marks), reduction="none")
     roles = (roles * weight).sum() / weight.sum().clamp(min=1.0)
     actions = (each[..., :z.NAMED_COLOR.start - z.ACTION.start].mean(-1) * inside).sum() / inside.sum()
     named = (each[..., z.NAMED_COLOR.start - z.ACTION.start:].sum(-1) * weight).sum() / weight.sum()
@@ -65,22 +76,75 @@ def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Ten
     return DECISION * decision + ROLES * roles + ACTIONS * actions + NAMES * named + KIND * kinds + recipe.calm * busy
 
 
+@torch.no_grad()
+def hardness(answer: Answer, verb: Tensor, marks: Tensor) -> Tensor:
+    """How wrong a batch is read, [batch]: what is asked for, and the worst byte of a word of a thing (nats)."""
+    mention = (marks & int(MENTION) != 0).float()
+    roles = F.cross_entropy(_for_what(answer), _purpose(marks), reduction="none") * mention
+    return F.cross_entropy(answer.verb, verb, reduction="none") + roles.amax(1)
+
+
+def by_length(rows: Tensor, lengths: Tensor, size: int, generator: torch.Generator) -> list[Tensor]:
+    """Batches of sentences of about one length; the last may be smaller."""
+    near = lengths[rows] + 6 * torch.rand(len(rows), generator=generator)
+    return list(rows[near.argsort()].split(size))
+
+
 def batches(data: Batch, size: int, generator: torch.Generator) -> list[Tensor]:
     """Row numbers of batches of sentences of about one length, in random order, but short ones first.
 
     They teach words at less cost: the chance of a sentence of n bytes to come in the first SHORT_PART of the way falls
     with n.
     """
-    order = torch.randperm(len(data.lengths), generator=generator)
     lengths = torch.from_numpy(data.lengths).float()
-    near = lengths[order] + 6 * torch.rand(len(order), generator=generator)
-    order = order[near.argsort()]
-    groups = list(order.split(size))
+    groups = by_length(torch.randperm(len(lengths), generator=generator), lengths, size, generator)
     mean = torch.tensor([lengths[rows].mean() for rows in groups])
     when = torch.rand(len(groups), generator=generator)
     early = (torch.rand(len(groups), generator=generator) < SHORT_SHARE) & (mean < SHORT)
     when = torch.where(early, when * SHORT_PART, SHORT_PART + (1 - SHORT_PART) * when)
     return [groups[i] for i in when.argsort()]
+
+
+class Course:
+    """The order in which sentences are read: chapter by chapter, and the hardest that a chapter held again in the next.
+
+    Most sentences teach nothing any more once a network reads them well, and those it stumbles over are few. What stays
+    hard comes again in every chapter.
+    """
+
+    def __init__(self, data: Batch, recipe: Recipe, generator: torch.Generator) -> None:
+        self._lengths = torch.from_numpy(data.lengths).float()
+        self._hard = torch.zeros(len(self._lengths))
+        self._recipe, self._generator = recipe, generator
+        groups = batches(data, recipe.batch, generator)
+        ends = [len(groups) * n // recipe.chapters for n in range(recipe.chapters + 1)]
+        self._chapters = [groups[a:b] for a, b in zip(ends, ends[1:]) if a < b]
+
+    def __len__(self) -> int:
+        """How many batches will come."""
+        reviews = (-(-self._reviewed(chapter) // self._recipe.batch) for chapter in self._chapters[:-1])
+        return sum(len(chapter) for chapter in self._chapters) + sum(reviews)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Row numbers of one batch after the other; :meth:`note` what each was like before taking the next."""
+        again = torch.empty(0, dtype=torch.int64)
+        for chapter in self._chapters:
+            reviews = by_length(again, self._lengths, self._recipe.batch, self._generator) if len(again) else []
+            when = torch.cat([torch.arange(len(chapter)).float(),
+                              len(chapter) * torch.rand(len(reviews), generator=self._generator)])
+            todo = chapter + reviews
+            for place in when.argsort(stable=True):
+                yield todo[place]
+            read = torch.cat([*chapter, again])
+            hardest = self._hard[read].argsort(descending=True, stable=True)
+            again = read[hardest[:self._reviewed(chapter)]]
+
+    def note(self, rows: Tensor, hard: Tensor) -> None:
+        """Remembers how hard sentences were when they were read last, see :func:`hardness`."""
+        self._hard[rows] = hard
+
+    def _reviewed(self, chapter: list[Tensor]) -> int:
+        return int(self._recipe.again * sum(len(rows) for rows in chapter))
 
 
 def tensors(data: Batch, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -94,30 +158,34 @@ def tensors(data: Batch, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, 
 
 def fit(network: SpikingReader, data: Batch, recipe: Recipe, seed: int,
         progress: Progress | None = None) -> list[float]:
-    """Trains in place, once over the data.
+    """Trains in place: once over the data, and over the hardest again.
 
     Returns:
-        Mean loss of each tenth of the way.
+        Mean loss of each tenth of the way (of each step, if there are fewer), of what was read then: the hardest again
+        among it.
     """
-    generator = torch.Generator().manual_seed(seed)
-    groups = batches(data, recipe.batch, generator)
+    course = Course(data, recipe, torch.Generator().manual_seed(seed))
+    steps = len(course)
     optimizer = torch.optim.AdamW(network.parameters(), lr=recipe.rate, weight_decay=1e-4, betas=(0.9, 0.98))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=len(groups), pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=steps, pct_start=0.1)
     losses = []
-    network.train()
-    for done, rows in enumerate(groups, 1):
+    for done, rows in enumerate(course, 1):
+        # batches are of one length each, and live there is one mean and variance for all: the end is trained with those
+        network.train(done <= (1 - recipe.settled) * steps)
         text, lengths, verb, kind, marks = tensors(data, rows)
         optimizer.zero_grad()
-        value = loss(network(text, lengths), verb, kind, marks, lengths, recipe)
+        answer = network(text, lengths)
+        value = loss(answer, verb, kind, marks, lengths, recipe)
         value.backward()
+        course.note(rows, hardness(answer, verb, marks))
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         losses.append(value.item())
         if progress:
-            progress("spiking" if network.spiking else "twin", done, len(groups), f"loss {np.mean(losses[-50:]):.3f}")
+            progress("spiking" if network.spiking else "twin", done, steps, f"loss {np.mean(losses[-50:]):.3f}")
     network.eval()
-    return [float(np.mean(part)) for part in np.array_split(np.array(losses), 10)]
+    return [float(np.mean(part)) for part in np.array_split(np.array(losses), min(10, len(losses)))]
 
 
 @torch.inference_mode()

@@ -18,6 +18,8 @@ from brain_training.language_phrases import ACTIONS, LANGUAGES, Part, Sentence, 
 SLIPS = 0.06        # share of the English sentences with a slip of the keyboard
 BARE = 0.12         # share of the English sentences without apostrophes
 COMMAS = 0.06       # share of the sentences that lack their commas
+USUAL = {"en": 45, "ja": 60}    # bytes; a sentence of n > USUAL is kept with a chance of (USUAL / n) ** LONGER:
+LONGER = 1.5                    # few people talk to a machine in long ones
 ROLES = {"T": z.TARGET, "A": z.AVOID}
 MENTION = np.uint32(1 << 30)    # of a byte: it names a color or a shape
 
@@ -136,10 +138,10 @@ def _slipped(sentence: Sentence, rng: random.Random) -> None:
 
 
 def sample(language: str, rng: random.Random, *, slips: bool = True) -> Sentence:
-    """A random sentence of which the phrasing is not withheld."""
+    """A random sentence of which the phrasing is not withheld; long ones are the rarer, the longer they are."""
     while True:
         sentence = draw(language, rng)
-        if phrasing(sentence) in withheld():
+        if rng.random() >= (USUAL[language] / len(encode(sentence.text))) ** LONGER or phrasing(sentence) in withheld():
             continue
         if slips and language == "en" and rng.random() < SLIPS:
             _slipped(sentence, rng)

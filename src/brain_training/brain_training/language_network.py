@@ -22,7 +22,7 @@ from brain_training.language_phrases import KINDS
 
 FIRST_GAIN = 0.6
 EPSILON = 1e-5
-KEPT = 0.02             # share of a batch in the running statistics
+KEPT = 0.02             # share of a batch in the running statistics, once there were many
 LAYERS = {"letters": (len(z.LETTER_DELAYS) * z.RANK, z.LETTERS), "words": (len(z.WORD_DELAYS) * z.LETTERS, z.WORDS),
           "context": (len(z.CONTEXT_DELAYS) * z.WORDS, z.CONTEXT),
           "recall": (z.STREAMS * (z.WORDS + z.CONTEXT), z.RECALL)}
@@ -230,6 +230,7 @@ class SpikingReader(nn.Module):
         self.choice_bias = nn.Parameter(torch.full((z.CHOICE,), 0.1))
         self.verb = weights(z.SUMMARY + z.CHOICE, z.VERBS, fan=z.SUMMARY)
         self.kind = weights(z.SUMMARY + z.CHOICE, len(KINDS), fan=z.SUMMARY)
+        self._batches = 0       # in the running statistics
 
     # -- what differs between spikes and rates ---------------------------------------------------------------------
 
@@ -244,6 +245,8 @@ class SpikingReader(nn.Module):
 
     def forward(self, text: Tensor, lengths: Tensor) -> Answer:
         """Reads sentences, framed by BEGIN and END (which lengths count)."""
+        if self.training:
+            self._batches += 1
         size = text.shape[1]
         place = torch.arange(size)
         inside = place < lengths[:, None]                                       # [batch, bytes]
@@ -264,9 +267,10 @@ class SpikingReader(nn.Module):
         return Answer(evidence, verb, kind, rates, (*activity, rates.mean(0)))
 
     def _charge(self, x: Tensor, name: str, delays: tuple[int, ...]) -> Tensor:
-        """What comes in through synapses with delays, normalized for each neuron over a batch while it is trained.
+        """What comes in through synapses with delays, normalized for each neuron.
 
-        Normalized neurons neither fall silent nor fire all the time; :meth:`folded` makes weights and biases of it.
+        In training mode it is normalized over the batch, else by the running statistics. Normalized neurons neither
+        fall silent nor fire all the time; :meth:`folded` makes weights and biases of it.
         """
         charge = _Delayed.apply(x, getattr(self, name), delays)
         mean, variance = getattr(self, f"{name}_mean"), getattr(self, f"{name}_variance")
@@ -274,8 +278,9 @@ class SpikingReader(nn.Module):
         if self.training:
             normal, middle, spread = _Normal.apply(charge.flatten(1, 2), gain, bias)
             with torch.no_grad():
-                mean.lerp_(middle, KEPT)
-                variance.lerp_(spread, KEPT)
+                share = max(KEPT, 1 / self._batches)    # at first a plain mean, without 0 and 1
+                mean.lerp_(middle, share)
+                variance.lerp_(spread, share)
             return normal.view_as(charge)
         scale = gain * torch.rsqrt(variance + EPSILON)
         return torch.addcmul((bias - mean * scale)[:, None], charge, scale[:, None])

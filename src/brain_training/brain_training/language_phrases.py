@@ -14,11 +14,13 @@ The rules stand in ``phrases/*.txt``::
 Within the rules of things (``thing_cs``: color and shape are said), ``{C}``, ``{S}``, ``{Ss}`` and ``{hint}`` are the
 words of its color and shape.
 
-The files ``*_spoken.txt`` hold whole sentences, as people of many kinds say them, one a line::
+The files ``*_spoken.txt`` and ``*_short.txt`` hold whole sentences, as people of many kinds say them, one a line; the
+short ones are what most people say to a machine::
 
     GO: (hey|), see the {Ts}? the {Tc} one. [G off you go]
 
-What stands before the colon is the kind: ``GO`` adds to rule ``go_spoken``, ``two`` to ``none_two_spoken``. ``(a|b)``
+What stands before the colon is the kind: ``GO`` adds to rule ``go_spoken`` or ``go_short``, ``two`` to
+``none_two_spoken`` or ``none_two_short``, by the name of the file. ``(a|b)``
 is one of several, ``[G ...]`` the words that say an action: G go, F find, S stop, A avoid, O other, X unknown things.
 ``{a}`` is ``{A}`` without an article, ``{M}`` is ``{N2}``; ``{Tc}``, ``{Ts}``, ``{Ac}``, ``{As}`` are only the color
 or only the shape, where a person says them apart. A mark at the end, and seldom something in front, is added where it
@@ -42,14 +44,14 @@ from brain_regions.language.tokens import fold, normalize
 FOLDER = Path(__file__).with_name("phrases")
 KINDS = ("go", "find", "stop", "none_only_avoid", "none_two", "none_unknown", "none_cannot", "none_statement",
          "none_question", "none_condition", "none_bare", "chat", "noise", "foreign")
-LANGUAGES = {"en": ("english", "english_chatter", "english_spoken"),
-             "ja": ("japanese", "japanese_chatter", "japanese_spoken")}
+LANGUAGES = {"en": ("english", "english_chatter", "english_spoken", "english_short"),
+             "ja": ("japanese", "japanese_chatter", "japanese_spoken", "japanese_short")}
 ACTIONS = ("GO", "FIND", "STOP", "AVOID", "OTHER", "UNKNOWN")
 COMMON = 20.0           # rank of the word that is drawn a quarter as often as the first one
 MARKED = {"G": "GO", "F": "FIND", "S": "STOP", "A": "AVOID", "O": "OTHER", "X": "UNKNOWN"}     # by [G ...]
-SPOKEN = {**{kind: f"{kind.lower()}_spoken" for kind in ("GO", "FIND", "STOP", "chat")},
-          **{kind.removeprefix("none_"): f"{kind}_spoken" for kind in KINDS if kind.startswith("none_")}}
-"""Rule of the whole sentences of each kind."""
+WHOLE = {**{kind: kind.lower() for kind in ("GO", "FIND", "STOP", "chat")},
+         **{kind.removeprefix("none_"): kind for kind in KINDS if kind.startswith("none_")}}
+"""What the rule of the whole sentences of each kind begins with; the name of their file ends it."""
 _PLACE = re.compile(r"\{([^}]*)\}")
 _NOTATION = re.compile(r"(\{[^}]*\}|\[[GFSAOX] |[][()|])")
 _GROUP = re.compile(r"\(([^()\[\]]*)\)|\[([GFSAOX]) ([^()\[\]]*)\]")    # an innermost (a|b) or [G ...]
@@ -144,8 +146,12 @@ class Rules:
     shapes: dict[str, dict[int, _Choice]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)     # of groups within whole sentences
 
-    def read(self, text: str) -> None:
+    def read(self, text: str, style: str = "spoken") -> None:
         """Adds rules.
+
+        Args:
+            text: lines of a file.
+            style: how the names of rules of whole sentences end.
 
         Raises:
             ValueError: a line is none.
@@ -158,8 +164,8 @@ class Rules:
                 verb, weight, rule = start.groups()
                 self.starts.add((Verb[verb], rule), float(weight))
                 continue
-            if spoken := re.match(r"([A-Za-z_]+): ", line):
-                self._add_spoken(spoken.group(1), line[spoken.end():])
+            if whole := re.match(r"([A-Za-z_]+): ", line):
+                self._add_whole(whole.group(1), line[whole.end():], style)
                 continue
             rule = re.match(r"(\w+)(?::(\w+))? = ", line)
             if not rule:
@@ -174,7 +180,7 @@ class Rules:
                 weight, option = _weighed(option.strip(" "))
                 choice.add(_compiled(option), weight * ((COMMON / (COMMON + rank)) ** 2 if words else 1.0))
 
-    def _add_spoken(self, kind: str, text: str) -> None:
+    def _add_whole(self, kind: str, text: str, style: str) -> None:
         """Adds a whole sentence; each of its groups becomes a rule of its own."""
         text = "".join(piece if number % 2 else _heard(piece) for number, piece in enumerate(_NOTATION.split(text)))
         if text[-1] not in ".!?":
@@ -182,7 +188,7 @@ class Rules:
         if kind in ("GO", "FIND", "STOP"):
             text = "{pre?6}" + text
         text = re.sub(r"\{([TA])c\}色", r"{\1hue}", text)
-        if kind not in SPOKEN:
+        if kind not in WHOLE:
             raise ValueError(f"there is no kind {kind!r}: {text}")
         while group := _GROUP.search(text):
             options, action, words = group.groups()
@@ -195,7 +201,7 @@ class Rules:
             text = f"{text[:group.start()]}{{{name}}}{text[group.end():]}"
         if re.search(r"[][()|]", text):
             raise ValueError(f"brackets that do not match: {text}")
-        self.rules.setdefault(SPOKEN[kind], _Choice()).add(_compiled(text), 1.0)
+        self.rules.setdefault(f"{WHOLE[kind]}_{style}", _Choice()).add(_compiled(text), 1.0)
 
     def add_words(self, name: str, words: list[str]) -> None:
         """Adds a rule of plain words."""
@@ -246,7 +252,7 @@ def rules(language: str) -> Rules:
     """The rules of a language, with the lexicon's words of colors and shapes."""
     found = Rules(language)
     for name in LANGUAGES[language]:
-        found.read((FOLDER / f"{name}.txt").read_text(encoding="utf-8"))
+        found.read((FOLDER / f"{name}.txt").read_text(encoding="utf-8"), name.partition("_")[2])
     words = words_english if language == "en" else words_japanese
     found.colors["C"], found.shapes["S"] = {}, {}
     # "maruku te" leads on to another adjective, not to a noun

@@ -13,12 +13,13 @@ from brain_sim.sentences import LANGUAGES as SPOKEN
 from brain_sim.sentences import phrase, templates
 from brain_sim.things import COLORS, SHAPES
 from brain_training.language_data import sample
+from brain_training.language_phrases import KINDS
 
 Slots = tuple[int, int, int, int, int]
 NAMES_COLORS = {name: number for number, name in enumerate(("any", "red", "green", "blue", "yellow"))}
 NAMES_SHAPES = {name: number for number, name in enumerate(("any", "ball", "box", "cylinder"))}
 NAMES_VERBS = {"-": Verb.NONE, "go": Verb.GO, "find": Verb.FIND, "stop": Verb.STOP}
-UNRELATED = ("chat_any", "chat_spoken", "noise", "foreign")    # rules of what has nothing to do with the task
+UNRELATED = ("chat", "noise", "foreign")     # kinds of what has nothing to do with the task
 
 
 class Asked(NamedTuple):
@@ -35,7 +36,7 @@ def trained(language: str, count: int, seed: int) -> dict[str, list[Asked]]:
     while min(map(len, found.values())) < count:
         sentence = sample(language, rng, slips=False)
         slots = (int(sentence.verb), *sentence.target, *sentence.avoid)
-        which = "understood" if slots[0] else "unrelated" if sentence.rule in UNRELATED else "refused"
+        which = "understood" if slots[0] else "unrelated" if KINDS[sentence.kind] in UNRELATED else "refused"
         if len(found[which]) < count:
             found[which].append(Asked(sentence.text, slots))
     return found

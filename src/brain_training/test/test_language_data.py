@@ -13,7 +13,7 @@ from brain_regions.language import sizes as z
 from brain_regions.language.decode import framed, spell
 from brain_sim.sentences import templates
 from brain_training import language_score as score
-from brain_training.language_data import MENTION, make, pack, phrasing, sample, spelled, withheld
+from brain_training.language_data import MENTION, encode, make, pack, phrasing, sample, spelled, withheld
 from brain_training.language_drawing import draw, draw_from
 from brain_training.language_phrases import LANGUAGES, Rules, rules
 
@@ -115,6 +115,25 @@ def test_whole_sentences_in_japanese():
         assert "色色" not in sentence.text and sentence.text.endswith("を,さーちして!")
         texts.add(sentence.text.startswith("ねえ,"))
     assert texts == {True, False}
+
+
+def test_short_whole_sentences_have_rules_of_their_own():
+    of, rng = Rules("en"), random.Random(0)
+    of.read("[STOP 1] stop_short\nend = .\npre = oh, {}\nSTOP: [S halt]", "short")
+    of.read("[STOP 1] stop_spoken\nSTOP: [S freeze] right there", "spoken")
+    said = {(s.rule, s.text.removeprefix("oh, ")) for s in (draw_from(of, rng) for _ in range(50))}
+    assert said == {("stop_short", "halt."), ("stop_spoken", "freeze right there.")}
+    for language in LANGUAGES:
+        starts = {rule for _, rule in rules(language).starts.options}
+        assert {"go_short", "find_short", "stop_short", "none_two_short", "chat_short"} <= starts
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_long_sentences_are_drawn_the_less_often(language):
+    rng, long = random.Random(3), 75
+    every = np.mean([len(encode(draw(language, rng).text)) > long for _ in range(1500)])
+    kept = np.mean([len(encode(sample(language, rng).text)) > long for _ in range(1500)])
+    assert every > 0.05 and kept < every * 0.8
 
 
 def test_a_line_that_is_no_rule_is_refused():

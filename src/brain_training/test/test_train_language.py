@@ -2,18 +2,21 @@
 """Training of language: it learns, the same from the same seed, and what runs live computes what was trained."""
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from brain_regions.language import network as live
+from brain_regions.language import sizes as z
 from brain_regions.language import weights
 from brain_regions.language.decode import decode, framed, spell
 from brain_regions.weight_files import WeightsError
 from brain_training import language_score as score
-from brain_training.language import Recipe, hear
-from brain_training.language_data import make
-from brain_training.language_network import AnnReader, SpikingReader, of_weights
+from brain_training.language import Course, Recipe, fit, hardness, hear, loss, tensors
+from brain_training.language_data import MENTION, make, pack
+from brain_training.language_network import AnnReader, Answer, SpikingReader, of_weights
 from brain_training.train_language import LISTS, QUICK, examination, held_out, train_language, train_one
 
 PAIRS = [("spiking", SpikingReader, live.SpikingReader, weights.SHIPPED),
@@ -47,8 +50,8 @@ def test_what_runs_live_computes_what_was_trained(name, cls, reader, path):
 
 @pytest.mark.parametrize(("name", "cls", "reader", "path"), PAIRS)
 def test_the_shipped_weights_reach_their_figures_on_fresh_sentences(name, cls, reader, path):
-    tensors, report, _ = weights.load(path, reader)
-    network = reader(tensors)
+    loaded, report, _ = weights.load(path, reader)
+    network = reader(loaded)
     for language in ("en", "ja"):
         for kind, rows in score.trained(language, 60, 4242).items():
             right = np.mean([slots(row.text, read(network, row.text)) == row.slots for row in rows])
@@ -57,10 +60,97 @@ def test_the_shipped_weights_reach_their_figures_on_fresh_sentences(name, cls, r
             assert right >= claimed - 3 * np.sqrt(max(claimed * (1 - claimed), 0.01) / 60), (kind, language, right)
 
 
-@pytest.mark.parametrize("name", ["spiking", "twin"])
-def test_the_loss_falls(name):
-    losses = train_one(name, 1, Recipe(sentences=1500))["losses"]
-    assert losses[-1] < 0.8 * losses[0]
+def ordered(data, recipe: Recipe, hard: np.ndarray) -> list[list[int]]:
+    course, order = Course(data, recipe, torch.Generator().manual_seed(2)), []
+    for rows in course:
+        course.note(rows, torch.from_numpy(hard[rows.numpy()]))
+        order.append(rows.tolist())
+    assert len(order) == len(course)
+    return order
+
+
+def test_the_hardest_sentences_come_again_in_the_next_chapter():
+    data, hard = pack(make(1200, 5)), np.random.default_rng(0).random(1200).astype(np.float32)
+    order = ordered(data, Recipe(sentences=1200, again=0.25, chapters=3, batch=10), hard)
+    assert len(order) == 40 + 50 + 50     # a hundred of the hardest, in ten batches, after each of two chapters
+    chapters = [order[:40], order[40:90], order[90:]]
+    read: set[int] = set()
+    for number, chapter in enumerate(chapters):
+        rows = list(itertools.chain.from_iterable(chapter))
+        before = list(itertools.chain.from_iterable(chapters[number - 1])) if number else []
+        assert len(set(rows)) == len(rows) and set(rows) & read == set(sorted(before, key=lambda row: -hard[row])[:100])
+        reviews = [place for place, some in enumerate(chapter) if some[0] in read]
+        assert not number or np.ptp(reviews) > 20      # scattered among the fresh ones
+        for place in reviews:
+            assert set(chapter[place]) <= read and np.ptp(data.lengths[chapter[place]]) < np.ptp(data.lengths) / 2
+        read |= set(rows)
+    assert read == set(range(1200))
+
+
+@pytest.mark.parametrize(("again", "chapters", "batches"), [(0.0, 5, 7), (0.5, 1, 7), (1.0, 50, 13), (1.0, 2, 10)])
+def test_a_course_is_as_long_as_it_says(again, chapters, batches):
+    order = ordered(pack(make(64, 5)), Recipe(again=again, chapters=chapters, batch=10), np.ones(64, np.float32))
+    assert len(order) == batches and set(itertools.chain.from_iterable(order)) == set(range(64))
+
+
+def test_hardness_is_that_of_the_verb_and_of_the_worst_byte_of_a_thing():
+    data = pack([s for s in make(60, 1) if s.target.color][:8])
+    text, lengths, verb, kind, marks = tensors(data, torch.arange(8))
+    answer = SpikingReader().eval()(text, lengths)
+    evidence = torch.full_like(answer.evidence, -50.0)
+    for output in (z.TARGET, z.AVOID):
+        evidence[..., output] += 100.0 * ((marks >> output) & 1)
+    perfect = answer._replace(verb=torch.nn.functional.one_hot(verb, z.VERBS) * 50.0, evidence=evidence)
+    assert hardness(perfect, verb, marks).max() < 1e-6
+    blamed = perfect._replace(verb=perfect.verb.roll(1, 1))
+    assert torch.allclose(hardness(blamed, verb, marks), torch.full((8,), 50.0), atol=1e-3)
+    for mention in (True, False):
+        spoiled = evidence.clone()
+        for row in range(8):
+            place = int(torch.nonzero((marks[row] & int(MENTION) != 0) == mention)[0])
+            spoiled[row, place, [z.TARGET, z.AVOID]] *= -1
+        worst = hardness(perfect._replace(evidence=spoiled), verb, marks)
+        assert (worst > 49).all() if mention else (worst < 1e-3).all()
+
+
+@pytest.mark.parametrize("cls", [SpikingReader, AnnReader])
+def test_more_is_learned_than_what_is_common(cls):
+    torch.manual_seed(1)
+    network, recipe, fresh = cls(), Recipe(sentences=3000), pack(make(128, 99))
+    losses = fit(network, pack(make(3000, 1)), recipe, 1)
+    text, lengths, *right = tensors(fresh, torch.arange(128))
+    with torch.no_grad():
+        answer = network(text, lengths)
+    lost = loss(answer, *right, lengths, recipe).item()
+    # the best answer that is the same for every sentence
+    common = [torch.zeros(logits.shape[-1], requires_grad=True) for logits in answer[:3]]
+    optimizer = torch.optim.Adam(common, 0.1)
+    for _ in range(150):
+        same = [bias.expand_as(logits) for bias, logits in zip(common, answer[:3])]
+        least = loss(Answer(*same, *answer[3:]), *right, lengths, recipe)
+        optimizer.zero_grad()
+        least.backward()
+        optimizer.step()
+    assert lost < 0.75 * least.item() and len(losses) == 10 and np.isfinite(losses).all()
+
+
+def test_the_end_is_trained_on_statistics_that_stand_still():
+    data = pack(make(320, 4))
+    network = SpikingReader()
+    begun = network.words.detach().clone()
+    fit(network, data, Recipe(settled=1.0), 0)
+    assert not network.words_mean.any() and not torch.equal(network.words, begun)
+    network.train()
+    text, lengths, *_ = tensors(data, torch.arange(32))
+    network(text, lengths)
+    first = network.words_mean.clone()
+    assert first.any()          # the first batch counts whole, not as one of many
+    network(*tensors(data, torch.arange(32, 64))[:2])
+    second = network.words_mean
+    alone = SpikingReader()
+    alone.load_state_dict(network.state_dict())
+    alone.train()(*tensors(data, torch.arange(32, 64))[:2])
+    assert torch.allclose(second, (first + alone.words_mean) / 2, atol=1e-5)
 
 
 def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_weights(tmp_path):
