@@ -114,9 +114,10 @@ def lif_step(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple
     if not (torch.is_grad_enabled() and (x.requires_grad or state.v.requires_grad)):
         # the same sums in place: where nothing is learned, most of the time goes into making tensors
         spikes = torch.empty_like(state.v)
-        torch.gt(state.v, p.threshold, out=spikes)      # first those of the step before, which are reset now
+        bound = torch.scalar_tensor(p.threshold, dtype=spikes.dtype, device=spikes.device)
+        torch.gt(state.v, bound, out=spikes)            # first those of the step before, which are reset now
         v = (state.v * decay(p.tau, h)).add_(x).sub_(spikes, alpha=p.threshold)
-        return torch.gt(v, p.threshold, out=spikes), LIFState(v)
+        return torch.gt(v, bound, out=spikes), LIFState(v)
     reset = (state.v.detach() > p.threshold).to(x.dtype)
     v = decay(p.tau, h) * state.v + x - p.threshold * reset
     return spike(v - p.threshold, p.slope), LIFState(v)
@@ -170,9 +171,10 @@ class _LIFRun(torch.autograd.Function):
 def _integrate(x: Tensor, v: Tensor, threshold: float, beta: float, spikes: Tensor, potentials: Tensor | None) -> None:
     """Runs the recursion in place: ``v`` becomes the last potential, ``spikes`` (and ``potentials``) are filled in."""
     reset = (v > threshold).to(v.dtype)
+    bound = torch.scalar_tensor(threshold, dtype=v.dtype, device=v.device)      # a number would be made one each time
     for t, (charge, fired) in enumerate(zip(x.unbind(0), spikes.unbind(0))):
         torch.add(charge, v, alpha=beta, out=v).sub_(reset, alpha=threshold)
-        torch.gt(v, threshold, out=fired)
+        torch.gt(v, bound, out=fired)
         reset = fired
         if potentials is not None:
             potentials[t] = v

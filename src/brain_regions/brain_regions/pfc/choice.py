@@ -12,6 +12,7 @@ with certainty.
 """
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -125,7 +126,7 @@ class Choice:
         onto_candidates = ONTO_CANDIDATES * (state["target_s"] @ PREFERENCE)
         kv, ks, cv, cs, counts = (state[n] for n in (
             "candidates_v", "candidates_s", "commitment_v", "commitment_s", "counts"))
-        if not (onto_candidates.any() or ks.any() or cs.any() or counts.any()):
+        if not any(map(np.count_nonzero, (onto_candidates, ks, cs, counts))):
             return spikes, synops
         kv, ks, cv, cs, counts = kv.copy(), ks.copy(), cv.copy(), cs.copy(), counts.copy()
         z, c, x, onto = (np.empty_like(kv) for _ in range(4))
@@ -188,6 +189,7 @@ def gains(evidence: float) -> tuple[float, float]:
     return RHEOBASE * 0.5 / (evidence * UNIT), RHEOBASE / (AVOID_EVIDENCE * UNIT)
 
 
+@functools.cache
 def gates(goal: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Classes that a goal wants, and those that it avoids: bool[CLASSES] each.
 
@@ -197,4 +199,7 @@ def gates(goal: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
     """
     wanted = class_mask(goal[0], goal[1])
     avoided = class_mask(goal[2], goal[3]) if goal[2] or goal[3] else np.zeros(CLASSES, bool)
-    return wanted & ~avoided, avoided
+    found = wanted & ~avoided, avoided
+    for mask in found:
+        mask.setflags(write=False)      # all who ask for the same goal share them
+    return found

@@ -143,12 +143,13 @@ class Decision:
 
         One that fired goes on firing while its cause lasts.
         """
-        search, approach, arrived, avoid, tired = (min(means[k] / UP, 1.0) for k in _TIMED)
+        search, approach, arrived, avoid, tired = [means[k] / UP if means[k] < UP else 1.0 for k in _TIMED]
         fired = []
-        for k, run in enumerate((arrived * sure, search * empty, max(search, approach), avoid * tired)):
+        for k, run in enumerate((arrived * sure, search * empty, search if search > approach else approach,
+                                 avoid * tired)):
             timer = timers[k] * (1.0 if run > 0.05 else self._leaks[k]) + run * MICRO_STEP / self._waits[k]
             fired.append(timer > 1.0)
-            timers[k] = min(timer, 1.0 + 1e-3)
+            timers[k] = timer if timer < 1.0 + 1e-3 else 1.0 + 1e-3
         return fired
 
 

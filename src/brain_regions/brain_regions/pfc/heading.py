@@ -61,7 +61,7 @@ class Heading:
         for weight, offered in offers:
             x += np.float32(ONTO * weight) * offered
         v, s = state["heading_v"], state["heading_s"]
-        if not (x.any() or s.any()):
+        if not (np.count_nonzero(x) or np.count_nonzero(s)):
             return 0, 0
         spikes = 0
         v, s, z = v.copy(), s.copy(), np.empty_like(v)

@@ -20,6 +20,8 @@ DISTANCES = (NEAREST * np.exp(GRAIN * np.arange(RINGS))).astype(np.float32)
 SPREAD = 0.8                                                # standard deviation of a bump, in cells both ways
 STRIDE = 0.10                                               # m that one spike of an odometry neuron stands for
 _ROWS = np.arange(RINGS, dtype=np.float32)
+_RING_NUMBERS = np.arange(RINGS, dtype=np.float64)
+_NEIGHBORS = (np.arange(BINS)[:, None] + np.arange(-3, 4)) % BINS        # of each bin, up to 3 to each side
 _LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directions of travel with shifts of their own
 
 
@@ -47,22 +49,21 @@ def place(activity: np.ndarray, column: int, reach: int = 2) -> tuple[float, flo
     Args:
         activity: float32[BINS, RINGS], not negative.
         column: bin in the middle.
-        reach: bins to each side that count.
+        reach: bins to each side that count, at most 3.
 
     Returns:
         Bearing (rad) and distance (m); NaN where nothing is active.
     """
-    near = (np.arange(-reach, reach + 1) + column) % BINS
+    near = _NEIGHBORS[column, 3 - reach:4 + reach]
     weights = activity[near]
-    total = float(weights.sum())
-    if not total > 0:
+    by_bearing, by_ring = np.add.reduce(weights, 1), np.add.reduce(weights, 0)
+    if not np.add.reduce(by_bearing) > 0:
         return math.nan, math.nan
-    by_bearing = weights.sum(1)
     bearing = math.atan2(float(by_bearing @ SIN[near]), float(by_bearing @ COS[near]))
-    peak = int(np.argmax(weights.sum(0)))
-    rings = np.arange(max(peak - 2, 0), min(peak + 3, RINGS))     # another object may stand behind
-    by_ring = weights[:, rings].sum(0)
-    return bearing, NEAREST * math.exp(GRAIN * float(by_ring @ rings) / float(by_ring.sum()))
+    peak = int(by_ring.argmax())
+    rings = slice(max(peak - 2, 0), peak + 3)       # another object may stand behind
+    by_ring = by_ring[rings]
+    return bearing, NEAREST * math.exp(GRAIN * float(by_ring @ _RING_NUMBERS[rings]) / float(np.add.reduce(by_ring)))
 
 
 def peaks(activity: np.ndarray, floor: float, most: int) -> list[tuple[int, int]]:
@@ -75,16 +76,16 @@ def peaks(activity: np.ndarray, floor: float, most: int) -> list[tuple[int, int]
     """
     left = np.where(activity > floor, activity, np.float32(0.0))
     # synapses saturate: the middle of a plateau is where most is round about
-    around = left + 0.5 * (np.roll(left, 1, 0) + np.roll(left, -1, 0))
+    around = left + 0.5 * (left[_NEIGHBORS[:, 2]] + left[_NEIGHBORS[:, 4]])
     around[:, 1:-1] += 0.25 * (around[:, 2:] + around[:, :-2])
     around[left <= 0] = 0.0
     found: list[tuple[int, int]] = []
     while len(found) < most:
-        column, row = divmod(int(np.argmax(around)), RINGS)
+        column, row = divmod(int(around.argmax()), RINGS)
         if not around[column, row] > 0:
             break
         found.append((column, row))
-        around[(np.arange(-3, 4) + column) % BINS, max(row - 3, 0):row + 4] = 0.0
+        around[_NEIGHBORS[column], max(row - 3, 0):row + 4] = 0.0
     return found
 
 

@@ -33,6 +33,8 @@ POPULATIONS = {
 SPIKES = 4096           # in one SpikeTrain
 MAPS = tuple(f"place/{name}" for name in ("view", "frontier", "route"))
 ACROSS = np.linspace(-0.08, 0.08, 5)    # rad from the middle of a bin, in which beams are looked for
+_ASIDE = 0.15 + 0.85 * (azimuth.COS < 0.8)      # what a turn on the spot shows beyond driving on
+_LEFT = azimuth.SIN > 0.0
 
 
 @dataclass(frozen=True)
@@ -291,9 +293,8 @@ class PrefrontalCortex(Region):
         if view is None:        # place is missing: a turn on the spot shows what can be seen from here
             left = 2.0
         else:
-            behind = view * (0.15 + 0.85 * (np.cos(azimuth.CENTERS) < 0.8))
-            side = np.sin(azimuth.CENTERS) > 0.0
-            left, right = float(behind[side].sum()), float(behind[~side].sum())
+            behind = view * _ASIDE
+            left, right = float(behind[_LEFT].sum()), float(behind[~_LEFT].sum())
             worth = min((left + right) / self.parameters.turn_worth, 2.0)
             left, right = worth * (1.0 if left >= right else 0.6), worth * (0.6 if left >= right else 1.0)
         offered = frontier is not None and frontier.any() or view is None or view.sum() > 0.3

@@ -256,14 +256,15 @@ class Counter:
     def __init__(self) -> None:
         first, *others = fan_outs()
         self.multiplies = int(first.sum().item()) * LAYERS[0].inputs
-        self._fan_outs = [(fan_out.reshape(-1), torch.ones(layer.outputs)) for fan_out, layer in zip(others, LAYERS)]
+        # of each neuron in the order of memory, where channels come last
+        self._fan_outs = [fan_out.reshape(-1).repeat_interleave(layer.outputs)
+                          for fan_out, layer in zip(others, LAYERS)]
 
     def count(self, trains: list[Tensor]) -> tuple[int, int]:
         """Spikes and synaptic operations of one call's spike trains."""
         spikes = synops = 0.0
-        for train, (fan_out, ones) in zip(trains, self._fan_outs):
-            # channels come last in memory, where a product with ones adds them up faster than sum() does
-            places = (train.movedim(2, -1).reshape(-1, len(ones)) @ ones).view(-1, len(fan_out)).sum(0)
-            spikes += places.sum().item()
-            synops += places.dot(fan_out).item()
+        for train, fan_out in zip(trains, self._fan_outs):
+            each = train.movedim(2, -1).reshape(-1, len(fan_out)).sum(0)    # over the micro-steps
+            spikes += each.sum().item()
+            synops += each.dot(fan_out).item()
         return int(spikes), int(synops)
