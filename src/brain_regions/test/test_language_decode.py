@@ -57,6 +57,16 @@ def test_words_of_one_thing_share_what_they_are_for():
                  ("ball", -3, 3, "ball")) == (2, 2, 3, 1)
 
 
+def test_a_word_of_a_thing_that_is_for_something_is_for_it_too():
+    # half of "red" would not be enough to say of "ball" that it is for anything
+    assert slots("go to the red ball", ("red", 3, -4, "red"), ("ball", -2, -2.5, "ball")) == (1, 1, 0, 0)
+    assert slots("go, not to the red ball, but a box", ("red", -4, 3, "red"), ("ball", -2.5, -2.6, "ball"),
+                 ("box", 3, -4, "box")) == (0, 2, 1, 1)
+    # where it stands apart, it is not
+    assert slots("go to the red one. the ball", ("red", 3, -4, "red"), ("ball", -2, -2.5, "ball")) == (1, 0, 0, 0)
+    assert slots("go to the red ball", ("red", -1, -4, "red"), ("ball", -2, -2.5, "ball")) == ("NO_TARGET", "")
+
+
 def test_a_word_that_the_network_hears_as_another_than_the_lexicon_is_no_claim():
     assert slots("go to the red ball", ("red", 4, -4, "blue"), ("ball", 4, -4, "ball")) == (0, 1, 0, 0)
     assert slots("go to the red ball", ("red", 4, -4, "blue"), ("ball", 4, -4, "box")) == ("NO_TARGET", "")

@@ -259,7 +259,7 @@ def rules(language: str) -> Rules:
     found.shapes["hint"] = {value: _words(0.5, "|".join(w for w in text.split("|") if not w.endswith("くて")))
                             for value, text in words.HINTS.items()}
     for value, text in words.NOUNS.items():
-        found.shapes["S"][value] = _words(0.5, text)
+        found.shapes["S"][value] = _words(0.4, text)
     for value, text in words.COLORS.items():
         if language == "en":
             found.colors["C"][value] = _words(0.7, text)

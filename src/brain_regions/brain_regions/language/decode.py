@@ -109,21 +109,24 @@ def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, floa
 def _claims(tokens: list[Token], means: np.ndarray) -> tuple[list[_Claim], list[_Claim]]:
     """What the network claims of the words of target and avoided object.
 
-    A word is for what its own evidence says, and half of that of the words that name the same thing with it.
+    A word is for what its own evidence says, and half of that of the words that name the same thing with it. Once one
+    of them says that the thing is for something, so are the others.
     """
     targets: list[_Claim] = []
     avoided: list[_Claim] = []
     for thing in _things(tokens):
         named = [place for place in thing if _agrees(tokens[place], means[place])]
-        if not named:
-            continue
         own = means[named][:, [z.TARGET, z.AVOID]]
-        for place, logits in zip(named, own + SHARED * (own.sum(0) - own)):
+        evidence = own + SHARED * (own.sum(0) - own)
+        if not (evidence > 0).any():
+            continue
+        surest = int(evidence.argmax()) % 2
+        for place, logits in zip(named, evidence):
             target, avoid = (float(logit) for logit in logits)
-            if max(target, avoid) > 0:
-                claims = targets if target >= avoid else avoided
-                logit = abs(target - avoid) if min(target, avoid) > 0 else max(target, avoid)
-                claims.append(_Claim(tokens[place].kind, int(tokens[place].value), logit, place))
+            aimed = target >= avoid if max(target, avoid) > 0 else surest == 0
+            logit = abs(target - avoid) if min(target, avoid) > 0 else max(target, avoid)
+            (targets if aimed else avoided).append(
+                _Claim(tokens[place].kind, int(tokens[place].value), logit, place))
     return targets, avoided
 
 

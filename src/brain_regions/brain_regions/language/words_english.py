@@ -18,7 +18,7 @@ OTHER_COLORS = (
 NOUNS = {
     SHAPE_BALL: "ball|sphere|orb|globe|spheroid",
     SHAPE_BOX: "box|cube|crate|block|cuboid|carton|parcel|package|square|chest|brick",
-    SHAPE_CYLINDER: "cylinder|tube|pillar|column|canister|barrel|drum|pipe|tin|post|pole|can|tin can",
+    SHAPE_CYLINDER: "cylinder|can|tube|pillar|column|tin|canister|barrel|drum|pipe|post|pole|tin can",
 }
 HINTS = {
     SHAPE_BALL: "round|spherical|ball like|globular|circular",

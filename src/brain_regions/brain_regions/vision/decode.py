@@ -61,15 +61,15 @@ def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
     away = np.clip(answer[DISTANCE][0, active], -3, 3)
     width = np.exp(np.clip(answer[EXTENT][0, active], -5, 1))
     best = colors.argmax(axis=0)
-    left = np.ones(len(active), bool)
+    left = sure.copy()      # of columns that have not voted; -1 for those that have
     found = []
-    while left.any():
-        seed = int(np.argmax(np.where(left, sure, -1.0)))
+    while left[seed := int(left.argmax())] > 0:
         near = np.abs(bearing - bearing[seed]) < max(TOGETHER, SAME_PLACE * width[seed])
         alike = np.abs(away - away[seed]) < AS_FAR
-        group = left & near & alike & (best == best[seed])
-        left &= ~group
-        weight = sure[group] / sure[group].sum()
+        group = np.flatnonzero((left > 0) & near & alike & (best == best[seed]))
+        left[group] = -1.0
+        votes = sure[group]
+        weight = votes / votes.sum()
         color = colors[best[seed], group] @ weight
         shape = shapes[:, group] @ weight
         kind = int(shape.argmax())

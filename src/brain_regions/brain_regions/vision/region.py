@@ -193,13 +193,14 @@ class Vision(Region):
     def _spikes(self, trains, number: int) -> Any:
         """Spikes of one layer, a different one with each picture."""
         train = trains[number][:, 0]
-        steps, size = len(train), train[0].numel()
-        bins, neurons = np.nonzero(train.reshape(steps, -1).numpy() > 0)
-        keep = slice(0, SPIKES)
-        if len(bins) > SPIKES:  # evenly thinned, so that none of the bins is favored
-            keep = np.linspace(0, len(bins) - 1, SPIKES).astype(int)
+        size = train[0].numel()
+        found = np.flatnonzero(train.reshape(-1).numpy() > 0)
+        total = len(found)
+        if total > SPIKES:      # evenly thinned, so that none of the bins is favored
+            found = found[np.linspace(0, total - 1, SPIKES).astype(int)]
+        bins, neurons = np.divmod(found, size)
         return self.spike_train(population=f"{self.name}/{self._network_module.LAYERS[number].name}", size=size,
-                                bin_width=MICRO_STEP, total=len(bins), neuron=neurons[keep], bin=bins[keep])
+                                bin_width=MICRO_STEP, total=total, neuron=neurons, bin=bins)
 
 
 class AnnVision(Vision):
