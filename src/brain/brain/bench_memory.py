@@ -123,11 +123,13 @@ def run(what: str, split: str, seed: int, count: int, jobs: int) -> Iterator[Any
     from concurrent.futures import ProcessPoolExecutor
 
     from brain_runtime.supervisor import THREADS
+    from brain_runtime.tether import die_with
 
     os.environ.update(THREADS)
     work = {"hidden": hidden, "restored": restored}[what]
     left, number = count, 0
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=die_with,
+                             initargs=(os.getpid(),)) as pool:
         while left > 0:
             batch = [pool.submit(work, split, seed * 10_000 + number + k) for k in range(min(2 * jobs, left))]
             number += len(batch)

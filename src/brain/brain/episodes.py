@@ -175,9 +175,12 @@ def _one(job: tuple) -> tuple[int, dict[str, Any]]:
     return index, run_local(episode, policy, **more)
 
 
-def _single_thread() -> None:
+def _begin_worker(parent: int) -> None:
     import sys
 
+    from brain_runtime.tether import die_with
+
+    die_with(parent)        # a command that is killed cannot end its workers
     if "torch" in sys.modules:  # forked or imported before the environment could tell it
         sys.modules["torch"].set_num_threads(1)
 
@@ -203,7 +206,8 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
     from brain_runtime.supervisor import THREADS
 
     os.environ.update(THREADS)  # read by the workers when they import torch
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_single_thread) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin_worker,
+                             initargs=(os.getpid(),)) as pool:
         futures = [pool.submit(_one, job) for job in work]
         try:
             for future in as_completed(futures):

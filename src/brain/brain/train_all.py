@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence
 
+from brain_runtime.tether import die_with
+
 NAMES = ("vision", "language", "motor")     # the prefrontal cortex is wired, not trained
 LONGEST = "vision"  # it goes first where cores are few: at the end of all it would leave the others' idle
 PERIOD = 0.5        # s between two news of one bar
@@ -72,7 +74,8 @@ def writable(name: str, out: Path | None) -> tuple[Path, Path]:
     return target, twin
 
 
-def _work(name: str, out: Path | None, seed: int, quick: bool, news: Any) -> None:
+def _work(name: str, out: Path | None, seed: int, quick: bool, news: Any, parent: int) -> None:
+    die_with(parent)
     if name != LONGEST:
         os.nice(5)
     last: dict[str, float] = {}
@@ -98,7 +101,8 @@ def train_all(folder: Path | None, seed: int, quick: bool, progress: Progress, n
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
     workers = {name: context.Process(target=_work, args=(
-        name, None if folder is None else folder / f"{name}.safetensors", seed, quick, news)) for name in names}
+        name, None if folder is None else folder / f"{name}.safetensors", seed, quick, news, os.getpid()))
+        for name in names}
     for worker in workers.values():
         worker.start()
     left, failed = dict(workers), []

@@ -16,7 +16,16 @@ PR_SET_PDEATHSIG = 1
 
 def main(argv: list[str]) -> None:
     """Replaces this process by ``argv[1:]``; ends with status 125 if process ``argv[0]`` is not the parent any more."""
-    parent = int(argv[0])
+    die_with(int(argv[0]))
+    os.execvp(argv[1], argv[1:])
+
+
+def die_with(parent: int) -> None:
+    """Has the kernel kill this process when its parent ends, however it ends; for workers, which no command starts.
+
+    Args:
+        parent: process that started this one. If it is not the parent any more, this process ends with status 125.
+    """
     if sys.platform == "linux":
         import ctypes
 
@@ -24,7 +33,6 @@ def main(argv: list[str]) -> None:
             sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
     if os.getppid() != parent:  # it died before the kernel had been asked
         sys.exit(125)
-    os.execvp(argv[1], argv[1:])
 
 
 if __name__ == "__main__":

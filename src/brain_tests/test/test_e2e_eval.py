@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +36,34 @@ def test_over_zenoh_one_at_a_time():
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True)
     assert done.returncode == 2 and "--jobs" in done.stderr
+
+
+def children(parent: int) -> list[int]:
+    """Workers of a process."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+        except (FileNotFoundError, ProcessLookupError):     # it ended
+            continue
+        if lines["PPid"] == str(parent) and "spawn_main" in (status.parent / "cmdline").read_text():
+            found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.timeout(120)
+def test_an_evaluation_that_is_killed_leaves_no_workers():
+    running = subprocess.Popen(
+        [sys.executable, "-m", "brain", "eval", "--episodes", "6", "--jobs", "2"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while len(workers := children(running.pid)) < 2:
+            assert running.poll() is None
+            time.sleep(0.1)
+        time.sleep(3.0)     # by now they are at work
+    finally:
+        running.kill()
+        running.wait()
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        time.sleep(0.1)     # they end, or the test's time is over

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import queue
 import time
 from dataclasses import asdict
@@ -15,6 +16,7 @@ import torch
 from brain_regions.language import weights
 from brain_regions.language.network import AnnReader as LiveAnn
 from brain_regions.language.network import SpikingReader as LiveSpiking
+from brain_runtime.tether import die_with
 from brain_training import language_score as score
 from brain_training.language import Progress, Recipe, fit, understood
 from brain_training.language_data import make, pack
@@ -82,7 +84,8 @@ def held_out(name: str, tensors: dict[str, np.ndarray], asked: dict[str, list[sc
     return {what: score.share(rows, lambda texts: understood(network, texts)) for what, rows in asked.items()}
 
 
-def _work(name: str, seed: int, recipe: Recipe, news: Any) -> None:
+def _work(name: str, seed: int, recipe: Recipe, news: Any, parent: int) -> None:
+    die_with(parent)
     last = 0.0
 
     def tell(what: str, done: int, of: int, note: str) -> None:
@@ -102,7 +105,8 @@ def train_both(seed: int, recipe: Recipe, progress: Progress | None = None) -> d
     """
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
-    workers = {name: context.Process(target=_work, args=(name, seed, recipe, news), daemon=True) for name in NETWORKS}
+    workers = {name: context.Process(target=_work, args=(name, seed, recipe, news, os.getpid()), daemon=True)
+               for name in NETWORKS}
     found: dict[str, dict[str, Any]] = {}
     for worker in workers.values():
         worker.start()
