@@ -203,7 +203,9 @@ class Crew:
                 ended = self.supervisor.fault(name)
                 why = ended or (seen.beat.reason if seen else "")
                 # what is heard of a region that ends and is started over and over changes from moment to moment
-                state = "not up" if ended else "in error" if state == "error" else state
+                if ended and (state in ("never heard", "gone", "silent") or self.supervisor.restarts(name) >= TRIES):
+                    state = "not up"
+                state = "in error" if state == "error" else state
                 found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
         if not found and self.ear and self.ear.trace is not None:
             found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "

@@ -21,7 +21,10 @@ def main(argv: list[str]) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Has the kernel kill this process when its parent ends, however it ends; for workers, which no command starts.
+    """Has the kernel kill this process when its parent ends, however it ends (Linux only; elsewhere nothing happens).
+
+    For workers of a pool, which are no command that could be tethered. What the kernel watches is the thread that
+    started them.
 
     Args:
         parent: process that started this one. If it is not the parent any more, this process ends with status 125.
@@ -32,7 +35,7 @@ def die_with(parent: int) -> None:
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
             sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
     if os.getppid() != parent:  # it died before the kernel had been asked
-        sys.exit(125)
+        os._exit(125)           # a pool would catch an exception, and there is nobody left to tell
 
 
 if __name__ == "__main__":

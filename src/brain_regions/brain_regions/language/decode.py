@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what the network says of a sentence to a goal, with the lexicon as check.
 
-The network says what the sentence asks for and, for each byte, what the word that it stands in is for. The lexicon only
-takes away: what the network claims must stand in the sentence as a word for it, on an object that the world can have,
+The network says what the sentence asks for and, for each byte, what the word that it stands in is for; words that name
+one thing together are for the same. The lexicon only takes away: what the network claims must stand in the sentence as a word for it, on an object that the world can have,
 and there must be one. What the reason for not understanding is called, a person is told in the words of the grammar.
 """
 from __future__ import annotations
@@ -95,7 +95,9 @@ def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, floa
                     raise _No(many)
             found.append(best.value if best else 0)
             told += [best] if best else []
-            sure = min([sure] + [1 / (1 + float(np.exp(-c.logit))) for c in made if c.value == best.value])
+            # how sure: by the words that say so themselves
+            sure = min([sure] + [1 / (1 + float(np.exp(-c.logit))) for c in made
+                                 if c.value == best.value and c.logit > 0])
     color, shape, avoid_color, avoid_shape = found
     for claim in told:
         _check(tokens, claim.place)
@@ -122,11 +124,9 @@ def _claims(tokens: list[Token], means: np.ndarray) -> tuple[list[_Claim], list[
             continue
         surest = int(evidence.argmax()) % 2
         for place, logits in zip(named, evidence):
-            target, avoid = (float(logit) for logit in logits)
-            aimed = target >= avoid if max(target, avoid) > 0 else surest == 0
-            logit = abs(target - avoid) if min(target, avoid) > 0 else max(target, avoid)
-            (targets if aimed else avoided).append(
-                _Claim(tokens[place].kind, int(tokens[place].value), logit, place))
+            role = int(logits.argmax()) if logits.max() > 0 else surest
+            logit = float(np.ptp(logits) if logits.min() > 0 else logits[role])
+            (targets, avoided)[role].append(_Claim(tokens[place].kind, int(tokens[place].value), logit, place))
     return targets, avoided
 
 

@@ -191,7 +191,7 @@ def gains(evidence: float) -> tuple[float, float]:
 
 @functools.cache
 def gates(goal: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Classes that a goal wants, and those that it avoids: bool[CLASSES] each.
+    """Classes that a goal wants, and those that it avoids: bool[CLASSES] each, to read only.
 
     Args:
         goal: color and shape of the target, then of what is to be avoided; 0 stands for any, two zeros to be avoided
@@ -201,5 +201,5 @@ def gates(goal: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
     avoided = class_mask(goal[2], goal[3]) if goal[2] or goal[3] else np.zeros(CLASSES, bool)
     found = wanted & ~avoided, avoided
     for mask in found:
-        mask.setflags(write=False)      # all who ask for the same goal share them
+        mask.setflags(write=False)
     return found

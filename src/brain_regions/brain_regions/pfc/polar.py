@@ -21,7 +21,8 @@ SPREAD = 0.8                                                # standard deviation
 STRIDE = 0.10                                               # m that one spike of an odometry neuron stands for
 _ROWS = np.arange(RINGS, dtype=np.float32)
 _RING_NUMBERS = np.arange(RINGS, dtype=np.float64)
-_NEIGHBORS = (np.arange(BINS)[:, None] + np.arange(-3, 4)) % BINS        # of each bin, up to 3 to each side
+FARTHEST_NEIGHBOR = 3                                       # bins
+_NEIGHBORS = (np.arange(BINS)[:, None] + np.arange(-FARTHEST_NEIGHBOR, FARTHEST_NEIGHBOR + 1)) % BINS
 _LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directions of travel with shifts of their own
 
 
@@ -49,12 +50,12 @@ def place(activity: np.ndarray, column: int, reach: int = 2) -> tuple[float, flo
     Args:
         activity: float32[BINS, RINGS], not negative.
         column: bin in the middle.
-        reach: bins to each side that count, at most 3.
+        reach: bins to each side that count, at most FARTHEST_NEIGHBOR.
 
     Returns:
         Bearing (rad) and distance (m); NaN where nothing is active.
     """
-    near = _NEIGHBORS[column, 3 - reach:4 + reach]
+    near = _NEIGHBORS[column, FARTHEST_NEIGHBOR - reach:FARTHEST_NEIGHBOR + 1 + reach]
     weights = activity[near]
     by_bearing, by_ring = np.add.reduce(weights, 1), np.add.reduce(weights, 0)
     if not np.add.reduce(by_bearing) > 0:
