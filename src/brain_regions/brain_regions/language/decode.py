@@ -2,8 +2,9 @@
 """From what the network says of a sentence to a goal, with the lexicon as check.
 
 The network says what the sentence asks for and, for each byte, what the word that it stands in is for; words that name
-one thing together are for the same. The lexicon only takes away: what the network claims must stand in the sentence as a word for it, on an object that the world can have,
-and there must be one. What the reason for not understanding is called, a person is told in the words of the grammar.
+one thing together are for the same. The lexicon only takes away: what the network claims must stand in the sentence as
+a word for it, on an object that the world can have, and there must be one. What the reason for not understanding is
+called, a person is told in the words of the grammar.
 """
 from __future__ import annotations
 
