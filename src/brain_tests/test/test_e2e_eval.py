@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from brain_sim.suite import episodes
+from brain_tests.processes import gone, workers
 
 
 @pytest.mark.slow
@@ -39,23 +39,6 @@ def test_over_zenoh_one_at_a_time():
     assert done.returncode == 2 and "--jobs" in done.stderr
 
 
-def told(process: int) -> dict[str, str]:
-    """What the kernel tells of a process; nothing of one that ended, whether or not its parent asked for its status."""
-    folder = Path(f"/proc/{process}")
-    try:
-        lines = (folder / "status").read_text().splitlines()
-        found = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-        found["command"] = (folder / "cmdline").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return {}
-    return {} if found["State"].startswith(("Z", "X")) else found
-
-
-def workers_of(parent: int) -> list[int]:
-    processes = {int(path.name): told(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
-    return [p for p, of in processes.items() if of and of["PPid"] == str(parent) and "spawn_main" in of["command"]]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_an_evaluation_that_is_killed_leaves_no_workers():
@@ -64,7 +47,7 @@ def test_an_evaluation_that_is_killed_leaves_no_workers():
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        while len(workers := workers_of(running.pid)) < 2:
+        while len(at_work := workers(running.pid)) < 2:
             assert running.poll() is None
             time.sleep(0.1)
         time.sleep(3.0)     # by now they are at work
@@ -72,8 +55,9 @@ def test_an_evaluation_that_is_killed_leaves_no_workers():
         running.kill()
         running.wait()
     try:
-        while any(map(told, workers)):
+        while not all(map(gone, at_work)):
             time.sleep(0.1)     # they end, or the test's time is over
     finally:
-        for worker in filter(told, workers):
-            os.kill(worker, signal.SIGKILL)
+        for worker in at_work:
+            if not gone(worker):
+                os.kill(worker, signal.SIGKILL)

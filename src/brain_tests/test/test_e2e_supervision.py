@@ -13,6 +13,7 @@ import pytest
 from brain.bench import free_port
 from brain_runtime import FEATURE, messages
 from brain_runtime.wire import open_node
+from brain_tests.processes import gone
 
 pytestmark = pytest.mark.slow
 
@@ -126,13 +127,6 @@ def up(tmp_path):
     running = Up(tmp_path)
     yield running
     running.end()
-
-
-def gone(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def test_killed_frozen_stuck_and_raising(up):
