@@ -6,6 +6,7 @@ Each is written NAME=VALUE. NAME is a region made of a network, or ``all`` of th
 * ``silent``: its spikes are held back;
 * ``ann``: its twin of the same size and training, with rates in place of spikes;
 * ``conventional``: what stood there before it;
+* ``confused``, of vision alone: in each look it takes some things for others, by chance;
 
 or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (see :mod:`brain_regions.pfc.feedback`) and
 ``integration=off`` (the newest look at an object decides what it is).
@@ -18,7 +19,8 @@ from typing import Any, Sequence
 from brain_regions.pfc.feedback import MODES
 
 INSTEAD = {
-    "vision": {"ann": "brain_regions.vision.region:AnnVision", "conventional": "brain.color_vision:ColorVision"},
+    "vision": {"ann": "brain_regions.vision.region:AnnVision", "conventional": "brain.color_vision:ColorVision",
+               "confused": "brain.confused_vision:ConfusedVision"},
     "language": {"ann": "brain_regions.language:AnnLanguage", "conventional": "brain_regions.language:GrammarLanguage"},
     "pfc": {"ann": "brain_regions.pfc:AnnPrefrontalCortex", "conventional": "brain_regions.pfc:TablePrefrontalCortex"},
     "motor": {"ann": "brain_regions.motor:AnnMotor", "conventional": "brain_regions.motor:WindowMotor"},
@@ -76,7 +78,8 @@ def parse(options: Sequence[str]) -> Ablation:
 
 def names() -> list[str]:
     """All ablations, as they are written."""
-    whole = [f"{part}=silent|ann|conventional" for part in (*INSTEAD, "all")]
+    whole = [f"{part}={'|'.join(('silent', *instead))}" for part, instead in INSTEAD.items()]
+    whole.append("all=silent|ann|conventional")
     parts: dict[str, list[str]] = {}
     for name, value in PARTS:
         parts.setdefault(name, []).append(value)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies, results and episodes in lockstep."""
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -8,8 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from brain import ablations, cli, graphs, policies, results
+from brain.confused_vision import MISTAKEN
 from brain.episodes import run_local
+from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
+from brain_runtime.local_host import LocalHost
 from brain_sim.suite import episodes
 
 
@@ -231,13 +235,36 @@ def test_ablations_name_what_they_change():
 
 @pytest.mark.parametrize("option", ["pfc", "pfc=", "pfc=gone", "qpfc=silent", "brainstem=ann", "=silent"])
 def test_an_unknown_ablation_names_those_that_there_are(option):
-    with pytest.raises(ValueError, match=r"vision=silent\|ann\|conventional"):
+    with pytest.raises(ValueError, match=r"vision=silent\|ann\|conventional\|confused, language=silent\|ann"):
         ablations.parse([option])
 
 
 def test_ablations_that_contradict_each_other_are_refused():
     with pytest.raises(ValueError, match="contradicts"):
         ablations.parse(["all=ann", "pfc=silent"])
+
+
+def looks(*options: str) -> list[list[tuple[int, ...]]]:
+    """Objects of two seconds of looks of a robot that stands still: place in mm, color, shape."""
+    regions, parameters, _ = lockstep_parts("val", 9, ablations.parse(options), {"world", "camera", "vision"})
+    host, found = LocalHost(regions, seed=1, parameters=parameters), []
+    host.listen("vision/objects", lambda m: found.append([
+        (round(1000 * o.distance * math.cos(o.bearing)), round(1000 * o.distance * math.sin(o.bearing)), o.color, o.shape)
+        for o in m.objects]))
+    host.advance(2.0)
+    return found
+
+
+def test_confused_vision_mistakes_some_of_what_it_sees_and_nothing_else():
+    right, confused = looks(), looks("vision=confused")
+    pairs = [pair for one, other in zip(right, confused, strict=True) for pair in zip(one, other, strict=True)]
+    assert len(pairs) >= 40 and all(one[:2] == other[:2] for one, other in pairs)
+    wrong = [other[2:] for one, other in pairs if one != other]
+    assert set(wrong) <= set(itertools.product(range(1, 5), range(1, 4))) and len(set(wrong)) > 3
+    # four standard deviations of a share
+    assert abs(len(wrong) / len(pairs) - MISTAKEN) < 4 * (MISTAKEN * (1 - MISTAKEN) / len(pairs)) ** 0.5
+    with pytest.raises(ValueError, match="no ablation 'all=confused'"):
+        ablations.parse(["all=confused"])
 
 
 @pytest.mark.slow

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vision that mistakes things for others: the control that shows what it is worth to integrate looks over time."""
+from __future__ import annotations
+
+from brain_regions.vision import Vision
+from brain_sim.things import COLORS, SHAPES
+
+MISTAKEN = 0.3      # share of the objects in each look, independent of the look before
+
+
+class ConfusedVision(Vision):
+    """The spiking vision, where each look takes some objects for ones of another color and shape, by chance."""
+
+    def step(self, inbox, state, dt, rng):
+        """Looks at a picture, and then mistakes some of what it saw."""
+        outbox, state = super().step(inbox, state, dt, rng)
+        for seen in outbox["objects"].objects if "objects" in outbox else ():
+            if rng.random() < MISTAKEN:
+                right = (seen.color - 1) * len(SHAPES) + seen.shape - 1
+                wrong = (right + int(rng.integers(1, len(COLORS) * len(SHAPES)))) % (len(COLORS) * len(SHAPES))
+                seen.color, seen.shape = wrong // len(SHAPES) + 1, wrong % len(SHAPES) + 1
+        return outbox, state
