@@ -23,7 +23,8 @@ SHORT = 45.0            # bytes
 SHORT_PART = 0.25       # of the way is for short sentences
 SHORT_SHARE = 0.6       # of the short sentences that come in it
 DECISION = 2.0          # weight of what the sentence asks for
-ROLES = 2.0             # weight of what the words of things are for
+WORDS = 2.0             # weight of what the words of things are for, each by the mean over its bytes, as they are decoded
+ROLES = 0.5             # weight of the same for each byte by itself
 NAMES = 1.0             # weight of which color or shape a word names, whatever it is for
 KIND = 0.3              # weight of the kind of sentence, by which it is told why nothing is to be done
 ACTIONS = 0.5           # weight of what the words of an action say
@@ -33,7 +34,7 @@ ACTIONS = 0.5           # weight of what the words of an action say
 class Recipe:
     """How much of what."""
 
-    sentences: int = 240_000
+    sentences: int = 220_000
     again: float = 0.5      # so many of the hardest come again in each next chapter, as a part (0 to 1) of its size
     chapters: int = 20
     batch: int = 32
@@ -56,6 +57,23 @@ def _purpose(marks: Tensor) -> Tensor:
     return (marks >> z.TARGET & 1) + 2 * (marks >> z.AVOID & 1)
 
 
+def by_word(answer: Answer, marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What the words for colors and shapes are for, as the decoder takes it: by the mean over the bytes of each.
+
+    Returns:
+        Logits [words, 3], what they should say [words] (0, 1 or 2), and in which sentence of the batch each word
+        stands [words].
+    """
+    mention = marks & int(MENTION) != 0
+    before = F.pad(marks[:, :-1], (1, 0))
+    begins = mention & (before != marks)
+    place = (begins.flatten().cumsum(0) - 1).view_as(marks)[mention]
+    row, wanted = begins.nonzero()[:, 0], _purpose(marks)[begins]
+    bytes_of = torch.zeros(len(row)).index_add_(0, place, torch.ones(len(place)))
+    said = _for_what(answer).transpose(1, 2)[mention]
+    return torch.zeros(len(row), 3).index_add_(0, place, said) / bytes_of[:, None], wanted, row
+
+
 def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Tensor, recipe: Recipe) -> Tensor:
     """Of a batch: what the sentence asks for, what its words are for, and spikes beyond what is needed."""
     bits = (marks[..., None] >> torch.arange(z.OUTPUTS)) & 1
@@ -68,20 +86,23 @@ def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Ten
     each = each * (1 + (WANTED - 1) * wanted[..., z.ACTION.start:])
     roles = F.cross_entropy(_for_what(answer), _purpose(marks), reduction="none")
     roles = (roles * weight).sum() / weight.sum().clamp(min=1.0)
+    said, meant, _ = by_word(answer, marks)
+    words = F.cross_entropy(said, meant, reduction="sum") / max(len(meant), 1)
     actions = (each[..., :z.NAMED_COLOR.start - z.ACTION.start].mean(-1) * inside).sum() / inside.sum()
     named = (each[..., z.NAMED_COLOR.start - z.ACTION.start:].sum(-1) * weight).sum() / weight.sum()
     decision = F.cross_entropy(answer.verb, verb, label_smoothing=recipe.smoothing)
     kinds = F.cross_entropy(answer.kind, kind, label_smoothing=recipe.smoothing)
     busy = sum(F.relu(layer - RATE).pow(2).mean() for layer in answer.activity)
-    return DECISION * decision + ROLES * roles + ACTIONS * actions + NAMES * named + KIND * kinds + recipe.calm * busy
+    return (DECISION * decision + WORDS * words + ROLES * roles + ACTIONS * actions + NAMES * named + KIND * kinds
+            + recipe.calm * busy)
 
 
 @torch.no_grad()
 def hardness(answer: Answer, verb: Tensor, marks: Tensor) -> Tensor:
-    """How wrong a batch is read, [batch]: what is asked for, and the worst byte of a word of a thing (nats)."""
-    mention = (marks & int(MENTION) != 0).float()
-    roles = F.cross_entropy(_for_what(answer), _purpose(marks), reduction="none") * mention
-    return F.cross_entropy(answer.verb, verb, reduction="none") + roles.amax(1)
+    """How wrong a batch is read, [batch]: what is asked for, and the worst word of a thing (nats)."""
+    said, meant, row = by_word(answer, marks)
+    worst = torch.zeros(len(marks)).scatter_reduce_(0, row, F.cross_entropy(said, meant, reduction="none"), "amax")
+    return F.cross_entropy(answer.verb, verb, reduction="none") + worst
 
 
 def by_length(rows: Tensor, lengths: Tensor, size: int, generator: torch.Generator) -> list[Tensor]:

@@ -14,7 +14,7 @@ from brain_regions.language import weights
 from brain_regions.language.decode import decode, framed, spell
 from brain_regions.weight_files import WeightsError
 from brain_training import language_score as score
-from brain_training.language import Course, Recipe, fit, hardness, hear, loss, tensors
+from brain_training.language import Course, Recipe, by_word, fit, hardness, hear, loss, tensors
 from brain_training.language_data import MENTION, make, pack
 from brain_training.language_network import AnnReader, Answer, SpikingReader, of_weights
 from brain_training.train_language import LISTS, QUICK, examination, held_out, train_language, train_one
@@ -93,7 +93,29 @@ def test_a_course_is_as_long_as_it_says(again, chapters, batches):
     assert len(order) == batches and set(itertools.chain.from_iterable(order)) == set(range(64))
 
 
-def test_hardness_is_that_of_the_verb_and_of_the_worst_byte_of_a_thing():
+def test_what_a_word_is_for_is_the_mean_over_its_bytes():
+    sentences = [s for s in make(80, 3) if any(part.role for part in s.parts)][:12]
+    text, lengths, _, _, marks = tensors(pack(sentences), torch.arange(12))
+    answer = SpikingReader().eval()(text, lengths)
+    said, meant, row = by_word(answer, marks)
+    number = 0
+    for which, sentence in enumerate(sentences):
+        at = 1
+        for part in sentence.parts:
+            end = at + len(part.text.encode())
+            if part.role:
+                logits = answer.evidence[which, at:end, [z.TARGET, z.AVOID]].mean(0)
+                assert torch.allclose(said[number], torch.cat([torch.zeros(1), logits]), atol=1e-5)
+                assert meant[number] == {"T": 1, "A": 2}.get(part.role, 0) and row[number] == which
+                number += 1
+            at = end
+    assert number == len(said) == len(meant) == len(row) > 20
+    silence = by_word(answer, torch.zeros_like(marks))
+    assert [len(part) for part in silence] == [0, 0, 0]
+    assert (hardness(answer, torch.zeros(12, dtype=torch.int64), torch.zeros_like(marks)) > 0).all()
+
+
+def test_hardness_is_that_of_the_verb_and_of_the_worst_word_of_a_thing():
     data = pack([s for s in make(60, 1) if s.target.color][:8])
     text, lengths, verb, kind, marks = tensors(data, torch.arange(8))
     answer = SpikingReader().eval()(text, lengths)
@@ -108,7 +130,8 @@ def test_hardness_is_that_of_the_verb_and_of_the_worst_byte_of_a_thing():
         spoiled = evidence.clone()
         for row in range(8):
             place = int(torch.nonzero((marks[row] & int(MENTION) != 0) == mention)[0])
-            spoiled[row, place, [z.TARGET, z.AVOID]] *= -1
+            word = marks[row] == marks[row, place] if mention else [place]
+            spoiled[row, word, z.TARGET:z.AVOID + 1] *= -1
         worst = hardness(perfect._replace(evidence=spoiled), verb, marks)
         assert (worst > 49).all() if mention else (worst < 1e-3).all()
 

@@ -10,7 +10,7 @@ LONGEST = BYTES + 2
 
 STREAMS = 2             # one reads from the front, one from the back
 RANK = 24               # of the synapses from bytes to letters
-LETTERS = 128           # per stream
+LETTERS = 256           # per stream: with half as many the words hear too little, rates would carry more
 WORDS = 160
 CONTEXT = 128
 RECALL = 160            # one population, behind both streams
@@ -21,10 +21,10 @@ LETTER_DELAYS = (0, 1, 2, 3, 4)         # micro-steps, which are bytes
 WORD_DELAYS = (0, 3, 6)
 CONTEXT_DELAYS = (0, 8, 16)
 
-LETTER = LIF(tau=0.005)
-WORD = LIF(tau=0.005)
+LETTER = LIF(tau=0.0025)    # short: the delays bring the bytes before, and what is left of them is in the way
+WORD = LIF(tau=0.0025)
 CONTEXT_NEURON = ALIF(tau=0.030, tau_adaptation=0.400, adaptation=0.15)
-RECALLER = LIF(tau=0.005)
+RECALLER = LIF(tau=0.0025)
 CHOOSER = LIF(tau=0.020)
 SYNAPSE = LI(tau=0.010)     # of what both streams say to the recall
 TRACE = LI(tau=0.100)   # of what the last bytes left behind
