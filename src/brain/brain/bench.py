@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from brain.evaluate import Split
 from brain.options import Json, fail, use_no_security
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
@@ -171,7 +172,7 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
 @app.command()
 def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive through with shut eyes.")] = 40,
            pairs: Annotated[int, typer.Option(min=0, help="Pairs of runs with and without what was remembered.")] = 40,
-           split: Annotated[str, typer.Option(help="Rooms: train, val or test.")] = "val",
+           split: Annotated[Split, typer.Option(help="Rooms: train, val or test.")] = Split.val,
            seed: Annotated[int, typer.Option(min=0, help="Seed of the rooms.")] = 0,
            jobs: Annotated[int, typer.Option(min=1, help="Rooms at once.")] = 1,
            as_json: Json = False) -> None:
@@ -193,14 +194,14 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
     console = Console(stderr=True, highlight=False)
     errors, times = [], []
     if rooms:
-        for found in bench_memory.run("hidden", split, seed, rooms, jobs):
+        for found in bench_memory.run("hidden", split.value, seed, rooms, jobs):
             errors += found
             console.log(f"hidden: {len(errors)} objects")
     if pairs:
-        for found in bench_memory.run("restored", split, seed, pairs, jobs):
+        for found in bench_memory.run("restored", split.value, seed, pairs, jobs):
             times.append(found)
             console.log(f"restored: {len(times)} of {pairs} pairs")
-    report: dict = {"split": split, "seed": seed, "hidden": errors, "restored": times}
+    report: dict = {"split": split.value, "seed": seed, "hidden": errors, "restored": times}
     fine = True
     if errors:
         error = math.degrees(median(e["bearing_error"] for e in errors))

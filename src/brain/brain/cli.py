@@ -8,6 +8,7 @@ import sys
 import typer
 
 from brain import bench, train
+from brain.bench_integration import integration
 from brain.compare import compare
 from brain.demo import demo
 from brain.docs import docs
@@ -29,6 +30,7 @@ for verb in (up, say, status, look, estop, release, demo, docs, keys, policy, ex
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
 app.command("eval")(evaluate)
 app.add_typer(train.app, name="train")
+bench.app.command()(integration)
 app.add_typer(bench.app, name="bench")
 
 
