@@ -3,8 +3,8 @@
 
 Episodes of language-v1 are played in lockstep with a vision that takes some of what it sees for something else, at each
 look anew (``--ablate vision=confused``), once as the brain is and once so that the newest look at a place decides
-(``integration=off``). Counted are things that the prefrontal cortex approached though they were not asked for. Hardly one
-is taken for the goal in the end, since it must be looked at for a while before that; but the robot was on its way there.
+(``integration=off``). Counted are things that the prefrontal cortex approached though they were not asked for. Hardly
+one is taken for the goal in the end, since it must be looked at for a while before that; but the robot was on its way.
 """
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def integration(episodes: Annotated[int, typer.Option(min=1, help="How many epis
         for side in SIDES:
             r = report[side]
             typer.echo(f"{side} looks added up: {r['wrong']} wrong things approached, in {r['episodes_with_wrong']} of "
-                       f"{report['n']} episodes, {r['wrong_looks'] / max(r['looks'], 1):.1%} of the time of approaches; "
-                       f"{r['success']} succeeded")
+                       f"{report['n']} episodes, {r['wrong_looks'] / max(r['looks'], 1):.1%} of the time of "
+                       f"approaches; {r['success']} succeeded")
         low, high = report["interval95"]
         typer.echo(f"with minus without: {report['difference']:+.2f} an episode ({low:+.2f} to {high:+.2f})")
     raise typer.Exit(0 if 2 * report["with"]["wrong"] <= report["without"]["wrong"] > 0 else 1)

@@ -245,12 +245,11 @@ def test_ablations_that_contradict_each_other_are_refused():
 
 
 def looks(*options: str) -> list[list[tuple[int, ...]]]:
-    """Objects of two seconds of looks of a robot that stands still: place in mm, color, shape."""
+    """Objects of two seconds of looks of a robot that stands still: distance (mm), bearing (mrad), color, shape."""
     regions, parameters, _ = lockstep_parts("val", 9, ablations.parse(options), {"world", "camera", "vision"})
     host, found = LocalHost(regions, seed=1, parameters=parameters), []
     host.listen("vision/objects", lambda m: found.append([
-        (round(1000 * o.distance * math.cos(o.bearing)), round(1000 * o.distance * math.sin(o.bearing)), o.color, o.shape)
-        for o in m.objects]))
+        (round(1000 * o.distance), round(1000 * o.bearing), o.color, o.shape) for o in m.objects]))
     host.advance(2.0)
     return found
 
