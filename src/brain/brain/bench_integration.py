@@ -18,7 +18,6 @@ import typer
 from brain.evaluate import Split
 from brain.options import Json
 
-NEAR = 0.6          # m between where something is approached and a thing, for it to be that thing
 NOISY = "vision=confused"
 SIDES = {"with": (NOISY,), "without": (NOISY, "integration=off")}
 
@@ -40,6 +39,7 @@ class Approaches:
 
     def look(self, host: Any, since: float) -> None:
         """Notes what is approached now."""
+        from brain.bench_memory import NEAR, apart
         from brain_regions.pfc.control import APPROACH
         from brain_sim.things import COLORS, SHAPES
 
@@ -47,9 +47,7 @@ class Approaches:
         if control is None or control.mode != APPROACH or not math.isfinite(control.bearing):
             return
         sim = host.regions["world"].simulation
-        x = sim.x + control.distance * math.cos(sim.yaw + control.bearing)
-        y = sim.y + control.distance * math.sin(sim.yaw + control.bearing)
-        away, number = min((math.hypot(thing.x - x, thing.y - y), n) for n, thing in enumerate(sim.room.objects))
+        away, number = min((apart(thing, control, sim), number) for number, thing in enumerate(sim.room.objects))
         if away < NEAR:
             thing = sim.room.objects[number]
             asked = (control.target_color in (0, COLORS.index(thing.color) + 1)
@@ -74,22 +72,15 @@ def pair(episode: Any) -> dict[str, dict[str, Any]]:
 
 def pairs(split: str, seed: int, count: int, jobs: int) -> Iterator[dict[str, dict[str, Any]]]:
     """:func:`pair` of the first ``count`` episodes of the suite in which something is to be gone to, as they end."""
-    import multiprocessing
-    import os
-    from concurrent.futures import ProcessPoolExecutor
-
-    from brain_runtime.supervisor import THREADS
-    from brain_runtime.tether import die_with
+    from brain.workers import workers
     from brain_sim.suite import episode
 
-    os.environ.update(THREADS)
     chosen, number = [], 0
     while len(chosen) < count:
         made, number = episode(split, number, seed), number + 1
         if made.kind in ("go", "avoid"):
             chosen.append(made)
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=die_with,
-                             initargs=(os.getpid(),)) as pool:
+    with workers(jobs) as pool:
         yield from pool.map(pair, chosen)
 
 

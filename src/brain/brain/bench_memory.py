@@ -16,6 +16,7 @@ import numpy as np
 from brain.ablations import NONE
 from brain.episodes import SETTLE, text_message
 from brain.lockstep import lockstep_parts
+from brain.workers import workers
 from brain_runtime.local_host import LocalHost
 
 SEEN, HIDDEN = 1.0, 20.0    # s
@@ -48,7 +49,7 @@ def hidden(split: str, seed: int, ablation: Any = None) -> list[dict[str, float]
     host.advance(SEEN)
     sim = world.simulation
     seen = [(thing, found) for thing in sim.room.objects for found in [_of(thing, remembered, sim)]
-            if found is not None and found.confidence >= SURE and _apart(thing, found, sim) < NEAR]
+            if found is not None and found.confidence >= SURE and apart(thing, found, sim) < NEAR]
     host.kill("vision")
     tour = Tour(None, sim)
     for _ in range(round(HIDDEN / 0.05)):
@@ -87,7 +88,7 @@ def restored(split: str, seed: int) -> dict[str, Any] | None:
             host.advance(0.05)
         sim.command(0.0, 0.0)
         known = [thing for thing in sim.room.objects for f in [_of(thing, remembered, sim)]
-                 if f is not None and f.confidence >= SURE and _apart(thing, f, sim) < NEAR
+                 if f is not None and f.confidence >= SURE and apart(thing, f, sim) < NEAR
                  and sum(t.kind == thing.kind for t in sim.room.objects) == 1 and abs(_true(thing, sim)[0]) > ASIDE]
         if not known:
             return None
@@ -118,18 +119,9 @@ def difference(pairs: list[dict[str, Any]]) -> dict[str, float]:
 
 def run(what: str, split: str, seed: int, count: int, jobs: int) -> Iterator[Any]:
     """Results of ``hidden`` in ``count`` rooms, or of ``restored`` until there are ``count`` pairs, as they come."""
-    import multiprocessing
-    import os
-    from concurrent.futures import ProcessPoolExecutor
-
-    from brain_runtime.supervisor import THREADS
-    from brain_runtime.tether import die_with
-
-    os.environ.update(THREADS)
     work = {"hidden": hidden, "restored": restored}[what]
     left, number = count, 0
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=die_with,
-                             initargs=(os.getpid(),)) as pool:
+    with workers(jobs) as pool:
         while left > 0:
             batch = [pool.submit(work, split, seed * 10_000 + number + k) for k in range(min(2 * jobs, left))]
             number += len(batch)
@@ -167,14 +159,15 @@ def _of(thing: Any, remembered: list[Any], sim: Any) -> Any | None:
 
     color, shape = COLORS.index(thing.color) + 1, SHAPES.index(thing.shape) + 1
     same = [m for m in remembered if (m.color, m.shape) == (color, shape)]
-    return min(same, key=lambda m: _apart(thing, m, sim), default=None)
+    return min(same, key=lambda m: apart(thing, m, sim), default=None)
 
 
 def _true(thing: Any, sim: Any) -> tuple[float, float]:
     return (_wrap(math.atan2(thing.y - sim.y, thing.x - sim.x) - sim.yaw), math.hypot(thing.x - sim.x, thing.y - sim.y))
 
 
-def _apart(thing: Any, found: Any, sim: Any) -> float:
+def apart(thing: Any, found: Any, sim: Any) -> float:
+    """Distance (m) between a thing and where something is said to be: ``bearing`` (rad), ``distance`` (m)."""
     bearing, distance = _true(thing, sim)
     return math.hypot(distance * math.cos(bearing) - found.distance * math.cos(found.bearing),
                       distance * math.sin(bearing) - found.distance * math.sin(found.bearing))

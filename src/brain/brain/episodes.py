@@ -175,16 +175,6 @@ def _one(job: tuple) -> tuple[int, dict[str, Any]]:
     return index, run_local(episode, policy, **more)
 
 
-def _begin_worker(parent: int) -> None:
-    import sys
-
-    from brain_runtime.tether import die_with
-
-    die_with(parent)        # a command that is killed cannot end its workers
-    if "torch" in sys.modules:  # forked or imported before the environment could tell it
-        sys.modules["torch"].set_num_threads(1)
-
-
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
              join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
              ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -199,15 +189,11 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         for job in work:
             yield _one(job)
         return
-    import multiprocessing
-    import os
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import as_completed
 
-    from brain_runtime.supervisor import THREADS
+    from brain.workers import workers
 
-    os.environ.update(THREADS)  # read by the workers when they import torch
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin_worker,
-                             initargs=(os.getpid(),)) as pool:
+    with workers(jobs) as pool:
         futures = [pool.submit(_one, job) for job in work]
         try:
             for future in as_completed(futures):

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that play episodes or rooms side by side, one thread each, and end with the command that started them."""
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+from brain_runtime.supervisor import THREADS
+from brain_runtime.tether import die_with
+
+
+def _begin(parent: int) -> None:
+    die_with(parent)        # a command that is killed cannot end its workers
+    if "torch" in sys.modules:  # forked or imported before the environment could tell it
+        sys.modules["torch"].set_num_threads(1)
+
+
+def workers(jobs: int) -> ProcessPoolExecutor:
+    """A pool of ``jobs`` fresh processes."""
+    os.environ.update(THREADS)  # read by them when they import torch
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
