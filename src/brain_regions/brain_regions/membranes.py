@@ -122,14 +122,16 @@ def lif_step(x: np.ndarray, v: np.ndarray, p: LIF, h: float = MICRO_STEP) -> tup
 
 def lif_run(x: np.ndarray, v: np.ndarray, p: LIF, h: float = MICRO_STEP) -> tuple[np.ndarray, np.ndarray]:
     """As many calls of :func:`lif_step` as ``x`` [T, ...] is long: spikes [T, ...] and the last potentials."""
-    beta, threshold = decay(p.tau, h), p.threshold
+    # numbers of the arrays' type, and spikes as bool first: whatever has to be made another type takes twice as long
+    beta, threshold = np.float32(decay(p.tau, h)), np.float32(p.threshold)
     spikes, v = np.empty(x.shape, np.float32), v.astype(np.float32)
-    before, reset = (v > threshold).astype(np.float32), np.empty_like(v)
+    above = v > threshold
+    before, reset = above.astype(np.float32), np.empty_like(v)
     for charge, fired in zip(x, spikes):
-        v *= beta
-        v += charge
-        v -= np.multiply(before, threshold, out=reset)
-        np.greater(v, threshold, out=fired)
+        np.multiply(v, beta, v)
+        np.add(v, charge, v)
+        np.subtract(v, before if threshold == 1 else np.multiply(before, threshold, reset), v)
+        np.copyto(fired, np.greater(v, threshold, above))
         before = fired
     return spikes, v
 

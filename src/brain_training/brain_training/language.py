@@ -34,7 +34,7 @@ ACTIONS = 0.5           # weight of what the words of an action say
 class Recipe:
     """How much of what."""
 
-    sentences: int = 220_000
+    sentences: int = 240_000
     again: float = 0.5      # so many of the hardest come again in each next chapter, as a part (0 to 1) of its size
     chapters: int = 20
     batch: int = 32

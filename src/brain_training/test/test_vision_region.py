@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from brain_regions import neurons
+from brain_regions import membranes
 from brain_regions.vision import Vision, weights
 from brain_regions.vision.network import SpikingVision, prepare
 from brain_runtime import messages, snapshot
@@ -206,8 +206,8 @@ def test_weights_that_do_not_fit_are_refused_with_the_remedy(tmp_path, monkeypat
         with pytest.raises(weights.WeightsError, match="network is .* is needed"):
             weights.load(copy)
     with monkeypatch.context() as other:     # the same layers and units, but the neurons forget their threshold
-        integrate = neurons._integrate
-        other.setattr(neurons, "_integrate", lambda x, v, threshold, *rest: integrate(x, v, 0.8 * threshold, *rest))
+        run = membranes.lif_run
+        other.setattr(membranes, "lif_run", lambda x, v, p, *rest: run(x, v, p._replace(threshold=0.8), *rest))
         with pytest.raises(weights.WeightsError, match="answers .* otherwise"):
             weights.load(copy)
     weights.load(copy)

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from brain_regions import membranes
 from brain_regions.circuits import INPUT, Circuit, Convolution, Population
 from brain_regions.neurons import LI, LIF, MICRO_STEP, LIFState, li_weights, lif_run
 
@@ -198,8 +199,12 @@ class SpikingVision(_Network):
             if k:
                 x = self._charge(k, x.flatten(0, 1)).unflatten(0, (steps, batch))
             name = f"v_{layer.name}"
-            x, potential = lif_run(x, LIFState(state[name]), NEURON, MICRO_STEP)
-            new[name] = potential.v
+            if self._folded is None:
+                x, (new[name],) = lif_run(x, LIFState(state[name]), NEURON, MICRO_STEP)
+            else:       # the same, where calls cost: with channels last, as they lie in memory
+                spikes, v = membranes.lif_run(
+                    x.movedim(2, -1).numpy(), state[name].movedim(1, -1).numpy(), NEURON, MICRO_STEP)
+                x, new[name] = torch.from_numpy(spikes).movedim(-1, 2), torch.from_numpy(v).movedim(-1, 1)
             if silent:
                 x = torch.zeros_like(x)
             trains.append(x)
@@ -264,7 +269,8 @@ class Counter:
         """Spikes and synaptic operations of one call's spike trains."""
         spikes = synops = 0.0
         for train, fan_out in zip(trains, self._fan_outs):
-            each = train.movedim(2, -1).reshape(-1, len(fan_out)).sum(0)    # over the micro-steps
+            train = train.movedim(2, -1).reshape(-1, len(fan_out))
+            each = torch.ones(len(train)) @ train       # over the micro-steps
             spikes += each.sum().item()
             synops += each.dot(fan_out).item()
         return int(spikes), int(synops)
