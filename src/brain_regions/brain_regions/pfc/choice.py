@@ -23,7 +23,7 @@ from brain_regions.membranes import decay
 from brain_regions.pfc import polar
 from brain_regions.pfc.memory import CLASSES, UNIT, class_mask
 from brain_regions.pfc.polar import DISTANCES, RINGS
-from brain_regions.pfc.populations import NEURON, Layer
+from brain_regions.pfc.populations import NEURON, Layer, shut
 from brain_regions.pfc.watch import Watch
 
 AVOID_SHARE, AVOID_EVIDENCE = 0.3, 0.4      # share and evidence (looks) from which on it is kept away from
@@ -98,31 +98,27 @@ class Choice:
         Returns:
             Spikes and synaptic operations.
         """
-        flat = memory.reshape(CLASSES, -1)
-        heard = {"target": self._onto_target * (_signs(wanted) @ flat) if wanted.any() else None,
-                 "avoid": self._onto_avoid * ((avoided - np.float32(AVOID_SHARE)) @ flat) if avoided.any() else None}
-        if heard["target"] is not None:
-            heard["target"] *= 1.0 + np.float32(ATTENTION) * np.repeat(
-                np.minimum(POOL @ state["commitment_s"], np.float32(1.0)), RINGS)
+        if not steps:
+            return 0, 0
         spikes = synops = 0
-        active = [name for name in _SHEETS if heard[name] is not None and heard[name].any() or state[f"{name}_s"].any()]
+        heard = self._heard(state, memory, wanted, avoided)
+        active = [name for name in _SHEETS if np.count_nonzero(heard.get(name, 0)) or
+                  np.count_nonzero(state[f"{name}_s"])]
         if active:      # both at once, for a micro-step's time goes into calls
-            v, s = (np.stack([state[f"{name}_{part}"].ravel() for name in active]) for part in "vs")
-            x, z = np.zeros_like(v), np.empty_like(v)
-            for row, name in zip(x, active):
-                row[:] = 0.0 if heard[name] is None else heard[name]
-            # what avoids keeps its threshold: to be undecided is no reason to drive into things
-            theta = np.ones_like(v)
-            theta[[name == "target" for name in active]] = threshold
+            v, s, x, z, theta = np.empty((5, len(active), BINS, RINGS), np.float32)
+            for row, name in enumerate(active):
+                v[row], s[row], x[row] = state[f"{name}_v"], state[f"{name}_s"], heard.get(name, 0.0)
+                # what avoids keeps its threshold: to be undecided is no reason to drive into things
+                theta[row] = threshold if name == "target" else 1.0
             for _ in range(steps):
                 fired = self._sheet.advance(x, v, s, z, theta)
                 spikes, synops = spikes + fired, synops + fired
                 if watch is not None:
                     for row, name in zip(z, active):
                         watch.add(name, row)
-            s[s < 1e-4] = 0.0
-            for number, name in enumerate(active):
-                state[f"{name}_v"], state[f"{name}_s"] = (a[number].reshape(BINS, RINGS) for a in (v, s))
+            shut(s)
+            for row, name in enumerate(active):
+                state[f"{name}_v"], state[f"{name}_s"] = v[row].copy(), s[row].copy()
         onto_candidates = ONTO_CANDIDATES * (state["target_s"] @ PREFERENCE)
         kv, ks, cv, cs, counts = (state[n] for n in (
             "candidates_v", "candidates_s", "commitment_v", "commitment_s", "counts"))
@@ -143,12 +139,21 @@ class Choice:
             if watch is not None:
                 watch.add("candidates", z)
                 watch.add("commitment", c)
-        for name, value in (("candidates_v", kv), ("candidates_s", ks), ("commitment_v", cv), ("commitment_s", cs),
-                            ("counts", counts)):
-            if name.endswith("s"):
-                value = np.where(value < 1e-4, np.float32(0.0), value)
-            state[name] = value
+        state.update(candidates_v=kv, candidates_s=shut(ks), commitment_v=cv, commitment_s=shut(cs),
+                     counts=shut(counts))
         return spikes, synops
+
+    def _heard(self, state: dict[str, np.ndarray], memory: np.ndarray, wanted: np.ndarray, avoided: np.ndarray
+               ) -> dict[str, np.ndarray]:
+        """What comes in to the sheets, float32[BINS, RINGS] of each that gets any input."""
+        found, flat = {}, memory.reshape(CLASSES, -1)
+        if np.count_nonzero(wanted):
+            found["target"] = (self._onto_target * (_signs(wanted) @ flat)).reshape(BINS, RINGS)
+            attended = np.minimum(POOL @ state["commitment_s"], np.float32(1.0))
+            found["target"] *= (1.0 + np.float32(ATTENTION) * attended)[:, None]
+        if np.count_nonzero(avoided):
+            found["avoid"] = (self._onto_avoid * ((avoided - np.float32(AVOID_SHARE)) @ flat)).reshape(BINS, RINGS)
+        return found
 
     @staticmethod
     def distribution(state: dict[str, np.ndarray]) -> np.ndarray:
@@ -160,7 +165,7 @@ class Choice:
     def read(state: dict[str, np.ndarray], memory: np.ndarray, wanted: np.ndarray) -> Believed:
         """What the populations say now; see :meth:`run` for the arguments."""
         commitment = state["commitment_s"]
-        column = int(np.argmax(POOL @ commitment))
+        column = int((POOL @ commitment).argmax())
         strength = float(commitment.max())
         bearing = distance = math.nan
         share = 0.0
@@ -175,13 +180,13 @@ class Choice:
         else:
             strength = 0.0
         away = state["avoid_s"]
-        avoid = [polar.place(away, b) for b, _ in polar.peaks(away, SURE, 8)] if away.any() else []
+        avoid = [polar.place(away, b) for b, _ in polar.peaks(away, SURE, 8)] if np.count_nonzero(away) else []
         return Believed(bearing, distance, min(strength, 1.0), share, Choice.distribution(state), avoid)
 
 
 def _signs(wanted: np.ndarray) -> np.ndarray:
     """1 for classes that are wanted, -1 for all others: float32[CLASSES]."""
-    return np.where(wanted, np.float32(1.0), np.float32(-1.0))
+    return np.float32(2.0) * wanted - np.float32(1.0)
 
 
 def gains(evidence: float) -> tuple[float, float]:

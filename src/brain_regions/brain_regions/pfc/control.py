@@ -65,5 +65,5 @@ def keep_away(bearings: Sequence[float], distances: Sequence[float], radius: flo
         spread = math.asin(min(reach / max(distance, reach), 1.0))
         inside = np.abs(azimuth.wrap(azimuth.CENTERS - angle)) <= spread
         gap = max(distance - reach - radius, 0.0)
-        hazard[inside] = np.maximum(hazard[inside], np.clip(1.0 - gap, 0.0, 0.9))
+        hazard[inside] = np.maximum(hazard[inside], min(max(1.0 - gap, 0.0), 0.9))
     return hazard

@@ -10,6 +10,7 @@ that do not leak and fire when something has been so for as long as they wait.
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 
@@ -80,9 +81,8 @@ class Decision:
     def __init__(self, patience: float, rate: bool = False, silent: bool = False) -> None:
         self._layer = Layer(TAU, rate, silent)
         self._weights = weights()
-        self._fan_out = (self._weights != 0).sum(1) * NEURONS
+        self._fan_out = ((self._weights != 0).sum(1) * NEURONS).tolist()
         self._spread = spread(NEURONS)[None]
-        self._ones = np.ones(NEURONS, np.float32)
         self._waits = [{**WAITS, "patience": patience}[n] for n in TIMERS]
         self._leaks = [math.exp(-MICRO_STEP / LEAK[n]) if n in LEAK else 1.0 for n in TIMERS]
 
@@ -103,6 +103,8 @@ class Decision:
         Returns:
             Spikes and synaptic operations.
         """
+        if not steps:
+            return 0, 0
         drive = np.zeros(len(NAMES), np.float32)
         for name in RELAYS:
             drive[_AT[name]] = DRIVE * causes.get(name, 0.0)
@@ -113,8 +115,7 @@ class Decision:
         v, s, timers = state["decision_v"], state["decision_s"], state["timers"]
         theta = np.ones_like(v)
         theta[:len(ACTIONS)] = threshold
-        spikes = synops = 0
-        v, s, z = v.copy(), s.copy(), np.empty_like(v)
+        v, s, z, total = v.copy(), s.copy(), np.empty_like(v), np.zeros_like(v)
         timers = timers.tolist()
         sure, empty = causes.get("sure", 0.0), causes.get("empty", 0.0)
         for _ in range(steps):
@@ -128,15 +129,14 @@ class Decision:
                 onto[_AT["tired"]] += SET
             if fired[3]:
                 onto[_AT["given_up"]] += GIVE_UP + SET
-            handed_on = self._layer.advance(onto[:, None] * self._spread, v, s, z, theta)
+            self._layer.advance(onto[:, None] * self._spread, v, s, z, theta)
+            np.add(total, z, total)
             if watch is not None:
                 watch.add("actions", z[:len(ACTIONS)])
                 watch.add("facts", z[FIXED])
-            if handed_on:
-                fired = z @ self._ones
-                spikes, synops = spikes + int(fired.sum()), synops + int(fired @ self._fan_out)
         state["decision_v"], state["decision_s"], state["timers"] = v, s, np.array(timers, np.float32)
-        return spikes, synops
+        each = np.add.reduce(total, 1).tolist()
+        return int(sum(each)), int(sum(map(operator.mul, each, self._fan_out)))
 
     def _tick(self, timers: list[float], means: list[float], sure: float, empty: float) -> list[bool]:
         """Moves the timers on by a micro-step, in place; which of them fire.
@@ -158,7 +158,7 @@ def read(state: dict[str, np.ndarray]) -> tuple[str, str, dict[str, float]]:
 
     Either is empty where nothing fires for it.
     """
-    means = dict(zip(NAMES, state["decision_s"].mean(1).tolist()))
+    means = dict(zip(NAMES, (np.add.reduce(state["decision_s"], 1) / np.float32(NEURONS)).tolist()))
     action = max(ACTIONS, key=means.get)
     why = max(("reached", "given_up", "puzzled", "blind", "unasked"), key=means.get)
     return (action if means[action] > SURE else ""), (why if means[why] > SURE else ""), means

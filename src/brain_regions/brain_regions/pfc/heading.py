@@ -14,7 +14,7 @@ import numpy as np
 
 from brain_regions import azimuth
 from brain_regions.azimuth import BINS, CENTERS, wrap
-from brain_regions.pfc.populations import Layer
+from brain_regions.pfc.populations import Layer, shut
 from brain_regions.pfc.watch import Watch
 
 ONTO = 1.6          # charge at the peak of an offer whose action fires fully
@@ -57,6 +57,8 @@ class Heading:
         Returns:
             Spikes and synaptic operations (two for each spike: the population vector that reads them).
         """
+        if not steps:
+            return 0, 0
         x = np.zeros(BINS, np.float32)
         for weight, offered in offers:
             x += np.float32(ONTO * weight) * offered
@@ -70,7 +72,7 @@ class Heading:
             spikes += self._layer.advance(x - np.dot(_INHIBITION, s), v, s, z, theta)
             if watch is not None:
                 watch.add("heading", z)
-        state["heading_v"], state["heading_s"] = v, np.where(s < 1e-4, np.float32(0.0), s)
+        state["heading_v"], state["heading_s"] = v, shut(s)
         return spikes, 2 * spikes
 
     @staticmethod
@@ -99,7 +101,7 @@ def drawn(state: dict[str, np.ndarray], offer: np.ndarray, temperature: float, d
     state["draw"] = draw
     if not offer.any():
         return offer
-    chosen = int(np.argmax(ODDS * offer / temperature + draw[:BINS]))
+    chosen = int((ODDS * offer / temperature + draw[:BINS]).argmax())
     near = offer * _WINDOW[chosen]
     # a heading that nothing was offered for is taken as it is
     return near if near.max() > 0.2 else azimuth.bump(float(CENTERS[chosen]))

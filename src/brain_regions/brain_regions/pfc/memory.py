@@ -37,6 +37,7 @@ TAU = 0.5                   # s, of the synapses
 FORGET = 120.0              # s, in which memory fades
 PULL = 0.35                 # share of older evidence round a detection, but not at its place, that each look puts out
 TURN, AHEAD = range(2)      # of state "owed"
+_ONES = np.ones(BINS * RINGS, np.float32)
 
 
 def empty() -> dict[str, np.ndarray]:
@@ -61,8 +62,10 @@ class ObjectMemory:
     """
 
     def __init__(self, tau: float = TAU, forget: float = FORGET) -> None:
-        self._rho = decay(tau)
-        self._gain = max(1.0 - tau / forget, 0.0)
+        rho, gain = np.float32(decay(tau)), max(1.0 - tau / forget, 0.0)
+        # numbers as arrays: with so few neurons time goes into calls
+        self._numbers = np.empty((4, CLASSES, BINS, RINGS), np.float32)
+        self._numbers[...] = np.array([gain, rho, 1 - rho, 1.0], np.float32)[:, None, None, None]
         self._shifts = polar.Shifts()
 
     # -- odometry --------------------------------------------------------------------------------------------------
@@ -180,11 +183,12 @@ class ObjectMemory:
             What the synapses onto the readers carry on average, float32[CLASSES, BINS, RINGS], and the spikes.
         """
         trace, v = state["trace"], state["memory"]
-        rho, total = np.float32(self._rho), 0
-        live = np.flatnonzero(trace.reshape(CLASSES, -1).any(1))
+        total = 0
+        live = np.flatnonzero(np.dot(trace.reshape(CLASSES, -1), _ONES))    # no trace is negative
+        if not (steps and len(live)):
+            return trace, 0
         s, u = trace[live], v[live]
-        # numbers as arrays: with so few neurons time goes into calls
-        gain, kept, opened, one = (np.full(s.shape, number, np.float32) for number in (self._gain, rho, 1 - rho, 1.0))
+        gain, kept, opened, one = self._numbers[:, :len(live)]
         fired, z, change = np.empty(s.shape, bool), np.empty_like(s), np.empty_like(s)
         for _ in range(steps):
             if rate:

@@ -75,12 +75,16 @@ def peaks(activity: np.ndarray, floor: float, most: int) -> list[tuple[int, int]
         floor: cells at or below it do not count.
         most: how many.
     """
-    left = np.where(activity > floor, activity, np.float32(0.0))
-    # synapses saturate: the middle of a plateau is where most is round about
-    around = left + 0.5 * (left[_NEIGHBORS[:, 2]] + left[_NEIGHBORS[:, 4]])
-    around[:, 1:-1] += 0.25 * (around[:, 2:] + around[:, :-2])
-    around[left <= 0] = 0.0
     found: list[tuple[int, int]] = []
+    above = activity > floor
+    if not np.count_nonzero(above):
+        return found
+    left = activity * above
+    # synapses saturate: the middle of a plateau is where most is round about
+    beside = np.concatenate((left[-1:], left, left[:1]))
+    around = left + 0.5 * (beside[:-2] + beside[2:])
+    around[:, 1:-1] += 0.25 * (around[:, 2:] + around[:, :-2])
+    around *= above
     while len(found) < most:
         column, row = divmod(int(around.argmax()), RINGS)
         if not around[column, row] > 0:

@@ -21,6 +21,7 @@ from brain_regions.membranes import LIF, decay
 
 NEURON = LIF(tau=0.020, threshold=1.0)
 KAPPA = 0.2
+_SHUT = np.float32(1e-4)
 LEVELS = 16         # steps in which a spike finds a synapse open, from shut to open
 
 
@@ -65,7 +66,7 @@ class Layer:
         np.multiply(v, c.beta, v)
         np.add(v, x, v)
         np.greater(v, threshold, c.fired)
-        count = int(np.count_nonzero(c.fired))
+        count = c.fired.tobytes().count(1)      # of so few, the quickest way to count
         if count:
             z[...] = c.fired
             np.multiply(z, threshold, c.change)
@@ -74,9 +75,7 @@ class Layer:
             z.fill(0.0)
             np.multiply(s, c.rho, s)
             return 0
-        opened = np.multiply(s, c.levels, c.change)
-        np.subtract(opened, c.half, opened)
-        np.ceil(opened, opened)
+        opened = np.rint(np.multiply(s, c.levels, c.change), c.change)
         np.multiply(opened, c.less, opened)
         np.add(opened, c.kappa, opened)
         np.multiply(opened, z, opened)
@@ -89,11 +88,17 @@ class _Constants:
     """Numbers as arrays of one shape, and room for what is computed."""
 
     def __init__(self, shape: tuple[int, ...], beta: np.float32, rho: np.float32) -> None:
-        self.beta, self.rho, self.levels, self.half, self.less, self.kappa = (
-            np.full(shape, number, np.float32) for number in (beta, rho, LEVELS, 0.5, -KAPPA / LEVELS, KAPPA))
+        self.beta, self.rho, self.levels, self.less, self.kappa = (
+            np.full(shape, number, np.float32) for number in (beta, rho, LEVELS, -KAPPA / LEVELS, KAPPA))
         self.fired, self.change = np.empty(shape, bool), np.empty(shape, np.float32)
 
 
 def spread(count: int, width: float = 0.1) -> np.ndarray:
     """Factors on the input of each neuron of a population, so that they do not all fire at once. float32[count]."""
     return np.linspace(1 - width, 1 + width, count, dtype=np.float32) if count > 1 else np.ones(1, np.float32)
+
+
+def shut(s: np.ndarray) -> np.ndarray:
+    """Synapses, changed in place: what hardly carries anything (below 1e-4) carries nothing."""
+    s[s < _SHUT] = 0.0
+    return s

@@ -94,6 +94,7 @@ class PrefrontalCortex(Region):
         # what the newest messages say, which does not change while they are the newest
         self._known_maps: dict[str, tuple[Any, np.ndarray]] = {}
         self._known_scan: tuple[Any, Any] = (None, None)
+        self._known_view: tuple[Any, tuple[float, float, bool]] = (None, (0.0, 0.0, False))
         self._known_goal: tuple[Any, Told] | None = None
         self._watched = 0           # steps with a watch; what is shown only is no state
 
@@ -124,7 +125,8 @@ class PrefrontalCortex(Region):
         if not asked:
             wanted, avoided = np.zeros_like(wanted), np.zeros_like(avoided)
         held, fired = self._memory.run(state, steps, rate=self._how["rate"], silent=self._how["silent"], watch=watch)
-        self.count(spikes=fired, synops=fired * (1 + int(wanted.any()) + int(avoided.any())))
+        readers = bool(np.count_nonzero(wanted)) + bool(np.count_nonzero(avoided))
+        self.count(spikes=fired, synops=fired * (1 + readers))
         h, alpha, temperature, threshold = feedback.feed_back(
             state, self._choice.distribution(state), dt, rng, self.parameters.qpfc, self.parameters.qpfc_alpha)
         self._add(self._choice.run(state, held, steps, wanted, avoided, threshold, watch))
@@ -135,7 +137,7 @@ class PrefrontalCortex(Region):
             believed = believed._replace(bearing=bearing, distance=distance)
         believed = believed._replace(avoid=[polar.carried(b, d, turned, ahead) for b, d in believed.avoid])
         view, frontier, route = self._maps(inbox)
-        front = self._front(inbox)
+        front = self._points(inbox)
         causes = self._causes(inbox, told, asked, blind, believed, view, frontier, front)
         self._add(self._decision.run(state, steps, causes, threshold, watch))
         action, why, means = decision.read(state)
@@ -229,34 +231,31 @@ class PrefrontalCortex(Region):
         return "" if received else "no fresh picture from vision"
 
     def _points(self, inbox):
+        """What :meth:`_beams` makes of the newest scan; None without one."""
         scan = inbox.get("scan", within=0.5)
         if scan is None:
             return None
         if self._known_scan[0] is not scan:
-            sound = azimuth.sound_scan(scan)
-            self._known_scan = (scan, azimuth.scan_points(scan, self.parameters) if sound else None)
+            self._known_scan = (scan, self._beams(scan) if azimuth.sound_scan(scan) else None)
         return self._known_scan[1]
+
+    def _beams(self, scan):
+        """Distance (m) from the front edge to the nearest beam's end; the beams' angles and ranges, by angle."""
+        angles, ranges = azimuth.scan_points(scan, self.parameters)
+        nearest = float(np.hypot(ranges * np.cos(angles) - self.parameters.radius, ranges * np.sin(angles)).min(
+            initial=9.0))
+        order = np.argsort(angles)
+        return nearest, angles[order], ranges[order]
 
     def _free(self, inbox, turned):
         """How far each bin of the memory's sheets can be seen through (m), float32[BINS]; None without a scan."""
         points = self._points(inbox)
-        if points is None or len(points[0]) < 8:
+        if points is None or len(points[1]) < 8:
             return None
-        order = np.argsort(points[0])
-        angles, ranges = points[0][order], points[1][order]
+        _, angles, ranges = points
         lines = azimuth.wrap(azimuth.CENTERS[:, None] - turned + ACROSS)
         at = np.searchsorted(angles, lines) % len(angles)
         return np.sort(ranges[at], axis=1)[:, len(ACROSS) // 2]     # the median
-
-    def _front(self, inbox):
-        """Distance (m) from the front edge to the nearest beam's end, and the beams; None without a scan."""
-        points = self._points(inbox)
-        if points is None:
-            return None
-        angles, ranges = points
-        nearest = float(np.hypot(ranges * np.cos(angles) - self.parameters.radius, ranges * np.sin(angles)).min(
-            initial=9.0))
-        return nearest, angles, ranges
 
     @staticmethod
     def _open(front):
@@ -289,15 +288,11 @@ class PrefrontalCortex(Region):
         motor = inbox.get("motor", within=0.3)
         arrived = motor is not None and motor.state == M_ARRIVED and motor.goal_id == told.number
         close = any(d < TOO_NEAR for _, d in believed.avoid)
-        left = right = 0.0
-        if view is None:        # place is missing: a turn on the spot shows what can be seen from here
-            left = 2.0
-        else:
-            behind = view * _ASIDE
-            left, right = float(behind[_LEFT].sum()), float(behind[~_LEFT].sum())
+        left, right, much = self._unseen(view)
+        if view is not None:
             worth = min((left + right) / self.parameters.turn_worth, 2.0)
             left, right = worth * (1.0 if left >= right else 0.6), worth * (0.6 if left >= right else 1.0)
-        offered = frontier is not None and frontier.any() or view is None or view.sum() > 0.3
+        offered = frontier is not None and np.count_nonzero(frontier) or much
         return {"goal": float(asked), "told_stop": float(told.number > 0 and told.verb == VERB_STOP),
                 "unasked": float(told.number == 0), "blind": float(bool(blind) and asked),
                 "puzzled": float(told.number > 0 and not told.understood),
@@ -305,6 +300,16 @@ class PrefrontalCortex(Region):
                 "sure": 1.0 if believed.share > 0.6 else 0.15, "near": float(front is not None and front[0] < NEAR),
                 "approach": min(2.0 * believed.strength, 1.0), "avoid": float(close), "empty": float(not offered),
                 "turn_left": left, "turn_right": right}
+
+    def _unseen(self, view) -> tuple[float, float, bool]:
+        """Floor (bins of place/view) that turns to the left and to the right would show; whether there is any."""
+        if view is None:        # place is missing: a turn on the spot shows what can be seen from here
+            return 2.0, 0.0, True
+        if self._known_view[0] is not view:
+            behind = view * _ASIDE
+            self._known_view = view, (
+                float(behind[_LEFT].sum()), float(behind[~_LEFT].sum()), bool(view.sum() > 0.3))
+        return self._known_view[1]
 
     def _offers(self, state, means, believed, frontier, route, front, temperature, dt, rng):
         offers = []
