@@ -13,7 +13,8 @@ or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (se
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import importlib
+from dataclasses import dataclass, field, fields
 from typing import Any, Sequence
 
 from brain_regions.pfc.feedback import MODES
@@ -73,7 +74,18 @@ def parse(options: Sequence[str]) -> Ablation:
                     parameters.setdefault(region, {}).update(changed)
             else:
                 raise ValueError(f"there is no ablation {option!r}; there are {', '.join(names())}")
+    for region, cls in classes.items():
+        lacking = [name for name in parameters.get(region, {}) if name not in _parameters(cls)]
+        if lacking:
+            raise ValueError(f"--ablate {region}={said[region]} leaves no network of which {', '.join(lacking)} could be "
+                             f"changed; take it away, or what changes {region}")
     return Ablation(classes, parameters)
+
+
+def _parameters(cls: str) -> set[str]:
+    """Names of the parameters of a region's class."""
+    module, _, name = cls.partition(":")
+    return {f.name for f in fields(getattr(importlib.import_module(module), name).Parameters)}
 
 
 def names() -> list[str]:

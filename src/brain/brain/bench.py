@@ -191,6 +191,8 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
 
     from brain import bench_memory
 
+    if not (rooms or pairs):
+        fail("--rooms 0 and --pairs 0 leave nothing to measure", 2)
     console = Console(stderr=True, highlight=False)
     errors, times = [], []
     if rooms:

@@ -2,7 +2,6 @@
 """``brain compare``: results of several evaluations in one table."""
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,15 +19,12 @@ def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain 
     Success, wrong object and contact have Wilson intervals; the differences of success are means over the episodes that
     both have, with their 95 % intervals.
     """
-    reports = []
-    for file in files:
-        try:
-            reports.append(json.loads(file.read_text(encoding="utf-8")))
-            label(reports[-1])
-        except OSError as error:
-            fail(f"cannot read {file}: {error.strerror}", 2)
-        except (ValueError, KeyError, TypeError):
-            fail(f"{file} is no result of `brain eval --json {file}`; write it anew", 2)
+    from brain.results import read
+
+    try:
+        reports = [read(file) for file in files]
+    except ValueError as error:
+        fail(str(error), 2)
     rows = []
     for k, report in enumerate(reports):
         first = reports[0] if k else None

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import fail
+from brain.options import check_writable, fail
 
 
 class Policy(str, Enum):
@@ -82,13 +82,14 @@ def evaluate(
 
     if suite not in results.SUITES:
         fail(f"there is no suite {suite!r}; there are {', '.join(results.SUITES)}", 2)
+    check_writable(json_file)
     console = Console(stderr=True)
     try:
         find_graph(graph)
         chosen = results.SUITES[suite].episodes(split.value, episodes, seed, low_obstacles)
         policies.told(policy.value, chosen, 0)
         begin = time.time()
-        earlier = None if against is None else json.loads(against.read_text(encoding="utf-8"))["results"]
+        earlier = None if against is None else results.read(against)["results"]
         if energy and (host is not Host.local or policy.value in policies.WITHOUT_BRAIN):
             raise ValueError("--energy counts what a brain publishes in lockstep; use --host local and a policy with a "
                              "brain. Over a wire, give regions the parameter energy_budget")

@@ -58,7 +58,9 @@ def _circuit(region: str, graph: str) -> Any:
             fail(f"there is no region {region!r} in the graph {graph}; there are {', '.join(specs)}", 2)
         cls = specs[region].load()
         if not hasattr(cls, "circuit"):
-            fail(f"{region} ({specs[region].cls}) is no spiking network, so there is nothing to export")
+            networks = (name for name, spec in specs.items() if hasattr(spec.load(), "circuit"))
+            fail(f"{region} ({specs[region].cls}) is no spiking network, so there is nothing to export; there are "
+                 f"{', '.join(networks)}", 2)
         return cls.circuit()
     except (GraphError, WeightsError) as error:
         fail(str(error))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Sequence
 import typer
 
 from brain.evaluate import Split
-from brain.options import fail
+from brain.options import check_writable, fail
 
 SPEED = 2.0         # times real time
 LAST = 2.0          # s that the last frame is shown
@@ -42,6 +42,8 @@ def film(out: Annotated[Path | None, typer.Option(
     out = Path("film.gif") if out is None and png is None else out
     if out is not None and out.suffix.lower() != ".gif":
         fail(f"{out}: a film is a .gif; for one picture give --png", 2)
+    for file in (out, png):
+        check_writable(file)
     watcher = Watcher()
     try:
         chosen = suite.episode(split.value, episode, seed)

@@ -40,6 +40,19 @@ def use_no_security() -> None:
     os.environ.pop("BRAIN_SECURITY", None)
 
 
+def check_writable(path: Path | None) -> None:
+    """Ends the command, before long work begins, where its result could not be written; None and ``-`` are no files."""
+    if path is None or str(path) == "-":
+        return
+    folder = path.absolute().parent
+    if path.is_dir():
+        fail(f"cannot write {path}: it is a folder; name a file in it", 2)
+    if not folder.is_dir():
+        fail(f"cannot write {path}: there is no folder {folder}; make it, or name another file", 2)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        fail(f"cannot write {path}: no permission; name another file", 2)
+
+
 def fail(message: str, status: int = 1) -> NoReturn:
     """Ends the command with a message on standard error."""
     typer.secho(f"brain: {message}", fg="red", err=True)

@@ -2,6 +2,7 @@
 """What an evaluation found: shares with Wilson 95 % intervals, and what they were measured with."""
 from __future__ import annotations
 
+import json
 import math
 import os
 import platform
@@ -15,6 +16,24 @@ from brain_sim.suite import wilson
 
 VIEWS = {"front": "in view", "behind": "behind", "hidden": "hidden", "none": "no target"}
 LANGUAGES = {"en": "English", "ja": "Japanese"}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What `brain eval --json` wrote.
+
+    Raises:
+        ValueError: the file cannot be read or is nothing of that kind; names it and what helps.
+    """
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError:
+        report = None
+    if not (isinstance(report, dict) and {"policy", "split", "seed", "host", "summary"} <= report.keys() and
+            isinstance(report.get("results"), list)):
+        raise ValueError(f"{path} is no result of `brain eval --json {path}`; write it anew")
+    return report
 
 
 def share(count: int, n: int) -> dict[str, Any]:

@@ -124,6 +124,44 @@ def test_eval_of_an_unknown_suite(brain):
     assert result.exit_code == 2 and "language-v1" in result.output
 
 
+@pytest.mark.parametrize("content", ["[1]", "{}", "no JSON", None])
+def test_what_is_no_result_is_named(brain, tmp_path, content):
+    file = tmp_path / "before.json"
+    if content is not None:
+        file.write_text(content)
+    for arguments in (["eval", "--episodes", "1", "--against", str(file)], ["compare", str(file)]):
+        done = brain(*arguments)
+        assert done.exit_code == 2 and str(file) in done.output and done.exception.__class__ is SystemExit
+        assert ("write it anew" if content else "No such file") in done.output
+
+
+@pytest.mark.parametrize("arguments", [["eval", "--episodes", "1", "--json"], ["film", "--png"], ["film", "--out"]])
+def test_what_cannot_be_written_is_said_before_the_work(brain, tmp_path, arguments, monkeypatch):
+    monkeypatch.setattr("brain.evaluate._run", lambda *_, **__: pytest.fail("it began to work"))
+    monkeypatch.setattr("brain.episodes.run_local", lambda *_, **__: pytest.fail("it began to work"))
+    done = brain(*arguments, str(tmp_path / "lacking" / "x.gif"))
+    assert done.exit_code == 2 and f"there is no folder {tmp_path / 'lacking'}" in done.output
+    if "--out" not in arguments:
+        done = brain(*arguments, str(tmp_path))
+        assert done.exit_code == 2 and "it is a folder" in done.output
+
+
+@pytest.mark.parametrize(("ablated", "said"), [
+    (["pfc=conventional", "qpfc=off"], "pfc=conventional leaves no network of which qpfc"),
+    (["all=conventional", "integration=off"], "pfc=conventional leaves no network of which integrate"),
+    (["vision=silent", "vision=ann"], "contradicts"), (["vision=none"], "there is no ablation")])
+def test_ablations_that_do_not_go_together(brain, ablated, said):
+    done = brain("eval", "--episodes", "1", *(word for one in ablated for word in ("--ablate", one)))
+    assert done.exit_code == 2 and said in done.output
+
+
+def test_export_names_the_networks_and_bench_memory_wants_something_to_measure(brain, tmp_path):
+    done = brain("export", "place", "--nir", str(tmp_path / "x.nir"))
+    assert done.exit_code == 2 and "there are vision, language, pfc, motor" in done.output
+    done = brain("bench", "memory", "--rooms", "0", "--pairs", "0")
+    assert done.exit_code == 2 and "nothing to measure" in done.output
+
+
 def test_eval_of_a_control_as_json(brain):
     result = brain("eval", "--policy", "oracle", "--episodes", "3", "--seed", "5", "--json", "-")
     assert result.exit_code == 0

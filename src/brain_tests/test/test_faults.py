@@ -159,6 +159,47 @@ def test_a_region_that_goes_comes_back_and_the_others_stay(brain, name, number):
     brain.keep_moving()     # the goal, or a new one, is pursued again
 
 
+def test_what_pfc_saw_outlives_kill_9(brain):
+    """The robot stands with something remembered out of its sight, so what it knows afterwards it has not seen anew."""
+    memory = brain.node.subscription("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE)
+
+    def hidden():
+        """What the newest message surely remembers out of view; all before it are let go of."""
+        found = [messages.decode(arrival.data, memory.type) for arrival in memory.take()]
+        return [(o.color, o.shape, o.bearing, o.distance) for o in found[-1].objects
+                if abs(o.bearing) > 1.0 and o.confidence > 0.6] if found else []
+
+    def standing():
+        brain.commands.clear()
+        brain.until(lambda: len(brain.commands) > 10, "commands")
+        return not any(v or w for v, w in brain.commands[-10:])
+
+    known = []
+    for _ in range(10):     # where it stops, what it saw may be in view again
+        brain.keep_moving()
+        brain.until(hidden, "something that is remembered out of view")
+        brain._goal.publish(messages.make("std_msgs/msg/String", data="stop"))
+        brain.until(standing, "a standstill")
+        memory.take()
+        brain.listen(0.5)
+        if known := hidden():
+            break
+    assert known, "nothing was remembered out of view"
+    (snapshot,) = brain.folder.glob("**/pfc.safetensors")
+    for _ in range(2):      # the last one may have been begun before it stood
+        before = snapshot.stat().st_mtime_ns
+        brain.until(lambda: snapshot.stat().st_mtime_ns != before, "a snapshot")
+    pid = brain.pid("pfc")
+    os.kill(pid, signal.SIGKILL)
+    brain.until(lambda: brain.alive("pfc", not_pid=pid), "pfc to be back")
+    memory.take()
+    again = []
+    brain.until(lambda: again.extend(hidden()) or again, "what is remembered after the crash")
+    for color, shape, bearing, distance in known:
+        assert any((c, s) == (color, shape) and abs(math.remainder(b - bearing, 2 * math.pi)) < 0.1
+                   and abs(d - distance) < 0.2 for c, s, b, d in again), (known, again)
+
+
 def test_the_router_killed_stops_the_robot_and_everything_links_again(brain):
     brain.keep_moving()
     pids = {n: brain.pid(n) for n in (*REGIONS, "world")}
