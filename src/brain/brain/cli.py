@@ -9,6 +9,7 @@ import typer
 
 from brain import bench, train
 from brain.bench_integration import integration
+from brain.bench_sentences import sentences
 from brain.compare import compare
 from brain.demo import demo
 from brain.docs import docs
@@ -31,6 +32,7 @@ app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options"
 app.command("eval")(evaluate)
 app.add_typer(train.app, name="train")
 bench.app.command()(integration)
+bench.app.command()(sentences)
 app.add_typer(bench.app, name="bench")
 
 

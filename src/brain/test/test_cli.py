@@ -162,6 +162,33 @@ def test_export_names_the_networks_and_bench_memory_wants_something_to_measure(b
     assert done.exit_code == 2 and "nothing to measure" in done.output
 
 
+def test_sentences_of_a_list_are_read(brain, tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text("# two of mine\ngo red ball / blue box : go to the red ball but avoid the blue box\n- : hello there\n"
+                    "find red ball : 赤いボールに行って\n")
+    done = brain("bench", "sentences", str(file), "--json")
+    assert done.exit_code == 0, done.output
+    (told,) = json.loads(done.output)
+    assert set(told["networks"]) == {"spiking", "twin", "grammar"}
+    for found in told["networks"].values():
+        assert (found["understood"]["count"], found["understood"]["of"]) == (1, 2)
+        assert (found["refused"]["count"], found["refused"]["of"]) == (1, 1)
+        assert found["failures"] == [{"text": "赤いボールに行って", "meant": [2, 1, 1, 0, 0], "heard": [1, 1, 1, 0, 0]}]
+    done = brain("bench", "sentences", str(file), "--failures")
+    assert "mine.txt, spiking: '赤いボールに行って': go red ball, not find red ball" in done.output
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    ("go red bowl : go to the red bowl\n", "not a sentence with its slots: go red bowl"), ("# nothing\n", "no sentence"),
+    (None, "cannot read the list")])
+def test_a_list_that_is_none(brain, tmp_path, content, said):
+    file = tmp_path / "mine.txt"
+    if content is not None:
+        file.write_text(content)
+    done = brain("bench", "sentences", str(file))
+    assert done.exit_code == 2 and said in done.output and str(file) in done.output
+
+
 def test_eval_of_a_control_as_json(brain):
     result = brain("eval", "--policy", "oracle", "--episodes", "3", "--seed", "5", "--json", "-")
     assert result.exit_code == 0
