@@ -77,8 +77,8 @@ def parse(options: Sequence[str]) -> Ablation:
     for region, cls in classes.items():
         lacking = [name for name in parameters.get(region, {}) if name not in _parameters(cls)]
         if lacking:
-            raise ValueError(f"--ablate {region}={said[region]} leaves no network of which {', '.join(lacking)} could be "
-                             f"changed; take it away, or what changes {region}")
+            raise ValueError(f"--ablate {region}={said[region]} leaves no network of which {', '.join(lacking)} could "
+                             f"be changed; take it away, or what changes {region}")
     return Ablation(classes, parameters)
 
 

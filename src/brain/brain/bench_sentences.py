@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`brain bench sentences`: how many sentences of a list are understood, by the networks that ship and by the grammar."""
+"""`brain bench sentences`: how much of a list is understood, by the networks that ship and by the grammar."""
 from __future__ import annotations
 
 import json
@@ -72,8 +72,8 @@ def measure(file: Path, which: dict[str, Reader]) -> dict[str, Any]:
 
 
 def sentences(files: Annotated[list[Path], typer.Argument(
-                  help="Lists: a sentence a line, with what it asks for in front, as `go red ball / blue any : go to the "
-                       "red ball but avoid what is blue`; `-` for one that is to be refused.")],
+                  help="Lists: a sentence a line, with what it asks for in front, as `go red ball / blue any : go to "
+                       "the red ball but avoid what is blue`; `-` for one that is to be refused.")],
               failures: Annotated[bool, typer.Option("--failures", help="List the sentences read wrongly.")] = False,
               as_json: Json = False) -> None:
     """Reads sentences with the language networks that ship, and with the grammar by hand.

@@ -118,8 +118,8 @@ def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[di
     Yields:
         After each room all so far, by ``region``: ``steps``, ``network`` (median of what it integrates, ms) and its
         ``limit``, ``quick``, ``median`` and ``slow`` (10, 50 and 95 of 100 whole steps are at most so long, ms),
-        ``spikes``, ``accumulates`` and ``multiply_accumulates`` of a step (mean of those in which something was computed); with the
-        ``reference`` (ms).
+        ``spikes``, ``accumulates`` and ``multiply_accumulates`` of a step (mean of those in which something was
+        computed); with the ``reference`` (ms).
     """
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})

@@ -60,7 +60,7 @@ def _circuit(region: str, graph: str) -> Any:
         if not hasattr(cls, "circuit"):
             networks = (name for name, spec in specs.items() if hasattr(spec.load(), "circuit"))
             fail(f"{region} ({specs[region].cls}) is no spiking network, so there is nothing to export; there are "
-                 f"{', '.join(networks)}", 2)
+                 f"{', '.join(networks)}")
         return cls.circuit()
     except (GraphError, WeightsError) as error:
         fail(str(error))

@@ -157,14 +157,14 @@ def test_ablations_that_do_not_go_together(brain, ablated, said):
 
 def test_export_names_the_networks_and_bench_memory_wants_something_to_measure(brain, tmp_path):
     done = brain("export", "place", "--nir", str(tmp_path / "x.nir"))
-    assert done.exit_code == 2 and "there are vision, language, pfc, motor" in done.output
+    assert done.exit_code == 1 and "there are vision, language, pfc, motor" in done.output
     done = brain("bench", "memory", "--rooms", "0", "--pairs", "0")
     assert done.exit_code == 2 and "nothing to measure" in done.output
 
 
 def test_sentences_of_a_list_are_read(brain, tmp_path):
     file = tmp_path / "mine.txt"
-    file.write_text("# two of mine\ngo red ball / blue box : go to the red ball but avoid the blue box\n- : hello there\n"
+    file.write_text("# three\ngo red ball / blue box : go to the red ball but avoid the blue box\n- : hello there\n"
                     "find red ball : 赤いボールに行って\n")
     done = brain("bench", "sentences", str(file), "--json")
     assert done.exit_code == 0, done.output
@@ -179,8 +179,8 @@ def test_sentences_of_a_list_are_read(brain, tmp_path):
 
 
 @pytest.mark.parametrize(("content", "said"), [
-    ("go red bowl : go to the red bowl\n", "not a sentence with its slots: go red bowl"), ("# nothing\n", "no sentence"),
-    (None, "cannot read the list")])
+    ("go red bowl : go to the red bowl\n", "not a sentence with its slots: go red bowl"),
+    ("# nothing\n", "no sentence"), (None, "cannot read the list")])
 def test_a_list_that_is_none(brain, tmp_path, content, said):
     file = tmp_path / "mine.txt"
     if content is not None:
