@@ -107,6 +107,15 @@ def test_a_thing_in_other_words_is_one(text, words, right):
     assert slots(text, *[(word, 4, -4, name) for word, name in words]) == right
 
 
+@pytest.mark.parametrize(("text", "right"), [
+    ("Gehe zum roten Ball", ("WORD", "gehe")), ("finde den ball bitte", ("WORD", "finde")),
+    ("schnell, ball", (0, 1, 0, 0)), ("gehe to the ball", (0, 1, 0, 0)), ("ball ball", (0, 1, 0, 0)),
+    ("ボール、hayaku ne", (0, 1, 0, 0))])
+def test_a_language_of_which_no_word_is_known_is_not_understood_for_its_balls(text, right):
+    word = "ボール" if "ボール" in text else "ball"
+    assert slots(text, (word, 4, -4, "ball")) == right
+
+
 def test_who_asks_is_rather_understood_than_not():
     """Not against the verb stop, and not where nothing is heard."""
     words = [("red", 4, -4, "red"), ("ball", 4, -4, "ball")]

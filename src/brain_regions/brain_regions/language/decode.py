@@ -81,6 +81,7 @@ def decode(spelled: str, heard: Heard) -> tuple[Understanding, Why | None, str]:
 
 def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, float]:
     tokens = tokenize(spelled, lexicon())
+    _check_language(tokens)
     targets, avoided = _claims(tokens, _means(spelled, tokens, evidence))
     found, sure, told = [], 1.0, []
     for claims, many in ((targets, Why.TWO_TARGETS), (avoided, Why.TWO_AVOIDED)):
@@ -186,6 +187,19 @@ def _check(tokens: list[Token], place: int) -> None:
     if after < len(tokens) and tokens[after].kind is Kind.OTHER_COLOR and tokens[place].kind is Kind.COLOR:
         raise _No(Why.COLOR, tokens[after].text)
     _check_compound(tokens, place, after)
+
+
+def _check_language(tokens: list[Token]) -> None:
+    """Whether some word of an English sentence is known beside the names of things.
+
+    "Ball" is a ball in German, too, but of the rest of "Gehe zum roten Ball" not one word is English. A single unknown
+    word is let pass: people say a thing and something short.
+    """
+    if any(is_japanese(token.text[0]) for token in tokens):
+        return
+    others = [token for token in tokens if token.kind not in _NAMES and token.kind not in (Kind.COMMA, Kind.END)]
+    if len(others) > 1 and all(token.kind is Kind.WORD for token in others):
+        raise _No(Why.WORD, others[0].text)
 
 
 def _check_compound(tokens: list[Token], place: int, after: int) -> None:
