@@ -2,7 +2,7 @@
 """What a step of each network costs while the brain is at work: time on one core, accumulates, multiply-accumulates.
 
 A step of a region reads messages, lets its network's membranes and synapses go on for the time that has passed, and
-makes messages of what fired. The limits are on the network's part; the whole step is told beside it.
+makes messages of what fired. The limits are on all of it; what the network integrates is told apart.
 
 A room is played in lockstep on LocalHost, on one core; a sentence is said every few seconds, since language does
 nothing while there is nothing to read. Between the rooms a product of two matrices is timed on the same core: what this
@@ -28,7 +28,7 @@ INTEGRATION = {
     "vision": ("_network.forward",), "language": ("_reader.read",), "motor": ("network.step",),
     "pfc": ("_memory.move", "_memory.see", "_memory.run", "_choice.run", "_decision.run", "_heading.run")}
 """What of a region moves membranes and synapses on; coding in and out, and counting, is the rest of a step."""
-LIMITS = {"vision": 3.0}    # ms, of what the network integrates in a step
+LIMITS = {"vision": 3.0}    # ms
 LIMIT = 1.0                 # ms, of any other network
 EVERY = 4.0                 # s between two sentences
 SECONDS = 20.0              # of a room
@@ -116,10 +116,10 @@ def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[di
     """Steps of each network, in as many rooms; meanwhile this process stays on one core.
 
     Yields:
-        After each room all so far, by ``region``: ``steps``, ``network`` (median of what it integrates, ms) and its
-        ``limit``, ``quick``, ``median`` and ``slow`` (10, 50 and 95 of 100 whole steps are at most so long, ms),
-        ``spikes``, ``accumulates`` and ``multiply_accumulates`` of a step (mean of those in which something was
-        computed); with the ``reference`` (ms).
+        After each room all so far, by ``region``: ``steps``, ``quick``, ``median`` and ``slow`` (10, 50 and 95 of 100
+        are at most so long, ms), ``limit`` of the median, ``network`` (median of what it integrates, ms), ``spikes``,
+        ``accumulates`` and ``multiply_accumulates`` of a step (mean of those in which something was computed); with the
+        ``reference`` (ms).
     """
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
@@ -154,11 +154,11 @@ def table(found: dict[str, Any]) -> Any:
 
     shown = Table(title=f"a step on one core (a product of two {SIDE} x {SIDE} matrices: {found['reference']:.2f} ms)",
                   box=SIMPLE_HEAD)
-    for heading in ("region", "network (ms)", "limit", "whole step, p10", "median", "p95", "spikes", "accumulates",
+    for heading in ("region", "p10", "median", "p95", "limit (ms)", "network", "spikes", "accumulates",
                     "multiply-accumulates"):
         shown.add_column(heading, justify="left" if heading == "region" else "right")
     for r in found["regions"]:
-        shown.add_row(r["region"], f"{r['network']:.2f}", f"{r['limit']:g}",
-                      *(f"{r[key]:.2f}" for key in ("quick", "median", "slow")),
+        shown.add_row(r["region"], *(f"{r[key]:.2f}" for key in ("quick", "median", "slow")),
+                      f"{r['limit']:g}", f"{r['network']:.2f}",
                       *(f"{r[key]:,.0f}" for key in ("spikes", "accumulates", "multiply_accumulates")))
     return shown

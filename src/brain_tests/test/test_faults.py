@@ -198,6 +198,8 @@ def test_what_pfc_saw_outlives_kill_9(brain):
     for color, shape, bearing, distance in known:
         assert any((c, s) == (color, shape) and abs(math.remainder(b - bearing, 2 * math.pi)) < 0.1
                    and abs(d - distance) < 0.2 for c, s, b, d in again), (known, again)
+    memory.close()
+    brain.node._parts.remove(memory)
 
 
 def test_the_router_killed_stops_the_robot_and_everything_links_again(brain):
