@@ -21,7 +21,7 @@ def readers() -> dict[str, Reader]:
     Raises:
         WeightsError: a weight file that ships does not fit.
     """
-    from brain_regions.language import parse, weights
+    from brain_regions.language import parse, sizes, weights
     from brain_regions.language.decode import decode, framed, spell
     from brain_regions.language.network import AnnReader, SpikingReader
 
@@ -29,19 +29,14 @@ def readers() -> dict[str, Reader]:
         network = cls(weights.load(path, cls)[0])
 
         def read(text: str) -> tuple[int, ...]:
-            state = network.begin(framed(spell(text)))
-            while not network.done(state):
-                state, _ = network.read(state, 10)
-            return slots(decode(spell(text), network.heard(state))[0])
+            sentence = framed(spell(text))
+            if len(sentence) > sizes.LONGEST:       # is refused unread
+                return 0, 0, 0, 0, 0
+            return decode(spell(text), network.hear(sentence))[0].slots
         return read
 
-    def slots(meant: Any) -> tuple[int, ...]:
-        if not meant.verb:
-            return 0, 0, 0, 0, 0
-        return int(meant.verb), meant.color, meant.shape, meant.avoid_color, meant.avoid_shape
-
     return {"spiking": by(weights.SHIPPED, SpikingReader), "twin": by(weights.TWIN, AnnReader),
-            "grammar": lambda text: slots(parse(text))}
+            "grammar": lambda text: parse(text).slots}
 
 
 def measure(file: Path, which: dict[str, Reader]) -> dict[str, Any]:

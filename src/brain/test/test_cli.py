@@ -164,7 +164,8 @@ def test_export_names_the_networks_and_bench_memory_wants_something_to_measure(b
 
 def test_sentences_of_a_list_are_read(brain, tmp_path):
     file = tmp_path / "mine.txt"
-    file.write_text("# three\ngo red ball / blue box : go to the red ball but avoid the blue box\n- : hello there\n"
+    file.write_text(f"# four\n- : {'go on and ' * 40}\n- : hello there\n"
+                    "go red ball / blue box : go to the red ball but avoid the blue box\n"
                     "find red ball : 赤いボールに行って\n")
     done = brain("bench", "sentences", str(file), "--json")
     assert done.exit_code == 0, done.output
@@ -172,7 +173,7 @@ def test_sentences_of_a_list_are_read(brain, tmp_path):
     assert set(told["networks"]) == {"spiking", "twin", "grammar"}
     for found in told["networks"].values():
         assert (found["understood"]["count"], found["understood"]["of"]) == (1, 2)
-        assert (found["refused"]["count"], found["refused"]["of"]) == (1, 1)
+        assert (found["refused"]["count"], found["refused"]["of"]) == (2, 2)
         assert found["failures"] == [{"text": "赤いボールに行って", "meant": [2, 1, 1, 0, 0], "heard": [1, 1, 1, 0, 0]}]
     done = brain("bench", "sentences", str(file), "--failures")
     assert "mine.txt, spiking: '赤いボールに行って': go red ball, not find red ball" in done.output

@@ -230,8 +230,4 @@ def hear(network: SpikingReader, texts: list[str], size: int = 128) -> list[Hear
 
 def understood(network: SpikingReader, texts: list[str]) -> list[tuple[int, ...]]:
     """(verb, color, shape, avoided color, avoided shape) of sentences; all 0 where one was not understood."""
-    found = []
-    for text, heard in zip(texts, hear(network, texts)):
-        meant = decode(spell(text), heard)[0]
-        found.append((int(meant.verb), meant.color, meant.shape, meant.avoid_color, meant.avoid_shape))
-    return found
+    return [decode(spell(text), heard)[0].slots for text, heard in zip(texts, hear(network, texts))]

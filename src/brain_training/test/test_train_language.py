@@ -24,15 +24,11 @@ PAIRS = [("spiking", SpikingReader, live.SpikingReader, weights.SHIPPED),
 
 
 def read(network, text: str):
-    state = network.begin(framed(spell(text)))
-    while not network.done(state):
-        state, _ = network.read(state, 10)
-    return network.heard(state)
+    return network.hear(framed(spell(text)))
 
 
 def slots(text: str, heard) -> tuple[int, ...]:
-    meant = decode(spell(text), heard)[0]
-    return int(meant.verb), meant.color, meant.shape, meant.avoid_color, meant.avoid_shape
+    return decode(spell(text), heard)[0].slots
 
 
 @pytest.mark.parametrize(("name", "cls", "reader", "path"), PAIRS)

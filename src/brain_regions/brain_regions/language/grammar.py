@@ -68,6 +68,11 @@ class Understanding:
     confidence: float = 0.0
     reason: str = ""
 
+    @property
+    def slots(self) -> tuple[int, int, int, int, int]:
+        """Verb, color and shape of the target, color and shape of what is avoided; all 0: not understood."""
+        return int(self.verb), self.color, self.shape, self.avoid_color, self.avoid_shape
+
 
 class _NotUnderstood(Exception):
     def __init__(self, why: Why, word: str = "") -> None:

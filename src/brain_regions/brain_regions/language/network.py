@@ -17,7 +17,7 @@ from typing import Mapping, NamedTuple
 import numpy as np
 
 from brain_regions.language import sizes as z
-from brain_regions.membranes import LIF, decay
+from brain_regions.membranes import LIF, MOST_STEPS, decay
 
 State = dict[str, np.ndarray]
 SHAPES = {
@@ -194,6 +194,17 @@ class SpikingReader:
         verb = np.concatenate([_summary(state), rates]) @ self._w["verb"] + np.array(z.AT_REST, np.float32)
         evidence = np.repeat(state["evidence"][:_steps_of(length)], z.STRIDE, axis=0)
         return Heard(evidence[:length], verb, rates)
+
+    def hear(self, sentence: bytes) -> Heard:
+        """What is said of a framed sentence, read from its begin to its end at once.
+
+        Raises:
+            ValueError: it is longer than LONGEST.
+        """
+        state = self.begin(sentence)
+        while not self.done(state):
+            state, _ = self.read(state, MOST_STEPS)
+        return self.heard(state)
 
     # -- layers ----------------------------------------------------------------------------------------------------
 
