@@ -8,12 +8,14 @@ Each is written NAME=VALUE. NAME is a region made of a network, or ``all`` of th
 * ``conventional``: what stood there before it;
 * ``confused``, of vision alone: in each look it takes some things for others, by chance;
 
-or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (see :mod:`brain_regions.pfc.feedback`) and
-``integration=off`` (the newest look at an object decides what it is).
+or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (see :mod:`brain_regions.pfc.feedback`;
+``constant:ALPHA`` holds alpha at another number, 0..1) and ``integration=off`` (the newest look at an object decides
+what it is).
 """
 from __future__ import annotations
 
 import importlib
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Sequence
 
@@ -69,6 +71,8 @@ def parse(options: Sequence[str]) -> Ablation:
                 parameters.setdefault(part, {})["silent"] = True
             elif value in INSTEAD.get(part, {}):
                 classes[part] = INSTEAD[part][value]
+            elif part == "qpfc" and value.startswith("constant:"):
+                parameters.setdefault("pfc", {}).update(qpfc="constant", qpfc_alpha=_alpha(option))
             elif (part, value) in PARTS:
                 for region, changed in PARTS[part, value].items():
                     parameters.setdefault(region, {}).update(changed)
@@ -80,6 +84,16 @@ def parse(options: Sequence[str]) -> Ablation:
             raise ValueError(f"--ablate {region}={said[region]} leaves no network of which {', '.join(lacking)} could "
                              f"be changed; take it away, or what changes {region}")
     return Ablation(classes, parameters)
+
+
+def _alpha(option: str) -> float:
+    try:
+        alpha = float(option.partition(":")[2])
+    except ValueError:
+        alpha = math.nan
+    if not 0.0 <= alpha <= 1.0:
+        raise ValueError(f"--ablate {option}: alpha is a number from 0 to 1, as in qpfc=constant:0.5")
+    return alpha
 
 
 def _parameters(cls: str) -> set[str]:
@@ -95,4 +109,5 @@ def names() -> list[str]:
     parts: dict[str, list[str]] = {}
     for name, value in PARTS:
         parts.setdefault(name, []).append(value)
+    parts["qpfc"].append("constant:ALPHA")
     return whole + [f"{name}={'|'.join(values)}" for name, values in parts.items()]

@@ -25,8 +25,8 @@ from brain_regions.circuits import INPUT, Convolution
 from brain_runtime.local_host import LocalHost
 
 INTEGRATION = {
-    "vision": ("_network.forward",), "language": ("_reader.read",), "motor": ("network.step",),
-    "pfc": ("_memory.move", "_memory.see", "_memory.run", "_choice.run", "_decision.run", "_heading.run")}
+    "vision": ("_looking.look",), "language": ("_reader.read",), "motor": ("network.step",),
+    "pfc": ("_memory.move", "_memory.see", "_memory.run", "_choice.run", "_decision.run")}
 """What of a region moves membranes and synapses on; coding in and out, and counting, is the rest of a step."""
 LIMITS = {"vision": 3.0}    # ms
 LIMIT = 1.0                 # ms, of any other network

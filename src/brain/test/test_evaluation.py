@@ -231,6 +231,12 @@ def test_ablations_name_what_they_change():
     assert set(ablations.parse(["all=ann"]).classes) == set(ablations.INSTEAD)
     assert ablations.parse(["language=silent"]).parameters == {"language": {"silent": True}}
     assert ablations.parse([]) == ablations.NONE
+    assert ablations.parse(["qpfc=constant:0.5"]).parameters == {"pfc": {"qpfc": "constant", "qpfc_alpha": 0.5}}
+    for wrong in ("qpfc=constant:", "qpfc=constant:1.5", "qpfc=constant:nan", "qpfc=constant:much"):
+        with pytest.raises(ValueError, match=f"{wrong}: alpha is a number from 0 to 1"):
+            ablations.parse([wrong])
+    with pytest.raises(ValueError, match="contradicts qpfc=constant"):
+        ablations.parse(["qpfc=constant", "qpfc=constant:0.5"])
 
 
 @pytest.mark.parametrize("option", ["pfc", "pfc=", "pfc=gone", "qpfc=silent", "brainstem=ann", "=silent"])

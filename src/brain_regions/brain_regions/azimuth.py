@@ -15,6 +15,8 @@ CENTERS = ((np.arange(BINS) * WIDTH + math.pi) % (2 * math.pi) - math.pi).astype
 SIN, COS = np.sin(CENTERS), np.cos(CENTERS)
 _EDGES = CENTERS[:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
 _ACROSS = np.stack([np.cos(_EDGES), np.sin(_EDGES)], -1)    # three directions across each bin [36, 3, 2]
+_NEAR = (np.arange(BINS)[:, None] + np.arange(-2, 3)) % BINS
+_NEAR_SIN, _NEAR_COS = SIN[_NEAR], COS[_NEAR]
 _NO_POINTS = np.zeros((0, 2), np.float32)
 BUMP = math.radians(12.0)                       # standard deviation of a direction's bump (rad)
 
@@ -34,9 +36,8 @@ def direction(population: np.ndarray) -> float:
     peak = int(np.argmax(population))
     if not population[peak] > 0:
         return math.nan
-    near = (np.arange(-2, 3) + peak) % BINS
-    weights = population[near]
-    return math.atan2(float(weights @ SIN[near]), float(weights @ COS[near]))
+    weights = population[_NEAR[peak]]
+    return math.atan2(float(np.dot(weights, _NEAR_SIN[peak])), float(np.dot(weights, _NEAR_COS[peak])))
 
 
 def sound_map(values: Any) -> np.ndarray:

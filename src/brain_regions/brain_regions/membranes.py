@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -120,19 +121,32 @@ def lif_step(x: np.ndarray, v: np.ndarray, p: LIF, h: float = MICRO_STEP) -> tup
     return spikes, v.astype(np.float32, copy=False)
 
 
-def lif_run(x: np.ndarray, v: np.ndarray, p: LIF, h: float = MICRO_STEP) -> tuple[np.ndarray, np.ndarray]:
-    """As many calls of :func:`lif_step` as ``x`` [T, ...] is long: spikes [T, ...] and the last potentials."""
+def lif_run(x: np.ndarray, v: np.ndarray, p: LIF, h: float = MICRO_STEP, fired: np.ndarray | None = None,
+            spikes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """As many calls of :func:`lif_step` as ``x`` is long.
+
+    Args:
+        x: charges [T, ...].
+        v: potentials at the end of the step before; not changed.
+        p: parameters.
+        h: length of a step (s).
+        fired: takes the spikes as bool [T, ...], too, where it is given.
+        spikes: takes the spikes, float32 [T, ...]; may be ``x``, which is lost then. None: a new array.
+
+    Returns:
+        Spikes (0 or 1) and the last potentials.
+    """
     # numbers of the arrays' type, and spikes as bool first: whatever has to be made another type takes twice as long
     beta, threshold = np.float32(decay(p.tau, h)), np.float32(p.threshold)
-    spikes, v = np.empty(x.shape, np.float32), v.astype(np.float32)
+    spikes, v = np.empty(x.shape, np.float32) if spikes is None else spikes, v.astype(np.float32)
     above = v > threshold
     before, reset = above.astype(np.float32), np.empty_like(v)
-    for charge, fired in zip(x, spikes):
+    for charge, spike, above in zip(x, spikes, repeat(above) if fired is None else fired):
         np.multiply(v, beta, v)
         np.add(v, charge, v)
         np.subtract(v, before if threshold == 1 else np.multiply(before, threshold, reset), v)
-        np.copyto(fired, np.greater(v, threshold, above))
-        before = fired
+        np.copyto(spike, np.greater(v, threshold, above))
+        before = spike
     return spikes, v
 
 

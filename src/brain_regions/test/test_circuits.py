@@ -47,7 +47,7 @@ def test_a_convolution_must_make_the_shape_of_its_target():
 def test_the_circuit_of_vision_has_the_synapses_that_its_counter_counts():
     circuit = Vision.circuit().checked()
     reach = [synapses(circuit, p) for p in circuit.projections]
-    assert reach[0] == network.Counter().multiplies
+    assert reach[0] == network.multiplies()
     for layer, fan_out, size in zip(network.LAYERS, network.fan_outs()[1:], network.sizes()):
         leaving = sum(n for n, p in zip(reach, circuit.projections) if p.source == layer.name)
         assert leaving == int(fan_out.sum()) * size[0]

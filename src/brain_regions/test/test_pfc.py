@@ -312,6 +312,17 @@ def test_state_is_plain_and_a_restored_one_goes_on():
     assert cortex.control.mode == c.APPROACH and cortex.control.bearing == pytest.approx(0.3, abs=0.06)
 
 
+def test_what_fades_comes_to_rest():
+    """Numbers too small to matter are no numbers: processors take a hundred times as long for them."""
+    cortex = Cortex().ask(avoid_color=1, avoid_shape=1).run(1.0, detection(0.3, 1.5), detection(-0.3, 0.9, 1, 1))
+    for _ in range(4):
+        cortex.run(1.0)
+        state = cortex.host.kill("pfc").state
+        for name in (n for n in state if n.endswith(("_v", "_s")) or n in ("trace", "memory", "counts")):
+            assert not ((state[name] != 0) & (np.abs(state[name]) < 1e-9)).any(), name
+        cortex.host.join("pfc", PrefrontalCortex("pfc"), state=state)
+
+
 def test_weights_of_the_decision_hold_no_wire_that_was_not_asked_for():
     w = decision.weights()
     assert w.shape == (len(decision.NAMES),) * 2

@@ -76,7 +76,7 @@ class Recorded(PrefrontalCortex):
         self._frontier = np.zeros(BINS, np.float32)
         outbox, state = super().step(inbox, state, dt, rng)
         self.heard.append((self._evidence, self._frontier, self._told))
-        self.decided.append((*decision.read(state)[:2], self._heading.read(state)))
+        self.decided.append((*decision.read(state)[:2], heading.read(state)))
         return outbox, state
 
     def _look(self, inbox, state, pose, dt):
@@ -91,10 +91,10 @@ class Recorded(PrefrontalCortex):
         self._told = {name: min(told[name], 2.0) for name in circuit.CAUSES}
         return causes
 
-    def _offers(self, state, means, believed, frontier, *more):
-        offers = super()._offers(state, means, believed, frontier, *more)
+    def _offers(self, state, causes, believed, frontier, *more):
+        offers = super()._offers(state, causes, believed, frontier, *more)
         if frontier is not None:
-            self._frontier = offers[0][1]
+            self._frontier = offers["search"]
         return offers
 
 

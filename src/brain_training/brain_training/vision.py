@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from brain_regions.vision.decode import decode
+from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
                                           AnnTwin, SpikingVision, column_angles, prepare)
 from brain_training.vision_data import UNSURE, Clips, Labels
@@ -140,15 +141,15 @@ def _clip_loss(network: SpikingVision, pictures: Tensor, target: Tensor, steps: 
 def test_on(network: SpikingVision | AnnTwin, ways, *, steps: int = STEPS) -> Tally:
     """Runs a folded network over ways as it would run live, and tallies what it finds."""
     tally = Tally()
+    looking = Looking(network) if isinstance(network, SpikingVision) else None
     for way in ways:
-        pictures = prepare(torch.from_numpy(way.images))
-        if isinstance(network, SpikingVision):
-            state, answers = network.rest(), []
-            for picture in pictures:
-                state, _ = network(picture[None], state, steps)
-                answers.append(state["u"][0])
+        if looking is not None:
+            state, answers = looking.rest(), []
+            for picture in way.images:
+                state = looking.look(picture, state, steps).state
+                answers.append(state["u"].T)
         else:
-            answers = network(pictures)
+            answers = network(prepare(torch.from_numpy(way.images))).numpy()
         for answer, objects in zip(answers, way.objects):
-            tally.add(decode(answer.numpy()), objects)
+            tally.add(decode(answer), objects)
     return tally

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from brain_regions import membranes
-from brain_regions.vision import Vision, weights
+from brain_regions.vision import Vision, looking, weights
 from brain_regions.vision.network import SpikingVision, prepare
 from brain_runtime import messages, snapshot
 from brain_runtime.local_host import LocalHost
@@ -206,8 +205,8 @@ def test_weights_that_do_not_fit_are_refused_with_the_remedy(tmp_path, monkeypat
         with pytest.raises(weights.WeightsError, match="network is .* is needed"):
             weights.load(copy)
     with monkeypatch.context() as other:     # the same layers and units, but the neurons forget their threshold
-        run = membranes.lif_run
-        other.setattr(membranes, "lif_run", lambda x, v, p, *rest: run(x, v, p._replace(threshold=0.8), *rest))
+        run = looking.lif_run
+        other.setattr(looking, "lif_run", lambda x, v, p, *rest: run(x, v, p._replace(threshold=0.8), *rest))
         with pytest.raises(weights.WeightsError, match="answers .* otherwise"):
             weights.load(copy)
     weights.load(copy)

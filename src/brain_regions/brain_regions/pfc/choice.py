@@ -23,7 +23,7 @@ from brain_regions.membranes import decay
 from brain_regions.pfc import polar
 from brain_regions.pfc.memory import CLASSES, UNIT, class_mask
 from brain_regions.pfc.polar import DISTANCES, RINGS
-from brain_regions.pfc.populations import NEURON, Layer, shut
+from brain_regions.pfc.populations import NEURON, Layer, rested, shut
 from brain_regions.pfc.watch import Watch
 
 AVOID_SHARE, AVOID_EVIDENCE = 0.3, 0.4      # share and evidence (looks) from which on it is kept away from
@@ -38,8 +38,10 @@ ATTENTION = 5.0                             # how much more target neurons take 
 SURE = 0.05                                 # of a synapse: below it a population counts as silent
 POOL = np.exp(-0.5 * ((wrap(CENTERS[:, None] - CENTERS) / np.radians(10.0)) ** 2)).astype(np.float32)
 PREFERENCE = np.exp(-NEAR_FIRST * DISTANCES).astype(np.float32)
-_ONTO = np.float32(ONTO_COMMITMENT) * POOL                                  # from candidates to commitment
-_AMONG = np.float32(SELF) * POOL - np.float32(RIVALS)                       # within the commitment
+_ONTO_CANDIDATES = np.float32(ONTO_CANDIDATES) * PREFERENCE                 # from a bearing of the target sheet
+_ONTO_COMMITMENT = np.hstack([                                              # from candidates, and within it
+    np.float32(ONTO_COMMITMENT) * POOL, np.float32(SELF) * POOL - np.float32(RIVALS)])
+CELLS = BINS * RINGS                                                        # of a sheet
 _SHEETS, _RINGS = ("target", "avoid"), ("candidates", "commitment")
 
 
@@ -50,7 +52,6 @@ class Believed(NamedTuple):
         bearing, distance: of what is committed to, rad and m from the sheets' own heading; NaN: nothing.
         strength: 0..1, how much fires for it.
         share: 0..1, how much of the evidence at its place is for it.
-        p: choice distribution float64[BINS].
         avoid: places (bearing, distance) of what is to be kept away from.
     """
 
@@ -58,7 +59,6 @@ class Believed(NamedTuple):
     distance: float
     strength: float
     share: float
-    p: np.ndarray
     avoid: list[tuple[float, float]]
 
 
@@ -78,14 +78,13 @@ class Choice:
     """
 
     def __init__(self, evidence: float, rate: bool = False, silent: bool = False) -> None:
-        self._sheet = Layer(TAU, rate, silent)
-        self._ring = Layer(TAU, rate, silent)
+        self._layer = Layer(TAU, rate, silent)
         self._onto_target, self._onto_avoid = map(np.float32, gains(evidence))
         self._keep = np.full(BINS, decay(COUNT_TAU), np.float32)
 
     def run(self, state: dict[str, np.ndarray], memory: np.ndarray, steps: int, wanted: np.ndarray, avoided: np.ndarray,
             threshold: float, watch: Watch | None = None) -> tuple[int, int]:
-        """Integrates ``steps`` micro-steps.
+        """Integrates ``steps`` micro-steps, all populations together: each hears what synapses carried the one before.
 
         Args:
             state: its entries are replaced.
@@ -100,93 +99,96 @@ class Choice:
         """
         if not steps:
             return 0, 0
-        spikes = synops = 0
-        heard = self._heard(state, memory, wanted, avoided)
-        active = [name for name in _SHEETS if np.count_nonzero(heard.get(name, 0)) or
-                  np.count_nonzero(state[f"{name}_s"])]
-        if active:      # both at once, for a micro-step's time goes into calls
-            v, s, x, z, theta = np.empty((5, len(active), BINS, RINGS), np.float32)
-            for row, name in enumerate(active):
-                v[row], s[row], x[row] = state[f"{name}_v"], state[f"{name}_s"], heard.get(name, 0.0)
-                # what avoids keeps its threshold: to be undecided is no reason to drive into things
-                theta[row] = threshold if name == "target" else 1.0
-            for _ in range(steps):
-                fired = self._sheet.advance(x, v, s, z, theta)
-                spikes, synops = spikes + fired, synops + fired
-                if watch is not None:
-                    for row, name in zip(z, active):
-                        watch.add(name, row)
-            shut(s)
-            for row, name in enumerate(active):
-                state[f"{name}_v"], state[f"{name}_s"] = v[row].copy(), s[row].copy()
-        onto_candidates = ONTO_CANDIDATES * (state["target_s"] @ PREFERENCE)
-        kv, ks, cv, cs, counts = (state[n] for n in (
-            "candidates_v", "candidates_s", "commitment_v", "commitment_s", "counts"))
-        if not any(map(np.count_nonzero, (onto_candidates, ks, cs, counts))):
-            return spikes, synops
-        kv, ks, cv, cs, counts = kv.copy(), ks.copy(), cv.copy(), cs.copy(), counts.copy()
-        z, c, x, onto = (np.empty_like(kv) for _ in range(4))
-        theta = np.full_like(kv, threshold)
+        sheets = [name for name, asked in zip(_SHEETS, (wanted, avoided))
+                  if np.count_nonzero(asked) or np.count_nonzero(state[f"{name}_s"])]
+        if not (sheets or any(np.count_nonzero(state[n]) for n in ("candidates_s", "commitment_s", "counts"))):
+            return 0, 0
+        # one after the other in the same arrays, for a micro-step's time goes into calls
+        names, cells = (*sheets, *_RINGS), CELLS * len(sheets)
+        v, s = (np.concatenate([state[f"{name}_{part}"].ravel() for name in names]) for part in "vs")
+        x, z, total, theta = np.zeros((4, len(v)), np.float32)
+        theta.fill(threshold)
+        if sheets[-1:] == ["avoid"]:    # it keeps its threshold: to be undecided is no reason to drive into things
+            theta[cells - CELLS:cells] = 1.0
+        self._hear(x[:cells].reshape(-1, CELLS), sheets, state["commitment_s"], memory, wanted, avoided)
+        candidates, commitment = slice(cells, cells + BINS), slice(cells + BINS, cells + 2 * BINS)
+        seeks = s[:CELLS].reshape(BINS, RINGS) if "target" in sheets else None
+        rings, onto_candidates, onto_commitment = s[cells:], x[candidates], x[commitment]
+        counts, counted = state["counts"].copy(), z[candidates]
         for _ in range(steps):
-            fired = self._ring.advance(onto_candidates, kv, ks, z, theta)
+            if seeks is not None:
+                np.dot(seeks, _ONTO_CANDIDATES, onto_candidates)
+            np.dot(_ONTO_COMMITMENT, rings, onto_commitment)
+            fired = self._layer.advance(x, v, s, z, theta)
             np.multiply(counts, self._keep, counts)
-            np.add(counts, z, counts)
-            np.dot(_ONTO, ks, onto)
-            np.dot(_AMONG, cs, x)
-            np.add(x, onto, x)
-            kept = self._ring.advance(x, cv, cs, c, theta)
-            spikes, synops = spikes + fired + kept, synops + (fired + 2 * kept) * BINS
+            if fired:
+                np.add(total, z, total)
+                np.add(counts, counted, counts)
             if watch is not None:
-                watch.add("candidates", z)
-                watch.add("commitment", c)
-        state.update(candidates_v=kv, candidates_s=shut(ks), commitment_v=cv, commitment_s=shut(cs),
-                     counts=shut(counts))
-        return spikes, synops
+                for name, row in zip(names, np.split(z, [*range(CELLS, cells + 1, CELLS), cells + BINS])):
+                    watch.add(name, row)
+        rested(v)
+        shut(s)
+        for number, name in enumerate(sheets):
+            part = slice(number * CELLS, (number + 1) * CELLS)
+            state[f"{name}_v"], state[f"{name}_s"] = v[part].reshape(BINS, RINGS), s[part].reshape(BINS, RINGS)
+        state.update(candidates_v=v[candidates], candidates_s=s[candidates], commitment_v=v[commitment],
+                     commitment_s=s[commitment], counts=shut(counts))
+        seen, offered, kept = (int(np.add.reduce(total[part])) for part in (slice(cells), candidates, commitment))
+        return seen + offered + kept, seen + (offered + 2 * kept) * BINS
 
-    def _heard(self, state: dict[str, np.ndarray], memory: np.ndarray, wanted: np.ndarray, avoided: np.ndarray
-               ) -> dict[str, np.ndarray]:
-        """What comes in to the sheets, float32[BINS, RINGS] of each that gets any input."""
-        found, flat = {}, memory.reshape(CLASSES, -1)
-        if np.count_nonzero(wanted):
-            found["target"] = (self._onto_target * (_signs(wanted) @ flat)).reshape(BINS, RINGS)
-            attended = np.minimum(POOL @ state["commitment_s"], np.float32(1.0))
-            found["target"] *= (1.0 + np.float32(ATTENTION) * attended)[:, None]
-        if np.count_nonzero(avoided):
-            found["avoid"] = (self._onto_avoid * ((avoided - np.float32(AVOID_SHARE)) @ flat)).reshape(BINS, RINGS)
-        return found
+    def _hear(self, x: np.ndarray, sheets: list[str], commitment: np.ndarray, memory: np.ndarray, wanted: np.ndarray,
+              avoided: np.ndarray) -> None:
+        """Puts what comes in from memory into float32[sheets, CELLS]; nothing onto one that nothing excites."""
+        weights = np.zeros((len(sheets), CLASSES), np.float32)
+        for row, name in zip(weights, sheets):
+            if name == "avoid":
+                if np.count_nonzero(avoided):
+                    row[:] = self._onto_avoid * (avoided - np.float32(AVOID_SHARE))
+            elif np.count_nonzero(wanted):
+                row[:] = self._onto_target * _signs(wanted)
+        np.dot(weights, memory.reshape(CLASSES, CELLS), x)
+        if sheets[:1] == ["target"] and np.count_nonzero(commitment):
+            attended = np.float32(1.0) + np.float32(ATTENTION) * np.minimum(np.dot(POOL, commitment), np.float32(1.0))
+            target = x[0].reshape(BINS, RINGS)
+            np.multiply(target, attended[:, None], target)
 
     @staticmethod
     def distribution(state: dict[str, np.ndarray]) -> np.ndarray:
         """The choice distribution over the headings, float64[BINS]: uniform while no candidate fires."""
-        counts = state["counts"].astype(np.float64) + PRIOR
-        return counts / counts.sum()
+        counts = state["counts"].astype(np.float64)
+        counts += PRIOR
+        return counts / np.add.reduce(counts)
 
     @staticmethod
     def read(state: dict[str, np.ndarray], memory: np.ndarray, wanted: np.ndarray) -> Believed:
         """What the populations say now; see :meth:`run` for the arguments."""
         commitment = state["commitment_s"]
-        column = int((POOL @ commitment).argmax())
-        strength = float(commitment.max())
+        strength, share = float(np.maximum.reduce(commitment)), 0.0
         bearing = distance = math.nan
-        share = 0.0
-        if strength > SURE and state["target_s"].max() > SURE:
-            # which neurons of the sheet fire tells the bin; how much the memory's fire for it, the place between them
-            for_it = (_signs(wanted) @ memory.reshape(CLASSES, -1)).reshape(BINS, RINGS)
-            bearing, distance = polar.place(np.maximum(for_it, 0.0), column)
-        if math.isfinite(bearing):
-            at = polar.bump(bearing, distance)
-            held = memory.reshape(CLASSES, -1) @ at.ravel()
-            share = float(held[wanted].sum() / max(held.sum(), 1e-9))
-        else:
-            strength = 0.0
         away = state["avoid_s"]
-        avoid = [polar.place(away, b) for b, _ in polar.peaks(away, SURE, 8)] if np.count_nonzero(away) else []
-        return Believed(bearing, distance, min(strength, 1.0), share, Choice.distribution(state), avoid)
+        found = [polar.place(away, b) for b, _ in polar.peaks(away, SURE, 8)] if np.count_nonzero(away) else []
+        if strength > SURE and np.maximum.reduce(state["target_s"], None) > SURE:
+            # which neurons of the sheet fire tells the bin; how much the memory's fire for it, the place between them
+            both = np.dot(_for_it_and_all(wanted.tobytes()), memory.reshape(CLASSES, CELLS)).reshape(2, BINS, RINGS)
+            bearing, distance = polar.place(np.maximum(both[0], 0.0), int(np.dot(POOL, commitment).argmax()))
+            if math.isfinite(bearing):
+                more, held = polar.nearby(both, bearing, distance)
+                share = 0.5 + 0.5 * more / max(held, 1e-9)
+        if not math.isfinite(bearing):
+            strength = 0.0
+        return Believed(bearing, distance, min(strength, 1.0), share, found)
 
 
 def _signs(wanted: np.ndarray) -> np.ndarray:
     """1 for classes that are wanted, -1 for all others: float32[CLASSES]."""
     return np.float32(2.0) * wanted - np.float32(1.0)
+
+
+@functools.cache
+def _for_it_and_all(wanted: bytes) -> np.ndarray:
+    """Two weights of each class: 1 for what is wanted and -1 for all others; and 1. float32[2, CLASSES]."""
+    return np.stack((_signs(np.frombuffer(wanted, bool)), np.ones(CLASSES, np.float32)))
 
 
 def gains(evidence: float) -> tuple[float, float]:

@@ -15,8 +15,8 @@ What the region multiplies otherwise is said by gates, too, and only roughly the
 
 Left out are odometry, which would need a product for each of its synapses, and what happens to evidence on its way into
 memory (sharing, fading, older evidence that is put out): the input is what a look changes. The goal is in the weights,
-and the threshold, which feedback moves, is fixed. A region computes its populations one after the other, each for a
-whole step; here all go on together, micro-step by micro-step.
+and the threshold, which feedback moves, is fixed. A region computes memory, choice and decision one after the other,
+each for a whole step; here all go on together, micro-step by micro-step.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NEAR, BEYOND = 0.80, 1.5        # m: what is nearer than the one, and not seen u
 STEPS = (np.arange(LEVELS) + 0.5) / LEVELS      # where what is 0..1 rounds to the next level
 UPS = ("arrived", "search", "approach", "avoid", "tired")
 RUNS = ("standing", "certain", "empty", "patience", "retreat")      # the first two run the same timer
-WAYS = ("search", "approach", "avoid")
+WAYS = heading.OFFERED
 ONTO_WAYS, ONTO_HEADING = 1.2, 0.9      # charges: onto the ring of an action, at the peak of what is offered; from it
 
 
@@ -273,7 +273,7 @@ def _heading(b: Builder, threshold: float) -> None:
     for way in WAYS:
         b.cells(f"{way}_offer", "heading", ONTO_HEADING * np.eye(BINS))
     b.dense("heading_carried", "heading", np.full((BINS, BINS), -heading.MUTUAL / BINS), delay=1)
-    b.synapses(("heading",), RING, heading.TAU)
+    b.synapses(("heading",), RING, decision.TAU)
 
 
 def _answer(b: Builder) -> None:

@@ -62,8 +62,9 @@ def keep_away(bearings: Sequence[float], distances: Sequence[float], radius: flo
     hazard = np.zeros(azimuth.BINS, np.float32)
     for angle, distance in zip(bearings, distances):
         reach = 0.30 + 0.42                         # m, radius of the largest object and what is kept from it
-        spread = math.asin(min(reach / max(distance, reach), 1.0))
-        inside = np.abs(azimuth.wrap(azimuth.CENTERS - angle)) <= spread
+        far = max(distance, reach)
+        ahead = azimuth.COS * np.float32(math.cos(angle)) + azimuth.SIN * np.float32(math.sin(angle))
+        inside = ahead >= math.sqrt(1.0 - (reach / far) ** 2)       # the cosine of half its width
         gap = max(distance - reach - radius, 0.0)
-        hazard[inside] = np.maximum(hazard[inside], min(max(1.0 - gap, 0.0), 0.9))
+        np.maximum(hazard, inside * np.float32(min(max(1.0 - gap, 0.0), 0.9)), out=hazard)
     return hazard

@@ -14,8 +14,10 @@ import operator
 
 import numpy as np
 
+from brain_regions.azimuth import BINS
 from brain_regions.membranes import MICRO_STEP
-from brain_regions.pfc.populations import Layer, spread
+from brain_regions.pfc import heading
+from brain_regions.pfc.populations import Layer, rested, shut, spread
 from brain_regions.pfc.watch import Watch
 
 NEURONS = 8
@@ -26,7 +28,6 @@ TURNS = ("turn_left", "turn_right")
 NAMES = ACTIONS + RELAYS + LATCHES + TURNS
 _AT = {name: k for k, name in enumerate(NAMES)}
 _TIMED = tuple(_AT[name] for name in ("search", "approach", "arrived", "avoid", "tired"))   # what timers hear
-_EACH = np.full(NEURONS, 1 / NEURONS, np.float32)
 TIMERS = ("standing", "empty", "patience", "retreat")
 WAITS = {"standing": 0.4, "empty": 1.5, "retreat": 7.0}     # s; patience is a parameter
 LEAK = {"standing": 0.15, "empty": 0.3}                    # s: what is not the case any more is soon forgotten
@@ -52,7 +53,18 @@ _WIRES = {          # from population to population
 }
 AVOID_BIAS = -0.9   # of avoid: neither what is near nor being tired brings it about alone
 TURN_DRIVE = 0.215  # charge onto a turn that is just worth it
-FIXED = slice(len(ACTIONS), len(NAMES))     # populations whose threshold is not moved
+_CELLS = len(NAMES) * NEURONS
+_EACH = np.zeros((len(NAMES), _CELLS + BINS), np.float32)       # from a number for each population to its neurons
+_EACH[:, :_CELLS] = np.kron(np.eye(len(NAMES)), spread(NEURONS)[None])
+
+
+def _cells(name: str) -> slice:
+    return slice(_AT[name] * NEURONS, (_AT[name] + 1) * NEURONS)
+
+
+# what each timer's spike sets: neurons of a latch, and the charge
+_SETS = tuple((_cells(name), np.float32(charge) * spread(NEURONS)) for name, charge in (
+    ("reached", SET), ("tired", SET), ("tired", SET), ("given_up", GIVE_UP + SET)))
 
 
 def weights() -> np.ndarray:
@@ -65,13 +77,14 @@ def weights() -> np.ndarray:
 
 
 def empty() -> dict[str, np.ndarray]:
-    """State of populations at rest: potentials, synapses, and the timers' potentials."""
+    """State of populations at rest: potentials, synapses, and the timers' potentials; with that of the ring."""
     return {"decision_v": np.zeros((len(NAMES), NEURONS), np.float32),
-            "decision_s": np.zeros((len(NAMES), NEURONS), np.float32), "timers": np.zeros(len(TIMERS), np.float32)}
+            "decision_s": np.zeros((len(NAMES), NEURONS), np.float32), "timers": np.zeros(len(TIMERS), np.float32),
+            **heading.empty()}
 
 
 class Decision:
-    """The populations. State is handed in and out; see :func:`empty`.
+    """The populations, and the ring of headings. State is handed in and out; see :func:`empty`.
 
     Args:
         patience: s of search after which the robot is tired of it.
@@ -80,14 +93,21 @@ class Decision:
 
     def __init__(self, patience: float, rate: bool = False, silent: bool = False) -> None:
         self._layer = Layer(TAU, rate, silent)
-        self._weights = weights()
-        self._fan_out = ((self._weights != 0).sum(1) * NEURONS).tolist()
-        self._spread = spread(NEURONS)[None]
+        wires = weights()
+        self._fan_out = ((wires != 0).sum(1) * NEURONS).tolist()
+        # a synapse carries the mean of its population, the ring's last, onto each neuron: one array for all of them,
+        # for a micro-step's time goes into calls
+        self._mean = np.zeros((_CELLS + BINS, len(NAMES) + 1), np.float32)
+        self._mean[:_CELLS, :-1] = np.kron(np.eye(len(NAMES)), np.ones((NEURONS, 1))) / NEURONS
+        self._mean[_CELLS:, -1] = 1 / BINS
+        self._onto = np.zeros((len(NAMES) + 1, _CELLS + BINS), np.float32)
+        self._onto[:-1, :_CELLS] = np.kron(wires, spread(NEURONS)[None])
+        self._onto[-1, _CELLS:] = -heading.MUTUAL
         self._waits = [{**WAITS, "patience": patience}[n] for n in TIMERS]
         self._leaks = [math.exp(-MICRO_STEP / LEAK[n]) if n in LEAK else 1.0 for n in TIMERS]
 
-    def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], threshold: float,
-            watch: Watch | None = None) -> tuple[int, int]:
+    def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], offers: dict[str, np.ndarray],
+            threshold: float, watch: Watch | None = None) -> tuple[int, int]:
         """Integrates ``steps`` micro-steps.
 
         Args:
@@ -97,46 +117,57 @@ class Decision:
                 beside (0..1); the turns with what they would show, 1 being just worth it; ``sure`` with how fast the
                 robot becomes certain that it stands where it should (0..1); ``empty`` with 1 where nothing is left to
                 look at.
-            threshold: of the actions' neurons.
+            offers: headings that actions offer to the ring as far as they fire, by action (0..1, float32[BINS]).
+            threshold: of the neurons of actions and ring.
             watch: keeps the spikes of its population; None: nobody looks.
 
         Returns:
-            Spikes and synaptic operations.
+            Spikes and synaptic operations; two for each spike of the ring: the population vector that reads them.
         """
         if not steps:
             return 0, 0
-        drive = np.zeros(len(NAMES), np.float32)
+        drive = self._drive(causes)
+        for name in heading.OFFERED:
+            self._onto[_AT[name], _CELLS:] = np.float32(heading.ONTO) * offers[name] if name in offers else 0.0
+        timers = state["timers"].tolist()
+        v, s = (np.concatenate((state[f"decision_{part}"].ravel(), state[f"heading_{part}"])) for part in "vs")
+        z, total, x = np.zeros((3, len(v)), np.float32)
+        theta = np.full_like(v, threshold)
+        theta[len(ACTIONS) * NEURONS:_CELLS] = 1.0      # of the facts it is not moved
+        sure, empty = causes.get("sure", 0.0), causes.get("empty", 0.0)
+        for _ in range(steps):
+            means = np.dot(s, self._mean)
+            np.add(np.dot(means, self._onto), drive, x)
+            if any(fired := self._tick(timers, means.tolist(), sure, empty)):
+                for set_, (latch, charge) in zip(fired, _SETS):
+                    if set_:
+                        x[latch] += charge
+            if self._layer.advance(x, v, s, z, theta):
+                np.add(total, z, total)
+            if watch is not None:
+                watch.add("actions", z[:len(ACTIONS) * NEURONS])
+                watch.add("facts", z[len(ACTIONS) * NEURONS:_CELLS])
+                watch.add("heading", z[_CELLS:])
+        rested(v)
+        shut(s)
+        shape = state["decision_v"].shape
+        state.update(decision_v=v[:_CELLS].reshape(shape), decision_s=s[:_CELLS].reshape(shape), heading_v=v[_CELLS:],
+                     heading_s=s[_CELLS:], timers=np.array(timers, np.float32))
+        each = np.add.reduce(total[:_CELLS].reshape(shape), 1).tolist()
+        ring = int(np.add.reduce(total[_CELLS:]))
+        return int(sum(each)) + ring, int(sum(map(operator.mul, each, self._fan_out))) + 2 * ring
+
+    @staticmethod
+    def _drive(causes: dict[str, float]) -> np.ndarray:
+        """Charge that comes onto each neuron from outside in every micro-step."""
+        drive = [0.0] * len(NAMES)
         for name in RELAYS:
             drive[_AT[name]] = DRIVE * causes.get(name, 0.0)
         drive[_AT["approach"]] = 1.2 * causes.get("approach", 0.0)
         drive[_AT["avoid"]] = AVOID_BIAS + 2.4 * causes.get("avoid", 0.0)
         for name in TURNS:
             drive[_AT[name]] = TURN_DRIVE * min(causes.get(name, 0.0), 2.0)
-        v, s, timers = state["decision_v"], state["decision_s"], state["timers"]
-        theta = np.ones_like(v)
-        theta[:len(ACTIONS)] = threshold
-        v, s, z, total = v.copy(), s.copy(), np.empty_like(v), np.zeros_like(v)
-        timers = timers.tolist()
-        sure, empty = causes.get("sure", 0.0), causes.get("empty", 0.0)
-        for _ in range(steps):
-            means = np.dot(s, _EACH)
-            onto = np.dot(means, self._weights)
-            np.add(onto, drive, onto)
-            fired = self._tick(timers, means.tolist(), sure, empty)
-            if fired[0]:
-                onto[_AT["reached"]] += SET
-            if fired[1] or fired[2]:
-                onto[_AT["tired"]] += SET
-            if fired[3]:
-                onto[_AT["given_up"]] += GIVE_UP + SET
-            self._layer.advance(onto[:, None] * self._spread, v, s, z, theta)
-            np.add(total, z, total)
-            if watch is not None:
-                watch.add("actions", z[:len(ACTIONS)])
-                watch.add("facts", z[FIXED])
-        state["decision_v"], state["decision_s"], state["timers"] = v, s, np.array(timers, np.float32)
-        each = np.add.reduce(total, 1).tolist()
-        return int(sum(each)), int(sum(map(operator.mul, each, self._fan_out)))
+        return np.dot(np.array(drive, np.float32), _EACH)
 
     def _tick(self, timers: list[float], means: list[float], sure: float, empty: float) -> list[bool]:
         """Moves the timers on by a micro-step, in place; which of them fire.
@@ -151,6 +182,11 @@ class Decision:
             fired.append(timer > 1.0)
             timers[k] = timer if timer < 1.0 + 1e-3 else 1.0 + 1e-3
         return fired
+
+
+def mean(state: dict[str, np.ndarray], name: str) -> float:
+    """What the synapses of a population carry on average, 0..1."""
+    return float(np.add.reduce(state["decision_s"][_AT[name]])) / NEURONS
 
 
 def read(state: dict[str, np.ndarray]) -> tuple[str, str, dict[str, float]]:

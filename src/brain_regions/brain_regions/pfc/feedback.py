@@ -31,7 +31,7 @@ KEPT = 256          # values of alpha that ``shuffled`` draws from
 def entropy(p: np.ndarray) -> float:
     """H (nat) of a distribution."""
     p = p[p > 0]
-    return float(-(p * np.log(p)).sum())
+    return -float(np.dot(p, np.log(p)))
 
 
 def alpha_of(h: float, n: int, mode: str = "on") -> float:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which way to go: a ring of 36 spiking neurons that hears the headings on offer, each as far as its action fires.
 
+It goes on together with the populations of :mod:`.decision`, which integrates both; its synapses close as fast as
+theirs.
+
 While searching, the heading is drawn from what is on offer with the temperature of :mod:`.feedback`: the offer's map
 over the ring is taken for logarithms of odds, and noise on each heading decides (Gumbel's: the largest of x_i / T +
 g_i is a draw from the softmax of x / T; E. J. Gumbel, Statistical Theory of Extreme Values, 1954). A draw is kept for
@@ -14,16 +17,13 @@ import numpy as np
 
 from brain_regions import azimuth
 from brain_regions.azimuth import BINS, CENTERS, wrap
-from brain_regions.pfc.populations import Layer, shut
-from brain_regions.pfc.watch import Watch
 
 ONTO = 1.6          # charge at the peak of an offer whose action fires fully
 HOLD = 0.8          # s that a draw is kept
 ODDS = 200.0        # logarithm of odds between the peak of an offer and no offer, at temperature 1
-TAU = 0.05          # s, of the synapses
 MUTUAL = 0.5        # charge by which the mean synapse of the ring inhibits all of it
 SURE = 0.03         # of a synapse: below it the ring is silent
-_INHIBITION = np.full((BINS, BINS), MUTUAL / BINS, np.float32)      # of all by all
+OFFERED = ("search", "approach", "avoid")   # actions that have headings to offer
 _WINDOW = np.exp(-0.5 * (wrap(CENTERS[:, None] - CENTERS) / math.radians(15.0)) ** 2).astype(np.float32)
 
 
@@ -33,53 +33,10 @@ def empty() -> dict[str, np.ndarray]:
             "draw": np.append(np.zeros(BINS), HOLD).astype(np.float32)}
 
 
-class Heading:
-    """The ring. State is handed in and out; see :func:`empty`.
-
-    Args:
-        rate, silent: see :class:`.populations.Layer`.
-    """
-
-    def __init__(self, rate: bool = False, silent: bool = False) -> None:
-        self._layer = Layer(TAU, rate, silent)
-
-    def run(self, state: dict[str, np.ndarray], steps: int, offers: list[tuple[float, np.ndarray]], threshold: float,
-            watch: Watch | None = None) -> tuple[int, int]:
-        """Integrates ``steps`` micro-steps.
-
-        Args:
-            state: its entries are replaced.
-            steps: micro-steps.
-            offers: how much an action's synapses carry (0..1), and the map that it offers (0..1, float32[BINS]).
-            threshold: of the neurons.
-            watch: keeps the spikes of its population; None: nobody looks.
-
-        Returns:
-            Spikes and synaptic operations (two for each spike: the population vector that reads them).
-        """
-        if not steps:
-            return 0, 0
-        x = np.zeros(BINS, np.float32)
-        for weight, offered in offers:
-            x += np.float32(ONTO * weight) * offered
-        v, s = state["heading_v"], state["heading_s"]
-        if not (np.count_nonzero(x) or np.count_nonzero(s)):
-            return 0, 0
-        spikes = 0
-        v, s, z = v.copy(), s.copy(), np.empty_like(v)
-        theta = np.full_like(v, threshold)
-        for _ in range(steps):
-            spikes += self._layer.advance(x - np.dot(_INHIBITION, s), v, s, z, theta)
-            if watch is not None:
-                watch.add("heading", z)
-        state["heading_v"], state["heading_s"] = v, shut(s)
-        return spikes, 2 * spikes
-
-    @staticmethod
-    def read(state: dict[str, np.ndarray]) -> float:
-        """Heading (rad) of the ring's highest peak; NaN while it is silent."""
-        s = state["heading_s"]
-        return azimuth.direction(s) if s.max() > SURE else math.nan
+def read(state: dict[str, np.ndarray]) -> float:
+    """Heading (rad) of the ring's highest peak; NaN while it is silent."""
+    s = state["heading_s"]
+    return azimuth.direction(s) if s.max() > SURE else math.nan
 
 
 def drawn(state: dict[str, np.ndarray], offer: np.ndarray, temperature: float, dt: float, rng: np.random.Generator

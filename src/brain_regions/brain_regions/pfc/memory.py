@@ -37,7 +37,7 @@ TAU = 0.5                   # s, of the synapses
 FORGET = 120.0              # s, in which memory fades
 PULL = 0.35                 # share of older evidence round a detection, but not at its place, that each look puts out
 TURN, AHEAD = range(2)      # of state "owed"
-_ONES = np.ones(BINS * RINGS, np.float32)
+FLOOR = 1e-6                # of s: less is nothing
 
 
 def empty() -> dict[str, np.ndarray]:
@@ -64,8 +64,8 @@ class ObjectMemory:
     def __init__(self, tau: float = TAU, forget: float = FORGET) -> None:
         rho, gain = np.float32(decay(tau)), max(1.0 - tau / forget, 0.0)
         # numbers as arrays: with so few neurons time goes into calls
-        self._numbers = np.empty((4, CLASSES, BINS, RINGS), np.float32)
-        self._numbers[...] = np.array([gain, rho, 1 - rho, 1.0], np.float32)[:, None, None, None]
+        self._numbers = np.empty((4, CLASSES * BINS * RINGS), np.float32)
+        self._numbers[...] = np.array([gain, rho, 1 - rho, 1.0], np.float32)[:, None]
         self._shifts = polar.Shifts()
 
     # -- odometry --------------------------------------------------------------------------------------------------
@@ -182,12 +182,12 @@ class ObjectMemory:
         Returns:
             What the synapses onto the readers carry on average, float32[CLASSES, BINS, RINGS], and the spikes.
         """
-        trace, v = state["trace"], state["memory"]
-        total = 0
-        live = np.flatnonzero(np.dot(trace.reshape(CLASSES, -1), _ONES))    # no trace is negative
+        trace, total = state["trace"], 0
+        live = np.flatnonzero(trace > FLOOR)
         if not (steps and len(live)):
             return trace, 0
-        s, u = trace[live], v[live]
+        v = state["memory"].copy()
+        s, u = trace.reshape(-1)[live], v.reshape(-1)[live]
         gain, kept, opened, one = self._numbers[:, :len(live)]
         fired, z, change = np.empty(s.shape, bool), np.empty_like(s), np.empty_like(s)
         for _ in range(steps):
@@ -196,17 +196,17 @@ class ObjectMemory:
             else:
                 np.add(u, np.multiply(s, gain, change), u)
                 total += int(np.count_nonzero(np.greater(u, one, fired)))
-                z[...] = fired
+                np.copyto(z, fired)
                 np.subtract(u, z, u)
             if silent:
                 z.fill(0.0)
             if watch is not None:
-                everywhere = np.zeros_like(trace)
+                everywhere = np.zeros(trace.size, np.float32)
                 everywhere[live] = z
                 watch.add("memory", everywhere)
             np.multiply(s, kept, s)
             np.add(s, np.multiply(z, opened, change), s)
-        trace, v = trace.copy(), v.copy()
-        trace[live], v[live] = s, u
+        trace = np.zeros_like(trace)
+        trace.reshape(-1)[live], v.reshape(-1)[live] = s, u
         state["trace"], state["memory"] = trace, v
         return trace, total

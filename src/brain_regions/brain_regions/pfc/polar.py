@@ -19,10 +19,15 @@ GRAIN = math.log(FARTHEST / NEAREST) / (RINGS - 1)          # of the logarithm o
 DISTANCES = (NEAREST * np.exp(GRAIN * np.arange(RINGS))).astype(np.float32)
 SPREAD = 0.8                                                # standard deviation of a bump, in cells both ways
 STRIDE = 0.10                                               # m that one spike of an odometry neuron stands for
+_TAIL = np.float32(1e-3)                                    # what of a bump is less is nothing
 _ROWS = np.arange(RINGS, dtype=np.float32)
-_RING_NUMBERS = np.arange(RINGS, dtype=np.float64)
+_ONES = np.ones(BINS * RINGS, np.float32)
 FARTHEST_NEIGHBOR = 3                                       # bins
 _NEIGHBORS = (np.arange(BINS)[:, None] + np.arange(-FARTHEST_NEIGHBOR, FARTHEST_NEIGHBOR + 1)) % BINS
+# of each bin and those beside it their numbers, sines and cosines
+_NEAR = {reach: [(near, SIN[near], COS[near])
+                 for near in _NEIGHBORS[:, FARTHEST_NEIGHBOR - reach:FARTHEST_NEIGHBOR + 1 + reach].copy()]
+         for reach in (1, 2)}
 _LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directions of travel with shifts of their own
 
 
@@ -36,7 +41,16 @@ def bumps(bearings: np.ndarray, distances: np.ndarray) -> np.ndarray:
     across = wrap(CENTERS - bearings[:, None]) / np.float32(WIDTH * SPREAD)
     rings = np.log(np.maximum(distances, np.float32(1e-3)) / np.float32(NEAREST)) / np.float32(GRAIN)
     along = (_ROWS - np.clip(rings, 0.0, RINGS - 1.0)[:, None]) / np.float32(SPREAD)
-    return np.exp(-0.5 * across ** 2)[..., None] * np.exp(-0.5 * along ** 2)[:, None]
+    found = np.exp(-0.5 * across ** 2)[..., None] * np.exp(-0.5 * along ** 2)[:, None]
+    found *= found > _TAIL
+    return found
+
+
+def nearby(sheets: np.ndarray, bearing: float, distance: float) -> list[float]:
+    """What some sheets, float32[n, BINS, RINGS], hold in the nine cells round a place."""
+    row = round(ring(distance))
+    cells = _NEAR[1][round(bearing / WIDTH) % BINS][0]
+    return np.add.reduce(sheets[:, cells, max(row - 1, 0):row + 2], (1, 2)).tolist()
 
 
 def ring(distance: float) -> float:
@@ -50,21 +64,21 @@ def place(activity: np.ndarray, column: int, reach: int = 2) -> tuple[float, flo
     Args:
         activity: float32[BINS, RINGS], not negative.
         column: bin in the middle.
-        reach: bins to each side that count, at most FARTHEST_NEIGHBOR.
+        reach: bins to each side that count, 1 or 2.
 
     Returns:
         Bearing (rad) and distance (m); NaN where nothing is active.
     """
-    near = _NEIGHBORS[column, FARTHEST_NEIGHBOR - reach:FARTHEST_NEIGHBOR + 1 + reach]
+    near, sin, cos = _NEAR[reach][column]
     weights = activity[near]
-    by_bearing, by_ring = np.add.reduce(weights, 1), np.add.reduce(weights, 0)
-    if not np.add.reduce(by_bearing) > 0:
+    by_bearing, by_ring = np.add.reduce(weights, 1), np.add.reduce(weights, 0).tolist()
+    peak = by_ring.index(max(by_ring))
+    if not by_ring[peak] > 0:
         return math.nan, math.nan
-    bearing = math.atan2(float(by_bearing @ SIN[near]), float(by_bearing @ COS[near]))
-    peak = int(by_ring.argmax())
-    rings = slice(max(peak - 2, 0), peak + 3)       # another object may stand behind
-    by_ring = by_ring[rings]
-    return bearing, NEAREST * math.exp(GRAIN * float(by_ring @ _RING_NUMBERS[rings]) / float(np.add.reduce(by_ring)))
+    first = max(peak - 2, 0)
+    rings = by_ring[first:peak + 3]     # another object may stand behind
+    middle = sum(k * weight for k, weight in enumerate(rings, first)) / sum(rings)
+    return math.atan2(np.dot(by_bearing, sin), np.dot(by_bearing, cos)), NEAREST * math.exp(GRAIN * middle)
 
 
 def peaks(activity: np.ndarray, floor: float, most: int) -> list[tuple[int, int]]:
@@ -152,4 +166,7 @@ class Shifts:
             backward: the stride led back.
         """
         matrix = self._sets[-STRIDE if backward else STRIDE][int(np.argmin(np.abs(_LEANS * WIDTH - turned)))]
-        return np.maximum((sheets.reshape(len(sheets), -1) @ matrix).reshape(sheets.shape), 0.0)
+        flat, moved = sheets.reshape(len(sheets), -1), np.zeros_like(sheets)
+        live = np.flatnonzero(np.dot(flat, _ONES))      # no sheet is negative
+        moved.reshape(flat.shape)[live] = np.maximum(np.dot(flat[live], matrix), 0.0)
+        return moved

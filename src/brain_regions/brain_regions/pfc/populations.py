@@ -100,5 +100,9 @@ def spread(count: int, width: float = 0.1) -> np.ndarray:
 
 def shut(s: np.ndarray) -> np.ndarray:
     """Synapses, changed in place: what hardly carries anything (below 1e-4) carries nothing."""
-    s[s < _SHUT] = 0.0
-    return s
+    return np.multiply(s, s >= _SHUT, s)
+
+
+def rested(v: np.ndarray) -> np.ndarray:
+    """Potentials, changed in place: what is hardly off rest is at rest. Numbers near 0 would cost the most time."""
+    return np.multiply(v, np.abs(v) >= _SHUT, v)

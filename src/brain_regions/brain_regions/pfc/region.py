@@ -90,7 +90,6 @@ class PrefrontalCortex(Region):
         self._memory = memory.ObjectMemory(min(memory.TAU, p.forget), p.forget)
         self._choice = choice.Choice(p.evidence, **how)
         self._decision = decision.Decision(p.patience, **how)
-        self._heading = heading.Heading(**how)
         # what the newest messages say, which does not change while they are the newest
         self._known_maps: dict[str, tuple[Any, np.ndarray]] = {}
         self._known_scan: tuple[Any, Any] = (None, None)
@@ -107,7 +106,7 @@ class PrefrontalCortex(Region):
         return circuit.circuit(goal=(3, 2, 1, 1))
 
     def initial_state(self):
-        return {**memory.empty(), **choice.empty(), **decision.empty(), **heading.empty(),
+        return {**memory.empty(), **choice.empty(), **decision.empty(),
                 **feedback.empty(azimuth.BINS), "goal": np.zeros(7, np.float32), "text": np.zeros(TEXT, np.float32),
                 "pose": np.zeros(4, np.float32), "told": np.zeros(1, np.float32), "left": np.zeros(1, np.float32)}
 
@@ -139,10 +138,9 @@ class PrefrontalCortex(Region):
         view, frontier, route = self._maps(inbox)
         front = self._points(inbox)
         causes = self._causes(inbox, told, asked, blind, believed, view, frontier, front)
-        self._add(self._decision.run(state, steps, causes, threshold, watch))
+        offers = self._offers(state, causes, believed, frontier, route, front, temperature, dt, rng)
+        self._add(self._decision.run(state, steps, causes, offers, threshold, watch))
         action, why, means = decision.read(state)
-        self._add(self._heading.run(state, steps, self._offers(
-            state, means, believed, frontier, route, front, temperature, dt, rng), threshold, watch))
         outbox = {"control": self._control(state, told, action, means, believed)}
         status, reason = report(action, why, believed, told, blind, self._reason(inbox))
         if status is not None and (new_goal or status + 1 != state["told"][0]):
@@ -187,7 +185,6 @@ class PrefrontalCortex(Region):
             return False
         Told.put(state, number, language)
         state.update(decision.empty())
-        state.update(heading.empty())
         state["told"] = np.zeros(1, np.float32)
         return True
 
@@ -311,19 +308,21 @@ class PrefrontalCortex(Region):
                 float(behind[_LEFT].sum()), float(behind[~_LEFT].sum()), bool(view.sum() > 0.3))
         return self._known_view[1]
 
-    def _offers(self, state, means, believed, frontier, route, front, temperature, dt, rng):
-        offers = []
+    def _offers(self, state, causes, believed, frontier, route, front, temperature, dt, rng):
+        """Headings by the action that would take them."""
+        offers = {}
         if frontier is not None:
-            offers.append((means["search"], heading.drawn(state, frontier, temperature, dt, rng)))
+            offers["search"] = heading.drawn(state, frontier, temperature, dt, rng)
         if math.isfinite(believed.bearing):
             far = believed.distance > ROUTE_FROM and route is not None and route.any()
-            offers.append((means["approach"], route if far else azimuth.bump(believed.bearing)))
-        if means["avoid"] > decision.SURE:
+            offers["approach"] = route if far else azimuth.bump(believed.bearing)
+        if causes["avoid"] or decision.mean(state, "avoid") > decision.SURE or (
+                causes["near"] and decision.mean(state, "tired") > decision.SURE):
             near = min(believed.avoid, key=lambda place: place[1], default=None)
             if near is not None and near[1] < TOO_NEAR:
-                offers.append((means["avoid"], azimuth.bump(near[0] + math.pi)))
+                offers["avoid"] = azimuth.bump(near[0] + math.pi)
             elif front is not None:
-                offers.append((means["avoid"], self._open(front)))
+                offers["avoid"] = self._open(front)
         return offers
 
     # -- output ----------------------------------------------------------------------------------------------------
@@ -331,7 +330,7 @@ class PrefrontalCortex(Region):
     def _control(self, state, told, action, means, believed):
         mode, way, speed = MODES[action], math.nan, 0.0
         if mode in (SEARCH, APPROACH, AVOID):
-            way = self._heading.read(state)
+            way = heading.read(state)
             speed = 1.0 if math.isfinite(way) else 0.0
         if mode == SEARCH:
             turn = means["turn_left"] - means["turn_right"]
@@ -382,8 +381,8 @@ class PrefrontalCortex(Region):
 
     def _belief(self, state, believed, h, alpha, temperature, threshold, means):
         message = self.belief(
-            goal_id=int(state["goal"][0]), probability=believed.p, entropy=h, alpha=alpha, temperature=temperature,
-            threshold=threshold, actions=[means[name] for name in decision.ACTIONS])
+            goal_id=int(state["goal"][0]), probability=choice.Choice.distribution(state), entropy=h, alpha=alpha,
+            temperature=temperature, threshold=threshold, actions=[means[name] for name in decision.ACTIONS])
         message.header.frame_id = self.parameters.base_frame
         return message
 

@@ -15,6 +15,7 @@ TOGETHER = math.radians(3.0)        # votes this near each other are for one obj
 SAME_PLACE = 0.6                    # of an object's width: votes of its color within this of its center are for it
 WIDEST = math.radians(80.0)         # centers further aside than this are beyond what a flat picture can tell
 AS_FAR = 0.3                        # of the logarithms of distances: votes within this can be for one object
+_FLOOR = math.log(FLOOR / (1.0 - FLOOR))    # of the logarithm of odds
 _ANGLES = np.tile(column_angles().numpy().astype(np.float64), SLOTS)
 
 
@@ -38,8 +39,8 @@ class Found(NamedTuple):
 
 
 def _softmax(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x - x.max(axis=0))
-    return e / e.sum(axis=0)
+    e = np.exp(x - np.maximum.reduce(x, 0))
+    return e / np.add.reduce(e, 0)
 
 
 def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
@@ -51,31 +52,31 @@ def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
             scales the angles' tangents and the distances.
     """
     answer = np.asarray(answer, np.float64).reshape(SLOTS, ROWS, COLUMNS).swapaxes(0, 1).reshape(ROWS, -1)
-    sure = 1.0 / (1.0 + np.exp(-np.clip(answer[OBJECT][0], -50, 50)))
-    (active,) = np.nonzero(sure > FLOOR)
+    active = np.flatnonzero(answer[OBJECT][0] > _FLOOR)
     if not len(active):
         return []
-    sure = sure[active]
-    colors, shapes = _softmax(answer[COLOR][:, active]), _softmax(answer[SHAPE][:, active])
-    bearing = np.clip(_ANGLES[active] + ASIDE_UNIT * answer[ASIDE][0, active], -WIDEST, WIDEST)
-    away = np.clip(answer[DISTANCE][0, active], -3, 3)
-    width = np.exp(np.clip(answer[EXTENT][0, active], -5, 1))
-    best = colors.argmax(axis=0)
+    answer = answer[:, active]
+    sure = 1.0 / (1.0 + np.exp(-np.minimum(answer[OBJECT][0], 50.0)))
+    colors, shapes = _softmax(answer[COLOR]), _softmax(answer[SHAPE])
+    bearing = np.minimum(np.maximum(_ANGLES[active] + ASIDE_UNIT * answer[ASIDE][0], -WIDEST), WIDEST)
+    away = np.minimum(np.maximum(answer[DISTANCE][0], -3.0), 3.0)
+    wide = np.minimum(np.maximum(answer[EXTENT][0], -5.0), 1.0)
+    told = np.concatenate((shapes, bearing[None], away[None], wide[None]))
+    best = colors.argmax(0)
     left = sure.copy()      # of columns that have not voted; -1 for those that have
     found = []
     while left[seed := int(left.argmax())] > 0:
-        near = np.abs(bearing - bearing[seed]) < max(TOGETHER, SAME_PLACE * width[seed])
-        alike = np.abs(away - away[seed]) < AS_FAR
-        group = np.flatnonzero((left > 0) & near & alike & (best == best[seed]))
+        near = max(TOGETHER, SAME_PLACE * math.exp(wide[seed]))
+        group = np.flatnonzero((left > 0) & (best == best[seed]) & (np.abs(bearing - bearing[seed]) < near)
+                               & (np.abs(away - away[seed]) < AS_FAR))
         left[group] = -1.0
         votes = sure[group]
-        weight = votes / votes.sum()
-        color = colors[best[seed], group] @ weight
-        shape = shapes[:, group] @ weight
-        kind = int(shape.argmax())
+        weight = votes / np.add.reduce(votes)
+        color = np.dot(colors[best[seed], group], weight)
+        *shape, angle, distance, width = np.dot(told[:, group], weight).tolist()
+        kind = shape.index(max(shape))
         found.append(Found(int(best[seed]), kind, float(sure[seed] * color * shape[kind]),
-                           *_seen_by(focal, bearing[group] @ weight, math.exp(away[group] @ weight),
-                                     math.exp(np.log(width[group]) @ weight))))
+                           *_seen_by(focal, angle, math.exp(distance), math.exp(width))))
     return sorted(found, key=lambda f: -f.confidence)
 
 

@@ -10,7 +10,8 @@ something is needs not be learned. A linear readout of leaky integrators answers
 It answers twice, for the nearest object that the column shows and for the next one: over a low one that is near, a far
 one can be seen.
 
-`SpikingVision` carries membrane potentials from frame to frame; `AnnTwin` is the same network with ReLU in place of
+`SpikingVision` carries membrane potentials from frame to frame, and is what is trained; :mod:`.looking` runs it.
+`AnnTwin` is the same network with ReLU in place of
 the neurons and without time, to compare with.
 """
 from __future__ import annotations
@@ -22,7 +23,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from brain_regions import membranes
 from brain_regions.circuits import INPUT, Circuit, Convolution, Population
 from brain_regions.neurons import LI, LIF, MICRO_STEP, LIFState, li_weights, lif_run
 
@@ -103,7 +103,7 @@ def sizes() -> list[tuple[int, int, int]]:
 def fan_outs() -> list[Tensor]:
     """Per layer, how many synapses leave a neuron at each place (the readout's included): [rows, columns].
 
-    The first entry is the input's: its sum over places and colors is the number of multiply-accumulates a frame.
+    The first entry is the input's.
     """
     found = []
     for number, (layer, (_, rows, columns)) in enumerate(zip(LAYERS, sizes())):
@@ -126,6 +126,11 @@ LAYERS_READ = (3, 5)
 """Numbers of the layers that the readout hears."""
 
 
+def multiplies() -> int:
+    """Multiply-accumulates that the first layer takes a picture."""
+    return int(fan_outs()[0].sum().item()) * LAYERS[0].inputs
+
+
 class _Network(nn.Module):
     """The weights that both networks have: convolutions, their normalization while training, and the readout."""
 
@@ -134,7 +139,6 @@ class _Network(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv2d(y.inputs, y.outputs, y.kernel, y.stride, y.padding, y.dilation) for y in LAYERS)
         self.norms = nn.ModuleList(nn.BatchNorm2d(y.outputs) for y in LAYERS)
-        self._folded: list[tuple] | None = None     # arguments of each convolution, where calling modules would cost
         self.readout = nn.Conv1d(sum(LAYERS[k].outputs for k in LAYERS_READ), OUTPUTS, 1)
         with torch.no_grad():
             self.readout.bias.view(SLOTS, ROWS)[:, OBJECT] = -2.0  # few columns show an object
@@ -146,15 +150,11 @@ class _Network(nn.Module):
             if isinstance(norm, nn.BatchNorm2d):
                 other.convolutions[k] = nn.utils.fuse_conv_bn_eval(convolution, norm)
                 other.norms[k] = nn.Identity()
-        other.to(memory_format=torch.channels_last)
-        other._folded = [(c.weight, c.bias, c.stride, c.padding, c.dilation) for c in other.convolutions]
-        return other
+        return other.to(memory_format=torch.channels_last)
 
     def _charge(self, k: int, x: Tensor) -> Tensor:
         """What layer ``k`` takes in from ``x`` [batch, channels, rows, columns]."""
-        if self._folded is None:
-            return self.norms[k](self.convolutions[k](x))
-        return F.conv2d(x, *self._folded[k])
+        return self.norms[k](self.convolutions[k](x))
 
 
 class SpikingVision(_Network):
@@ -199,23 +199,13 @@ class SpikingVision(_Network):
             if k:
                 x = self._charge(k, x.flatten(0, 1)).unflatten(0, (steps, batch))
             name = f"v_{layer.name}"
-            if self._folded is None:
-                x, (new[name],) = lif_run(x, LIFState(state[name]), NEURON, MICRO_STEP)
-            else:       # the same, where calls cost: with channels last, as they lie in memory
-                spikes, v = membranes.lif_run(
-                    x.movedim(2, -1).numpy(), state[name].movedim(1, -1).numpy(), NEURON, MICRO_STEP)
-                x, new[name] = torch.from_numpy(spikes).movedim(-1, 2), torch.from_numpy(v).movedim(-1, 1)
+            x, (new[name],) = lif_run(x, LIFState(state[name]), NEURON, MICRO_STEP)
             if silent:
                 x = torch.zeros_like(x)
             trains.append(x)
         kept, weights = li_weights(steps, READOUT, MICRO_STEP)
-        if self._folded is None:
-            heard = torch.cat([torch.tensordot(weights, trains[k].squeeze(-2), 1) for k in LAYERS_READ], dim=1)
-            answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
-        else:       # the same, where calls cost: channels come last in memory
-            heard = torch.cat([(weights @ trains[k].movedim(2, -1).reshape(steps, -1)).view(batch, COLUMNS, -1)
-                               for k in LAYERS_READ], dim=2)
-            answer = F.linear(heard, self.readout.weight[..., 0], (1 - kept) * self.readout.bias).transpose(1, 2)
+        heard = torch.cat([torch.tensordot(weights, trains[k].squeeze(-2), 1) for k in LAYERS_READ], dim=1)
+        answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
         new["u"] = kept * state["u"] + answer
         return new, trains
 
@@ -249,28 +239,3 @@ def circuit(network: SpikingVision) -> Circuit:
                     for k, weight, bias in zip(LAYERS_READ, heard, biases)]
     populations.append(Population("readout", (OUTPUTS, 1, COLUMNS), READOUT))
     return Circuit("vision", (3, HEIGHT - TOP, WIDTH), tuple(populations), tuple(projections), MICRO_STEP)
-
-
-class Counter:
-    """Counts what a step costs: spikes, and the synaptic operations that they cause.
-
-    These are accumulates, by the spikes' actual fan-out. ``multiplies`` is the number of multiply-accumulates that the
-    first layer takes a frame.
-    """
-
-    def __init__(self) -> None:
-        first, *others = fan_outs()
-        self.multiplies = int(first.sum().item()) * LAYERS[0].inputs
-        # of each neuron in the order of memory, where channels come last
-        self._fan_outs = [fan_out.reshape(-1).repeat_interleave(layer.outputs)
-                          for fan_out, layer in zip(others, LAYERS)]
-
-    def count(self, trains: list[Tensor]) -> tuple[int, int]:
-        """Spikes and synaptic operations of one call's spike trains."""
-        spikes = synops = 0.0
-        for train, fan_out in zip(trains, self._fan_outs):
-            train = train.movedim(2, -1).reshape(-1, len(fan_out))
-            each = torch.ones(len(train)) @ train       # over the micro-steps
-            spikes += each.sum().item()
-            synops += each.dot(fan_out).item()
-        return int(spikes), int(synops)

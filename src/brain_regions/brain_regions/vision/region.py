@@ -58,14 +58,14 @@ class Vision(Region):
         super().configure(parameters)
         import torch
 
-        from brain_regions.vision import decode, network
+        from brain_regions.vision import decode, looking, network
 
         torch.set_num_threads(1)
         self._torch, self._network_module, self._decode = torch, network, decode.decode
-        self._network, report, self._weights = weights.load()
+        found, report, self._weights = weights.load()
+        self._looking = looking.Looking(found)
         self._threshold = float(report["threshold"])
-        self._counter = network.Counter()
-        self.multiplies = 0         # multiply-accumulates so far: the first layer's, once a picture
+        self.multiplies, self._per_picture = 0, network.multiplies()   # multiply-accumulates so far, and once a picture
         self._complained: set[str] = set()
 
     @staticmethod
@@ -80,18 +80,12 @@ class Vision(Region):
         return network.circuit(weights.load()[0])
 
     def initial_state(self):
-        """Potentials of a network that has seen nothing; see :meth:`SpikingVision.rest`.
+        """Potentials of a network that has seen nothing; see :meth:`.looking.Looking.rest`.
 
         ``left``: time that was too short for a micro-step (s); ``excess``: micro-steps that were left out so far;
         ``frames``: pictures so far.
         """
-        return {**self._network.rest(), **{n: np.zeros(1, np.float32) for n in ("left", "excess", "frames")}}
-
-    def restore(self, state):
-        """Tensors of a snapshot."""
-        rest = self.initial_state()
-        return {name: value if isinstance(rest[name], np.ndarray) else self._torch.from_numpy(np.array(value))
-                for name, value in state.items()}
+        return {**self._looking.rest(), **{n: np.zeros(1, np.float32) for n in ("left", "excess", "frames")}}
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
@@ -109,20 +103,16 @@ class Vision(Region):
         whole = FIRST_STEPS if first else int((dt + float(state["left"][0])) / MICRO_STEP + 1e-6)
         steps = min(whole, MOST_STEPS)
         left = 0.0 if first or whole > MOST_STEPS else dt + float(state["left"][0]) - whole * MICRO_STEP
-        torch, network = self._torch, self._network_module
-        with torch.inference_mode():
-            x = network.prepare(torch.from_numpy(picture)[None])
-            membranes = {n: v for n, v in state.items() if not isinstance(v, np.ndarray)}
-            new, trains = self._network(x, membranes, steps, self.parameters.silent)
-            spikes, synops = self._counter.count(trains) if steps else (0, 0)
+        new, trains, spikes, synops = self._looking.look(picture, state, steps, self.parameters.silent)
+        new = dict(new)
         self.count(spikes=spikes, synops=synops)
-        self.multiplies += self._counter.multiplies
+        self.multiplies += self._per_picture
         frames = float(state["frames"][0]) % 2 ** 20 + 1
         new["left"] = np.array([max(left, 0.0)], np.float32)
         new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)
         new["frames"] = np.array([frames], np.float32)
         focal = self._focal(inbox, message)
-        outbox = {"objects": self._objects(new["u"][0].numpy(), focal)}
+        outbox = {"objects": self._objects(new["u"].T, focal)}
         if self.parameters.spikes and steps:
             outbox["spike_train"] = self._spikes(trains, int(frames) % len(trains))
         return outbox, new
@@ -192,9 +182,9 @@ class Vision(Region):
 
     def _spikes(self, trains, number: int) -> Any:
         """Spikes of one layer, a different one with each picture."""
-        train = trains[number][:, 0]
-        size = train[0].numel()
-        found = np.flatnonzero(train.reshape(-1).numpy() > 0)
+        train = trains[number].transpose(0, 3, 1, 2)      # neurons are numbered by channel, row and column
+        size = train[0].size
+        found = np.flatnonzero(train)
         total = len(found)
         if total > SPIKES:      # evenly thinned, so that none of the bins is favored
             found = found[np.linspace(0, total - 1, SPIKES).astype(int)]
@@ -218,10 +208,6 @@ class AnnVision(Vision):
 
     def initial_state(self):
         return {"frames": np.zeros(1, np.float32)}
-
-    def restore(self, state):
-        """Tensors of a snapshot."""
-        return dict(state)
 
     def step(self, inbox, state, dt, rng):
         """Looks at a new picture."""

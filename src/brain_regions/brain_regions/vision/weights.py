@@ -37,17 +37,19 @@ def needed() -> dict[str, str]:
 
 def probe(network: Any) -> Any:
     """Answer [OUTPUTS, COLUMNS] of a folded network at rest to a picture of colored patches, after ten micro-steps."""
+    import numpy as np
     import torch
 
+    from brain_regions.vision.looking import Looking
     from brain_regions.vision.network import HEIGHT, WIDTH, AnnTwin, prepare
 
-    rows, columns = torch.meshgrid(torch.arange(HEIGHT), torch.arange(WIDTH), indexing="ij")
-    picture = torch.stack([(rows // 8 * 40 + columns // 12 * k) % 256 for k in (30, 70, 110)], dim=-1).to(torch.uint8)
-    with torch.inference_mode():
-        if isinstance(network, AnnTwin):
-            return network(prepare(picture[None]))[0]
-        state, _ = network(prepare(picture[None]), network.rest(), 10)
-    return state["u"][0]
+    rows, columns = np.meshgrid(np.arange(HEIGHT), np.arange(WIDTH), indexing="ij")
+    picture = np.stack([(rows // 8 * 40 + columns // 12 * k) % 256 for k in (30, 70, 110)], -1).astype(np.uint8)
+    if isinstance(network, AnnTwin):
+        with torch.inference_mode():
+            return network(prepare(torch.from_numpy(picture)[None]))[0].numpy()
+    looking = Looking(network)
+    return looking.look(picture, looking.rest(), 10).state["u"].T
 
 
 def save(path: Path, network: Any, training: dict[str, Any], report: dict[str, Any]) -> None:
@@ -60,7 +62,7 @@ def save(path: Path, network: Any, training: dict[str, Any], report: dict[str, A
         report: held-out figures; ``report["threshold"]`` is what detections are cut at.
     """
     tensors = {name: value.detach().numpy() for name, value in network.state_dict().items()}
-    weight_files.save(path, _fits(network), tensors, probe(network).numpy(), training, report)
+    weight_files.save(path, _fits(network), tensors, probe(network), training, report)
 
 
 def _fits(network: Any) -> dict[str, str]:
@@ -90,7 +92,7 @@ def load(path: Path = SHIPPED, *, twin: bool = False) -> tuple[Any, dict[str, An
 
     def answer(tensors):
         network.load_state_dict({name: torch.from_numpy(value) for name, value in tensors.items()})
-        return probe(network).numpy()
+        return probe(network)
 
     loaded = weight_files.load(path, _fits(network), answer, REMEDY)
     return network, loaded.report, loaded.digest

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spiking network of vision as a robot runs it: one picture at a time, without gradients.
+
+It computes what :class:`.network.SpikingVision` computes, which is what is trained; tests hold both to each other.
+Membranes and readout run in NumPy and only the convolutions in torch, in arrays whose channels lie next to each other;
+charges become spikes where they are, so that a picture's arrays stay in the processor's caches.
+"""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from brain_regions.membranes import MICRO_STEP, lif_run
+from brain_regions.neurons import li_weights
+from brain_regions.vision.network import (COLUMNS, LAYERS, LAYERS_READ, NEURON, OUTPUTS, READOUT, TOP, SpikingVision,
+                                          fan_outs, sizes)
+
+BYTE = 255      # micro-steps that can be counted in one
+
+
+class Looked(NamedTuple):
+    """What a look at a picture made.
+
+    Attributes:
+        state: the new one.
+        trains: spikes of each layer, bool [steps, rows, columns, channels].
+        spikes, synops: how many, and the accumulates that they cause by their actual fan-out.
+    """
+
+    state: dict[str, np.ndarray]
+    trains: list[np.ndarray]
+    spikes: int
+    synops: int
+
+
+class Looking:
+    """A folded network, made ready to be run.
+
+    Args:
+        network: what to run.
+    """
+
+    def __init__(self, network: SpikingVision) -> None:
+        self._convolutions = [(c.weight.detach(), c.bias.detach(), c.stride, c.padding, c.dilation)
+                              for c in network.convolutions]
+        self._read = np.ascontiguousarray(network.readout.weight.detach()[..., 0].numpy().T)    # [heard, OUTPUTS]
+        self._bias = network.readout.bias.detach().numpy()
+        self._weights: dict[int, tuple[np.float32, np.ndarray, np.ndarray]] = {}    # by the number of micro-steps
+        self._fan_outs = [fan_out.numpy().reshape(-1) for fan_out in fan_outs()[1:]]
+        self._channels = [np.ones(layer.outputs, np.float32) for layer in LAYERS]
+
+    @staticmethod
+    def rest() -> dict[str, np.ndarray]:
+        """State of a network that has seen nothing: potentials [rows, columns, channels], answer [COLUMNS, OUTPUTS]."""
+        state = {f"v_{layer.name}": np.zeros((rows, columns, channels), np.float32)
+                 for layer, (channels, rows, columns) in zip(LAYERS, sizes())}
+        return {**state, "u": np.zeros((COLUMNS, OUTPUTS), np.float32)}
+
+    def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False) -> Looked:
+        """Looks at a picture for ``steps`` micro-steps.
+
+        Args:
+            picture: uint8 [HEIGHT, WIDTH, 3].
+            state: from :meth:`rest` or the last call; it is not changed.
+            steps: number of micro-steps, 0 or more. The answer is ``u`` of the new state.
+            silent: no layer's spikes reach the next or the readout.
+        """
+        if steps == 0:
+            return Looked(state, [np.zeros((0, *state[f"v_{layer.name}"].shape), bool) for layer in LAYERS], 0, 0)
+        x = np.divide(picture[TOP:], np.float32(127.5), dtype=np.float32)[None]
+        np.subtract(x, np.float32(1.0), x)
+        kept, weights, answer = self._readings(steps)
+        new, trains, heard, spikes, synops = {}, [], [], 0.0, 0.0
+        for k, layer in enumerate(LAYERS):
+            x = self._charge(k, x)
+            v = state[f"v_{layer.name}"]
+            fired = np.empty((steps, *v.shape), bool)
+            # the picture's charge is the same in all micro-steps; others have room for the spikes
+            x, new[f"v_{layer.name}"] = lif_run(x, v, NEURON, MICRO_STEP, fired, x) if k else lif_run(
+                np.broadcast_to(x[0], fired.shape), v, NEURON, MICRO_STEP, fired)
+            if silent:
+                x.fill(0.0)
+                fired.fill(False)
+            counted = self.count(k, fired)      # while it is at hand
+            spikes, synops = spikes + counted[0], synops + counted[1]
+            trains.append(fired)
+            if k in LAYERS_READ:
+                heard.append(np.dot(weights, x.reshape(steps, -1)).reshape(COLUMNS, -1))
+        new["u"] = state["u"] * kept
+        new["u"] += np.dot(np.concatenate(heard, 1), self._read)
+        new["u"] += answer
+        return Looked(new, trains, int(spikes), int(synops))
+
+    def _charge(self, k: int, x: np.ndarray) -> np.ndarray:
+        """What layer ``k`` takes in: [steps, rows, columns, channels] of its inputs, then of its neurons."""
+        charge = F.conv2d(torch.from_numpy(x).permute(0, 3, 1, 2), *self._convolutions[k])
+        return charge.permute(0, 2, 3, 1).numpy()
+
+    def _readings(self, steps: int) -> tuple[np.float32, np.ndarray, np.ndarray]:
+        """What so many micro-steps leave of the readout, the weights of each of them, and what the bias adds."""
+        if steps not in self._weights:
+            kept, weights = li_weights(steps, READOUT, MICRO_STEP)
+            self._weights[steps] = np.float32(kept), weights.numpy(), np.float32(1 - kept) * self._bias
+        return self._weights[steps]
+
+    def count(self, k: int, fired: np.ndarray) -> tuple[float, float]:
+        """Spikes and synaptic operations of layer ``k``'s train, bool [steps, rows, columns, channels]."""
+        channels, fan_out = self._channels[k], self._fan_outs[k]
+        fired, spikes, synops = fired.reshape(len(fired), -1), 0.0, 0.0
+        for start in range(0, len(fired), BYTE):
+            # eight neurons to a word, each with a byte to be counted in
+            each = np.add.reduce(fired[start:start + BYTE].view(np.uint64), 0).view(np.uint8)
+            places = np.dot(each.astype(np.float32).reshape(-1, len(channels)), channels)
+            spikes, synops = spikes + float(np.add.reduce(places)), synops + float(np.dot(places, fan_out))
+        return spikes, synops
