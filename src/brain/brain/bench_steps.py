@@ -27,7 +27,7 @@ from brain_runtime.local_host import LocalHost
 INTEGRATION = {
     "vision": ("_looking.look",), "language": ("_reader.read",), "motor": ("network.step",),
     "pfc": ("_memory.move", "_memory.see", "_memory.run", "_choice.run", "_decision.run")}
-"""What of a region moves membranes and synapses on; coding in and out, and counting, is the rest of a step."""
+"""What of a region moves membranes and synapses on, and counts; coding in and out is the rest of a step."""
 LIMITS = {"vision": 3.0}    # ms
 LIMIT = 1.0                 # ms, of any other network
 EVERY = 4.0                 # s between two sentences

@@ -44,7 +44,7 @@ def test_a_convolution_must_make_the_shape_of_its_target():
         Circuit("small", (2, 8, 8), populations, (right._replace(padding=(0, 1)),)).checked()
 
 
-def test_the_circuit_of_vision_has_the_synapses_that_its_counter_counts():
+def test_the_circuit_of_vision_has_the_synapses_that_are_counted():
     circuit = Vision.circuit().checked()
     reach = [synapses(circuit, p) for p in circuit.projections]
     assert reach[0] == network.multiplies()

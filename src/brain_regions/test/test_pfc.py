@@ -27,6 +27,7 @@ def detection(bearing, distance, color=3, shape=2, confidence=0.9):
 @pytest.mark.parametrize("distance", [0.45, 1.0, 2.3, 5.0])
 def test_a_bump_tells_its_place(bearing, distance):
     activity = polar.bump(bearing, distance)
+    assert np.count_nonzero(activity) < 64      # of 504: evidence is local
     found = polar.place(activity, int(np.argmax(activity.sum(1))))
     assert wrap(found[0] - bearing) == pytest.approx(0, abs=0.03)
     assert found[1] == pytest.approx(distance, rel=0.06)
@@ -45,6 +46,14 @@ def test_peaks_are_told_apart_and_silence_has_none():
 def test_carrying_a_place_there_and_back(bearing, distance, turned, ahead):
     there = polar.carried(bearing, distance, turned, ahead)
     assert polar.brought_back(*there, turned, ahead) == pytest.approx((bearing, distance))
+
+
+def test_what_is_at_a_place_is_weighted_as_a_bump_there():
+    sheets = np.random.default_rng(0).random((2, BINS, polar.RINGS)).astype(np.float32) ** 4
+    for bearing in np.linspace(-3.1, 3.1, 17):
+        for distance in (0.2, 0.33, 1.1, 4.7, 9.0):
+            wanted = (sheets * polar.bump(bearing, distance)).sum((1, 2))
+            assert polar.nearby(sheets, bearing, distance) == pytest.approx(wanted, rel=0.06)
 
 
 # -- memory --------------------------------------------------------------------------------------------------------
@@ -321,6 +330,55 @@ def test_what_fades_comes_to_rest():
         for name in (n for n in state if n.endswith(("_v", "_s")) or n in ("trace", "memory", "counts")):
             assert not ((state[name] != 0) & (np.abs(state[name]) < 1e-9)).any(), name
         cortex.host.join("pfc", PrefrontalCortex("pfc"), state=state)
+
+
+def test_a_memory_of_nothing_is_empty_and_moving_it_costs_nothing():
+    net, state = memory.ObjectMemory(), memory.empty()
+    net.see(state, [detection(0.1, 2.0, confidence=0.3)], 0.0, SECTOR, None, 0.1, 0.05)
+    for _ in range(100):
+        net.see(state, [], 0.0, SECTOR, None, 0.1, 0.05)
+        net.run(state, 10)
+    assert not state["trace"].any()
+    assert net.move(state, 0.0, memory.polar.STRIDE)[1] == 0
+
+
+def chosen(threshold, asked=(3, 2, 1, 1), seconds=0.5):
+    """State of the choice after so long beside a box that is sought and a ball to be kept away from."""
+    net, state, held = choice.Choice(1.2), choice.empty(), np.zeros((memory.CLASSES, BINS, polar.RINGS), np.float32)
+    held[BLUE_BOX], held[0] = 0.3 * polar.bump(0.5, 1.0), 0.06 * polar.bump(-0.5, 1.0)
+    for _ in range(round(seconds / 0.05)):
+        net.run(state, held, 10, *choice.gates(asked), threshold)
+    return state
+
+
+def test_the_threshold_moves_what_is_sought_and_not_what_is_avoided():
+    low, high = chosen(0.5), chosen(1.5)
+    assert np.array_equal(low["avoid_s"], high["avoid_s"]) and low["avoid_s"].any()
+    assert low["target_s"].sum() > 1.1 * high["target_s"].sum() > 0
+    assert not chosen(0.5, (3, 2, 0, 0))["avoid_s"].any()
+
+
+def driven(steps=20, near=0.0, tired=False, **offers):
+    """State of the decision after steps of 50 ms in which it was to search, or what is told."""
+    net, state = decision.Decision(50.0), decision.empty()
+    if tired:
+        state["decision_s"][decision.NAMES.index("tired")] = 0.6
+    for _ in range(steps):
+        net.run(state, 10, {"goal": 1.0, "near": near}, offers, 1.0)
+    return state
+
+
+def test_the_ring_of_headings_holds_itself_down():
+    one, everywhere = driven(search=_bump(1.0)), driven(search=np.ones(BINS, np.float32))
+    assert heading.read(one) == pytest.approx(1.0, abs=0.05)
+    assert everywhere["heading_s"].max() < 0.95 * one["heading_s"].max()
+
+
+def test_only_the_action_that_fires_has_its_way():
+    both = driven(search=_bump(1.0), avoid=_bump(-2.0))
+    assert heading.read(both) == pytest.approx(1.0, abs=0.05)
+    fleeing = driven(near=1.0, tired=True, search=_bump(1.0), avoid=_bump(-2.0))
+    assert decision.read(fleeing)[0] == "avoid" and heading.read(fleeing) == pytest.approx(-2.0, abs=0.05)
 
 
 def test_weights_of_the_decision_hold_no_wire_that_was_not_asked_for():

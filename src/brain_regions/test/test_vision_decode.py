@@ -12,7 +12,7 @@ from brain_regions.vision import weights
 from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, HEIGHT, LAYERS,
                                           LAYERS_READ, OBJECT, OUTPUTS, ROWS, SHAPE, SLOTS, TOP, WIDTH,
-                                          SpikingVision, column_angles, multiplies, prepare, sizes)
+                                          SpikingVision, column_angles, fan_outs, multiplies, prepare, sizes)
 
 ANGLES = column_angles().numpy()
 
@@ -122,6 +122,20 @@ def test_the_first_layer_takes_as_many_multiplications_as_it_has_synapses():
     ones = F.conv2d(torch.ones(1, 3, HEIGHT - TOP, WIDTH), torch.ones(layer.outputs, 3, *layer.kernel), None,
                     layer.stride, layer.padding)
     assert multiplies() == int(ones.sum())
+
+
+def test_more_micro_steps_than_a_byte_counts_are_counted():
+    looking, rng = Looking(SpikingVision().folded()), np.random.default_rng(0)
+    channels, rows, columns = sizes()[3]
+    fired = rng.random((600, rows, columns, channels)) < 0.7
+    spikes, synops = looking.count(3, fired)
+    assert spikes == fired.sum()
+    assert synops == pytest.approx(float((fired.sum((0, 3)) * fan_outs()[4].numpy()).sum()), rel=1e-6)
+
+
+def test_only_a_folded_network_is_run():
+    with pytest.raises(ValueError, match="folded"):
+        Looking(SpikingVision())
 
 
 def test_folding_the_normalization_changes_nothing():

@@ -86,6 +86,8 @@ class Choice:
             threshold: float, watch: Watch | None = None) -> tuple[int, int]:
         """Integrates ``steps`` micro-steps, all populations together: each hears what synapses carried the one before.
 
+        Memory, and how much the commitment turns attention up, are taken as they are at the beginning.
+
         Args:
             state: its entries are replaced.
             memory: what the memory's synapses carry, float32[CLASSES, BINS, RINGS].
@@ -122,7 +124,7 @@ class Choice:
             fired = self._layer.advance(x, v, s, z, theta)
             np.multiply(counts, self._keep, counts)
             if fired:
-                np.add(total, z, total)
+                np.add(total, self._layer.handed_on(z), total)
                 np.add(counts, counted, counts)
             if watch is not None:
                 for name, row in zip(names, np.split(z, [*range(CELLS, cells + 1, CELLS), cells + BINS])):
@@ -174,7 +176,7 @@ class Choice:
             bearing, distance = polar.place(np.maximum(both[0], 0.0), int(np.dot(POOL, commitment).argmax()))
             if math.isfinite(bearing):
                 more, held = polar.nearby(both, bearing, distance)
-                share = 0.5 + 0.5 * more / max(held, 1e-9)
+                share = 0.5 + 0.5 * more / held if held > 0 else 0.0
         if not math.isfinite(bearing):
             strength = 0.0
         return Believed(bearing, distance, min(strength, 1.0), share, found)

@@ -16,7 +16,8 @@ What the region multiplies otherwise is said by gates, too, and only roughly the
 Left out are odometry, which would need a product for each of its synapses, and what happens to evidence on its way into
 memory (sharing, fading, older evidence that is put out): the input is what a look changes. The goal is in the weights,
 and the threshold, which feedback moves, is fixed. A region computes memory, choice and decision one after the other,
-each for a whole step; here all go on together, micro-step by micro-step.
+each for a whole step; here all go on together, micro-step by micro-step. Within a micro-step it hears what synapses
+carried in the one before; here candidates, commitment and heading hear what has just been fired.
 """
 from __future__ import annotations
 

@@ -66,5 +66,5 @@ def keep_away(bearings: Sequence[float], distances: Sequence[float], radius: flo
         ahead = azimuth.COS * np.float32(math.cos(angle)) + azimuth.SIN * np.float32(math.sin(angle))
         inside = ahead >= math.sqrt(1.0 - (reach / far) ** 2)       # the cosine of half its width
         gap = max(distance - reach - radius, 0.0)
-        np.maximum(hazard, inside * np.float32(min(max(1.0 - gap, 0.0), 0.9)), out=hazard)
+        np.maximum(hazard, np.where(inside, np.float32(min(max(1.0 - gap, 0.0), 0.9)), np.float32(0.0)), out=hazard)
     return hazard

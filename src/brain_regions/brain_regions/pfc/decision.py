@@ -62,9 +62,9 @@ def _cells(name: str) -> slice:
     return slice(_AT[name] * NEURONS, (_AT[name] + 1) * NEURONS)
 
 
-# what each timer's spike sets: neurons of a latch, and the charge
+# what the spikes of timers set, "empty" and "patience" the same: neurons of a latch, and the charge
 _SETS = tuple((_cells(name), np.float32(charge) * spread(NEURONS)) for name, charge in (
-    ("reached", SET), ("tired", SET), ("tired", SET), ("given_up", GIVE_UP + SET)))
+    ("reached", SET), ("tired", SET), ("given_up", GIVE_UP + SET)))
 
 
 def weights() -> np.ndarray:
@@ -139,11 +139,12 @@ class Decision:
             means = np.dot(s, self._mean)
             np.add(np.dot(means, self._onto), drive, x)
             if any(fired := self._tick(timers, means.tolist(), sure, empty)):
-                for set_, (latch, charge) in zip(fired, _SETS):
-                    if set_:
+                standing, empty_, patience, retreat = fired
+                for is_set, (latch, charge) in zip((standing, empty_ or patience, retreat), _SETS):
+                    if is_set:
                         x[latch] += charge
             if self._layer.advance(x, v, s, z, theta):
-                np.add(total, z, total)
+                np.add(total, self._layer.handed_on(z), total)
             if watch is not None:
                 watch.add("actions", z[:len(ACTIONS) * NEURONS])
                 watch.add("facts", z[len(ACTIONS) * NEURONS:_CELLS])

@@ -184,6 +184,8 @@ class ObjectMemory:
         """
         trace, total = state["trace"], 0
         live = np.flatnonzero(trace > FLOOR)
+        if steps and not len(live):
+            trace = state["trace"] = np.zeros_like(trace)
         if not (steps and len(live)):
             return trace, 0
         v = state["memory"].copy()

@@ -28,6 +28,10 @@ _NEIGHBORS = (np.arange(BINS)[:, None] + np.arange(-FARTHEST_NEIGHBOR, FARTHEST_
 _NEAR = {reach: [(near, SIN[near], COS[near])
                  for near in _NEIGHBORS[:, FARTHEST_NEIGHBOR - reach:FARTHEST_NEIGHBOR + 1 + reach].copy()]
          for reach in (1, 2)}
+FRACTIONS = 16                                              # of a cell, in which a bump is tabled
+# a bump over five cells, by where in the middle one it is
+_BUMP = np.exp(-0.5 * ((np.arange(-2, 3) - np.linspace(-0.5, 0.5, FRACTIONS + 1)[:, None]) / SPREAD) ** 2).astype(
+    np.float32)
 _LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directions of travel with shifts of their own
 
 
@@ -47,10 +51,17 @@ def bumps(bearings: np.ndarray, distances: np.ndarray) -> np.ndarray:
 
 
 def nearby(sheets: np.ndarray, bearing: float, distance: float) -> list[float]:
-    """What some sheets, float32[n, BINS, RINGS], hold in the nine cells round a place."""
-    row = round(ring(distance))
-    cells = _NEAR[1][round(bearing / WIDTH) % BINS][0]
-    return np.add.reduce(sheets[:, cells, max(row - 1, 0):row + 2], (1, 2)).tolist()
+    """What some sheets, float32[n, BINS, RINGS], hold at a place, weighted as a bump there would be."""
+    column, row = bearing / WIDTH, ring(distance)
+    middle, first = round(column), max(round(row) - 2, 0)
+    patch = sheets[:, _NEAR[2][middle % BINS][0], first:round(row) + 3]
+    along = _BUMP[_fraction(row - round(row))][first - round(row) + 2:][:patch.shape[2]]
+    return np.dot(np.dot(patch, along), _BUMP[_fraction(column - middle)]).tolist()
+
+
+def _fraction(of_a_cell: float) -> int:
+    """Row of :data:`_BUMP` for a place that lies so far (-0.5 to 0.5) behind a cell's middle."""
+    return round((of_a_cell + 0.5) * FRACTIONS)
 
 
 def ring(distance: float) -> float:

@@ -39,6 +39,10 @@ class Layer:
         self._rate, self._silent = rate, silent
         self._constants: dict[tuple[int, ...], _Constants] = {}
 
+    def handed_on(self, z: np.ndarray) -> np.ndarray:
+        """Which neurons handed something on, of what :meth:`advance` put into ``z``: 1 each, whatever their rate."""
+        return z > 0 if self._rate else z
+
     def advance(self, x: np.ndarray, v: np.ndarray, s: np.ndarray, z: np.ndarray, threshold: np.ndarray) -> int:
         """One micro-step, in place. All arrays are float32 of one shape.
 

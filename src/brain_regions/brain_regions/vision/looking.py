@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from brain_regions.membranes import MICRO_STEP, lif_run
 from brain_regions.neurons import li_weights
@@ -27,7 +28,7 @@ class Looked(NamedTuple):
     Attributes:
         state: the new one.
         trains: spikes of each layer, bool [steps, rows, columns, channels].
-        spikes, synops: how many, and the accumulates that they cause by their actual fan-out.
+        spikes, synops: how many spikes, and the accumulates that they cause by their actual fan-out.
     """
 
     state: dict[str, np.ndarray]
@@ -41,9 +42,14 @@ class Looking:
 
     Args:
         network: what to run.
+
+    Raises:
+        ValueError: it is not folded.
     """
 
     def __init__(self, network: SpikingVision) -> None:
+        if not all(isinstance(norm, nn.Identity) for norm in network.norms):
+            raise ValueError("this network still normalizes its charges; run its folded() copy")
         self._convolutions = [(c.weight.detach(), c.bias.detach(), c.stride, c.padding, c.dilation)
                               for c in network.convolutions]
         self._read = np.ascontiguousarray(network.readout.weight.detach()[..., 0].numpy().T)    # [heard, OUTPUTS]

@@ -11,8 +11,7 @@ It answers twice, for the nearest object that the column shows and for the next 
 one can be seen.
 
 `SpikingVision` carries membrane potentials from frame to frame, and is what is trained; :mod:`.looking` runs it.
-`AnnTwin` is the same network with ReLU in place of
-the neurons and without time, to compare with.
+`AnnTwin` is the same network with ReLU in place of the neurons and without time, to compare with.
 """
 from __future__ import annotations
 
