@@ -53,6 +53,7 @@ def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
     import torch
 
     from brain_regions.vision import network, weights
+    from brain_regions.vision.looking import Looking
     from brain_sim.camera import RayCamera
     from brain_sim.mjcf import room_xml
     from brain_sim.room import generate_room
@@ -62,12 +63,13 @@ def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
     x, y, yaw = room.start
     seen = np.stack([camera.render(x, y, yaw + TURN * k, rng) for k in range(pictures)])
     images, net = network.prepare(torch.from_numpy(seen)), weights.load()[0]
-    state, trains, answers = net.rest(), [], []
-    with torch.inference_mode():
-        for image in images:
-            state, spikes = net(image[None], state, STEPS)
-            trains.append([train[:, 0].numpy() > 0 for train in spikes])
-            answers.append(state["u"][0][:, None].numpy())
+    looking, trains, answers = Looking(net), [], []
+    state = looking.rest()
+    for picture in seen:
+        looked = looking.look(picture, state, STEPS)
+        state = looked.state
+        trains.append([train.transpose(0, 3, 1, 2) for train in looked.trains])
+        answers.append(state["u"].T[:, None])
     found = {layer.name: np.concatenate([train[k] for train in trains]) for k, layer in enumerate(network.LAYERS)}
     return network.circuit(net), {**found, "answer": np.stack(answers), "x": images.numpy()}
 
