@@ -53,7 +53,7 @@ class PrefrontalCortexParameters(Body):
     turn_worth: float = parameter(2.2, "unseen floor (bins of place/view) that is worth a turn on the spot", low=0.1,
                                   high=36.0)
     qpfc: str = parameter("on", "Q-PFC feedback: on, off, constant, linear or shuffled", choices=feedback.MODES)
-    qpfc_alpha: float = parameter(0.29, "alpha under constant feedback; its mean on the split val", low=0.0, high=1.0)
+    qpfc_alpha: float = parameter(1.0, "alpha under constant feedback, tuned on the split val", low=0.0, high=1.0)
     integrate: bool = parameter(True, "add up evidence over looks; without, the newest look at a place decides")
     silent: bool = parameter(False, "hold all spikes back: shows what hangs on them", live=False)
 
