@@ -5,7 +5,8 @@ Relays fire while something is the case ("there is a goal", "vision is missing")
 and inhibit each other; the one that fires most is what is done. Three latches excite themselves so strongly that they
 stay on once they fired: ``reached``, ``given_up``, ``tired`` (looked long enough). Two populations turn the robot on
 the spot while that shows enough, and go on, once begun, down to a quarter of what made them begin. Timers are neurons
-that do not leak and fire when something has been so for as long as they wait.
+that do not leak and fire when something has been so for as long as they wait. The ring of headings goes on with all of
+them and hears the actions (see :mod:`.heading`).
 """
 from __future__ import annotations
 

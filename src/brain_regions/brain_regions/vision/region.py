@@ -104,7 +104,7 @@ class Vision(Region):
         steps = min(whole, MOST_STEPS)
         left = 0.0 if first or whole > MOST_STEPS else dt + float(state["left"][0]) - whole * MICRO_STEP
         new, trains, spikes, synops = self._looking.look(picture, state, steps, self.parameters.silent)
-        new = dict(new)
+        new = dict(new)     # which is the old state where no micro-step fits
         self.count(spikes=spikes, synops=synops)
         self.multiplies += self._per_picture
         frames = float(state["frames"][0]) % 2 ** 20 + 1
