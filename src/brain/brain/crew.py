@@ -75,7 +75,7 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
         argv += ["--listen", open_one]
     if not listen:
         argv += ["--port", str(port)]
-    return Child(ROUTER, tuple(argv), stop_after=2)
+    return Child(ROUTER, tuple(argv), stop_after=3, spare=True)
 
 
 def _taken(host: str, port: int) -> bool:
@@ -90,7 +90,10 @@ def _taken(host: str, port: int) -> bool:
 def region_children(graph: Graph, facts: Mapping[str, Facts], graph_path: Path, *, namespace: str, seed: int,
                     state_dir: Path, router: str, params_files: Iterable[Path] = (),
                     parameters: Mapping[str, Mapping[str, Any]] | None = None) -> list[Child]:
-    """All regions of a graph as children; devices of a world are ended after the brain."""
+    """All regions of a graph as children.
+
+    What commands actuators is ended after the other regions of the brain, and devices of a world after that.
+    """
     own = {name: {"critical": [c for c in graph.critical if c != name]}
            for name, f in facts.items() if "critical" in f.parameters}
     beside = params_file(graph_path)
@@ -101,7 +104,7 @@ def region_children(graph: Graph, facts: Mapping[str, Facts], graph_path: Path, 
                              params_files=files, parameters=merged(own, parameters or {})):
         spec, f = process.spec, facts[process.spec.name]
         result.append(Child(spec.name, process.argv, f"{prefix}/{spec.name}", spec.restart == "always", True, f.rate,
-                            f.triggers, 1 if spec.device else 0))
+                            f.triggers, 2 if spec.device else int(f.moves), spare=f.moves))
     return result
 
 

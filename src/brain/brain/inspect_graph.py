@@ -15,6 +15,7 @@ from typing import Any
 
 from brain.robots import SIM, RobotError, load_robot
 from brain_runtime.graph import Graph, GraphError, RegionSpec, check_graph, load_graph
+from brain_runtime.region import Region
 
 TIMEOUT = 120.0  # s; importing is slow on a machine that has just been set up
 
@@ -30,6 +31,7 @@ class Facts:
         robot: parameters that the robot's profile gives it.
         publishes, hears: topics of its ports, remapped.
         actions: that it serves, remapped.
+        moves: it commands actuators: it has something to bring to rest before it ends.
     """
 
     rate: float | None
@@ -39,6 +41,7 @@ class Facts:
     publishes: tuple[str, ...] = ()
     hears: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
+    moves: bool = False
 
 
 def facts_of(spec: RegionSpec) -> Facts:
@@ -52,7 +55,7 @@ def facts_of(spec: RegionSpec) -> Facts:
                                  for declared in (cls.outputs(), cls.inputs(), cls.actions()))
     triggers = tuple(spec.remap.get(p.topic, p.topic) for p in cls.inputs().values() if p.trigger)
     return Facts(cls.rate, triggers, tuple(cls.Parameters.__dataclass_fields__), publishes=publishes, hears=hears,
-                 actions=actions)
+                 actions=actions, moves=cls.come_to_rest is not Region.come_to_rest)
 
 
 def inspect_graph(path: Path, world: str = "none", robot: str = SIM) -> tuple[Graph, dict[str, Facts], list[str]]:
@@ -85,7 +88,7 @@ def inspect_graph(path: Path, world: str = "none", robot: str = SIM) -> tuple[Gr
     if "error" in answer:
         raise (RobotError if answer.get("robot") else GraphError)(answer["error"])
     facts = {name: Facts(f["rate"], tuple(f["triggers"]), tuple(f["parameters"]), f["robot"],
-                         *(tuple(f[what]) for what in ("publishes", "hears", "actions")))
+                         *(tuple(f[what]) for what in ("publishes", "hears", "actions")), f["moves"])
              for name, f in answer["facts"].items()}
     return graph, facts, answer["warnings"]
 

@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 PASSED, LIMITED, REFLEX, STALE, ESTOP, REFUSED = range(6)   # Trace ACTION_*
 ACTIVE = 2                                                  # Heartbeat STATE_ACTIVE
+REACTION = 0.15             # s from a command to the base that follows it
+FRESH_ODOMETRY = 0.3        # s, age at which odometry no longer tells whether the robot stands
+STANDS = (0.01, 0.03)       # m/s, rad/s, below which it does
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Brainstem(Region):
     features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
                   device=True)
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
+    odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
     estop = In("estop", "std_msgs/msg/Bool", LATCHED.with_depth(10), trigger=True, every=True, device=True)
     release = In("estop/release", "std_msgs/msg/Empty", FEATURE, device=True)
 
@@ -133,15 +137,33 @@ class Brainstem(Region):
             linear = angular = 0.0
         else:
             linear, angular, action, reason = self._limit(inbox, wanted, previous, min(dt, 0.1))
+        finite = all(map(math.isfinite, wanted))
+        outbox |= {"cmd_vel": self._command(linear, angular), "trace": self._trace(inbox.stamp, command, action, reason,
+                                                        wanted if finite else (0.0, 0.0), (linear, angular))}
+        return outbox, {"velocity": np.array([linear, angular], np.float32),
+                        "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32)}
+
+    def _command(self, linear, angular):
         cmd = twist = self.cmd_vel()
         if self.parameters.stamped:
             cmd.header.frame_id, twist = self.parameters.base_frame, cmd.twist
         twist.linear.x, twist.angular.z = linear, angular
-        finite = all(map(math.isfinite, wanted))
-        outbox |= {"cmd_vel": cmd, "trace": self._trace(inbox.stamp, command, action, reason,
-                                                        wanted if finite else (0.0, 0.0), (linear, angular))}
-        return outbox, {"velocity": np.array([linear, angular], np.float32),
-                        "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32)}
+        return cmd
+
+    def come_to_rest(self, inbox, state, since):
+        """Zeros until the robot stands: by odometry, or without it for the time that braking from top speed takes."""
+        outbox = {"cmd_vel": self._command(0.0, 0.0),
+                  "trace": self._trace(inbox.stamp, None, STALE, "ending: the robot is brought to rest", (0.0, 0.0),
+                                       (0.0, 0.0))}
+        p = self.parameters
+        odom = inbox.get("odom", within=min(since, FRESH_ODOMETRY))     # of after the first zero
+        moves = (math.nan, math.nan) if odom is None else (
+            abs(float(odom.twist.twist.linear.x)), abs(float(odom.twist.twist.angular.z)))
+        if not all(map(math.isfinite, moves)):
+            return outbox, since >= REACTION + max(p.max_linear / p.braking, p.max_angular / p.angular_acceleration)
+        stands = moves[0] < STANDS[0] and moves[1] < STANDS[1]
+        # where it was told to move a moment ago, it may not have begun yet
+        return outbox, stands and since >= (REACTION if state["velocity"].any() else 0.0)
 
     def _trace(self, stamp, command, action, reason, wanted, given):
         trace = self.trace(action=action, reason=reason[:128], wanted_linear=wanted[0], wanted_angular=wanted[1],
@@ -201,9 +223,8 @@ class Brainstem(Region):
         free = self._free_path(inbox, linear)
         if linear != 0.0:
             # v such that v * reaction + v^2 / 2a fits into the free path
-            reaction = 0.15
             room = max(free - p.margin, 0.0)
-            fit = p.braking * (math.sqrt(reaction ** 2 + 2 * room / p.braking) - reaction)
+            fit = p.braking * (math.sqrt(REACTION ** 2 + 2 * room / p.braking) - REACTION)
             if fit < abs(linear):
                 linear = math.copysign(fit if fit > 0.02 else 0.0, linear)
                 action, reason = REFLEX, f"{free:.2f} m of free path"

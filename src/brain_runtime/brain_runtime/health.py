@@ -23,6 +23,7 @@ class Limits:
         start: from its start to its first heartbeat.
         silence: between heartbeats.
         silence_without_token: the same, once its liveliness token is gone too.
+        silence_together: between heartbeats while the wire is doubted, see :attr:`Health.doubted`.
         step: one step; also without any step while there is something to do.
         first_step: the first one, which may have to compile or to load.
         error: in state ``error`` without ending by itself.
@@ -31,6 +32,7 @@ class Limits:
     start: float = 60.0
     silence: float = 1.5
     silence_without_token: float = 0.7
+    silence_together: float = 15.0
     step: float = 3.0
     first_step: float = 20.0
     error: float = 3.0
@@ -53,6 +55,7 @@ class Health:
         self.age = 0.0
         self.silence = 0.0
         self.token: bool | None = None
+        self.doubted = False    # its silence may be the wire's fault: others are silent too, while their tokens stand
         self._in_step = self._idle = self._in_error = 0.0
         self._fresh = False
 
@@ -65,6 +68,7 @@ class Health:
         ages = dict(zip(message.inputs, message.input_ages, strict=False))
         self._fresh = self._rate is not None or any(ages.get(t, math.inf) < FRESH for t in self._triggers)
         self.silence = 0.0
+        self.doubted = False
         self.last = message
 
     def forgive(self) -> None:
@@ -82,7 +86,8 @@ class Health:
         limits = self._limits
         if self.last is None:
             return f"gave no heartbeat within {limits.start:g} s of its start" if self.age > limits.start else None
-        allowed = limits.silence_without_token if self.token is False else limits.silence
+        allowed = limits.silence_without_token if self.token is False else (
+            limits.silence_together if self.doubted else limits.silence)
         if self.silence > allowed:
             return f"hung: no heartbeat for {allowed:g} s" + (
                 ", and its liveliness token is gone" if self.token is False else "")

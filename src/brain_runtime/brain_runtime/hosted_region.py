@@ -48,9 +48,12 @@ class HostedRegion:
         region.storage = folder
         self._snapshot = None if folder is None else folder / f"{region.name}.safetensors"
         self._state, self._reason = beat.UNCONFIGURED, ""
+        self._saved: tuple[Stepper, int] | None = None      # what the snapshot on disk holds: whose state, which step's
         self._restored = False
         self.stepper: Stepper | None = None
-        self._ending = False
+        self._ending = False                # the end was asked for
+        self._over = False                  # nothing moves any more: the threads end
+        self._may_move = False              # steps were made since what it moves was at rest
         self._idle = True                   # no steps are made: it is not active, or ending
         self._wake = Signal()               # of the worker
         self._turn = threading.Lock()       # who has it makes steps, or looks at the state between two of them
@@ -86,13 +89,18 @@ class HostedRegion:
     def activate(self) -> None:
         """Begins to make steps. Raises what the region raises."""
         self.region.activate()
+        self._may_move = True
         self._state = beat.ACTIVE
         self._idle = self._ending
         self._ready.extend(self._takers.values())   # what has come before
         self._wake.set()
 
     def deactivate(self) -> None:
-        """Makes no more steps; what arrives from now on waits. Raises what the region raises."""
+        """Makes no more steps, once what the region moves is at rest; what arrives from now on waits.
+
+        Raises what the region raises.
+        """
+        self._rest()
         with self._turn:
             self._state, self._idle = beat.INACTIVE, True
             self._ready.clear()
@@ -186,14 +194,18 @@ class HostedRegion:
     def save(self, wait: float) -> None:
         """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""
         stepper = self.stepper  # a transition in another thread may take it away
-        if self._snapshot is None or stepper is None or not self._turn.acquire(timeout=wait or 0.02):
+        if self._snapshot is None or stepper is None or (stepper, stepper.steps) == self._saved:
+            return
+        if not self._turn.acquire(timeout=wait or 0.02):
             return
         try:
+            saved = stepper, stepper.steps
             state = {name: np.array(value, dtype=np.float32) for name, value in stepper.state.items()}
         finally:
             self._turn.release()
         try:
             snapshot.write(self._snapshot, self.region, state)
+            self._saved = saved
         except snapshot.SnapshotError as error:
             self._warn("snapshot", str(error))
 
@@ -215,6 +227,10 @@ class HostedRegion:
 
     def _unplug(self) -> None:
         """Takes back what :meth:`_plug` did, as far as it came."""
+        raise NotImplementedError
+
+    def _rest(self) -> None:
+        """Brings to rest what the region moves. Never raises."""
         raise NotImplementedError
 
     def stop(self) -> None:

@@ -16,9 +16,10 @@ import logging  # noqa: E402
 import sys  # noqa: E402
 from typing import Sequence  # noqa: E402
 
-from brain_runtime import ros_args  # noqa: E402
+from brain_runtime import ros_args, standby  # noqa: E402
 from brain_runtime.ending import Ending  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
+from brain_runtime.logs import survive_full_disk  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
 from brain_runtime.process_arguments import arguments  # noqa: E402
 from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
@@ -37,13 +38,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         ros, rest = ros_args.parse(sys.argv[1:] if argv is None else argv)
         parser = arguments("brain_runtime.process")
         parser.add_argument("--router", help="Zenoh endpoint, as tcp/localhost:7447")
+        parser.add_argument(standby.OPTION, action="store_true", help="load everything, then wait on standard input for "
+                            "the number of restarts; without one, end")
         options = parser.parse_args(rest)
+        survive_full_disk()
         declared = options.name or options.cls.rpartition(":")[2].lower()
         logging.basicConfig(level=ros.log_level or logging.INFO, stream=sys.stderr,
                             format=f"%(asctime)s %(levelname)s [{declared}] %(message)s")
         cls = RegionSpec(declared, options.cls).load()
         name, namespace = ros.node_name(declared), ros.namespace(declared)
         parameters = ros.parameters(name, namespace)
+        if options.standby:
+            restarts = standby.wait_for_work(ending.asked)
+            if restarts is None:
+                return 0
+            options.restarts = restarts
         with open_session(options.router, identity=name, patience=float("inf"), stop=ending.asked) as session:
             region = cls(name)
             host = ZenohHost(

@@ -15,7 +15,7 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import Any, Callable, Protocol
 
-from brain_runtime import diagnostics, messages, snapshot
+from brain_runtime import diagnostics, messages, resting, snapshot
 from brain_runtime import heartbeat as beat
 from brain_runtime.actions import Goal
 from brain_runtime.energy import Gate, Passed
@@ -23,7 +23,7 @@ from brain_runtime.hosted_region import TURN, HostedRegion
 from brain_runtime.parameters import ParameterError
 from brain_runtime.ports import Out
 from brain_runtime.region import Region
-from brain_runtime.stepper import RegionError
+from brain_runtime.stepper import RegionError, Stepper
 from brain_runtime.waking import Signal
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ IDLE_WAIT = 0.5         # s that the worker sleeps at most, so that it sees the 
 BEAT_SLACK = 0.02       # s that a heartbeat may come early, so that a timer that is a little early is not passed by
 LAST_WORDS = 0.3        # s that a failed region goes on telling why
 STOP_PATIENCE = 3.0     # s that the last step gets at the end
+REST_TURN = 0.25        # s that bringing to rest waits for the step that is being made
 HEED = 0.05             # s that a look at what is wanted waits for the step that is being made
 QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
 USUAL = 0.05            # weight of the newest step in what is usual
@@ -110,9 +111,39 @@ class ProcessHost(HostedRegion):
                     self.save(wait=0.0)
                     next_save = now + SNAPSHOT_PERIOD
                 self._pause(max(0.0, next_beat - time.monotonic()))
+            self._rest()
+            if self._failure is None:
+                self.save(wait=STOP_PATIENCE)   # first of all, since whoever ends us may lose patience
+            self._over = True
             return self._end(worker)
         finally:
+            self._rest()    # nothing, unless something of the host itself failed
+            self._over = True
             self._close()
+
+    def _rest(self) -> None:
+        stepper = self.stepper
+        if stepper is None or not self._may_move:
+            return
+        self._may_move, self._idle = False, True
+        turn = self._turn.acquire(timeout=REST_TURN)    # a step that hangs must not keep the robot moving
+        try:
+            if not resting.bring_to_rest(functools.partial(self._rest_once, stepper, turn), self._beat):
+                log.error("what %s moves is not at rest %g s after it was told to", self.region.name, resting.LONGEST)
+        except Exception:   # whatever it is, the rest of the end must follow
+            log.exception("%s could not bring to rest what it moves", self.region.name)
+        finally:
+            if turn:
+                self._turn.release()
+
+    def _rest_once(self, stepper: Stepper, turn: bool, since: float) -> bool:
+        if turn:
+            for take in tuple(self._takers.values()):
+                take()
+        published, done = stepper.come_to_rest(time.monotonic(), self._clock(), since)
+        for port, message in published:
+            self._senders[port.topic](message)
+        return done
 
     def _end(self, worker: threading.Thread) -> int:
         self._wake.set()
@@ -167,7 +198,7 @@ class ProcessHost(HostedRegion):
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while not self._ending:
+        while not self._over:
             stepper = self.stepper
             ticking = stepper is not None and self._state == beat.ACTIVE
             next_due = min(stepper.next_tick, self._gate.due) if ticking else math.inf

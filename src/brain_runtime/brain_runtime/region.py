@@ -134,6 +134,22 @@ class Region:
         """
         raise NotImplementedError(f"{type(self).__name__} must define step()")
 
+    def come_to_rest(self, inbox: Inbox, state: State, since: float) -> tuple[Outbox, bool]:
+        """Brings to rest what this region moves. For regions that command actuators; others leave it as it is.
+
+        The host calls it after the last step, again and again, before anything of the region ends, and however it
+        ends: asked to, deactivated, or after a step that raised. It must not rely on that step.
+
+        Args:
+            inbox: newest messages and their ages; those that go on coming too.
+            state: what the last step returned.
+            since: s since the first of these calls, 0 at that.
+
+        Returns:
+            What to publish, and whether everything is at rest.
+        """
+        return {}, True
+
     def deactivate(self) -> None:
         """After the last step; :meth:`activate` may follow."""
 

@@ -286,7 +286,7 @@ class RosHost(ProcessHost):
 
     def _spin(self) -> None:
         try:
-            while not self._ending:
+            while not self._over:
                 for server in self._servers:
                     server.pass_on()
                 self._hand_in()
@@ -298,7 +298,7 @@ class RosHost(ProcessHost):
                     self._triggered = False
                     self._step_or_wake()
         except BaseException as error:  # a thread that ended silently would leave a node that looks alive
-            if not self._ending:
+            if not self._over:
                 self._give_up(error)
 
     def _heed(self) -> None:
@@ -320,6 +320,7 @@ class RosHost(ProcessHost):
         if time.perf_counter() - since > limit:
             log.critical("a step of %s takes longer than %g s; the process ends, so that it can be started again",
                          self.region.name, limit)
+            self._rest()
             logging.shutdown()
             os._exit(STUCK)     # the thread that is stuck cannot be ended otherwise
 

@@ -23,6 +23,7 @@ from rclpy.utilities import remove_ros_args  # noqa: E402
 
 from brain_runtime.ending import Ending  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
+from brain_runtime.logs import survive_full_disk  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
 from brain_runtime.process_arguments import arguments  # noqa: E402
 from brain_runtime.ros_host import RosHost  # noqa: E402
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ending = Ending()
     try:
         options = arguments("brain_runtime.ros_process").parse_args(remove_ros_args(["ros_process", *argv])[1:])
+        survive_full_disk()
         declared = options.name or options.cls.rpartition(":")[2].lower()
         rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
         region = RegionSpec(declared, options.cls).load()(declared)

@@ -19,6 +19,8 @@ from typing import Any, Sequence
 
 import zenoh
 
+from brain_runtime import standby
+from brain_runtime.logs import survive_full_disk
 from brain_runtime.wire.credentials import place
 from brain_runtime.wire.refusal import address, open_to_a_network
 from brain_runtime.wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
@@ -176,6 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--connect", action="append", default=[], metavar="ENDPOINT", help="link with this router")
     parser.add_argument("--config", type=Path, metavar="FILE", help="all other settings, such as the router.json5 that "
                         "`brain keys` writes; it listens by TLS then")
+    parser.add_argument(standby.OPTION, action="store_true", help="wait on standard input for a number before it begins")
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr,
                         format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -183,6 +186,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    survive_full_disk()
+    if options.standby and standby.wait_for_work(stop) is None:
+        return 0
     try:
         router = Router(options.listen, port=options.port, connect=options.connect, config_file=options.config)
     except (RouterProblem, SessionProblem) as problem:

@@ -165,6 +165,25 @@ class Stepper:
             history.popleft()
         return published
 
+    def come_to_rest(self, now: float, stamp: float, since: float) -> tuple[list[tuple[Out | Act, Any]], bool]:
+        """What the region publishes to bring to rest what it moves, and whether that is at rest.
+
+        Args:
+            now, stamp: as for :meth:`step`.
+            since: s since the first call.
+
+        Raises:
+            RegionError: from the region's own code, with the cause attached.
+        """
+        inbox = self._inbox
+        inbox.now, inbox.stamp = now, stamp
+        try:
+            outbox, done = self.region.come_to_rest(inbox, self.state, since)
+            return self._finish(outbox, stamp), done
+        except Exception as error:
+            raise RegionError(f"{self.region.name} failed to bring to rest what it moves: "
+                              f"{type(error).__name__}: {error}") from error
+
     def _finish(self, outbox: Mapping[str, Any], stamp: float) -> list[tuple[Out | Act, Any]]:
         published: list[tuple[Out | Act, Any]] = []
         origins: list | None = None

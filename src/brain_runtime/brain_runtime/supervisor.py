@@ -6,6 +6,8 @@ It knows processes and heartbeats and nothing else: no wire, no torch. Whoever o
 """
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import select
 import signal
@@ -17,10 +19,12 @@ from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from brain_runtime import tether
 from brain_runtime.health import Health, Limits
+from brain_runtime.logs import Logs
+from brain_runtime.standby import OPTION, Standby
 
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 ROUND = 0.1         # s between two looks at everything
@@ -29,6 +33,12 @@ QUIET = 0.5         # s without a heartbeat from anybody, after which the wire i
 ALL_QUIET = 4.0     # s of that with a link, after which the processes are suspected after all
 LINK_LOST = 1.0     # s without a link to a router that runs, after which the router is suspected
 ROUTER_START = 5.0  # s that a router gets before that
+SEVERAL = 2         # regions that are silent at once, from which on the wire is doubted
+STRANGERS = 64      # foreign processes under a region's name that are told of, at most
+SETTLED_AGAIN = 1.0     # s of the same where it was started again, alone
+SETTLED = 3.0       # s after which a process has started, so that a spare one may take processor time for its own start
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ class Child:
         rate: steps a second that it makes by itself (Hz), or None.
         triggers: topics that make it step.
         stop_after: children with a lower number are ended first.
+        spare: a second process is kept ready for it, since a gap matters; it takes ``--standby``.
     """
 
     name: str
@@ -67,11 +78,12 @@ class Child:
     rate: float | None = None
     triggers: tuple[str, ...] = ()
     stop_after: int = 0
+    spare: bool = False
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened: ``kind`` is started, ended, unhealthy, given up, stopping or stopped."""
+    """Something that happened: ``kind`` is started, ended, unhealthy, given up, stopped or warning."""
 
     time: float
     child: str
@@ -85,13 +97,14 @@ class _Running:
     health: Health
     process: subprocess.Popen | None = None
     pidfd: int = -1
-    log: IO[bytes] | None = None
     starts: int = 0
     failures: int = 0
     well: float = 0.0           # s since the start or the last fault
     wait: float | None = None   # s until the next start; None: none is due
     why: str = ""               # what the supervisor ended it for
     fault: str = ""             # why it ended last
+    spare: Standby | None = None
+    spare_wait: float = SETTLED     # s until one is to be there
 
 
 class Supervisor:
@@ -113,8 +126,7 @@ class Supervisor:
     def __init__(self, children: Iterable[Child], log_dir: Path, *, on_event: Callable[[Event], None] | None = None,
                  limits: Limits = Limits(), backoff: Backoff = Backoff(),
                  environment: Mapping[str, str] | None = None, router: str | None = None) -> None:
-        self.log_dir = Path(log_dir)
-        self.log_dir.mkdir(parents=True, exist_ok=True)
+        self._logs = Logs(log_dir, self._complain)
         self._on_event = on_event
         self._limits, self._backoff = limits, backoff
         self._environment = {**THREADS, "PYTHONUNBUFFERED": "1", **os.environ, **(environment or {})}
@@ -128,6 +140,7 @@ class Supervisor:
         self._heard: deque[Callable[[], None]] = deque()
         self._linked, self._unlinked = True, 0.0
         self._quiet = 0.0
+        self._doubted = False
         self._strangers: set[tuple[str, int]] = set()
         self._last_round: float | None = None
 
@@ -155,7 +168,8 @@ class Supervisor:
         if running.process is not None and running.process.pid == message.pid:
             running.health.beat(message)
             self._quiet = 0.0
-        elif running.process is not None and (message.name, message.pid) not in self._strangers:
+        elif running.process is not None and (message.name, message.pid) not in self._strangers \
+                and len(self._strangers) < STRANGERS:
             # the last words of the process before this one come late; only a later one is a stranger
             if running.health.last is not None:
                 self._strangers.add((message.name, message.pid))
@@ -194,15 +208,11 @@ class Supervisor:
 
     def log_path(self, name: str) -> Path:
         """Log file of a child."""
-        return self.log_dir / f"{name}.log"
+        return self._logs.path(name)
 
     def last_line(self, name: str) -> str:
         """Last line that a child wrote to its log, empty if there is none."""
-        with open(self.log_path(name), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
-            lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
-        lines = [line for line in lines if line and not line.startswith("--- ")]
-        return lines[-1][:300] if lines else ""
+        return self._logs.last_line(name)
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> bool:
         """Sends a signal to a child, for demonstrations and tests; whether there was one to send it to."""
@@ -240,8 +250,21 @@ class Supervisor:
             self._heard.popleft()()
         self._unlinked = 0.0 if self._linked else self._unlinked + dt
         deaf = self._quiet > QUIET and not (self._linked and self._quiet > ALL_QUIET)
+        self._doubt_wire()
         for running in self._all.values():
             self._look_after(running, dt, deaf)
+
+    def _doubt_wire(self) -> None:
+        """Several that fall silent at once while their tokens stand are hardly all hung: the wire may be flooded."""
+        heard = [r for r in self._all.values() if r.process is not None and r.health.last is not None]
+        silent = [r for r in heard if r.health.silence > QUIET and r.health.token is not False]
+        doubt = len(silent) >= SEVERAL and 2 * len(silent) >= len(heard)
+        if doubt and not self._doubted:
+            self._complain(f"{len(silent)} of {len(heard)} regions are not heard though they are there: the wire may be "
+                           f"flooded; they get {Limits.silence_together:g} s")
+        self._doubted = doubt
+        for running in silent:
+            running.health.doubted = doubt
 
     def _look_after(self, running: _Running, dt: float, deaf: bool) -> None:
         process = running.process
@@ -253,8 +276,12 @@ class Supervisor:
             return
         if process.poll() is not None:
             self._bury(running)
+            if running.wait == 0.0:
+                self._start(running)
             return
         running.well += dt
+        if running.child.spare:
+            self._keep_spare(running, dt)
         if running.well > self._backoff.healthy:
             running.failures = 0
         if running.why:  # was sent SIGKILL and has not gone yet
@@ -280,29 +307,45 @@ class Supervisor:
 
     def _start(self, running: _Running) -> None:
         child = running.child
-        argv = list(child.argv)
-        if child.counts_restarts and running.starts:
-            # before --ros-args, which takes all that follows
-            at = argv.index("--ros-args") if "--ros-args" in argv else len(argv)
-            argv[at:at] = ["--restarts", str(running.starts)]
+        more = ["--restarts", str(running.starts)] if child.counts_restarts and running.starts else []
         running.starts += 1
         running.wait, running.why, running.well = None, "", 0.0
         running.health = self._health(child)
-        log = open(self.log_path(child.name), "ab")  # noqa: SIM115 - lives as long as the process
-        log.write(f"--- {datetime.now():%Y-%m-%d %H:%M:%S} start {running.starts}: {' '.join(argv)}\n".encode())
-        log.flush()
-        tethered = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *argv]
-        try:
-            process = subprocess.Popen(tethered, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                       env=self._environment, start_new_session=True)
-        except OSError as error:
-            log.close()
-            self._fail(running, f"could not be started: {error}")
-            return
-        running.process, running.log = process, log
+        spare, running.spare = running.spare, None
+        running.spare_wait = SETTLED if running.starts == 1 else SETTLED_AGAIN
+        self._logs.add(child.name, f"--- {datetime.now():%Y-%m-%d %H:%M:%S} start {running.starts}: "
+                                   f"{' '.join(_with(child.argv, more))}\n")
+        process = spare.put_to_work(running.starts - 1) if spare is not None else None
+        if process is None:
+            try:
+                process = self._spawn(child, more)
+            except OSError as error:
+                self._fail(running, f"could not be started: {error}")
+                return
+        running.process = process
         running.pidfd = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else -1
         self._tell(child.name, "started", f"process {process.pid}"
                    + (f", restart {running.starts - 1}" if running.starts > 1 else ""))
+
+    def _spawn(self, child: Child, more: list[str], stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
+        """Starts a child's process, which ends with this one. Raises OSError."""
+        tethered = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *_with(child.argv, more)]
+        with self._logs.output(child.name) as log:
+            return subprocess.Popen(tethered, stdin=stdin, stdout=log, stderr=subprocess.STDOUT, env=self._environment,
+                                    start_new_session=True)
+
+    def _keep_spare(self, running: _Running, dt: float) -> None:
+        running.spare_wait -= dt
+        if running.spare_wait > 0.0 or (running.spare is not None and running.spare.waits):
+            return
+        running.spare_wait = SETTLED     # one that does not stay is not tried again at once
+        if running.spare is not None:
+            running.spare.end()
+        try:
+            running.spare = Standby(functools.partial(self._spawn, running.child, [OPTION]))
+        except OSError as error:
+            running.spare = None
+            self._complain(f"no spare process for {running.child.name} can be started: {error}")
 
     def _bury(self, running: _Running) -> None:
         status = running.process.returncode
@@ -324,7 +367,9 @@ class Supervisor:
             self._tell(running.child.name, "given up", f"{reason}; it is not to be restarted")
             return
         running.failures += 1
-        running.wait = self._backoff.delay(running.failures)
+        # A spare process is there only where the one before had run for a while: that is no row of failures.
+        ready = running.spare is not None and running.spare.waits
+        running.wait = 0.0 if ready else self._backoff.delay(running.failures)
         self._tell(running.child.name, "ended", f"{reason}; starting it again in {running.wait:g} s")
 
     def _close(self, running: _Running) -> None:
@@ -332,9 +377,6 @@ class Supervisor:
             os.close(running.pidfd)
         running.pidfd = -1
         running.process = None
-        if running.log is not None:
-            running.log.close()
-            running.log = None
 
     # -- end -------------------------------------------------------------------------------------------------------
 
@@ -342,6 +384,8 @@ class Supervisor:
         """Ends all children: SIGTERM, up to ``grace`` s for each group, SIGKILL for what is left then."""
         for running in self._all.values():
             running.wait = None
+            if running.spare is not None:
+                running.spare.end()
         for group in sorted({r.child.stop_after for r in self._all.values()}):
             self._stop_group([r for r in self._all.values() if r.child.stop_after == group and r.process], grace)
 
@@ -362,10 +406,26 @@ class Supervisor:
 
     def _tell(self, child: str, kind: str, text: str) -> None:
         event = Event(time.time(), child, kind, text)
-        with open(self.log_dir / "supervisor.log", "a", encoding="utf-8") as file:
-            file.write(f"{datetime.fromtimestamp(event.time):%Y-%m-%d %H:%M:%S.%f} {child} {kind}: {text}\n")
-        if self._on_event is not None:
+        self._logs.add("supervisor", f"{datetime.fromtimestamp(event.time):%Y-%m-%d %H:%M:%S.%f} {child} {kind}: "
+                                     f"{text}\n")
+        self._show(event)
+
+    def _complain(self, text: str) -> None:
+        self._show(Event(time.time(), "supervisor", "warning", text))
+
+    def _show(self, event: Event) -> None:
+        if self._on_event is None:
+            return
+        try:
             self._on_event(event)
+        except Exception:   # who only looks on must not end what it looks at
+            log.exception("what happened could not be shown: %s %s: %s", event.child, event.kind, event.text)
+
+
+def _with(argv: Sequence[str], more: Sequence[str]) -> list[str]:
+    """A command line with more options, before ``--ros-args``, which takes all that follows."""
+    at = argv.index("--ros-args") if "--ros-args" in argv else len(argv)
+    return [*argv[:at], *more, *argv[at:]]
 
 
 def _signal_name(number: int) -> str:

@@ -70,7 +70,7 @@ def test_a_killed_child_is_started_again_with_its_reason(supervise):
     assert supervisor.pid("b") == other
     ended = next(e for e in supervisor.events if e.kind == "ended")
     assert ended.child == "a" and "SIGKILL" in ended.text
-    assert "SIGKILL" in (supervisor.log_dir / "supervisor.log").read_text()
+    assert "SIGKILL" in supervisor.log_path("supervisor").read_text()
 
 
 def test_backoff_doubles_and_the_last_line_of_the_log_is_the_reason(supervise):
