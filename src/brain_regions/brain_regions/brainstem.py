@@ -66,7 +66,7 @@ class Brainstem(Region):
     estop = In("estop", "std_msgs/msg/Bool", LATCHED.with_depth(10), trigger=True, every=True, device=True)
     release = In("estop/release", "std_msgs/msg/Empty", FEATURE, device=True)
 
-    cmd_vel = Out("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE)
+    cmd_vel = Out("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE, alone=True)
     trace = Out("brain/trace", "brain_interfaces/msg/Trace", STREAM, gated=gating.TRACE)
     estop_status = Out("estop/status", "std_msgs/msg/Bool", LATCHED)
 

@@ -2,9 +2,23 @@
 """Ending: SIGINT and SIGTERM end a region's process in good order, also while its host is still being made."""
 from __future__ import annotations
 
+import logging
+import os
 import signal
+import sys
 import threading
-from typing import Any
+from typing import Any, NoReturn
+
+
+def leave(status: int) -> NoReturn:
+    """Ends the process at once, when all that is open has been closed.
+
+    To take apart the interpreter and torch takes half a second, in which launch may lose patience, for nothing.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
 
 
 class Ending:

@@ -88,11 +88,13 @@ class Out(Port):
             must not depend on who was there before.
         gated: its messages may wait, or be cut, when the region's energy budget is short. None: never. What must not
             wait (a stop, a goal, a command) is not to be gated, and what is latched cannot be.
+        alone: nobody else ought to publish the topic; the host warns of whoever does. For actuators.
     """
 
     stamp_from: str | None = None
     on_demand: bool = False
     gated: Gated | None = None
+    alone: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,7 +17,7 @@ import sys  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 from brain_runtime import ros_args, standby  # noqa: E402
-from brain_runtime.ending import Ending  # noqa: E402
+from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
 from brain_runtime.logs import survive_full_disk  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
@@ -76,4 +76,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

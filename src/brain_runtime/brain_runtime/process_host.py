@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter, deque
 from pathlib import Path
-from typing import Any, Callable, Protocol
+from typing import Any, Callable, Iterable, Protocol
 
 from brain_runtime import diagnostics, messages, resting, snapshot
 from brain_runtime import heartbeat as beat
@@ -23,6 +23,7 @@ from brain_runtime.hosted_region import TURN, HostedRegion
 from brain_runtime.parameters import ParameterError
 from brain_runtime.ports import Out
 from brain_runtime.region import Region
+from brain_runtime.rivals import Rivals
 from brain_runtime.stepper import RegionError, Stepper
 from brain_runtime.waking import Signal
 
@@ -79,6 +80,7 @@ class ProcessHost(HostedRegion):
         self._next_diagnostics = -math.inf
         self._broken: Counter[str] = Counter()
         self._gate = Gate()
+        self._rivals = Rivals(self._alone, self._others)
         self._bytes_senders: dict[str, Callable[[bytes], None]] = {}    # by topic, of what the gate lets pass
 
     # -- running ---------------------------------------------------------------------------------------------------
@@ -105,6 +107,7 @@ class ProcessHost(HostedRegion):
                 if now >= next_beat - BEAT_SLACK:
                     self._beat()
                     self._look_about()
+                    self._rivals.look(now)
                     self._heed()
                     next_beat = max(next_beat + beat.PERIOD, now)
                 if now >= next_save:
@@ -128,22 +131,17 @@ class ProcessHost(HostedRegion):
         self._may_move, self._idle = False, True
         turn = self._turn.acquire(timeout=REST_TURN)    # a step that hangs must not keep the robot moving
         try:
-            if not resting.bring_to_rest(functools.partial(self._rest_once, stepper, turn), self._beat):
-                log.error("what %s moves is not at rest %g s after it was told to", self.region.name, resting.LONGEST)
+            resting.bring_to_rest(stepper, self._senders, self._takers if turn else {}, self._clock, self._beat)
         except Exception:   # whatever it is, the rest of the end must follow
             log.exception("%s could not bring to rest what it moves", self.region.name)
         finally:
             if turn:
                 self._turn.release()
 
-    def _rest_once(self, stepper: Stepper, turn: bool, since: float) -> bool:
-        if turn:
-            for take in tuple(self._takers.values()):
-                take()
-        published, done = stepper.come_to_rest(time.monotonic(), self._clock(), since)
-        for port, message in published:
-            self._senders[port.topic](message)
-        return done
+    def _alone(self) -> dict[str, str]:
+        """Full topics of the outputs that nobody else ought to publish, by port."""
+        active = self._state == beat.ACTIVE
+        return {name: self._topic(name) for name, port in self.region.publishes().items() if active and port.alone}
 
     def _end(self, worker: threading.Thread) -> int:
         self._wake.set()
@@ -188,7 +186,7 @@ class ProcessHost(HostedRegion):
         heartbeat = beat.heartbeat(
             self.fqn, self.kind, self._state, stamp=self._clock(), now=time.monotonic(), stepper=stepper,
             stepping=stepper is not None and stepper.stepping_since is not None, critical=self._critical,
-            restarts=self._restarts, reason=self._reason)
+            restarts=self._restarts, reason=self._reason or self._rivals.text)
         self._tell(heartbeat)
         now = time.monotonic()
         if now >= self._next_diagnostics:
@@ -387,6 +385,10 @@ class ProcessHost(HostedRegion):
 
     def _topic(self, port_name: str) -> str:
         """Full name of a port's topic."""
+        raise NotImplementedError
+
+    def _others(self, port_name: str) -> Iterable[str]:
+        """Full names of the other nodes that publish the topic of an output now."""
         raise NotImplementedError
 
     def _sender(self, arrival: Any) -> str:

@@ -2,32 +2,48 @@
 """Bringing to rest what a region moves, before it ends: see :meth:`brain_runtime.region.Region.come_to_rest`."""
 from __future__ import annotations
 
+import logging
 import time
-from typing import Callable
+from typing import Any, Callable, Mapping
 
 from brain_runtime import heartbeat
+from brain_runtime.stepper import Stepper
 
 PERIOD = 0.02   # s between two commands
 LONGEST = 2.5   # s; launch sends SIGTERM after 5, and the supervisor takes a region without steps for stuck after 3
 
+log = logging.getLogger(__name__)
 
-def bring_to_rest(command: Callable[[float], bool], beat: Callable[[], None]) -> bool:
-    """Commands rest until all is at rest, for :data:`LONGEST` at most.
+
+def bring_to_rest(stepper: Stepper, senders: Mapping[str, Callable[[Any], None]],
+                  takers: Mapping[str, Callable[[], None]], clock: Callable[[], float],
+                  beat: Callable[[], None]) -> None:
+    """Has a region command rest until all is at rest, for :data:`LONGEST` at most. No step may be made meanwhile.
 
     Args:
-        command: commands it once, given the time since the first command (s); whether all is at rest.
+        stepper: of the region.
+        senders: by topic, what publishes.
+        takers: by port, what takes in what has arrived there; none: nothing more is taken in.
+        clock: time for headers (s).
         beat: tells others meanwhile that the region is there.
 
-    Returns:
-        Whether all is at rest.
+    Raises:
+        RegionError: from the region's own code.
     """
-    begin = told = time.monotonic()
-    while not command(time.monotonic() - begin):
-        now = time.monotonic()
+    begin = told = now = time.monotonic()
+    while True:
+        for take in tuple(takers.values()):
+            take()
+        published, done = stepper.come_to_rest(now, clock(), now - begin)
+        for port, message in published:
+            senders[port.topic](message)
+        if done:
+            return
         if now - begin > LONGEST:
-            return False
+            log.error("what %s moves is not at rest %g s after it was told to", stepper.region.name, LONGEST)
+            return
         if now - told >= heartbeat.PERIOD:
             beat()
             told = now
         time.sleep(PERIOD)
-    return True
+        now = time.monotonic()

@@ -9,12 +9,13 @@ the step; else the worker does. The calling thread sends heartbeats and sees to 
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import os
 import threading
 import time
 from collections import deque
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -154,7 +155,7 @@ class RosHost(ProcessHost):
         self._clock = lambda: clock.now().nanoseconds * 1e-9
         self._limits = Limits()
         self._rings: dict[str, deque[Received]] = {}
-        self._subscriptions: dict[str, Any] = {}
+        self._subscriptions: dict[str, list[Any]] = {}
         self._published: list[Any] = []
         self._audience: dict[str, Callable[[], int]] = {}   # by output: how many subscriptions it has
         self._servers: list[RosAction] = []
@@ -240,7 +241,8 @@ class RosHost(ProcessHost):
 
     def _unhear(self, port_name: str) -> None:
         if port_name in self._subscriptions:
-            self.node.destroy_subscription(self._subscriptions.pop(port_name))
+            for subscription in self._subscriptions.pop(port_name):
+                self.node.destroy_subscription(subscription)
             del self._takers[port_name]
             self._rings.pop(port_name).clear()  # what still waits there is not taken in by the next step
 
@@ -256,14 +258,19 @@ class RosHost(ProcessHost):
 
         self._rings[port_name] = ring
         qos = port.qos.with_depth(ring.maxlen) if port.key else port.qos
-        self._subscriptions[port_name] = self.node.create_subscription(
-            interface(port.type), port.topic, arrived, profile(qos), raw=True)
+        # By DDS's rules a subscription that asks for what is latched hears nobody who does not latch: an emergency
+        # button's ordinary publisher. A second one hears everybody, and what comes by both counts once.
+        each = [replace(qos, latched=False), qos] if qos.latched else [qos]
+        heard = _once(arrived) if qos.latched else arrived
+        self._subscriptions[port_name] = [
+            self.node.create_subscription(interface(port.type), port.topic, heard, profile(asked), raw=True)
+            for asked in each]
 
     def _unplug(self) -> None:
         for server in self._servers:
             server.close()
         self._servers.clear()
-        for subscription in self._subscriptions.values():
+        for subscription in itertools.chain.from_iterable(self._subscriptions.values()):
             self.node.destroy_subscription(subscription)
         kept = self._published[:2]  # heartbeat and diagnostics live as long as the node
         for publisher in self._published[2:]:
@@ -278,7 +285,15 @@ class RosHost(ProcessHost):
         return self.node.get_fully_qualified_name()
 
     def _topic(self, port_name: str) -> str:
-        return self.node.resolve_topic_name(self.region.hears()[port_name].topic)
+        port = {**self.region.hears(), **self.region.publishes()}[port_name]
+        return self.node.resolve_topic_name(port.topic)
+
+    def _others(self, port_name: str) -> list[str]:
+        found = [f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+                 for info in self.node.get_publishers_info_by_topic(self._topic(port_name))]
+        if self.fqn in found:
+            found.remove(self.fqn)  # one of that name is this one; a second would be another
+        return found
 
     def _begin(self) -> None:
         super()._begin()
@@ -330,6 +345,22 @@ class RosHost(ProcessHost):
     def _close(self) -> None:
         self._executor.shutdown()
         self.node.destroy_node()
+
+
+def _once(arrived: Callable[[bytes], None]) -> Callable[[bytes, Any], None]:
+    """Hands each publication on once, that two subscriptions of a topic hear.
+
+    Both tell the same time at which it was published (``source_timestamp``, ns); whoever publishes the same again does
+    so at another.
+    """
+    known: deque[tuple[int, bytes]] = deque(maxlen=2 * KEYED)
+
+    def hear(data: bytes, info: Any) -> None:
+        publication = info["source_timestamp"], bytes(data)
+        if publication not in known:
+            known.append(publication)
+            arrived(data)
+    return hear
 
 
 def _nothing() -> None:

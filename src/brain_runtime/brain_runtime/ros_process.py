@@ -13,7 +13,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import logging  # noqa: E402
 import sys  # noqa: E402
-from typing import Sequence  # noqa: E402
+from typing import NoReturn, Sequence  # noqa: E402
 
 import rclpy  # noqa: E402
 from rclpy._rclpy_pybind11 import RCLInvalidROSArgsError, UnknownROSArgsError  # noqa: E402  (nowhere else named)
@@ -21,7 +21,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
 
-from brain_runtime.ending import Ending  # noqa: E402
+from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
 from brain_runtime.logs import survive_full_disk  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
@@ -54,5 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         rclpy.try_shutdown()
 
 
+def run() -> NoReturn:
+    """What ``ros2 run brain_runtime ros_region`` calls."""
+    leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -23,7 +23,7 @@ from brain_runtime.wire import Arrival, Node, Publisher, Service, Session, Subsc
 from brain_runtime.wire.action import ActionServer
 from brain_runtime.wire.attachment import AttachmentProblem
 from brain_runtime.wire.clock import SimulatedTime
-from brain_runtime.wire.names import expand
+from brain_runtime.wire.names import PUBLISHER, expand
 
 log = logging.getLogger(__name__)
 
@@ -232,7 +232,13 @@ class ZenohHost(ProcessHost):
         return self.node.fqn
 
     def _topic(self, port_name: str) -> str:
-        return expand(self._name(self.region.hears()[port_name].topic), self.node.namespace, self.node.name)
+        port = {**self.region.hears(), **self.region.publishes()}[port_name]
+        return expand(self._name(port.topic), self.node.namespace, self.node.name)
+
+    def _others(self, port_name: str) -> list[str]:
+        publisher = self._publishers.get(port_name)
+        return [] if publisher is None else [
+            e.name for e in self._watch.endpoints(publisher.endpoint.topic, PUBLISHER) if e != publisher.endpoint]
 
     def _tell(self, heartbeat: Any) -> None:
         self._heartbeat.publish(heartbeat)
