@@ -223,3 +223,45 @@ def test_latency_is_that_of_the_camera_frame_or_unknown():
         "brain_interfaces/msg/Origin", source="camera/image_raw", stamp=messages.time_message(rig.host.now - 0.04))])
     rig.host.publish("motor/command", command)
     assert rig.why.latency == pytest.approx(0.04, abs=1e-6)
+
+
+@pytest.mark.parametrize("missing", ["", "scan", "command"])
+def test_before_it_ends_it_commands_zero_whatever_is_missing(missing):
+    rig = Rig().run(2)
+    assert rig.last[0] > 0.3
+    rig.feed -= {missing}
+    rig.host.leave("brainstem")
+    assert rig.last == (0.0, 0.0) and "brought to rest" in rig.why.reason
+
+
+def odometry(linear, angular):
+    message = messages.make("nav_msgs/msg/Odometry")
+    message.twist.twist.linear.x, message.twist.twist.angular.z = linear, angular
+    return message
+
+
+@pytest.mark.parametrize(("moves", "rests"), [((0.3, 0.0), False), ((0.0, -1.0), False), ((0.001, 0.01), True)])
+def test_it_goes_on_with_zeros_until_odometry_says_that_the_robot_stands(moves, rests):
+    rig = Rig().run(2)
+    stepper = rig.host.stepper("brainstem")
+    for since in np.arange(0.0, 2.0, 0.1):
+        stepper.offer("odom", odometry(*moves), rig.host.now + since)
+        published, done = stepper.come_to_rest(rig.host.now + since, rig.host.now + since, since)
+        twist = published[0][1].twist
+        assert (twist.linear.x, twist.angular.z) == (0.0, 0.0)
+        if done:
+            break
+    assert bool(done) is rests
+
+
+@pytest.mark.parametrize("old", [None, (0.0, 0.0), (math.nan, 0.0)], ids=["none", "before", "not a number"])
+def test_without_fresh_odometry_it_waits_as_long_as_braking_takes(old):
+    rig = Rig().run(2)
+    stepper = rig.host.stepper("brainstem")
+    begin = rig.host.now
+    if old is not None:     # from before the first zero: it tells nothing of what follows
+        stepper.offer("odom", odometry(*old), begin - 0.05)
+    p = rig.stem.parameters
+    takes = max(p.max_linear / p.braking, p.max_angular / p.angular_acceleration)
+    assert not stepper.come_to_rest(begin + takes, begin + takes, takes)[1]
+    assert stepper.come_to_rest(begin + takes + 0.2, begin + takes + 0.2, takes + 0.2)[1]

@@ -120,12 +120,15 @@ class LocalHost:
 
     def leave(self, name: str) -> None:
         """Ends a region in good order. What it moves is told to rest once: in lockstep nobody waits for it."""
-        published, _ = self._steppers[name].come_to_rest(self.now, self.now, 0.0)
-        for port, message in published:
-            self._deliver(port.topic, message, latch=port.qos.latched)
+        self._rest(name)
         stepper = self._remove(name)
         stepper.region.deactivate()
         stepper.region.cleanup()
+
+    def _rest(self, name: str) -> None:
+        published, _ = self._steppers[name].come_to_rest(self.now, self.now, 0.0)
+        for port, message in published:
+            self._deliver(port.topic, message, latch=port.qos.latched)
 
     def kill(self, name: str) -> Stepper:
         """Takes a region out without a word, as a crash does. Returns what was left of it."""
@@ -277,6 +280,7 @@ class LocalHost:
             if self._on_error == "raise":
                 raise
             self.errors[name] = str(error)
+            self._rest(name)
             self._remove(name)
             return
         gate = self.gates.get(name)

@@ -55,7 +55,7 @@ class Logs:
         try:
             with open(self.path(name), "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-                lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+                lines = [line.strip() for line in file.read(TAIL).decode("utf-8", "replace").splitlines()]
         except OSError:
             return ""   # there is no line to tell, and nothing that hangs on it
         lines = [line for line in lines if line and not line.startswith("--- ")]

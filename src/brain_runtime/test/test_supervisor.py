@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from brain_runtime import messages
 from brain_runtime.supervisor import Backoff, Child, Supervisor
 
 RUNS = "import time; print('running', flush=True); time.sleep(600)"
@@ -155,3 +156,93 @@ def test_children_get_one_thread_each(supervise):
 def test_two_children_of_one_name(tmp_path):
     with pytest.raises(ValueError, match="two children are called a"):
         Supervisor([script(RUNS), script(RUNS)], tmp_path)
+
+
+WAITS = ("import sys\n"
+         "from brain_runtime.standby import wait_for_work\n"
+         "import threading, time\n"
+         "restarts = wait_for_work(threading.Event()) if '--standby' in sys.argv else 0\n"
+         "restarts is None and sys.exit(0)\n"
+         "print('at work', restarts, flush=True)\n"
+         "time.sleep(600)")
+
+
+def test_a_spare_process_takes_over_and_another_is_made_ready(supervise, monkeypatch):
+    monkeypatch.setattr("brain_runtime.supervisor.SETTLED", 0.1)
+    monkeypatch.setattr("brain_runtime.supervisor.SETTLED_AGAIN", 0.1)
+    supervisor = supervise(script(WAITS, spare=True))
+    running = supervisor._all["a"]
+    for number in range(1, 4):
+        rounds_until(supervisor, lambda: running.spare is not None and running.spare.waits, "a spare process")
+        spare = running.spare._process.pid
+        supervisor.kill("a", signal.SIGKILL)
+        rounds_until(supervisor, lambda: supervisor.pid("a") == spare, "that the spare takes over")
+        rounds_until(supervisor, lambda: f"at work {number}\n" in supervisor.log_path("a").read_text(), "its work")
+    rounds_until(supervisor, lambda: running.spare is not None and running.spare.waits, "a spare process")
+    spare = running.spare._process.pid
+    supervisor.stop(grace=0.1)
+    assert not alive(spare)
+
+
+def test_a_spare_that_ended_is_not_waited_for(supervise, monkeypatch):
+    monkeypatch.setattr("brain_runtime.supervisor.SETTLED", 0.1)
+    supervisor = supervise(script(WAITS, spare=True))
+    running = supervisor._all["a"]
+    rounds_until(supervisor, lambda: running.spare is not None and running.spare.waits, "a spare process")
+    first, spare = supervisor.pid("a"), running.spare._process
+    spare.kill()
+    spare.wait()
+    running.spare_wait = 60.0
+    supervisor.kill("a", signal.SIGKILL)
+    rounds_until(supervisor, lambda: supervisor.pid("a") not in (None, first), "a restart without a spare")
+
+
+def test_logs_that_cannot_be_written_are_told_of_once_and_nothing_ends(supervise, tmp_path):
+    (tmp_path / "logs").mkdir()
+    for name in ("a", "supervisor"):    # what is written there finds no space left on the device
+        (tmp_path / "logs" / f"{name}.log").symlink_to("/dev/full")
+    supervisor = supervise(script("import sys; sys.exit(3)"))
+    rounds_until(supervisor, lambda: supervisor.restarts("a") >= 3, "restarts")
+    told = [e.text for e in supervisor.events if e.kind == "warning"]
+    assert len(told) == 2 and all("No space left" in text for text in told), told
+
+
+def test_an_observer_that_fails_ends_nothing(tmp_path):
+    def fails(event):
+        raise ValueError("[/nope]")
+
+    supervisor = Supervisor([script("import sys; sys.exit(3)")], tmp_path / "logs", on_event=fails, backoff=QUICK)
+    supervisor.events = []
+    try:
+        supervisor.start()
+        rounds_until(supervisor, lambda: supervisor.restarts("a") >= 2, "restarts")
+    finally:
+        supervisor.stop(grace=0.1)
+
+
+def beating(name):
+    return Child(name, (sys.executable, "-c", RUNS), node=f"/{name}")
+
+
+def test_several_that_fall_silent_at_once_are_not_ended_while_their_tokens_stand(supervise):
+    supervisor = supervise(beating("a"), beating("b"), beating("c"))
+    pids = {}
+
+    def tell(names):
+        for name in names:
+            pids.setdefault(name, supervisor.pid(name))
+            supervisor.token(f"/{name}", True)
+            supervisor.beat(messages.make("brain_interfaces/msg/Heartbeat", name=f"/{name}", pid=pids[name], state=2))
+
+    def rounds(number, names):
+        for _ in range(number):
+            tell(names)
+            supervisor.round(0.05)
+
+    rounds(3, "abc")
+    rounds(60, "a")     # the wire brings one in three: more than twice the silence that one alone may keep
+    assert all(supervisor.pid(name) == pid for name, pid in pids.items())
+    assert any("flooded" in e.text for e in supervisor.events)
+    rounds(3, "abc")
+    rounds(60, "ab")    # one alone is hung
+    assert supervisor.pid("c") != pids["c"] and (supervisor.pid("a"), supervisor.pid("b")) == (pids["a"], pids["b"])

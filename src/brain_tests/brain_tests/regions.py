@@ -22,6 +22,7 @@ class Mirror(Region):
     heard = In("heard", FEATURES, FEATURE, trigger=True, device=True)
     goal = In("goal", STRING, LATCHED, device=True)
     stream = In("stream", STRING, FEATURE.with_depth(20), every=True, device=True)
+    button = In("button", STRING, LATCHED.with_depth(10), every=True, device=True)
     many = In("many", FEATURES, SENSOR.with_depth(5), key="source", device=True)
     said = Out("said", FEATURES, FEATURE, stamp_from="heard")
     held = Out("held", STRING, LATCHED)
@@ -38,6 +39,7 @@ class Mirror(Region):
     def configure(self, parameters):
         super().configure(parameters)
         self._all: list[str] = []
+        self._pressed: list[str] = []
         self.heard, self.said = type(self).heard, type(self).said
         if self.parameters.bare:
             self.heard = replace(self.heard, type=STRING)
@@ -49,9 +51,11 @@ class Mirror(Region):
     def step(self, inbox, state, dt, rng):
         state = {**state, "steps": state["steps"] + 1}
         self._all += [r.message.data for r in inbox.each("stream") if r.new]
+        self._pressed += [r.message.data for r in inbox.each("button") if r.new]
         out = {"held": self.held(data=json.dumps({
             "goal": None if inbox.get("goal") is None else inbox.get("goal").data,
             "age": min(inbox.age("heard"), 1e6), "steps": float(state["steps"][0]), "dt": dt, "all": self._all[-50:],
+            "pressed": self._pressed[-50:],
             "many": [[r.message.source, round(float(r.message.confidence), 3)] for r in inbox.each("many")],
             "fresh": inbox.get("heard", within=0.5) is not None, "clock": inbox.stamp}))}
         out["seek"] = [self._answer(goal) for goal in inbox.goals("seek")]
@@ -75,6 +79,24 @@ class Mirror(Region):
         if goal.canceling:
             return self.seek.canceled(goal, outcome=5)
         return self.seek.feedback(goal, seen=goal.request.text, distance=2.5)
+
+
+class Moves(Region):
+    """Commands a wheel with every step; once it is to come to rest, zeros for a while."""
+
+    rate = 20.0
+
+    heard = In("heard", FEATURES, FEATURE, trigger=True, device=True)
+    wheel = Out("wheel", FEATURES, FEATURE.with_depth(10), alone=True)
+
+    def step(self, inbox, state, dt, rng):
+        if inbox.new("heard"):
+            if inbox.get("heard").source == "raise":
+                raise ValueError("told to")
+        return {"wheel": self.wheel(source=self.name, confidence=1.0)}, state
+
+    def come_to_rest(self, inbox, state, since):
+        return {"wheel": self.wheel(source=self.name, confidence=0.0)}, since >= 0.1
 
 
 class Refuses(Mirror):

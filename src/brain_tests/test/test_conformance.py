@@ -15,7 +15,8 @@ from brain_tests.stages import make_stage
 
 HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
          *(["ros"] if importlib.util.find_spec("rclpy") else [])]
-MIRROR, REFUSES, SHOWS, CHATTER = (f"brain_tests.regions:{name}" for name in ("Mirror", "Refuses", "Shows", "Chatter"))
+MIRROR, MOVES, REFUSES, SHOWS, CHATTER = (f"brain_tests.regions:{name}"
+                                          for name in ("Mirror", "Moves", "Refuses", "Shows", "Chatter"))
 
 
 @pytest.fixture(params=HOSTS)
@@ -204,6 +205,57 @@ def test_an_end_in_good_order(stage):
     assert not said
     stage.start(MIRROR)
     assert ask(stage, said).confidence >= 1
+
+
+@pytest.mark.parametrize("way", ["asked", "raises"])
+def test_what_a_region_moves_is_at_rest_however_it_ends(stage, way):
+    wheel = stage.hear("wheel", FEATURES, FEATURE)
+    stage.start(MOVES)
+    stage.until(lambda: len(wheel) > 3)
+    assert all(command.confidence == 1.0 for command in wheel)
+    if way == "asked":
+        stage.end()
+    else:
+        stage.say("heard", features("raise"), FEATURE)
+        stage.failed()
+    stage.pause(0.3)
+    assert wheel[-1].confidence == 0.0
+
+
+def test_whoever_does_not_latch_is_heard_on_a_latched_topic_and_each_publication_counts_once(stage):
+    told = stage.hear("held", STRING, LATCHED)
+    stage.say("goal", text("latched before"), LATCHED)
+    stage.start(MIRROR)
+    stage.until(lambda: told and held(told[-1])["goal"] == "latched before")
+    ordinary = []
+
+    def heard():    # until both know of each other, an ordinary publication is lost
+        ordinary.append(f"ordinary {len(ordinary)}")
+        stage.say("button", text(ordinary[-1]), FEATURE)
+        stage.pause(0.2)
+        return ordinary[-1] in held(told[-1])["pressed"]
+    stage.until(heard)
+    for number in range(5):
+        stage.say("button", text(f"again {number}"), FEATURE)
+        stage.say("button", text("the same"), FEATURE)
+        stage.pause(0.2)
+    stage.pause(0.3)
+    pressed = held(told[-1])["pressed"]
+    assert [p for p in pressed if p.startswith("again")] == [f"again {number}" for number in range(5)]
+    assert pressed.count("the same") == 5 and pressed.count(ordinary[-1]) == 1
+
+
+def test_a_latched_publication_counts_once(stage):
+    told = stage.hear("held", STRING, LATCHED)
+    stage.say("button", text("before"), LATCHED.with_depth(10))
+    stage.start(MIRROR)
+    stage.until(lambda: told and "before" in held(told[-1])["pressed"])
+    for number in range(5):
+        stage.say("button", text(f"press {number}"), LATCHED.with_depth(10))
+        stage.pause(0.1)
+    stage.until(lambda: "press 4" in held(told[-1])["pressed"])
+    stage.pause(0.3)
+    assert held(told[-1])["pressed"] == ["before", *(f"press {number}" for number in range(5))]
 
 
 def test_what_is_made_on_demand_is_made_and_fed_only_while_somebody_listens(stage):

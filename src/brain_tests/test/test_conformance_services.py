@@ -19,8 +19,8 @@ from brain_tests.regions import FEATURES, Mirror
 from brain_tests.stages import make_stage
 
 HOSTS = [pytest.param("zenoh", marks=pytest.mark.sources), *(["ros"] if importlib.util.find_spec("rclpy") else [])]
-MIRROR, REFUSES, FRAGILE, CHATTER = (f"brain_tests.regions:{name}"
-                                     for name in ("Mirror", "Refuses", "Fragile", "Chatter"))
+MIRROR, MOVES, REFUSES, FRAGILE, CHATTER = (f"brain_tests.regions:{name}"
+                                            for name in ("Mirror", "Moves", "Refuses", "Fragile", "Chatter"))
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
 
 
@@ -239,3 +239,24 @@ def test_what_ros2_param_dump_writes_loads_unchanged(stage, tmp_path):
     assert given.pop("use_sim_time") is False and given.pop("energy_budget") == 0.0
     assert given.pop("start_type_description_service", True)
     assert check_parameters("mirror", Mirror.Parameters, given).names == ("p", "q")
+
+
+@pytest.mark.parametrize("way", [(DEACTIVATE,), (DEACTIVATE, CLEANUP), (7,)], ids=["deactivate", "cleanup", "shutdown"])
+def test_every_transition_leaves_what_it_moves_at_rest(stage, way):
+    wheel = stage.hear("wheel", FEATURES, FEATURE)
+    stage.start(MOVES)
+    stage.until(lambda: len(wheel) > 3)
+    assert all(change(stage, number) for number in way)
+    stage.pause(0.3)
+    assert wheel[-1].confidence == 0.0
+
+
+def test_another_publisher_of_what_it_alone_may_publish_is_told_of(stage):
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+    stage.start(MOVES)
+    stage.until(lambda: beats and beats[-1].state == 2)
+    stage.pause(1.2)
+    assert not beats[-1].reason
+    stage.say("wheel", make(FEATURES), FEATURE)
+    stage.until(lambda: "/stage also publishes /wheel" in beats[-1].reason)
+    assert "also publishes /wheel" in stage.log()

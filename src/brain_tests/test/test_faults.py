@@ -4,11 +4,9 @@
 The world judges: at 500 Hz it logs that speed and acceleration keep their limits, and how long each stop took.
 """
 import contextlib
-import json
 import math
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,112 +14,18 @@ import time
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, messages
-from brain_runtime.wire import open_node
+from brain_runtime import FEATURE, SENSOR, STREAM, messages
+from brain_tests.driven import REGIONS, Brain
 
 pytestmark = pytest.mark.slow
 
-REGIONS = ("vision", "language", "place", "pfc", "motor", "brainstem", "camera")
 STOPS = {"pfc", "motor", "brainstem"}       # without these nothing may move
 BRAKING = 0.5                               # s from top speed to standstill at the base's own deceleration
 STAND_WITHIN = 0.5                          # s, and the braking time, after any of them went
 
 
-class Brain:
-    """A running brain, and a node of ours beside it."""
-
-    def __init__(self, folder):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.router = f"tcp/127.0.0.1:{port}"
-        self.domain = port % 200
-        self.folder = folder
-        self.log = open(folder / "up.log", "wb")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "brain", "up", "--router", self.router, "--domain", str(self.domain),
-             "--run-dir", str(folder), "--seed", "3"], stdout=self.log, stderr=self.log)
-        self.beats = {}
-        self.exits = contextlib.ExitStack()
-        self.node = self.exits.enter_context(open_node("fault_test", domain=self.domain, router=self.router,
-                                                       patience=60))
-        hear = self.node.subscription
-        self._beats = hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, by_publisher=True)
-        self._verdict = hear("sim/verdict", "std_msgs/msg/String", LATCHED)
-        self._command = hear("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE.with_depth(10))
-        self._status = hear("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(10))
-        self._goal = self.node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
-        self._mark = self.node.publisher("sim/mark", "std_msgs/msg/String", FEATURE)
-        self.report, self.commands, self.status = {}, [], None
-
-    def listen(self, seconds=0.05):
-        time.sleep(seconds)
-        for arrival in self._beats.take():
-            beat = messages.decode(arrival.data, self._beats.type)
-            self.beats[beat.name.strip("/")] = (arrival.received, beat)
-        for arrival in self._verdict.take():
-            self.report = json.loads(messages.decode(arrival.data, self._verdict.type).data)
-        for arrival in self._command.take():
-            twist = messages.decode(arrival.data, self._command.type).twist
-            self.commands.append((twist.linear.x, twist.angular.z))
-        for arrival in self._status.take():
-            self.status = messages.decode(arrival.data, self._status.type)
-        return self
-
-    def until(self, condition, what, timeout=60.0):
-        end = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < end, f"waited in vain for {what}\n" + (self.folder / "up.log").read_text()[-3000:]
-            self.listen()
-
-    def alive(self, name, not_pid=None):
-        if name not in self.beats:
-            return False
-        received, beat = self.beats[name]
-        return time.monotonic() - received < 0.5 and beat.state == 2 and beat.pid != not_pid
-
-    def whole(self):
-        return all(self.alive(name) for name in (*REGIONS, "world"))
-
-    def pid(self, name):
-        return self.beats[name][1].pid
-
-    def keep_moving(self):
-        """Gives it something to look for that is not there, and waits until it drives about."""
-        self._goal.publish(messages.make("std_msgs/msg/String", data="go to the " + ABSENT))
-        self.commands.clear()
-        self.until(lambda: any(v > 0.1 or abs(w) > 0.3 for v, w in self.commands[-10:]), "motion")
-
-    def mark(self, name):
-        """Tells the world that from now on the robot is to come to a standstill."""
-        self._mark.publish(messages.make("std_msgs/msg/String", data=name))
-
-    def stop_of(self, name):
-        found = [s for s in self.report.get("invariants", {}).get("stops", []) if s["trigger"] == name]
-        return found[-1]["standstill_after"] if found else None
-
-    def close(self):
-        self.exits.close()
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-        try:
-            return self.process.wait(30)
-        finally:
-            self.process.kill()
-            self.log.close()
-
-
-ABSENT = "yellow ball"
-
-
 @pytest.fixture(scope="module")
 def brain(tmp_path_factory):
-    global ABSENT
-    from brain_sim.room import generate_room
-    there = {o.kind for o in generate_room("train", 3).objects}
-    color, shape = next((c, s) for c in ("yellow", "green", "blue", "red") for s in ("ball", "box", "cylinder")
-                        if (c, s) not in there)
-    ABSENT = f"{color} {shape}"
     brain = Brain(tmp_path_factory.mktemp("brain"))
     try:
         brain.until(brain.whole, "all regions", 120)
@@ -207,7 +111,7 @@ def test_the_router_killed_stops_the_robot_and_everything_links_again(brain):
     pids = {n: brain.pid(n) for n in (*REGIONS, "world")}
     children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(brain.process.pid)], capture_output=True,
                               text=True, check=True).stdout.splitlines()
-    router = next(int(line.split()[0]) for line in children if "brain_runtime.router" in line)
+    router = next(int(line.split()[0]) for line in children if "brain_runtime.router" in line and "--standby" not in line)
     os.kill(router, signal.SIGKILL)
     time.sleep(1.0)
     brain.until(brain.whole, "the regions to be heard again")
@@ -292,6 +196,27 @@ def test_floods_are_survived(brain):
             brain.listen(0.005)
     publisher.close()
     brain.node._parts.remove(publisher)
+    brain.until(brain.whole, "everybody")
+    assert {n: brain.pid(n) for n in REGIONS} == pids
+    brain.keep_moving()
+
+
+def test_a_flood_of_heartbeats_makes_the_wire_suspect_and_not_the_regions(brain):
+    """As fast as it goes, from beside: nobody hears the others' heartbeats, and nobody is ended for it."""
+    pids = {n: brain.pid(n) for n in REGIONS}
+    flood = """
+import sys, time
+from brain_runtime import STREAM, messages
+from brain_runtime.wire import open_node
+with open_node("flood", domain=int(sys.argv[2]), router=sys.argv[1]) as node:
+    publisher = node.publisher("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+    data = messages.encode(messages.make("brain_interfaces/msg/Heartbeat", name="/nobody", state=2))
+    end = time.monotonic() + 6.0
+    while time.monotonic() < end:
+        for _ in range(1000):
+            publisher.publish_bytes(data)
+"""
+    subprocess.run([sys.executable, "-c", flood, brain.router, str(brain.domain)], check=True, timeout=60)
     brain.until(brain.whole, "everybody")
     assert {n: brain.pid(n) for n in REGIONS} == pids
     brain.keep_moving()

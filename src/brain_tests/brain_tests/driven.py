@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole brain under `brain up` over a router of its own, driven about and listened to from outside."""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from brain_runtime import FEATURE, LATCHED, STREAM, messages
+from brain_runtime.wire import open_node
+
+REGIONS = ("vision", "language", "place", "pfc", "motor", "brainstem", "camera")
+ROOM = ("train", 3)     # split and seed
+
+
+def absent_from(split: str, seed: int) -> str:
+    """Something that does not stand in a room, so that it is looked for without end."""
+    from brain_sim.room import generate_room
+
+    there = {o.kind for o in generate_room(split, seed).objects}
+    return " ".join(next((c, s) for c in ("yellow", "green", "blue", "red") for s in ("ball", "box", "cylinder")
+                         if (c, s) not in there))
+
+
+class Brain:
+    """A running brain, and a node of ours beside it.
+
+    Args:
+        folder: of the run.
+    """
+
+    def __init__(self, folder):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.router = f"tcp/127.0.0.1:{port}"
+        self.domain = port % 200
+        self.folder = folder
+        self.log = open(folder / "up.log", "wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "brain", "up", "--router", self.router, "--domain", str(self.domain),
+             "--run-dir", str(folder), "--split", ROOM[0], "--seed", str(ROOM[1])], stdout=self.log, stderr=self.log)
+        self.absent = absent_from(*ROOM)
+        self.beats = {}
+        self.exits = contextlib.ExitStack()
+        self.node = self.exits.enter_context(open_node("fault_test", domain=self.domain, router=self.router,
+                                                       patience=60))
+        hear = self.node.subscription
+        self._beats = hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, by_publisher=True)
+        self._verdict = hear("sim/verdict", "std_msgs/msg/String", LATCHED)
+        self._command = hear("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE.with_depth(10))
+        self._status = hear("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(10))
+        self._goal = self.node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
+        self._mark = self.node.publisher("sim/mark", "std_msgs/msg/String", FEATURE)
+        self.report, self.commands, self.status = {}, [], None
+
+    def listen(self, seconds=0.05):
+        """Takes in what has come, after a moment; this brain."""
+        time.sleep(seconds)
+        for arrival in self._beats.take():
+            beat = messages.decode(arrival.data, self._beats.type)
+            self.beats[beat.name.strip("/")] = (arrival.received, beat)
+        for arrival in self._verdict.take():
+            self.report = json.loads(messages.decode(arrival.data, self._verdict.type).data)
+        for arrival in self._command.take():
+            twist = messages.decode(arrival.data, self._command.type).twist
+            self.commands.append((twist.linear.x, twist.angular.z))
+        for arrival in self._status.take():
+            self.status = messages.decode(arrival.data, self._status.type)
+        return self
+
+    def until(self, condition, what, timeout=60.0):
+        """Listens until the condition holds."""
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end, f"waited in vain for {what}\n" + (self.folder / "up.log").read_text()[-3000:]
+            self.listen()
+
+    def alive(self, name, not_pid=None):
+        """Whether a region is heard and active, in another process than ``not_pid``."""
+        if name not in self.beats:
+            return False
+        received, beat = self.beats[name]
+        return time.monotonic() - received < 0.5 and beat.state == 2 and beat.pid != not_pid
+
+    def whole(self):
+        """Whether all regions are."""
+        return all(self.alive(name) for name in (*REGIONS, "world"))
+
+    def pid(self, name):
+        """Process id of a region, as its heartbeat tells."""
+        return self.beats[name][1].pid
+
+    def keep_moving(self):
+        """Gives it something to look for that is not there, and waits until it drives about."""
+        self._goal.publish(messages.make("std_msgs/msg/String", data=f"go to the {self.absent}"))
+        self.commands.clear()
+        self.until(lambda: any(v > 0.1 or abs(w) > 0.3 for v, w in self.commands[-10:]), "motion")
+
+    def mark(self, name):
+        """Tells the world that from now on the robot is to come to a standstill."""
+        self._mark.publish(messages.make("std_msgs/msg/String", data=name))
+
+    def stop_of(self, name):
+        """Time (s) from a mark to the standstill that followed; None before."""
+        found = [s for s in self.report.get("invariants", {}).get("stops", []) if s["trigger"] == name]
+        return found[-1]["standstill_after"] if found else None
+
+    def close(self):
+        """Ends it; the exit status of `brain up`."""
+        self.exits.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(30)
+        finally:
+            self.process.kill()
+            self.log.close()
