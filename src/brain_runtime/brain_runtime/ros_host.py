@@ -23,6 +23,7 @@ from rcl_interfaces.msg import (FloatingPointRange, IntegerRange, ParameterDescr
                                 SetParametersResult)
 from rclpy._rclpy_pybind11 import RCLError  # nowhere else named
 from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -262,9 +263,11 @@ class RosHost(ProcessHost):
         # button's ordinary publisher. A second one hears everybody, and what comes by both counts once.
         each = [replace(qos, latched=False), qos] if qos.latched else [qos]
         heard = _once(arrived) if qos.latched else arrived
+        # so that rclpy's warning of who does not latch is out of place where both are there
+        events = SubscriptionEventCallbacks(use_default_callbacks=not qos.latched)
         self._subscriptions[port_name] = [
-            self.node.create_subscription(interface(port.type), port.topic, heard, profile(asked), raw=True)
-            for asked in each]
+            self.node.create_subscription(interface(port.type), port.topic, heard, profile(asked), raw=True,
+                                          event_callbacks=events) for asked in each]
 
     def _unplug(self) -> None:
         for server in self._servers:

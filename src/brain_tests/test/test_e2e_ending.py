@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every way of ending leaves the robot at rest: seen by an outside subscriber on cmd_vel, while the brain drives."""
+import os
+import signal
+
+import pytest
+
+from brain_runtime import messages
+from brain_runtime.services import service_type
+from brain_tests.driven import Brain
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def brain(tmp_path_factory):
+    brain = Brain(tmp_path_factory.mktemp("brain"))
+    try:
+        brain.until(brain.whole, "all regions", 120)
+        yield brain
+    finally:
+        brain.close()
+
+
+def change(brain, label):
+    """Asks the brainstem for a transition of its lifecycle; whether it was made."""
+    kind = "lifecycle_msgs/srv/ChangeState"
+    client = brain.node.client("brainstem/change_state", kind)
+    try:
+        request = messages.make(service_type(kind).request,
+                                transition=messages.make("lifecycle_msgs/msg/Transition", label=label))
+        return client.call(request, 30.0).success
+    finally:
+        brain.node.let_go(client)
+
+
+def at_rest(brain):
+    """Whether the last command is zero, and none came for a while."""
+    brain.listen(0.5)
+    last = brain.commands[-1]
+    count = len(brain.commands)
+    brain.listen(0.3)
+    return last == (0.0, 0.0) and len(brain.commands) == count
+
+
+def test_deactivated_and_cleaned_up(brain):
+    brain.keep_moving()
+    assert change(brain, "deactivate")
+    assert at_rest(brain)
+    assert change(brain, "cleanup") and at_rest(brain)
+    assert change(brain, "configure") and change(brain, "activate")
+    brain.keep_moving()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_brainstem_alone_is_told_to_end(brain, number):
+    brain.keep_moving()
+    before = brain.pid("brainstem")
+    brain.commands.clear()
+    os.kill(before, number)
+    log = brain.folder / "logs" / "supervisor.log"
+    brain.until(lambda: "brainstem ended: ended with status 0" in log.read_text(), "its end")
+    brain.until(lambda: brain.alive("brainstem", not_pid=before), "another")
+    # zeros came before the next one began, which begins with zeros too
+    assert (0.0, 0.0) in brain.commands
+    brain.keep_moving()
+
+
+def test_a_region_that_it_needs_is_told_to_end(brain):
+    brain.keep_moving()
+    before = brain.pid("motor")
+    brain.commands.clear()
+    os.kill(before, signal.SIGTERM)
+    brain.until(lambda: (0.0, 0.0) in brain.commands, "the brainstem to stop for motor")
+    brain.until(lambda: brain.alive("motor", not_pid=before), "another")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_whole_brain_is_told_to_end(tmp_path, number):
+    brain = Brain(tmp_path)
+    try:
+        brain.until(brain.whole, "all regions", 120)
+        brain.keep_moving()
+        brain.process.send_signal(number)
+        assert brain.process.wait(30) == 0
+        brain.listen(0.1)
+        assert brain.commands[-1] == (0.0, 0.0)
+        told = (tmp_path / "logs" / "supervisor.log").read_text()
+        ended = [line.split()[2] for line in told.splitlines() if " stopped: " in line]
+        assert "SIGKILL" not in told and ended.index("brainstem") > max(ended.index(n) for n in ("motor", "pfc"))
+        assert ended.index("world") > ended.index("brainstem") and ended[-1] == "router"
+    finally:
+        brain.close()
