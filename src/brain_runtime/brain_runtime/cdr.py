@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """CDR: functions that turn messages of one type into bytes and back, written for that type and compiled.
 
-What a message type is made of comes from rosbags, and so does a codec; but that one calls a function for every nested
-message, and reads one number at a time. Between two processes each call costs microseconds, since the processor's
-caches are cold by then, so here a type becomes one function in which neighboring numbers are read and written together.
+A codec such as rosbags' calls a function for every nested message, and reads one number at a time. Between two
+processes each call costs microseconds, since the processor's caches are cold by then, so here a type becomes one
+function in which neighboring numbers are read and written together.
 The layout is that of XCDR1 (OMG formal/02-06-51): each number is aligned to its size, counted from behind the four
 bytes of encapsulation; texts and sequences begin with their length.
 """
@@ -14,18 +14,17 @@ import struct
 from typing import Any, Callable
 
 import numpy as np
-from rosbags.interfaces import Nodetype
 
 from brain_runtime.arrays import flat
+from brain_runtime.definitions import Fields, Nodetype
 
 ENCAPSULATION = 4       # bytes in front of the message: two for the kind of CDR, two for options
 FORMATS = {"bool": "?", "byte": "b", "char": "B", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i",
            "uint32": "I", "int64": "q", "uint64": "Q", "float32": "f", "float64": "d"}
 ZEROS = tuple(bytes(n) for n in range(8))
 
-Fields = list[tuple[str, tuple]]
 Lookup = Callable[[str], tuple[type, Fields]]
-"""From the name of a type to its class and its fields, in rosbags' form."""
+"""From the name of a type to its class and its fields."""
 
 
 class _Code:
