@@ -25,6 +25,8 @@ ZEROS = tuple(bytes(n) for n in range(8))
 
 Lookup = Callable[[str], tuple[type, Fields]]
 """From the name of a type to its class and its fields."""
+FieldsOf = Callable[[str], Fields]
+"""From the name of a type to its fields."""
 
 
 class _Code:
@@ -272,7 +274,7 @@ class _Writer(_Code):
         self.place(1)
         self.filler(1)  # ends the text
 
-    def write(self, value: str, definition: tuple, lookup: Lookup) -> None:
+    def write(self, value: str, definition: tuple, fields_of: FieldsOf) -> None:
         """Writes the field that the expression ``value`` gives."""
         kind, detail = definition
         if kind == Nodetype.BASE:
@@ -285,8 +287,8 @@ class _Writer(_Code):
         if kind == Nodetype.NAME:
             m = self.name("m")
             self.line(f"{m} = {value}")
-            for field, d in lookup(detail)[1]:
-                self.write(f"{m}.{field}", d, lookup)
+            for field, d in fields_of(detail):
+                self.write(f"{m}.{field}", d, fields_of)
             return
         element, count = detail
         is_number = element[0] == Nodetype.BASE and element[1][0] != "string"
@@ -320,15 +322,15 @@ class _Writer(_Code):
             return
         self.put()
         i = self.name("i")
-        self.loop(f"for {i} in {v}:", lambda: self._write_one(i, element, lookup), first)
+        self.loop(f"for {i} in {v}:", lambda: self._write_one(i, element, fields_of), first)
 
-    def _write_one(self, value: str, element: tuple, lookup: Lookup) -> None:
-        self.write(value, element, lookup)
+    def _write_one(self, value: str, element: tuple, fields_of: FieldsOf) -> None:
+        self.write(value, element, fields_of)
         self.flush()
         self.put()
 
 
-def encoder(fields: Fields, lookup: Lookup) -> Callable[[Any], bytes]:
+def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[[Any], bytes]:
     """What encodes messages with these fields: little endian, encapsulation in front.
 
     The function raises whatever it meets in a message that does not fit: struct.error, ValueError, AttributeError, ...
@@ -337,7 +339,7 @@ def encoder(fields: Fields, lookup: Lookup) -> Callable[[Any], bytes]:
     code.names |= {"flat": flat, "ZEROS": ZEROS, "join": b"".join}
     code.line(f"p = {-ENCAPSULATION}")
     for field, definition in fields:
-        code.write(f"m.{field}", definition, lookup)
+        code.write(f"m.{field}", definition, fields_of)
     code.finish()
     if not code.padded:
         code.lines = [line for line in code.lines if not line.lstrip().startswith("p ")]

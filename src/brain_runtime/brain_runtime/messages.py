@@ -281,8 +281,16 @@ def decode(data: bytes | memoryview, name: str, trailing: float = TRAILING) -> A
 
 @functools.cache
 def encoder(name: str) -> Callable[[Any], bytes]:
-    """:func:`encode` for messages of one type, with everything looked up that can be."""
-    run = cdr.encoder(_layout(name)[1], _layout)
+    """:func:`encode` for messages of one type, with everything looked up that can be.
+
+    It is compiled when the first message is encoded: most of a node's services are never called.
+    """
+    fields = fields_of(name)
+
+    def run(message: Any) -> bytes:
+        nonlocal run
+        run = cdr.encoder(fields, fields_of)
+        return run(message)
 
     def encode_one(message: Any) -> bytes:
         try:
@@ -294,13 +302,18 @@ def encoder(name: str) -> Callable[[Any], bytes]:
 
 
 def decoder(name: str, trailing: float = TRAILING) -> Callable[[bytes | memoryview], Any]:
-    """:func:`decode` for messages of one type, with everything looked up that can be."""
+    """:func:`decode` for messages of one type, with everything looked up that can be; see :func:`encoder`."""
     return _decoder(name, trailing)
 
 
 @functools.cache
 def _decoder(name: str, trailing: float) -> Callable[[bytes | memoryview], Any]:
-    run = cdr.decoder(*_layout(name), _layout)
+    fields_of(name)     # raises what is to be said at once
+
+    def run(data: bytes) -> tuple[Any, int]:
+        nonlocal run
+        run = cdr.decoder(*_layout(name), _layout)
+        return run(data)
 
     def decode_one(data: bytes | memoryview) -> Any:
         if type(data) is not bytes:
