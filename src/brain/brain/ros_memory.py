@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Callable
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from brain import bare_node
+from brain import ros_bare_node
 from brain_runtime import diagnostics, messages
 from brain_runtime import heartbeat as beat
 from brain_runtime.graph import RegionSpec
@@ -47,7 +47,7 @@ def measure(node: Node, executor: SingleThreadedExecutor, processes: Processes) 
     subscription = node.create_subscription(interface(beat.TYPE), beat.PORT.topic, heard,
                                             profile(beat.PORT.qos.with_depth(100)), raw=True)
     for name, cls in REGIONS.items():
-        processes.start(f"{name}_bare", bare_node.__file__, f"{name}_bare", json.dumps(_ports(cls)))
+        processes.start(f"{name}_bare", ros_bare_node.__file__, f"{name}_bare", json.dumps(_ports(cls)))
         processes.start(name, "-m", "brain_runtime.ros_process", "--class", cls, "--name", name)
 
     def running() -> bool:

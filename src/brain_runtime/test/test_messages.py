@@ -108,8 +108,8 @@ def test_a_definition_is_read_as_another_reader_does():
     assert [value for _, _, value in found.constants] == [-16, 0.5, "a # b", "bare"]
 
 
-@pytest.mark.parametrize("line", ["float32", "float32[<=] x", "float32[2 x", "int8<=3 x", "uint8 A=many", "bool B=maybe",
-                                  "float32 9x", "float32 x=", "a/b/c/d[-1] x"])
+@pytest.mark.parametrize("line", ["float32", "float32[<=] x", "float32[2 x", "int8<=3 x", "uint8 A=many",
+                                  "bool B=maybe", "float32 9x", "float32 x=", "a/b/c/d[-1] x"])
 def test_a_definition_that_does_not_read_so_is_refused_by_line(line):
     with pytest.raises(DefinitionError, match=r"x_msgs/msg/X, line 2: "):
         parse(f"uint8 fine\n{line}", "x_msgs/msg/X")

@@ -21,7 +21,6 @@ import xxhash
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
 
-from brain_runtime import messages
 from brain_runtime.share import share_directory
 from brain_tests import standard_types, wire_vectors
 
