@@ -234,8 +234,8 @@ def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")
     """RosHost beside bare rclpy: round trips, what an idle region costs, memory, the jitter of the brainstem's tick.
 
     It takes the middleware that RMW_IMPLEMENTATION names. Exit status 0 when the median round trip is at most 30 % or
-    60 us longer than that of a bare echo of raw bytes (p95: 8 ms), at 1 MiB no longer than that of one of typed messages,
-    an idle region takes at most 3 % of a core, and one without torch 15 MB (PSS) more than a bare node.
+    60 us longer than that of a bare echo of raw bytes (p95: 8 ms), at 1 MiB no longer than that of one of typed
+    messages, an idle region takes at most 3 % of a core, and one without torch 15 MB (PSS) more than a bare node.
     """
     from rich.console import Console
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node of rclpy and nothing else, beside which RosHost is measured: ``python ros_bare_node.py NAME PORTS``.
 
-PORTS is JSON: lists of ``in`` or ``out``, type and topic. What it hears stays bytes, and nobody looks at them. It is run
-by its path and imports nothing of ours, since all that it holds counts.
+PORTS is JSON: lists of ``in`` or ``out``, type and topic. What it hears stays bytes, and nobody looks at them. It is
+run by its path and imports nothing of ours, since all that it holds counts.
 """
 import importlib
 import json

@@ -232,7 +232,8 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
     Returns:
         ``rmw``; ``round_trips``: a :class:`Comparison` for each size; ``typed``: by size p50 and p99 (s) of the typed
         echo; ``p95``: by size that of the ``bare`` echo and of the region (``host``, s); ``memory``: see
-        :func:`brain.ros_memory.measure`; ``idle``: share of a core; ``jitter``: for the ``brainstem``, and for a process beside it that only sleeps
+        :func:`brain.ros_memory.measure`; ``idle``: share of a core; ``jitter``: for the ``brainstem``, and for
+        a process beside it that only sleeps
         (``sleep``), ``n`` and, in s, p50, p99 and p99.9 of by how much two ticks were nearer or farther than they
         should be; ``within``: which bounds are kept.
 

@@ -16,8 +16,11 @@ from typing import Any, Callable, NamedTuple
 
 
 class Nodetype(IntEnum):
-    """What a field is: ``(BASE, (kind, bound of a string or 0))``, ``(NAME, type)``, ``(ARRAY, (element, length))`` or
-    ``(SEQUENCE, (element, bound or 0))``. The numbers are rosbags'."""
+    """What a field is; the numbers are rosbags'.
+
+    A definition is ``(BASE, (kind, bound of a string or 0))``, ``(NAME, type)``, ``(ARRAY, (element, length))`` or
+    ``(SEQUENCE, (element, bound or 0))``.
+    """
 
     BASE = 1
     NAME = 2
