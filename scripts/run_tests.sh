@@ -49,8 +49,6 @@ run_colcon() {
   set +u
   source "$environment/setup.bash" || return 1
   set -u
-  # As on a ROS installation: what rosdep does not install comes from an environment that is active during the build.
-  export VIRTUAL_ENV=$PWD/.venv
   local colcon=("$environment/bin/colcon" --log-base "$work/log")
   "${colcon[@]}" build --base-paths src --build-base "$work/build" --install-base "$work/install" \
     --event-handlers console_cohesion+ >"$work/build.log" 2>&1 || {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m brain`` is the ``brain`` command."""
-from brain.cli import main
+from brain.command import main
 
 main()

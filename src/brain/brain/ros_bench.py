@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RosHost beside bare rclpy, in one run: round trips, the jitter of the brainstem's tick, what an idle region costs.
+"""RosHost beside bare rclpy, in one run: round trips, the jitter of the brainstem's tick, what an idle region costs,
+and what memory regions take.
 
 One client, a bare rclpy node, sends raw bytes to three processes that send them back: a node with a raw subscription
 whose callback publishes the bytes (``bare``), the same with typed messages (``typed``), and a region on RosHost
@@ -26,6 +27,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_rmw_implementation_identifier
 
+from brain import ros_memory
 from brain.bench_wire import LOST, Comparison
 from brain_regions.brainstem import Brainstem
 from brain_runtime import FEATURE, In, Out, Region, messages
@@ -42,6 +44,7 @@ END = 5.0               # s for a process to end
 TICKS = FEATURE.with_depth(100)
 TICK = 1 / Brainstem.rate
 TOLD = 25               # ticks in one message
+MORE_P95 = 8e-3         # s that a region may add to p95 of a round trip
 IDLE = 0.03             # of a core, that an idle region may take
 SETTLE = 2.0            # s after the last traffic, or after the load began, that do not count
 
@@ -168,9 +171,13 @@ class Processes:
         self.start(name, "-m", "brain_runtime.ros_process", "--class", f"brain.ros_bench:{cls.__name__}", "--name",
                    name)
 
+    def pid(self, name: str) -> int:
+        """Number of a process."""
+        return self._children[name].pid
+
     def cpu(self, name: str) -> float:
         """Processor time that a process has taken so far (s)."""
-        fields = Path(f"/proc/{self._children[name].pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid(name)}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self, *names: str) -> None:
@@ -224,7 +231,9 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
 
     Returns:
         ``rmw``; ``round_trips``: a :class:`Comparison` for each size; ``typed``: by size p50 and p99 (s) of the typed
-        echo; ``idle``: share of a core; ``jitter``: for the ``brainstem``, and for a process beside it that only sleeps
+        echo; ``p95``: by size that of the ``bare`` echo and of the region (``host``, s); ``memory``: see
+        :func:`brain.ros_memory.measure`; ``idle``: share of a core; ``jitter``: for the ``brainstem``, and for
+        a process beside it that only sleeps
         (``sleep``), ``n`` and, in s, p50, p99 and p99.9 of by how much two ticks were nearer or farther than they
         should be; ``within``: which bounds are kept.
 
@@ -244,7 +253,7 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
                 _keep_to(ours)
                 for side in SIDES:
                     _wait_for(lambda: client.answers(side), f"the {side} echo")     # noqa: B023 - called at once
-                comparisons, typed = _round_trips(client, blocks, count, tell)
+                comparisons, typed, p95 = _round_trips(client, blocks, count, tell)
             processes.end("bare", "typed")
             tell("an idle region")
             time.sleep(SETTLE)
@@ -252,20 +261,24 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
             time.sleep(idle)
             share = (processes.cpu("host") - before) / (time.monotonic() - since)
             processes.end()
+            tell("memory")
+            memory = ros_memory.measure(node, executor, processes)
             tell("the brainstem's tick, all cores busy")
             jitter = _jitter(node, executor, processes, ticks, folder / "sleep")
     finally:
         processes.close()
     large = comparisons[-1]
     return {"rmw": get_rmw_implementation_identifier(), "round_trips": [c.to_dict() for c in comparisons],
-            "typed": typed, "idle": share, "jitter": jitter,
+            "typed": typed, "p95": p95, "memory": memory, "idle": share, "jitter": jitter,
             "within": {"round trips": all(c.more <= c.allowed for c in comparisons),
-                       f"{large.size}, typed": large.host_p50 <= typed[large.size]["p50"], "idle": share <= IDLE}}
+                       f"{large.size}, typed": large.host_p50 <= typed[large.size]["p50"], "idle": share <= IDLE,
+                       "p95": all(side["host"] - side["bare"] <= MORE_P95 for side in p95.values()),
+                       "memory": all(side["host"] - side["bare"] <= ros_memory.MORE for side in memory.values())}}
 
 
 def _round_trips(client: Client, blocks: int, count: int, tell: Callable[[str], None]
-                 ) -> tuple[list[Comparison], dict[str, dict[str, float]]]:
-    found, typed = [], {}
+                 ) -> tuple[list[Comparison], dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+    found, typed, p95 = [], {}, {}
     for name, size in SIZES.items():
         times: dict[str, list[float]] = {side: [] for side in SIDES}
         for number in range(blocks):
@@ -278,7 +291,8 @@ def _round_trips(client: Client, blocks: int, count: int, tell: Callable[[str], 
         p50, p99 = ({side: float(np.percentile(times[side], q)) for side in SIDES} for q in (50, 99))
         found.append(Comparison(name, len(times["host"]), p50["bare"], p99["bare"], p50["host"], p99["host"]))
         typed[name] = {"p50": p50["typed"], "p99": p99["typed"]}
-    return found, typed
+        p95[name] = {side: float(np.percentile(times[side], 95)) for side in ("bare", "host")}
+    return found, typed, p95
 
 
 def _jitter(node: Node, executor: SingleThreadedExecutor, processes: Processes, seconds: float, slept: Path

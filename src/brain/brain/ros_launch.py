@@ -11,7 +11,11 @@ from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of, launched, rviz_settings
+from brain import interpreter
+
+interpreter.share_packages()
+
+from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of, launched, rviz_settings  # noqa: E402
 
 ROUTER_PORT = 7447
 

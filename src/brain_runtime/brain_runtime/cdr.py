@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """CDR: functions that turn messages of one type into bytes and back, written for that type and compiled.
 
-What a message type is made of comes from rosbags, and so does a codec; but that one calls a function for every nested
-message, and reads one number at a time. Between two processes each call costs microseconds, since the processor's
-caches are cold by then, so here a type becomes one function in which neighboring numbers are read and written together.
+A codec such as rosbags' calls a function for every nested message, and reads one number at a time. Between two
+processes each call costs microseconds, since the processor's caches are cold by then, so here a type becomes one
+function in which neighboring numbers are read and written together.
 The layout is that of XCDR1 (OMG formal/02-06-51): each number is aligned to its size, counted from behind the four
 bytes of encapsulation; texts and sequences begin with their length.
 """
@@ -14,18 +14,19 @@ import struct
 from typing import Any, Callable
 
 import numpy as np
-from rosbags.interfaces import Nodetype
 
 from brain_runtime.arrays import flat
+from brain_runtime.definitions import Fields, Nodetype
 
 ENCAPSULATION = 4       # bytes in front of the message: two for the kind of CDR, two for options
 FORMATS = {"bool": "?", "byte": "b", "char": "B", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i",
            "uint32": "I", "int64": "q", "uint64": "Q", "float32": "f", "float64": "d"}
 ZEROS = tuple(bytes(n) for n in range(8))
 
-Fields = list[tuple[str, tuple]]
 Lookup = Callable[[str], tuple[type, Fields]]
-"""From the name of a type to its class and its fields, in rosbags' form."""
+"""From the name of a type to its class and its fields."""
+FieldsOf = Callable[[str], Fields]
+"""From the name of a type to its fields."""
 
 
 class _Code:
@@ -273,7 +274,7 @@ class _Writer(_Code):
         self.place(1)
         self.filler(1)  # ends the text
 
-    def write(self, value: str, definition: tuple, lookup: Lookup) -> None:
+    def write(self, value: str, definition: tuple, fields_of: FieldsOf) -> None:
         """Writes the field that the expression ``value`` gives."""
         kind, detail = definition
         if kind == Nodetype.BASE:
@@ -286,8 +287,8 @@ class _Writer(_Code):
         if kind == Nodetype.NAME:
             m = self.name("m")
             self.line(f"{m} = {value}")
-            for field, d in lookup(detail)[1]:
-                self.write(f"{m}.{field}", d, lookup)
+            for field, d in fields_of(detail):
+                self.write(f"{m}.{field}", d, fields_of)
             return
         element, count = detail
         is_number = element[0] == Nodetype.BASE and element[1][0] != "string"
@@ -321,15 +322,15 @@ class _Writer(_Code):
             return
         self.put()
         i = self.name("i")
-        self.loop(f"for {i} in {v}:", lambda: self._write_one(i, element, lookup), first)
+        self.loop(f"for {i} in {v}:", lambda: self._write_one(i, element, fields_of), first)
 
-    def _write_one(self, value: str, element: tuple, lookup: Lookup) -> None:
-        self.write(value, element, lookup)
+    def _write_one(self, value: str, element: tuple, fields_of: FieldsOf) -> None:
+        self.write(value, element, fields_of)
         self.flush()
         self.put()
 
 
-def encoder(fields: Fields, lookup: Lookup) -> Callable[[Any], bytes]:
+def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[[Any], bytes]:
     """What encodes messages with these fields: little endian, encapsulation in front.
 
     The function raises whatever it meets in a message that does not fit: struct.error, ValueError, AttributeError, ...
@@ -338,7 +339,7 @@ def encoder(fields: Fields, lookup: Lookup) -> Callable[[Any], bytes]:
     code.names |= {"flat": flat, "ZEROS": ZEROS, "join": b"".join}
     code.line(f"p = {-ENCAPSULATION}")
     for field, definition in fields:
-        code.write(f"m.{field}", definition, lookup)
+        code.write(f"m.{field}", definition, fields_of)
     code.finish()
     if not code.padded:
         code.lines = [line for line in code.lines if not line.lstrip().startswith("p ")]

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
-import yaml
-
 from brain_runtime.ports import In, Out
 from brain_runtime.qos import incompatibility
 from brain_runtime.region import Region
@@ -138,6 +136,8 @@ def parse_graph(content: Any, where: str, world: str = "none") -> Graph:
 
 
 def _read(path: str | Path) -> Any:
+    import yaml  # a region's process reads no graph
+
     try:
         return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -226,6 +226,8 @@ def processes(graph: Graph, *, namespace: str = "", seed: int = 0, state_dir: Pa
         params_files: ROS parameter files, read by every region.
         parameters: by region name; they win over the files.
     """
+    import yaml
+
     result = []
     for spec in graph.regions:
         argv = [python, "-m", "brain_runtime.process", "--class", spec.cls, "--name", spec.name, "--seed", str(seed)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ PORT = Out("brain/heartbeat", TYPE, STREAM)
 
 UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED, ERROR = range(5)
 STATES = ("unconfigured", "inactive", "active", "finalized", "error")
-_HOSTNAME = socket.gethostname()
+_HOSTNAME = os.uname().nodename
 
 
 def heartbeat(name: str, host: str, state: int, *, stamp: float, now: float, stepper: Stepper | None = None,

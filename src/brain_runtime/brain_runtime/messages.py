@@ -2,26 +2,27 @@
 """Messages as dataclasses, made from the ``.msg`` files on every host.
 
 One class per type everywhere, numpy arrays in the fields, and the CDR bytes that every ROS 2 middleware uses
-(see :mod:`brain_runtime.cdr`). Standard types come with rosbags; ours are read from ``brain_interfaces``.
+(see :mod:`brain_runtime.cdr`). Standard types are :mod:`brain_runtime.definitions`'; ours are read from
+``brain_interfaces``.
 """
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
-from rosbags.interfaces import Nodetype
-from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from brain_runtime import cdr
 from brain_runtime.arrays import flat
+from brain_runtime.definitions import FILLER, Definition, DefinitionError, Fields, Nodetype, parse, standard
+from brain_runtime.definitions import type_hash as hash_of
 from brain_runtime.share import share_directory
 
 PACKAGE = "brain_interfaces"
 # U+0018 CANCEL: on a latched topic of sentences it takes the place of one that is past, and says nothing itself.
 SILENCE = "\x18"
-EVENT_INFO = "service_msgs/msg/ServiceEventInfo"
 # bytes; what may follow a message: some writers pad, and rclpy's serialize_message() leaves what it set aside
 TRAILING = 32
 
@@ -35,29 +36,74 @@ def definitions() -> Path:
     return share_directory(PACKAGE)
 
 
-@functools.lru_cache(maxsize=1)
-def _store():
-    store = get_typestore(Stores.ROS2_KILTED)
-    types: dict = {}
-    for path in sorted((definitions() / "msg").glob("*.msg")):
-        types.update(get_types_from_msg(path.read_text(encoding="utf-8"), f"{PACKAGE}/msg/{path.stem}"))
-    store.register(types)
-    # rosidl knows no char since Jazzy and takes it for uint8, which the hashes of all services depend on.
-    constants, fields = store.fielddefs[EVENT_INFO]
-    store.fielddefs[EVENT_INFO] = constants, [
-        (name, (Nodetype.ARRAY, ((Nodetype.BASE, ("uint8", 0)), 16)) if name == "client_gid" else definition)
-        for name, definition in fields]
-    return store
+class Message:
+    """What all classes of messages share."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and tuple(vars(self).values()) == tuple(vars(other).values())
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{field}={value!r}' for field, value in vars(self).items())})"
 
 
-def add_type(name: str, fields: list[tuple[str, tuple]]) -> None:
+_added: dict[str, Definition] = {}
+
+
+def add_type(name: str, fields: Fields) -> None:
     """Makes a type known that no ``.msg`` file holds: a part of a service or an action.
 
     Args:
         name: ``package/srv/Type_Request`` and the like.
-        fields: names and definitions, in rosbags' form.
+        fields: names and definitions; see :class:`brain_runtime.definitions.Nodetype`.
     """
-    _store().register({name: ([], fields)})
+    _added[name] = Definition([], fields)
+
+
+def type_names() -> list[str]:
+    """The types that are known so far: the standard ones, ours, and parts of services and actions that were used."""
+    ours = (f"{PACKAGE}/msg/{path.stem}" for path in (definitions() / "msg").glob("*.msg"))
+    return sorted({*standard(), *ours, *_added})
+
+
+@functools.cache
+def _definition(name: str) -> Definition:
+    """What a type is made of; one without fields has a filler, as everywhere in ROS 2.
+
+    Raises:
+        MessageError: no such type is known, or the file that defines it is broken.
+    """
+    if name not in _added and name.count("/") == 2:
+        _learn(name)
+    found = _added.get(name)
+    try:
+        if found is None and name in standard():
+            found = parse(standard()[name], name)
+        elif found is None and (path := _file(name)) is not None:
+            found = parse(path.read_text(encoding="utf-8"), name)
+    except (DefinitionError, UnicodeDecodeError) as error:
+        raise MessageError(str(error)) from error
+    if found is None:
+        raise MessageError(
+            f"unknown message type {name!r}; types are written package/msg/Type and come from the standard "
+            f"ROS 2 interfaces or {PACKAGE}"
+        )
+    return found._replace(fields=found.fields or [(FILLER, (Nodetype.BASE, ("uint8", 0)))])
+
+
+def _file(name: str) -> Path | None:
+    """Where a message of ours is defined; None if there is no such."""
+    package, _, leaf = name.partition("/msg/")
+    if package != PACKAGE or not leaf.isidentifier():
+        return None
+    path = definitions() / "msg" / f"{leaf}.msg"
+    return path if path.is_file() else None
+
+
+def fields_of(name: str) -> Fields:
+    """Names and definitions of a type's fields. Raises MessageError if no such type is known."""
+    return _definition(name).fields
 
 
 @functools.cache
@@ -67,15 +113,14 @@ def message_class(name: str) -> type:
     Raises:
         MessageError: no such type is known.
     """
-    try:
-        if name not in _store().types and name.count("/") == 2:
-            _learn(name)
-        return _store().types[name]
-    except KeyError:
-        raise MessageError(
-            f"unknown message type {name!r}; types are written package/msg/Type and come from the standard "
-            f"ROS 2 interfaces or {PACKAGE}"
-        ) from None
+    constants, fields = _definition(name)
+    leaf = name.replace("/", "__")
+    members: dict[str, Any] = {constant: value for constant, _, value in constants}
+    members |= {"__doc__": f"A {name}.", "__module__": __name__, "__msgtype__": name,
+                "__annotations__": {field: Any for field, _ in fields}}
+    if fields[0][0] == FILLER:
+        members[FILLER] = 0
+    return dataclass(repr=False, eq=False)(type(leaf, (Message,), members))
 
 
 def _learn(name: str) -> None:
@@ -94,8 +139,7 @@ def type_name(message: Any) -> str:
 @functools.cache
 def type_hash(name: str) -> str:
     """RIHS01 hash of a type, as ROS 2 computes it from the type description: ``RIHS01_`` and 64 hex digits."""
-    message_class(name)
-    return _store().hash_rihs01(name)
+    return hash_of(name, fields_of)
 
 
 @functools.cache
@@ -108,8 +152,7 @@ def dds_type(name: str) -> str:
 @functools.cache
 def has_field(name: str, field: str) -> bool:
     """Whether messages of the type have a field of that name."""
-    message_class(name)
-    return any(f == field for f, _ in _store().fielddefs[name][1])
+    return any(f == field for f, _ in fields_of(name))
 
 
 def _factory(definition: tuple) -> Callable[[], Any]:
@@ -140,9 +183,7 @@ def _blank(name: str) -> Callable[[], Any]:
 @functools.cache
 def _fields(name: str) -> tuple[tuple[str, tuple, Callable[[], Any]], ...]:
     """Field, definition and default of each field of a type."""
-    message_class(name)
-    return tuple((field, definition, _factory(definition)) for field, definition in _store().fielddefs[name][1]
-                 if field != "structure_needs_at_least_one_member")
+    return tuple((field, definition, _factory(definition)) for field, definition in fields_of(name) if field != FILLER)
 
 
 def _coerce(name: str, field: str, definition: tuple, value: Any) -> Any:
@@ -240,8 +281,16 @@ def decode(data: bytes | memoryview, name: str, trailing: float = TRAILING) -> A
 
 @functools.cache
 def encoder(name: str) -> Callable[[Any], bytes]:
-    """:func:`encode` for messages of one type, with everything looked up that can be."""
-    run = cdr.encoder(_layout(name)[1], _layout)
+    """:func:`encode` for messages of one type, with everything looked up that can be.
+
+    It is compiled when the first message is encoded: most of a node's services are never called.
+    """
+    fields = fields_of(name)
+
+    def run(message: Any) -> bytes:
+        nonlocal run
+        run = cdr.encoder(fields, fields_of)
+        return run(message)
 
     def encode_one(message: Any) -> bytes:
         try:
@@ -253,13 +302,18 @@ def encoder(name: str) -> Callable[[Any], bytes]:
 
 
 def decoder(name: str, trailing: float = TRAILING) -> Callable[[bytes | memoryview], Any]:
-    """:func:`decode` for messages of one type, with everything looked up that can be."""
+    """:func:`decode` for messages of one type, with everything looked up that can be; see :func:`encoder`."""
     return _decoder(name, trailing)
 
 
 @functools.cache
 def _decoder(name: str, trailing: float) -> Callable[[bytes | memoryview], Any]:
-    run = cdr.decoder(*_layout(name), _layout)
+    fields_of(name)     # raises what is to be said at once
+
+    def run(data: bytes) -> tuple[Any, int]:
+        nonlocal run
+        run = cdr.decoder(*_layout(name), _layout)
+        return run(data)
 
     def decode_one(data: bytes | memoryview) -> Any:
         if type(data) is not bytes:
@@ -280,7 +334,7 @@ def _decoder(name: str, trailing: float) -> Callable[[bytes | memoryview], Any]:
 
 def _layout(name: str) -> tuple[type, list[tuple[str, tuple]]]:
     """Class and fields of a type, as :mod:`brain_runtime.cdr` asks for them."""
-    return message_class(name), _store().fielddefs[name][1]
+    return message_class(name), fields_of(name)
 
 
 def time_message(seconds: float) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import typing
 from dataclasses import dataclass
@@ -102,6 +101,8 @@ def check_parameters(region: str, cls: type, values: Mapping[str, Any], *, curre
     fitted = {}
     for name, value in values.items():
         if name not in fields:
+            import difflib  # only to tell a person
+
             near = difflib.get_close_matches(name, fields, 1)
             hint = f"did you mean {near[0]}?" if near else "it has " + (", ".join(fields) or "none")
             raise ParameterError(f"{region} has no parameter {name}; {hint}")

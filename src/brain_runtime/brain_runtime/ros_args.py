@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-import yaml
-
 from brain_runtime.wire import names
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
@@ -145,6 +143,8 @@ class RosArgs:
         name = rest if colon else name
         if not assign or not name or not value:
             raise RosArgsError(f"parameter {text!r} must read name:=value, as in -p rate:=20.0")
+        import yaml  # a region that is given no parameters starts without it
+
         try:
             parsed = yaml.safe_load(value)
         except yaml.YAMLError as error:
@@ -158,6 +158,8 @@ class RosArgs:
         Raises:
             RosArgsError: it cannot be read or is none.
         """
+        import yaml
+
         try:
             content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except OSError as error:

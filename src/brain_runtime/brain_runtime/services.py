@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of services and actions: which messages each is made of, and its hash as ROS 2 computes it.
 
-The standard ones that every ROS 2 node answers are written down here, since rosbags brings messages only; ours are read
-from ``brain_interfaces``. A service's hash covers a third message, the event of service introspection, and an action is
-two services and a message (ROS 2 design, "Actions"; REP 2011 and rosidl_generator_type_description for the hashes).
+The standard ones that every ROS 2 node answers are written down here; ours are read from ``brain_interfaces``. A
+service's hash covers a third message, the event of service introspection, and an action is two services and a message
+(ROS 2 design, "Actions"; REP 2011 and rosidl_generator_type_description for the hashes).
 """
 from __future__ import annotations
 
 import functools
 from typing import NamedTuple
 
-from rosbags.interfaces import Nodetype
-from rosbags.typesys import get_types_from_msg
-
 from brain_runtime import messages
+from brain_runtime.definitions import Nodetype, parse
 from brain_runtime.messages import MessageError
 
 # Request and response of each, with full type names.
@@ -152,6 +150,4 @@ def _own(name: str, kind: str, count: int) -> list[str]:
 
 def _parsed(name: str, text: str) -> list:
     """Fields of a definition; types without a package are the definition's own package's messages."""
-    package, _, leaf = name.split("/")
-    types = get_types_from_msg(text + "\n", f"{package}/msg/{leaf}")
-    return types[f"{package}/msg/{leaf}"][1]
+    return parse(text, name).fields

@@ -13,7 +13,6 @@ Data inside a Python package (trained weights, for example) needs none of this: 
 from __future__ import annotations
 
 import os
-from importlib import metadata
 from pathlib import Path
 
 
@@ -46,6 +45,8 @@ def share_directory(package: str) -> Path:
 
 def _recorded_by_pip(package: str) -> Path | None:
     """Return ``share/<package>`` as pip installed it, or None if pip did not install it."""
+    from importlib import metadata  # 17 ms, where most are found without
+
     try:
         files = metadata.files(package.replace("_", "-"))
     except metadata.PackageNotFoundError:

@@ -6,7 +6,6 @@ Two generations are kept. What cannot be used is set aside and never overwritten
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import os
 from pathlib import Path
@@ -38,6 +37,8 @@ def metadata(region: Region) -> dict[str, str]:
 @functools.cache
 def _code(cls: type) -> str:
     """Hash of the module that defines a region."""
+    import hashlib  # loads OpenSSL, which a region without snapshots does not need
+
     try:
         source = inspect.getsource(inspect.getmodule(cls))
     except (OSError, TypeError):

@@ -4,12 +4,22 @@ import random
 
 import numpy as np
 import pytest
-from rosbags.interfaces import Nodetype
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from brain_runtime import cdr, messages
+from brain_runtime.definitions import DefinitionError, Nodetype, parse
 from brain_runtime.messages import MessageError, make
 
-STORE = messages._store()
+
+def other_store():
+    """Another library's types: the standard ones, and ours as it reads them."""
+    store = get_typestore(Stores.ROS2_KILTED)
+    for path in (messages.definitions() / "msg").glob("*.msg"):
+        store.register(get_types_from_msg(path.read_text(encoding="utf-8"), f"brain_interfaces/msg/{path.stem}"))
+    return store
+
+
+STORE = other_store()
 TYPES = sorted(STORE.fielddefs)
 OBJECTS, OBJECT = "brain_interfaces/msg/DetectedObjects", "brain_interfaces/msg/DetectedObject"
 
@@ -54,6 +64,55 @@ def same(a, b):
         return type(a) is type(b) and all(same(getattr(a, f), getattr(b, f)) for f in a.__dataclass_fields__
                                           if f != "__msgtype__")
     return type(a) is type(b) and a == b
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_definitions_and_hashes_are_those_of_another_reader(name):
+    constants, fields = STORE.fielddefs[name]
+    assert messages.message_class(name).__msgtype__ == name
+    assert all(getattr(messages.message_class(name), constant) == value for constant, _, value in constants)
+    if name != "service_msgs/msg/ServiceEventInfo":     # whose char is uint8 to rosidl since Jazzy
+        assert messages.fields_of(name) == fields
+        assert messages.type_hash(name) == STORE.hash_rihs01(name)
+
+
+def test_all_types_of_another_reader_are_known():
+    assert set(TYPES) <= set(messages.type_names())
+
+
+EVERY_KIND = """
+# a comment, and an empty line
+
+bool flag true
+string<=8 short "not # a comment"   # but this is
+string[<=3] names ["a", "b"]
+string<=4[] bounded
+Own[2] own          # of this package
+std_msgs/Header header
+geometry_msgs/msg/Point[<=7] points
+float64[9] k
+uint8[] data [1, 2]
+int32 WIDE=-0x10
+float32 HALF = 0.5  # m
+string WORD='a # b'
+string BARE=bare # not this
+"""
+
+
+def test_a_definition_is_read_as_another_reader_does():
+    name = "somebodys_msgs/msg/Every"
+    (constants, fields) = get_types_from_msg(EVERY_KIND.replace("-0x10", "-16"), name)[name]
+    found = parse(EVERY_KIND, name)
+    assert found.fields == fields
+    assert [(c, kind) for c, kind, _ in found.constants] == [(c, kind) for c, kind, _ in constants]
+    assert [value for _, _, value in found.constants] == [-16, 0.5, "a # b", "bare"]
+
+
+@pytest.mark.parametrize("line", ["float32", "float32[<=] x", "float32[2 x", "int8<=3 x", "uint8 A=many",
+                                  "bool B=maybe", "float32 9x", "float32 x=", "a/b/c/d[-1] x"])
+def test_a_definition_that_does_not_read_so_is_refused_by_line(line):
+    with pytest.raises(DefinitionError, match=r"x_msgs/msg/X, line 2: "):
+        parse(f"uint8 fine\n{line}", "x_msgs/msg/X")
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -21,9 +21,8 @@ import xxhash
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
 
-from brain_runtime import messages
 from brain_runtime.share import share_directory
-from brain_tests import wire_vectors
+from brain_tests import standard_types, wire_vectors
 
 DOMAIN, NAMESPACE, NODE, TOPIC = 61, "/r1", "talker", "the/topic"
 SESSION = "5b1f0c9d3e7a42688d94e1f20a6c3b7"     # 31 digits: Zenoh writes no leading zero
@@ -113,7 +112,7 @@ def _described(name: str) -> tuple[bytes, str, str]:
     try:
         message = build(name, values)
     except ModuleNotFoundError:
-        store = messages._store()
+        store = standard_types.store()
         return bytes(store.serialize_cdr(wire_vectors.build(name, values), name)), store.hash_rihs01(name), "rosbags"
     package, kind, leaf = name.split("/")
     told = json.loads((share_directory(package) / kind / f"{leaf.partition('_')[0]}.json").read_text(encoding="utf-8"))

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import numpy as np
-from rosbags.interfaces import Nodetype
 
 from brain_runtime import heartbeat, messages
 from brain_runtime.diagnostics import TYPE as DIAGNOSTICS
+from brain_runtime.definitions import Nodetype
 from brain_runtime.graph import load_graph, load_worlds
 from brain_runtime.services import action_type
 from brain_runtime.share import share_directory

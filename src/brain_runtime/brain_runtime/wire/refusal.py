@@ -2,15 +2,15 @@
 """Why a router does not let a session in. Zenoh only says that it cannot connect, so the link is tried by TLS alone."""
 from __future__ import annotations
 
-import base64
 import json
 import socket
-import ssl
-import tempfile
 from pathlib import Path
-from typing import Iterable
+from typing import TYPE_CHECKING, Iterable
 
 from brain_runtime.wire.credentials import Credentials
+
+if TYPE_CHECKING:
+    import ssl  # and below where it is used: a region that is let in needs neither it nor tempfile
 
 PATIENCE = 0.5      # s for each step of looking; a router on the same network answers within milliseconds
 LOOPBACK = ("localhost", "127.", "::1")
@@ -56,6 +56,8 @@ def why_not(endpoints: Iterable[str], credentials: Credentials | None) -> str | 
 
 
 def _speaks_tls(host: str, port: int) -> bool:
+    import ssl
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -66,6 +68,8 @@ def _speaks_tls(host: str, port: int) -> bool:
 
 
 def _refused(endpoint: str, host: str, port: int, credentials: Credentials) -> str | None:
+    import ssl
+
     who = f"{credentials.name} ({credentials.path})"
     try:
         context = _context(credentials.path)
@@ -109,6 +113,10 @@ def _alert(endpoint: str, who: str, error: OSError) -> str:
 
 def _context(path: Path) -> ssl.SSLContext:
     """What Zenoh's TLS settings in a file amount to."""
+    import base64
+    import ssl
+    import tempfile
+
     text = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("//"))
     tls = json.loads(text)["transport"]["link"]["tls"]
     pem = {k: base64.b64decode(tls[f"{k}_base64"]) for k in ("root_ca_certificate", "connect_certificate",

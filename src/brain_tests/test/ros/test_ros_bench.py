@@ -24,7 +24,12 @@ def test_it_takes_all_its_figures_and_leaves_no_process() -> None:
     for trip in (*found["round_trips"], *found["typed"].values()):
         values = [value for key, value in trip.items() if key.endswith(("p50", "p99"))]
         assert all(0 < value < 5 for value in values) and len(values) in (2, 4)
+    assert list(found["p95"]) == list(found["typed"])
+    assert all(0 < side[of] < 5 for side in found["p95"].values() for of in ("bare", "host"))
     assert 0 <= found["idle"] < 1
+    for side in found["memory"].values():   # not a matter of the clock: what regions without torch may take
+        assert 10e6 < side["bare"] < side["host"] <= side["bare"] + 15e6, found["memory"]
+    assert set(found["memory"]) == {"brainstem", "goals", "place"}
     assert all(off["n"] > 20 and 0 <= off["p50"] <= off["p99.9"] for off in found["jitter"].values())
     assert (done.returncode == 0) == all(found["within"].values())
     left = [pid for pid in Path("/proc").iterdir() if pid.name.isdecimal() and b"brain.ros_bench" in command(pid)]
