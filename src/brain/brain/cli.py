@@ -8,6 +8,7 @@ import sys
 import typer
 
 from brain import bench, train
+from brain.bench_gaps import gaps
 from brain.bench_integration import integration
 from brain.bench_sentences import sentences
 from brain.compare import compare
@@ -33,6 +34,7 @@ app.command("eval")(evaluate)
 app.add_typer(train.app, name="train")
 bench.app.command()(integration)
 bench.app.command()(sentences)
+bench.app.command()(gaps)
 app.add_typer(bench.app, name="bench")
 
 
