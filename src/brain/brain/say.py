@@ -11,8 +11,9 @@ import typer
 
 from brain.options import Domain, Json, Namespace, Router, Secure, fail, use_domain, use_security
 
-STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting")
-IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING = range(8)
+STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting",
+          "wrong")
+IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING, WRONG = range(9)     # GoalStatus
 PRESENCE = 2.0      # s in which a brain that is there has been heard
 LATCH = 0.5         # s in which the latched goal status of before has come
 TAKEN_UP = 5.0      # s in which a sentence is taken up
@@ -97,8 +98,9 @@ class Speaker:
                     return Answer(2, STATES[NOT_UNDERSTOOD], status.reason, status.goal_id, taken)
                 if status.state in (REACHED, STOPPED):
                     return Answer(0, STATES[status.state], status.reason, status.goal_id, taken)
-                if status.state == NOT_FOUND:
-                    return Answer(1 if wait is not None else 0, STATES[NOT_FOUND], status.reason, status.goal_id, taken)
+                if status.state in (NOT_FOUND, WRONG):
+                    return Answer(1 if wait is not None else 0, STATES[status.state], status.reason, status.goal_id,
+                                  taken)
                 if wait is None:
                     return Answer(0, STATES[status.state], status.reason, status.goal_id, taken)
         taken = time.monotonic() - begin
