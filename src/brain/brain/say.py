@@ -24,7 +24,7 @@ class Answer:
     """How a sentence went.
 
     Attributes:
-        status: exit status: 0 reached (or taken up, where nobody waited), 1 not in time, 2 not understood.
+        status: exit status: 0 reached (or taken up, where nobody waited), 1 not found, wrong or not in time, 2 not understood.
         state: of the goal, one of :data:`STATES`; empty if nobody took it up.
         reason: for a person.
         goal_id: number that language gave it, or None.
@@ -139,8 +139,8 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
         namespace: Namespace = "") -> None:
     """Tells the brain what to do.
 
-    Exit status: 0 when it was reached (without --wait: taken up), 1 when it was not in time, 2 when it was not
-    understood. The reason is printed.
+    Exit status: 0 when it was reached (without --wait: taken up), 1 when it was not found, not in time, or something
+    else was reached, 2 when it was not understood. The reason is printed.
     """
     number = use_domain(domain)
     use_security(secure)

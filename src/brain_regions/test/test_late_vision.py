@@ -209,9 +209,10 @@ def test_where_clocks_disagree_what_is_seen_counts_as_seen_now(region, skew):
 
 
 @CORTICES
-@pytest.mark.parametrize("ball", [(-2.0, 0.3), (-1.0, -2.2), (0.5, 2.4), (2.0, -1.9)])
-def test_on_a_loaded_machine_it_finds_what_is_there(region, ball):
-    room = Room({"place": Place(), "pfc": region("pfc")}, ball=ball)
+@pytest.mark.parametrize("ball, age, every", [
+    ((0.5, 2.4), 0.4, 4), ((-2.4, 0.0), 0.45, 8), ((0.0, -2.4), 0.45, 8), ((1.45, -2.51), 0.45, 8)])
+def test_on_a_loaded_machine_it_finds_what_is_there(region, ball, age, every):
+    room = Room({"place": Place(), "pfc": region("pfc")}, ball=ball, age=age, every=every)
     room.run(1.0)
     room.ask()
     for _ in range(60):
