@@ -24,7 +24,8 @@ class Answer:
     """How a sentence went.
 
     Attributes:
-        status: exit status: 0 reached (or taken up, where nobody waited), 1 not found, wrong or not in time, 2 not understood.
+        status: exit status: 0 reached (or taken up, where nobody waited), 1 not found, wrong or not in time, 2 not
+            understood.
         state: of the goal, one of :data:`STATES`; empty if nobody took it up.
         reason: for a person.
         goal_id: number that language gave it, or None.

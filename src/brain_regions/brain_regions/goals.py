@@ -143,8 +143,8 @@ class Goals(Region):
             self._said.append(STOP)
         elif errand.given_up is not None:
             if now - errand.given_up > p.stop_timeout:
-                self._end(S_STOPPED, "it was told to stop, but nobody said that it stands; `brain status` shows whether "
-                                     "language and pfc are well", now)
+                self._end(S_STOPPED, "it was told to stop, but nobody said that it stands; `brain status` shows "
+                                     "whether language and pfc are well", now)
         elif errand.number is None:
             if now - errand.begun > p.answer_timeout:
                 self._end(UNANSWERED, f"nobody took it up within {p.answer_timeout:g} s; `brain status` shows whether "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Place: remembers which part of the room was looked at, and offers headings to what was not, or to a known target.
 
-Floor counts as looked at from where a picture was taken, which under load is not where the robot is when vision tells of
-it (see :mod:`brain_regions.past`). What cannot be told so, since clocks disagree, does not count at all.
+Floor counts as looked at from where a picture was taken, which under load is not where the robot is when vision tells
+of it (see :mod:`brain_regions.past`). Where that cannot be known, since clocks disagree, it does not count at all.
 
 Conventional by choice (see :mod:`brain_regions.room_map`): it spikes nowhere and counts nothing. It publishes up to
 three SensorFeatures per scan, all with ``hazard`` zero, since the scan itself is read by who avoids:

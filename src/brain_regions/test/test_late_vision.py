@@ -100,8 +100,9 @@ class Room:
         to = np.stack([np.cos(angles + yaw), np.sin(angles + yaw)])
         with np.errstate(divide="ignore"):
             reach = np.abs(np.where(to > 0, HALF - np.array([[x], [y]]), -HALF - np.array([[x], [y]])) / to).min(0)
-        return stamped(messages.make("sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi,
-                                     angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=reach), now)
+        return stamped(messages.make(
+            "sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi, angle_increment=2 * math.pi / 180,
+            range_min=0.1, range_max=10.0, ranges=reach), now)
 
     def of_ball(self):
         """Bearing (rad) and distance (m) of the ball from where the robot is."""

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from brain_regions.azimuth import BINS, WIDTH, wrap
-from brain_regions.pfc import AnnPrefrontalCortex, PrefrontalCortex, choice, decision, feedback, heading, last_look, memory, polar
+from brain_regions.pfc import (AnnPrefrontalCortex, PrefrontalCortex, choice, decision, feedback, heading, last_look,
+                               memory, polar)
 from brain_regions.pfc import control as c
 from brain_runtime import messages
 from brain_runtime.local_host import LocalHost

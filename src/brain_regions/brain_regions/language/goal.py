@@ -21,8 +21,8 @@ WAIT = 0.6              # s that a restored region listens for a newer goal befo
 class Listener(Region):
     """Hears sentences and publishes what the newest asks for.
 
-    Each sentence gets the next goal id; the same one twice within :data:`AGAIN` s is one. A sentence that comes again only because it is latched, right after
-    this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
+    Each sentence gets the next goal id; the same one twice within :data:`AGAIN` s is one. A sentence that comes again
+    only because it is latched, right after this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
     goal than the snapshot's is followed there, what the snapshot knows is past, and it stays silent until the
     next sentence. ``SILENCE`` says nothing, and changes nothing.
     """

@@ -40,8 +40,8 @@ class Sight(NamedTuple):
 def look(inbox: Any, before: Past, pose: Pose | None, missing: float, late: float) -> Sight:
     """Takes what is new from the ports ``objects`` and ``odom``.
 
-    A late picture is left out of which it is not remembered where it was taken. One whose stamp cannot be compared (it has
-    none, or clocks of two machines disagree) is taken as if it showed what is to be seen now.
+    A late picture is left out of which it is not remembered where it was taken. One whose stamp cannot be compared (it
+    has none, or clocks of two machines disagree) is taken as if it showed what is to be seen now.
 
     Args:
         before: where the robot was.

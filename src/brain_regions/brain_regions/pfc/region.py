@@ -12,7 +12,8 @@ from brain_regions import azimuth, gating, past
 from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.object_memory import sound
 from brain_regions.past import Past
-from brain_regions.pfc import choice, circuit, decision, eyes, feedback, heading, in_front, last_look, lidar, memory, polar
+from brain_regions.pfc import (choice, circuit, decision, eyes, feedback, heading, in_front, last_look, lidar, memory,
+                               polar)
 from brain_regions.pfc.control import (APPROACH, AVOID, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED, S_REACHED, Told,
                                        keep_away)
 from brain_regions.pfc.last_look import Leave
@@ -236,7 +237,8 @@ class PrefrontalCortex(Region):
         if max(means["tired"], means["given_up"]) <= decision.SURE:
             last_look.remember_why(state, 0.0)
         else:
-            last_look.remember_why(state, last_look.EVERYWHERE if decision.fired(state, "empty") else last_look.PATIENCE)
+            everywhere = decision.fired(state, "empty")
+            last_look.remember_why(state, last_look.EVERYWHERE if everywhere else last_look.PATIENCE)
 
     def _points(self, inbox):
         """What :func:`.lidar.front` makes of the newest scan; None without one."""
@@ -279,7 +281,8 @@ class PrefrontalCortex(Region):
                 "puzzled": float(told.number > 0 and not told.understood),
                 "arrived": float(arrived and asked and math.isfinite(believed.bearing)),
                 "sure": 1.0 if believed.share > 0.6 else 0.15, "near": float(front is not None and front[0] < NEAR),
-                "approach": min(2.0 * believed.strength, 1.0), "avoid": float(close), "empty": float(not offered and not sight.late), "patience": float(not sight.late),
+                "approach": min(2.0 * believed.strength, 1.0), "avoid": float(close),
+                "empty": float(not offered and not sight.late), "patience": float(not sight.late),
                 "turn_left": left, "turn_right": right}
 
     def _unseen(self, view) -> tuple[float, float, bool]:

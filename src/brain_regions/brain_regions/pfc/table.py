@@ -57,7 +57,8 @@ class TablePrefrontalCortex(Region):
 
     def initial_state(self):
         return {"tracks": object_memory.empty(), "goal": np.zeros(7, np.float32), "progress": np.zeros(7, np.float32),
-                **last_look.empty(), **in_front.empty(), "text": np.zeros(TEXT, np.float32), "pose": np.zeros(4, np.float32)}
+                **last_look.empty(), **in_front.empty(), "text": np.zeros(TEXT, np.float32),
+                "pose": np.zeros(4, np.float32)}
 
     def step(self, inbox, state, dt, rng):
         state = dict(state)
