@@ -7,6 +7,7 @@ Each is written NAME=VALUE. NAME is a region made of a network, or ``all`` of th
 * ``ann``: its twin of the same size and training, with rates in place of spikes;
 * ``conventional``: what stood there before it;
 * ``confused``, of vision alone: in each look it takes some things for others, by chance;
+* ``late``, of vision alone: it tells of fewer pictures, and 0.4 s later, as on a loaded machine;
 
 or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (see :mod:`brain_regions.pfc.feedback`;
 ``constant:ALPHA`` holds alpha at another number, 0..1) and ``integration=off`` (the newest look at an object decides
@@ -23,7 +24,7 @@ from brain_regions.pfc.feedback import MODES
 
 INSTEAD = {
     "vision": {"ann": "brain_regions.vision.region:AnnVision", "conventional": "brain.color_vision:ColorVision",
-               "confused": "brain.confused_vision:ConfusedVision"},
+               "confused": "brain.confused_vision:ConfusedVision", "late": "brain.late_vision:LateVision"},
     "language": {"ann": "brain_regions.language:AnnLanguage", "conventional": "brain_regions.language:GrammarLanguage"},
     "pfc": {"ann": "brain_regions.pfc:AnnPrefrontalCortex", "conventional": "brain_regions.pfc:TablePrefrontalCortex"},
     "motor": {"ann": "brain_regions.motor:AnnMotor", "conventional": "brain_regions.motor:WindowMotor"},

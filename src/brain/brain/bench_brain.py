@@ -46,7 +46,7 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
             if ended:
                 stage.speaker.say(things[spoken % len(things)])
                 spoken += 1
-            ended = any(s.state in (say.REACHED, say.NOT_FOUND) for s in stage.round())
+            ended = any(s.state in (say.REACHED, say.WRONG, say.NOT_FOUND) for s in stage.round())
         facts = stage.facts()
         torch = {name: _has_torch(stage.crew.supervisor.pid(name)) for name in facts["pss_mb"]}
     finally:

@@ -52,6 +52,8 @@ def blame(text: str, status: Any | None, verdict: dict[str, Any] | None, trace: 
         return make("language", f"it did not understand: {status.reason}")
     if trace is not None and trace.action in (STALE, ESTOP, REFUSED):
         return make("brainstem", f"it does not let the robot move: {trace.reason}")
+    if status.state == say.WRONG:
+        return make("pfc", status.reason)
     if status.state == say.REACHED:
         return make("pfc", "it takes the target for reached, but the world's referee does not")
     if status.state == say.APPROACHING:

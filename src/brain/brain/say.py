@@ -11,8 +11,9 @@ import typer
 
 from brain.options import Domain, Json, Namespace, Router, Secure, fail, use_domain, use_security
 
-STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting")
-IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING = range(8)
+STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting",
+          "wrong")
+IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING, WRONG = range(9)     # GoalStatus
 PRESENCE = 2.0      # s in which a brain that is there has been heard
 LATCH = 0.5         # s in which the latched goal status of before has come
 TAKEN_UP = 5.0      # s in which a sentence is taken up
@@ -23,7 +24,8 @@ class Answer:
     """How a sentence went.
 
     Attributes:
-        status: exit status: 0 reached (or taken up, where nobody waited), 1 not in time, 2 not understood.
+        status: exit status: 0 reached (or taken up, where nobody waited), 1 not found, wrong or not in time, 2 not
+            understood.
         state: of the goal, one of :data:`STATES`; empty if nobody took it up.
         reason: for a person.
         goal_id: number that language gave it, or None.
@@ -97,8 +99,9 @@ class Speaker:
                     return Answer(2, STATES[NOT_UNDERSTOOD], status.reason, status.goal_id, taken)
                 if status.state in (REACHED, STOPPED):
                     return Answer(0, STATES[status.state], status.reason, status.goal_id, taken)
-                if status.state == NOT_FOUND:
-                    return Answer(1 if wait is not None else 0, STATES[NOT_FOUND], status.reason, status.goal_id, taken)
+                if status.state in (NOT_FOUND, WRONG):
+                    return Answer(1 if wait is not None else 0, STATES[status.state], status.reason, status.goal_id,
+                                  taken)
                 if wait is None:
                     return Answer(0, STATES[status.state], status.reason, status.goal_id, taken)
         taken = time.monotonic() - begin
@@ -137,8 +140,8 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
         namespace: Namespace = "") -> None:
     """Tells the brain what to do.
 
-    Exit status: 0 when it was reached (without --wait: taken up), 1 when it was not in time, 2 when it was not
-    understood. The reason is printed.
+    Exit status: 0 when it was reached (without --wait: taken up), 1 when it was not found, not in time, or something
+    else was reached, 2 when it was not understood. The reason is printed.
     """
     number = use_domain(domain)
     use_security(secure)

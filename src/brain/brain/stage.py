@@ -155,7 +155,8 @@ class Stage:
                 if status.text == say.clipped(text) and status.goal_id != before:
                     final = status
             verdict = verdict or next((v for v in self.recorder.verdicts[verdicts:] if v["sentence"] == text), None)
-            ended = final is not None and final.state in (say.REACHED, say.NOT_FOUND, say.NOT_UNDERSTOOD, say.STOPPED)
+            ended = final is not None and final.state in (
+                say.REACHED, say.WRONG, say.NOT_FOUND, say.NOT_UNDERSTOOD, say.STOPPED)
             if verdict is not None and (ended or not verdict["success"]):
                 break
             if (ended or verdict is not None) and done is None:

@@ -13,6 +13,7 @@ from brain.confused_vision import MISTAKEN
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
+from brain_runtime import messages
 from brain_runtime.local_host import LocalHost
 from brain_sim.suite import episodes
 
@@ -241,7 +242,7 @@ def test_ablations_name_what_they_change():
 
 @pytest.mark.parametrize("option", ["pfc", "pfc=", "pfc=gone", "qpfc=silent", "brainstem=ann", "=silent"])
 def test_an_unknown_ablation_names_those_that_there_are(option):
-    with pytest.raises(ValueError, match=r"vision=silent\|ann\|conventional\|confused, language=silent\|ann"):
+    with pytest.raises(ValueError, match=r"vision=silent\|ann\|conventional\|confused\|late, language=silent\|ann"):
         ablations.parse([option])
 
 
@@ -270,6 +271,14 @@ def test_confused_vision_mistakes_some_of_what_it_sees_and_nothing_else():
     assert abs(len(wrong) / len(pairs) - MISTAKEN) < 4 * (MISTAKEN * (1 - MISTAKEN) / len(pairs)) ** 0.5
     with pytest.raises(ValueError, match="no ablation 'all=confused'"):
         ablations.parse(["all=confused"])
+
+
+def test_late_vision_tells_of_few_pictures_and_when_they_were_taken():
+    regions, parameters, _ = lockstep_parts("val", 9, ablations.parse(["vision=late"]), {"world", "camera", "vision"})
+    host, ages = LocalHost(regions, seed=1, parameters=parameters), []
+    host.listen("vision/objects", lambda m: ages.append(host.now - messages.time_seconds(m.header.stamp)))
+    host.advance(2.0)
+    assert 7 <= len(ages) <= 9 and ages == pytest.approx([0.4] * len(ages), abs=0.011)
 
 
 @pytest.mark.slow

@@ -58,6 +58,7 @@ TEXT = "go to the red ball"
     (status(TEXT, say.APPROACHING), None, 0, [], "motor", "did not get there"),
     (status(TEXT, say.SEARCHING), None, 3, [], "brainstem", "does not let the robot move"),
     (status(TEXT, say.REACHED), None, 0, [], "pfc", "referee does not"),
+    (status(TEXT, say.WRONG, "something else: blue box"), None, 0, [], "pfc", "blue box"),
     (status(TEXT, say.REACHED), {"outcome": "wrong_object", "reason": "stopped at a"}, 0, [], "vision", "stopped at a"),
     (status(TEXT, say.APPROACHING), {"outcome": "contact", "reason": "touched b"}, 0, [], "motor", "touched b"),
     (None, None, 3, [Event(0.0, "place", "ended", "killed by SIGSEGV")], "place", "SIGSEGV"),

@@ -31,7 +31,11 @@ def test_every_profile_fits_the_brain(name):
     given = robot.parameters(graph)
     assert robot.description and {"brainstem", "motor", "place", "pfc"} <= set(given)
     assert len({given[region]["radius"] for region in ("brainstem", "motor", "place", "pfc")}) == 1
-    assert given["motor"]["max_linear"] <= given["brainstem"]["max_linear"]
+    for limit in ("max_linear", "max_angular"):     # once each: what is said twice comes to differ
+        assert robot.shared[limit] and not any(limit in values for values in robot.regions.values()), limit
+        assert given["motor"][limit] == given["brainstem"][limit] == robot.shared[limit]
+    assert "patience" not in given["pfc"]
+    assert graph.spec("pfc").load().Parameters(**given["pfc"]).search_time == 50.0 * 0.5 / robot.shared["max_linear"]
     assert given["motor"]["braking"] <= given["brainstem"]["braking"]
     assert given["world"] == {"stamped": given["brainstem"]["stamped"]}
 
@@ -147,7 +151,7 @@ def test_a_wrong_robot_ends_brain_up_at_once(monkeypatch, tmp_path):
 
 def test_every_profile_says_what_all_have_to_say():
     """A copy of one of them is where a new robot begins."""
-    wanted = {"max_linear", "max_reverse", "max_angular", "linear_acceleration", "angular_acceleration", "braking"}
+    wanted = {"max_reverse", "linear_acceleration", "angular_acceleration", "braking"}
     for name in shipped():
         assert wanted <= set(load_robot(name).regions["brainstem"]), name
-        assert {"radius", "stamped"} <= set(load_robot(name).shared), name
+        assert {"radius", "stamped", "max_linear", "max_angular"} <= set(load_robot(name).shared), name

@@ -7,19 +7,19 @@ the plain topics ``goal/text`` and ``goal/status``, which anybody may use meanwh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from brain_regions.sights import fits, in_words
+from brain_regions.pfc.control import (S_NOT_FOUND, S_NOT_UNDERSTOOD, S_REACHED, S_STOPPED, S_WAITING, S_WRONG,
+                                       VERB_STOP)
+from brain_regions.sights import in_words
 from brain_runtime import FEATURE, LATCHED, SILENCE, Act, Goal, In, Out, Region, clip_utf8, parameter
 
-S_REACHED, S_NOT_FOUND, S_NOT_UNDERSTOOD, S_STOPPED, S_WAITING = range(3, 8)                # GoalStatus STATE_*
-REACHED, WRONG, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, REPLACED, UNANSWERED = range(1, 8)      # Seek OUTCOME_*
-VERB_STOP = 3           # LanguageFeatures VERB_*
+ENDED = (S_REACHED, S_WRONG, S_NOT_FOUND, S_NOT_UNDERSTOOD)     # states in which the brain is done with a goal
+REPLACED, UNANSWERED = 9, 10    # Seek OUTCOME_*; the others are GoalStatus STATE_*
 STOP = "stop"           # the sentence by which a goal is given up
 REPEAT = 5.0            # s after which a sentence that nobody took up is said again
 SEEN_WITHIN = 1.0       # s, age of a camera's report
-AHEAD, NEAR = 0.6, 1.2  # rad to either side, m: where that which the robot stands in front of is to be seen
 SIZE = 256              # bytes of the texts in messages
 
 
@@ -35,8 +35,6 @@ class _Errand:
         said: time at which it was said last (s).
         number: id that the brain gave it; None until it is taken up.
         status: newest status of it; None before.
-        reached: time at which the brain said that it stands in front of the target (s); None before.
-        looks: whether the target was where it should be, for each picture since then in which something was.
         given_up: time at which it was told to stop (s); None before.
     """
 
@@ -47,8 +45,6 @@ class _Errand:
     said: float
     number: int | None = None
     status: Any | None = None
-    reached: float | None = None
-    looks: list[bool] = field(default_factory=list)
     given_up: float | None = None
 
 
@@ -60,7 +56,6 @@ class GoalsParameters:
                                       high=600.0)
     stop_timeout: float = parameter(5.0, "time in which the brain must have stopped when a goal is given up", unit="s",
                                     low=0.5, high=60.0)
-    look: float = parameter(1.0, "time that is taken to look at what was reached", unit="s", low=0.0, high=10.0)
 
 
 class Goals(Region):
@@ -129,19 +124,15 @@ class Goals(Region):
             return
         if status.text == errand.text:
             errand.number, errand.status = number, status
-            if status.state == S_REACHED:
-                errand.reached = inbox.now
-            elif status.state == S_NOT_FOUND:
-                self._end(NOT_FOUND, status.reason, inbox.now)
-            elif status.state == S_NOT_UNDERSTOOD:
-                self._end(NOT_UNDERSTOOD, status.reason, inbox.now)
+            if status.state in ENDED:
+                self._end(status.state, status.reason, inbox.now, well=status.state == S_REACHED)
             elif status.state == S_STOPPED:
                 said = inbox.get("language")
                 meant = said is not None and said.goal_id == number and said.verb == VERB_STOP
-                self._end(STOPPED, status.reason or "it stands", inbox.now, well=meant)
+                self._end(S_STOPPED, status.reason or "it stands", inbox.now, well=meant)
         elif errand.given_up is not None or (errand.number is not None and number > errand.number):
             if status.state == S_STOPPED:
-                self._end(STOPPED, "it was told to stop", inbox.now)
+                self._end(S_STOPPED, "it was told to stop", inbox.now)
             elif errand.number is not None and number > errand.number and status.text != STOP:
                 self._end(REPLACED, f"another sentence came: {status.text}", inbox.now)
 
@@ -152,10 +143,8 @@ class Goals(Region):
             self._said.append(STOP)
         elif errand.given_up is not None:
             if now - errand.given_up > p.stop_timeout:
-                self._end(STOPPED, "it was told to stop, but nobody said that it stands; `brain status` shows whether "
-                                   "language and pfc are well", now)
-        elif errand.reached is not None:
-            self._look(errand, inbox)
+                self._end(S_STOPPED, "it was told to stop, but nobody said that it stands; `brain status` shows "
+                                     "whether language and pfc are well", now)
         elif errand.number is None:
             if now - errand.begun > p.answer_timeout:
                 self._end(UNANSWERED, f"nobody took it up within {p.answer_timeout:g} s; `brain status` shows whether "
@@ -163,22 +152,6 @@ class Goals(Region):
             elif now - errand.said > REPEAT:
                 errand.said = now
                 self._said.append(errand.goal.request.text)
-
-    def _look(self, errand: _Errand, inbox: Any) -> None:
-        """Whether that which the robot stands in front of is the target, as the camera sees it now."""
-        control = inbox.get("control", SEEN_WITHIN)
-        for received in inbox.each("objects", SEEN_WITHIN):
-            if received.new and control is not None:
-                ahead = [o for o in received.message.objects if abs(o.bearing) < AHEAD and not o.distance > NEAR]
-                if ahead:
-                    errand.looks.append(any(fits(o, control.target_color, control.target_shape) for o in ahead))
-        if inbox.now - errand.reached < self.parameters.look:
-            return
-        if errand.looks and not any(errand.looks):
-            seen = self._seen(inbox)
-            self._end(WRONG, f"it stands in front of something else: {seen}", inbox.now)
-        else:
-            self._end(REACHED, errand.status.reason or "it stands in front of it", inbox.now, well=True)
 
     # -- feedback --------------------------------------------------------------------------------------------------
 

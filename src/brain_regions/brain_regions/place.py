@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Place: remembers which part of the room was looked at, and offers headings to what was not, or to a known target.
 
+Floor counts as looked at from where a picture was taken, which under load is not where the robot is when vision tells
+of it (see :mod:`brain_regions.past`). Where that cannot be known, since clocks disagree, it does not count at all.
+
 Conventional by choice (see :mod:`brain_regions.room_map`): it spikes nowhere and counts nothing. It publishes up to
 three SensorFeatures per scan, all with ``hazard`` zero, since the scan itself is read by who avoids:
 
@@ -10,6 +13,7 @@ three SensorFeatures per scan, all with ``hazard`` zero, since the scan itself i
 """
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 
@@ -17,8 +21,11 @@ import numpy as np
 
 from brain_regions import azimuth, gating, room_map
 from brain_regions.body import Body
+from brain_regions.past import AHEAD, Past
 from brain_regions.room_map import CELL, FAR, SIZE
-from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
+from brain_runtime import FEATURE, SENSOR, In, Out, Region, messages, parameter
+
+log = logging.getLogger(__name__)
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
 APPROACH = 2                    # Control MODE_APPROACH
@@ -26,6 +33,9 @@ SEARCH = 1                      # Control MODE_SEARCH
 JUMP = (0.5, 1.0)               # m, rad between two scans: the robot was carried, the map is worth nothing
 WORTH = 30.0                    # m, weighted: a dearer way leads through what is not to be crossed
 AREA = 7                        # cells to each side of a frontier in which unseen floor counts for it
+AS_NOW = 0.06                   # s, a picture's period: what is no older than that counts as taken with the scan
+EDGE = 0.95                     # share of the camera's sector in which it would have known an object
+LOST = 20                       # pictures one after the other of which it is not known where they were taken
 KEEP_OUT = 0.40                 # m that the robot's edge keeps from the surface of an avoided object
 
 
@@ -57,6 +67,12 @@ class Place(Region):
 
     features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan", gated=gating.FEATURES)
 
+    def configure(self, parameters):
+        """Takes parameters; of the last seconds nothing is known yet."""
+        super().configure(parameters)
+        self._past = Past()     # with each scan, since what was to be seen then is not what is to be seen now
+        self._lost = 0
+
     def initial_state(self):
         return {
             "solid": np.zeros((SIZE, SIZE), np.float32),    # evidence
@@ -79,16 +95,19 @@ class Place(Region):
         state = dict(state)
         if state["origin"][2] == 0 or self._carried(state, pose):
             state = self.initial_state()
+            self._past.clear()
             state["origin"] = np.array([pose[0], pose[1], 1], np.float32)
         state["pose"] = np.array(pose, np.float32)
-        self._hear_control(inbox, state, pose)
-        here = (pose[0] - float(state["origin"][0]), pose[1] - float(state["origin"][1]), pose[2])
         angles, ranges = self._beams(scan)
+        self._past.put(messages.time_seconds(odom.header.stamp), pose, (angles, ranges))
+        self._hear_control(inbox, state, pose)
+        here = self._on_map(state, pose)
         solid, seen = state["solid"].copy(), state["seen"].copy()
-        sectors = [(float(r.message.azimuth_min) * 0.95, float(r.message.azimuth_max) * 0.95)
-                   for r in inbox.each("objects", 0.4)]
-        for look in sectors or [(1.0, -1.0)]:  # no camera: the scan still counts, but nothing is seen
-            room_map.add_scan(solid, seen, here, angles, ranges, look=look, look_range=self.parameters.look_range)
+        looks, late = self._looks(inbox)
+        room_map.add_scan(solid, seen, here, angles, ranges, looks=looks, look_range=self.parameters.look_range)
+        for eye, look, then in late:
+            room_map.add_look(seen, self._on_map(state, eye), look, self.parameters.look_range,
+                              self._on_map(state, then.pose), *then.kept)
         state["solid"], state["seen"] = solid, seen
         self._feel(inbox, state, here, angles, ranges)
         state["scans"] = state["scans"] + 1
@@ -99,6 +118,37 @@ class Place(Region):
         return {"features": self._messages(state, pose, here, angles, ranges, mode)}, state
 
     # -- input -----------------------------------------------------------------------------------------------------
+
+    def _looks(self, inbox):
+        """Sectors of pictures that were taken now; and of those before: from where, the sector, and the scan then."""
+        looks, late = [], []
+        for received in inbox.each("objects"):
+            if not received.new:
+                continue
+            stamp = messages.time_seconds(received.message.header.stamp)
+            look = float(received.message.azimuth_min) * EDGE, float(received.message.azimuth_max) * EDGE
+            if stamp > 0.0 and -AHEAD <= self._past.newest - stamp <= AS_NOW:
+                looks.append(look)
+            elif (eye := self._past.at(stamp)) is not None and (then := self._past.nearest(stamp)) is not None:
+                late.append((eye, look, then))
+            else:
+                self._complain(received.message.source, self._past.newest - stamp)
+                continue
+            self._lost = 0
+        return looks, late
+
+    def _complain(self, source, behind) -> None:
+        """Says once that pictures do not count; a few that are older than what is remembered are nothing odd."""
+        self._lost += 1
+        if self._lost == LOST:
+            log.warning("floor does not count as seen: vision/objects of %s is stamped %s odom, and where it was taken "
+                        "is not known; stamp camera and odometry by one clock (chrony or NTP between machines)",
+                        source, f"{abs(behind):.1f} s {'before' if behind > 0 else 'after'}"
+                        if math.isfinite(behind) else "otherwise than")
+
+    @staticmethod
+    def _on_map(state, pose):
+        return pose[0] - float(state["origin"][0]), pose[1] - float(state["origin"][1]), pose[2]
 
     @staticmethod
     def _carried(state, pose) -> bool:
@@ -128,11 +178,11 @@ class Place(Region):
         if felt is not None:
             state["felt"] = felt
 
-    @staticmethod
-    def _hear_control(inbox, state, pose) -> None:
+    def _hear_control(self, inbox, state, pose) -> None:
         control = inbox.get("control", within=1.0)
         if control is None or not inbox.new("control"):
             return
+        pose = self._past.at(messages.time_seconds(control.header.stamp)) or pose
 
         def spot(bearing, distance):
             angle = pose[2] + bearing

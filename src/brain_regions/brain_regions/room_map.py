@@ -6,6 +6,7 @@ Conventional by choice (evidence grid and dynamic programming). Arrays are index
 from __future__ import annotations
 
 import math
+from typing import Sequence
 
 import numpy as np
 
@@ -15,6 +16,7 @@ SIZE = 200              # cells along a side
 CELL = 0.08             # m; the map covers 16 m x 16 m round the point where it was begun
 SOLID = 0.5             # evidence above which a cell counts as solid
 NEAR_SCAN = 0.15        # m: what is felt so near in front of what the scan shows is the same thing
+LATE = 0.4              # of "seen": what a picture that came late adds; from 0.5 on a cell counts as seen
 FAR = np.float32(1e6)   # cost of what cannot be reached
 
 
@@ -41,13 +43,14 @@ def box_round(mask: np.ndarray, margin: int) -> Box:
 
 
 def add_scan(solid: np.ndarray, seen: np.ndarray, pose: tuple[float, float, float], angles: np.ndarray,
-             ranges: np.ndarray, *, look: tuple[float, float], look_range: float, free_range: float = 8.0) -> None:
+             ranges: np.ndarray, *, looks: Sequence[tuple[float, float]], look_range: float,
+             free_range: float = 8.0) -> None:
     """Adds a scan to the evidence ``solid`` and to what was ``seen``, both float32[SIZE, SIZE], in place.
 
     Args:
         pose: of the lidar in the map (m, m, rad).
         angles, ranges: of its beams (rad, m); a beam that hit nothing has an infinite range.
-        look: right and left edge (rad) of what the camera covers.
+        looks: right and left edge (rad) of what each camera covers that has just looked from the same pose.
         look_range: m, up to which the camera would have known an object.
     """
     x, y, yaw = pose
@@ -58,16 +61,48 @@ def add_scan(solid: np.ndarray, seen: np.ndarray, pose: tuple[float, float, floa
     rows, columns = cells(x + along * cos, y + along * sin)
     good = covered & inside(rows, columns)
     solid[rows[good], columns[good]] -= 0.25
-    looked = good & ((angles >= look[0]) & (angles <= look[1]))[:, None] & (along < look_range)[None, :]
-    seen[rows[looked], columns[looked]] = 1.0
+    for look in looks:
+        looked = good & ((angles >= look[0]) & (angles <= look[1]))[:, None] & (along < look_range)[None, :]
+        seen[rows[looked], columns[looked]] = 1.0
     hit = np.isfinite(ranges) & (ranges < free_range)
     rows, columns = cells(x + (ranges[hit] + 0.02) * cos[hit, 0], y + (ranges[hit] + 0.02) * sin[hit, 0])
     good = inside(rows, columns)
     solid[rows[good], columns[good]] += 1.0
     # what hides behind a hit within the camera's view is not seen, but the hit itself is
-    near = good & (ranges[hit] < look_range) & (angles[hit] >= look[0]) & (angles[hit] <= look[1])
-    seen[rows[near], columns[near]] = 1.0
+    for look in looks:
+        near = good & (ranges[hit] < look_range) & (angles[hit] >= look[0]) & (angles[hit] <= look[1])
+        seen[rows[near], columns[near]] = 1.0
     np.clip(solid, -2.0, 4.0, out=solid)
+
+
+def add_look(seen: np.ndarray, eye: tuple[float, float, float], look: tuple[float, float], look_range: float,
+             pose: tuple[float, float, float], angles: np.ndarray, ranges: np.ndarray) -> None:
+    """Adds a picture that came late to what was ``seen``, float32[SIZE, SIZE], in place.
+
+    It counts :data:`LATE`, so that what is seen late is seen by two looks: where pictures come late they are few, and
+    one from afar is no evidence that nothing stands there.
+
+    Args:
+        eye: where the robot was when the picture was taken (m, m, rad).
+        look: right and left edge (rad) of what the camera covers.
+        look_range: m, up to which the camera would have known an object.
+        pose: where the robot was when it scanned, about then.
+        angles, ranges: of the scan's beams (rad, m).
+    """
+    x, y, yaw = pose
+    along = np.arange(CELL / 2, look_range + CELL, CELL, dtype=np.float32)
+    # each beam up to what it hit, and that itself
+    reach = np.where(np.isfinite(ranges), ranges + 0.02, np.float32(np.inf)).astype(np.float32)
+    ends = np.minimum(along[None, :], reach[:, None])
+    turned = (angles + yaw)[:, None]
+    px, py = x + ends * np.cos(turned), y + ends * np.sin(turned)
+    rows, columns = cells(px, py)
+    bearing = azimuth.wrap(np.arctan2(py - eye[1], px - eye[0]) - eye[2])
+    looked = ((along[None, :] < (reach + CELL)[:, None]) & inside(rows, columns) & (bearing >= look[0])
+              & (bearing <= look[1]) & (np.hypot(px - eye[0], py - eye[1]) < look_range))
+    new = np.zeros(seen.shape, bool)
+    new[rows[looked], columns[looked]] = True
+    np.minimum(seen + np.float32(LATE) * new, np.float32(1.0), out=seen)
 
 
 class _Sweeps:

@@ -90,6 +90,19 @@ def test_every_sentence_counts_the_goal_up(kind):
 
 
 @every_kind
+def test_one_publication_that_comes_by_two_ways_is_one_goal(kind):
+    brain = Recorder(kind)
+    for pause in (0.1, 2.0, 0.0):       # twice within 0.1 s; the third time it is said again
+        brain.say("go to the red ball", wait=False)
+        brain.host.advance(pause)
+    brain.host.advance(reading_time("go to the red ball"))
+    assert [f.goal_id for f in brain.answers] == [1, 2] and all(f.understood for f in brain.answers)
+    for text in ("stop", "go to the red ball"):     # another one is another one at once
+        brain.say(text)
+    assert [f.verb for f in brain.answers[2:]] == [Verb.STOP, Verb.GO]
+
+
+@every_kind
 def test_before_the_first_sentence_there_is_no_goal(kind):
     brain = Recorder(kind)
     brain.host.advance(0.5)

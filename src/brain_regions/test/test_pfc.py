@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from brain_regions.azimuth import BINS, WIDTH, wrap
-from brain_regions.pfc import AnnPrefrontalCortex, PrefrontalCortex, choice, decision, feedback, heading, memory, polar
+from brain_regions.pfc import (AnnPrefrontalCortex, PrefrontalCortex, choice, decision, feedback, heading, last_look,
+                               memory, polar)
 from brain_regions.pfc import control as c
 from brain_runtime import messages
 from brain_runtime.local_host import LocalHost
@@ -275,7 +276,7 @@ def test_the_twin_of_rates_decides_the_same(region):
     cortex = Cortex(region).ask().run(1.0)
     assert cortex.control.mode == c.SEARCH
     assert cortex.run(1.0, detection(0.3, 1.5)).control.mode == c.APPROACH
-    cortex.run(1.0, detection(0.3, 1.5), motor=2)
+    cortex.run(2.0, detection(0.3, 1.5), motor=2)
     assert cortex.host.latest("goal/status").state == c.S_REACHED
 
 
@@ -292,7 +293,7 @@ def test_spikes_and_synaptic_operations_are_counted():
 
 
 def test_an_old_verdict_is_not_told_of_a_new_goal():
-    cortex = Cortex().ask().run(1.0, detection(0.3, 0.8)).run(1.0, detection(0.3, 0.8), motor=2)
+    cortex = Cortex().ask().run(1.0, detection(0.3, 0.8)).run(2.0, detection(0.3, 0.8), motor=2)
     assert cortex.host.latest("goal/status").state == c.S_REACHED
     heard = []
     cortex.host.listen("goal/status", heard.append)
@@ -392,5 +393,5 @@ def test_patience_ends_a_search_but_no_approach():
     cortex = Cortex(patience=2.0).ask().run(1.0)
     cortex.run(3.0, detection(0.3, 1.5))
     assert cortex.control.mode == c.APPROACH
-    other = Cortex(patience=2.0).ask().run(3.0)
+    other = Cortex(patience=2.0).ask().run(3.0 + last_look.LONGEST)     # it does not turn
     assert other.host.latest("goal/status").state == c.S_NOT_FOUND and other.control.mode == c.IDLE

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from brain_regions import azimuth, object_memory, room_map
-from brain_regions.pfc import PrefrontalCortex
+from brain_regions.pfc import PrefrontalCortex, TablePrefrontalCortex
 from brain_regions.pfc import control as pfc
 from brain_regions.place import Place
 from brain_runtime import messages
@@ -29,16 +29,21 @@ def scan_of_box(x, y, yaw, half=3.0):
                          angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=np.abs(reach).min(0))
 
 
-def odometry(x, y, yaw):
-    message = messages.make("nav_msgs/msg/Odometry")
+def stamped(message, stamp):
+    message.header.stamp = messages.time_message(stamp)
+    return message
+
+
+def odometry(x, y, yaw, stamp=0.0):
+    message = stamped(messages.make("nav_msgs/msg/Odometry"), stamp)
     message.pose.pose.position.x, message.pose.pose.position.y = x, y
     message.pose.pose.orientation.z, message.pose.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
     return message
 
 
-def seen(*objects):
-    return make("DetectedObjects", source="vision", azimuth_min=-math.pi / 4, azimuth_max=math.pi / 4,
-                objects=[make("DetectedObject", confidence=0.9, **o) for o in objects])
+def seen(*objects, stamp=0.0):
+    return stamped(make("DetectedObjects", source="vision", azimuth_min=-math.pi / 4, azimuth_max=math.pi / 4,
+                        objects=[make("DetectedObject", confidence=0.9, **o) for o in objects]), stamp)
 
 
 # -- directions ----------------------------------------------------------------------------------------------------
@@ -107,13 +112,14 @@ def test_what_a_stranger_feels_is_on_the_map_until_it_looks_through():
 def place_in_room(**parameters):
     place = Place()
     host = LocalHost({"place": place}, parameters={"place": parameters})
+    host.advance(0.1)
     return host
 
 
 def look(host, x, y, yaw, mode=1, **control):
     host.publish("pfc/control", make("Control", mode=mode, **control))
-    host.publish("vision/objects", seen())
-    host.publish("odom", odometry(x, y, yaw))
+    host.publish("vision/objects", seen(stamp=host.now))
+    host.publish("odom", odometry(x, y, yaw, host.now))
     offered = {}
     host.listen("sensor/features", lambda m: offered.__setitem__(m.source, m))
     host.publish("scan", scan_of_box(x, y, yaw))
@@ -241,11 +247,13 @@ def test_unsound_detections_are_told_apart(bad):
 class Cortex:
     """A prefrontal cortex in lockstep with everything it hears published by hand."""
 
-    def __init__(self):
-        self.host = LocalHost({"pfc": PrefrontalCortex("pfc")})
+    def __init__(self, region=PrefrontalCortex, **parameters):
+        self.host = LocalHost({"pfc": region("pfc")}, parameters={"pfc": parameters})
         self.objects = []
         self.view = np.zeros(36, np.float32)
         self.goal = 0
+        self.yaw = 0.0
+        self.host.advance(0.05)
 
     def ask(self, **fields):
         self.goal += 1
@@ -253,15 +261,18 @@ class Cortex:
         self.host.publish("lang/features", make("LanguageFeatures", goal_id=self.goal, text="x", **fields))
         return self
 
-    def run(self, seconds, motor=1, see=True):
+    def run(self, seconds, motor=1, see=True, age=0.0, turns=True):
         for _ in range(round(seconds * 20)):
-            self.host.publish("odom", odometry(0, 0, 0))
+            if turns and not self.objects and self.control is not None and self.control.mode == pfc.SEARCH:
+                self.yaw += math.copysign(1.2, self.control.heading) * 0.05
+            now = self.host.now
+            self.host.publish("odom", odometry(0, 0, self.yaw, now))
             self.host.publish("scan", scan_of_box(0, 0, 0))
             self.host.publish("motor/status", make("MotorStatus", goal_id=self.goal, state=motor))
             self.host.publish("sensor/features", make("SensorFeatures", source="place/view", novelty=self.view))
             self.host.publish("sensor/features", make("SensorFeatures", source="place/frontier"))
             if see:
-                self.host.publish("vision/objects", seen(*self.objects))
+                self.host.publish("vision/objects", seen(*self.objects, stamp=max(now - age, 0.01)))
             self.host.advance(0.05)
         return self
 
@@ -284,6 +295,10 @@ def test_cortex_searches_sees_approaches_and_reports():
     cortex.objects = [dict(bearing=0.3, distance=2.0, **RED_BALL)]
     cortex.run(1.0)
     assert cortex.control.mode == pfc.APPROACH and cortex.control.bearing == pytest.approx(0.3, abs=0.05)
+    cortex.objects = [dict(bearing=0.3, distance=0.6, **RED_BALL)]
+    cortex.run(1.0, motor=2)
+    assert cortex.control.mode == pfc.IDLE
+    assert cortex.status.state == pfc.S_APPROACHING and cortex.status.reason.startswith("looking at what")
     cortex.run(1.0, motor=2)
     assert cortex.status.state == pfc.S_REACHED and cortex.control.mode == pfc.IDLE
     cortex.ask().run(0.5)
@@ -298,9 +313,60 @@ def test_cortex_is_not_misled_by_what_shares_color_or_shape():
     assert cortex.run(3.0).control.mode == pfc.SEARCH
 
 
-def test_cortex_gives_up_where_nothing_is_left_to_see():
-    cortex = Cortex().ask().run(3.0)
+@pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
+def test_cortex_gives_up_where_nothing_is_left_to_see_after_one_more_look_round(region):
+    cortex = Cortex(region).ask().run(3.0)
+    assert cortex.status.state == pfc.S_SEARCHING and cortex.control.mode == pfc.SEARCH
+    cortex.run(4.0)
     assert cortex.status.state == pfc.S_NOT_FOUND and cortex.control.mode == pfc.IDLE
+    assert cortex.status.reason.startswith("I looked everywhere") and abs(cortex.yaw) > 1.4 * math.pi
+
+
+@pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
+def test_cortex_gives_up_nothing_while_vision_is_late(region):
+    cortex = Cortex(region, patience=5.0).ask().run(3.0)
+    cortex.run(20.0, age=0.4)
+    assert cortex.status.state == pfc.S_SEARCHING and cortex.control.mode == pfc.SEARCH
+    cortex.run(3.0)
+    assert cortex.status.state == pfc.S_SEARCHING       # what was seen late does not count
+    assert cortex.run(4.0).status.state == pfc.S_NOT_FOUND
+
+
+@pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
+@pytest.mark.parametrize("turns, after", [(True, 4.0), (False, 20.5)])
+def test_cortex_says_that_its_patience_ran_out_after_one_more_look_round(region, turns, after):
+    cortex = Cortex(region, patience=2.0)
+    cortex.view[10:26] = 1.0
+    cortex.ask().run(2.0, turns=turns)
+    cortex.run(after - 1.0, turns=turns)
+    assert cortex.status.state == pfc.S_SEARCHING
+    cortex.run(2.5, turns=turns)
+    assert cortex.status.state == pfc.S_NOT_FOUND
+    assert cortex.status.reason == "I ran out of patience after 2 s of search and did not look everywhere"
+
+
+@pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
+@pytest.mark.parametrize("objects, state, reason", [
+    ([dict(bearing=0.0, distance=0.6, color=3, shape=2), dict(bearing=0.3, distance=2.5, **RED_BALL)], pfc.S_WRONG,
+     "it stands in front of something else: blue box 0.6 m ahead"),
+    ([dict(bearing=0.0, distance=0.6, color=3, shape=2), dict(bearing=0.3, distance=0.9, **RED_BALL)], pfc.S_REACHED,
+     "standing in front of it"),
+    ([], pfc.S_REACHED, "standing in front of it"),     # so near that nothing of it is recognized
+])
+def test_cortex_looks_at_what_it_stands_in_front_of(region, objects, state, reason):
+    cortex = Cortex(region)
+    heard = []
+    cortex.host.listen("goal/status", lambda m: heard.append(m.state))
+    cortex.view[10:26] = 1.0
+    cortex.objects = [dict(bearing=0.0, distance=0.6, **RED_BALL)]
+    cortex.ask().run(1.0)
+    cortex.run(0.25, motor=2)
+    cortex.objects = objects
+    cortex.run(2.5, motor=2)
+    assert heard[-1] == state and cortex.status.reason.startswith(reason) and cortex.control.mode == pfc.IDLE
+    assert pfc.S_REACHED not in heard[:-1]
+    count = len(heard)
+    assert len((cortex.run(1.0), heard)[1]) == count    # said once
 
 
 def test_cortex_stands_without_eyes_and_goes_on_with_them():

@@ -73,11 +73,11 @@ class Mirror(Region):
     def _answer(self, goal):
         """``now`` and ``never`` at once; else not before it is canceled."""
         if goal.request.text == "now":
-            return self.seek.succeeded(goal, outcome=1, reason="at once")
+            return self.seek.succeeded(goal, outcome=3, reason="at once")
         if goal.request.text == "never":
-            return self.seek.aborted(goal, outcome=3)
+            return self.seek.aborted(goal, outcome=4)
         if goal.canceling:
-            return self.seek.canceled(goal, outcome=5)
+            return self.seek.canceled(goal, outcome=6)
         return self.seek.feedback(goal, seen=goal.request.text, distance=2.5)
 
 

@@ -158,16 +158,16 @@ def test_goals_of_an_action_are_done_given_up_and_canceled(stage):
     ask(stage, said)
     done = stage.ask("now")
     stage.until(lambda: done.result)
-    assert (done.status, done.result.outcome, done.result.reason) == (Status.SUCCEEDED, 1, "at once")
+    assert (done.status, done.result.outcome, done.result.reason) == (Status.SUCCEEDED, 3, "at once")
     never = stage.ask("never")
     stage.until(lambda: never.result)
-    assert (never.status, never.result.outcome) == (Status.ABORTED, 3)
+    assert (never.status, never.result.outcome) == (Status.ABORTED, 4)
     long, other = stage.ask("long"), stage.ask("other")
     stage.until(lambda: len(long.feedback) > 2 and len(other.feedback) > 2)
     assert long.result is None and {(f.seen, float(f.distance)) for f in long.feedback} == {("long", 2.5)}
     long.cancel()
     stage.until(lambda: long.result)
-    assert (long.status, long.result.outcome) == (Status.CANCELED, 5) and other.result is None
+    assert (long.status, long.result.outcome) == (Status.CANCELED, 6) and other.result is None
     other.cancel()
     stage.until(lambda: other.result)
 

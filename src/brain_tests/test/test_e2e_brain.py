@@ -127,16 +127,16 @@ def test_the_action_reaches_what_it_is_asked_for_and_gives_up_what_is_canceled(u
     with open_node("asker", domain=int(environment["ROS_DOMAIN_ID"]), router=environment["BRAIN_ROUTER"]) as node:
         asked = ask_on_wire(node, "go to the red ball")
         until(lambda: asked.result is not None, up)
-        assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, 1), asked.result
+        assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, 3), asked.result
         assert any("red ball" in f.seen for f in asked.feedback) and any(f.distance < 1.0 for f in asked.feedback)
         other = ask_on_wire(node, "find the blue box")
         until(lambda: len(other.feedback) > 3, up)
         other.cancel()
         until(lambda: other.result is not None, up)
-        assert (other.status, other.result.outcome) == (Status.CANCELED, 5)
+        assert (other.status, other.result.outcome) == (Status.CANCELED, 6)
         lost = ask_on_wire(node, "what time is it?")
         until(lambda: lost.result is not None, up)
-        assert (lost.status, lost.result.outcome) == (Status.ABORTED, 4) and lost.result.reason
+        assert (lost.status, lost.result.outcome) == (Status.ABORTED, 5) and lost.result.reason
 
 
 def test_a_sentence_is_taken_up_and_a_stop_is_done(up):

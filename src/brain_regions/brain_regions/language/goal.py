@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any, Callable, Mapping
 
 import numpy as np
@@ -12,6 +13,7 @@ from brain_runtime import FEATURE, LATCHED, SILENCE, In, Out, Region, clip_utf8
 
 TEXT = 256              # bytes of the sentence and of the reason that are kept and published
 LARGEST = 2 ** 24       # goal ids live in float32 arrays, which count exactly up to here
+AGAIN = 0.2             # s within which the same sentence is the same publication, which came by two ways
 WAIT = 0.6              # s that a restored region listens for a newer goal before it speaks
 (ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD, CONFIDENCE) = range(8)    # of state "goal"
 
@@ -19,8 +21,8 @@ WAIT = 0.6              # s that a restored region listens for a newer goal befo
 class Listener(Region):
     """Hears sentences and publishes what the newest asks for.
 
-    Each sentence gets the next goal id. A sentence that comes again only because it is latched, right after
-    this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
+    Each sentence gets the next goal id; the same one twice within :data:`AGAIN` s is one. A sentence that comes again
+    only because it is latched, right after this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
     goal than the snapshot's is followed there, what the snapshot knows is past, and it stays silent until the
     next sentence. ``SILENCE`` says nothing, and changes nothing.
     """
@@ -34,6 +36,7 @@ class Listener(Region):
         self._restored = False      # until the first sentence after a restore
         self._waited = 0.0
         self._unheard: str | None = None    # a sentence that waits for the end of WAIT
+        self._newest, self._since = "", math.inf    # the sentence that came last, and s since then
 
     def initial_state(self):
         return {"goal": np.zeros(8, np.float32), "text": np.zeros(TEXT, np.float32),
@@ -47,9 +50,12 @@ class Listener(Region):
         """Takes in what was said; returns the goal that is followed, and whether there is more to wait for."""
         control = inbox.get("control")
         # of those who said something; who says nothing any more may be latched too
+        self._since += dt
         for received in inbox.each("text"):
-            if received.new and received.message.data != SILENCE:
-                self._unheard = received.message.data
+            text = received.message.data
+            if received.new and text != SILENCE and not (text == self._newest and self._since < AGAIN):
+                self._unheard = self._newest = text
+                self._since = 0.0
         if self._restored and control is None and self._waited < WAIT:
             self._waited += dt
             return 0, True

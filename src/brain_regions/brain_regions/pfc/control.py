@@ -8,12 +8,16 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from brain_regions import azimuth
+from brain_runtime import messages
 
-IDLE, SEARCH, APPROACH, STOP, AVOID = range(5)                                  # Control MODE_*
-(S_IDLE, S_SEARCHING, S_APPROACHING, S_REACHED, S_NOT_FOUND, S_NOT_UNDERSTOOD, S_STOPPED,
- S_WAITING) = range(8)                                                          # GoalStatus STATE_*
-VERB_STOP = 3                                                                   # LanguageFeatures VERB_STOP
-M_ARRIVED = 2                                                                   # MotorStatus STATE_ARRIVED
+_CONTROL, _STATUS = (messages.message_class(f"brain_interfaces/msg/{name}") for name in ("Control", "GoalStatus"))
+IDLE, SEARCH, APPROACH, STOP, AVOID = (
+    _CONTROL.MODE_IDLE, _CONTROL.MODE_SEARCH, _CONTROL.MODE_APPROACH, _CONTROL.MODE_STOP, _CONTROL.MODE_AVOID)
+S_IDLE, S_SEARCHING, S_APPROACHING = _STATUS.STATE_IDLE, _STATUS.STATE_SEARCHING, _STATUS.STATE_APPROACHING
+S_REACHED, S_NOT_FOUND, S_WRONG = _STATUS.STATE_REACHED, _STATUS.STATE_NOT_FOUND, _STATUS.STATE_WRONG
+S_NOT_UNDERSTOOD, S_STOPPED, S_WAITING = _STATUS.STATE_NOT_UNDERSTOOD, _STATUS.STATE_STOPPED, _STATUS.STATE_WAITING
+VERB_STOP = messages.message_class("brain_interfaces/msg/LanguageFeatures").VERB_STOP
+M_ARRIVED = messages.message_class("brain_interfaces/msg/MotorStatus").STATE_ARRIVED
 TEXT = 256
 
 

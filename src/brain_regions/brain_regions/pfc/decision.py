@@ -18,6 +18,7 @@ import numpy as np
 from brain_regions.azimuth import BINS
 from brain_regions.membranes import MICRO_STEP
 from brain_regions.pfc import heading
+from brain_regions.pfc.last_look import Leave
 from brain_regions.pfc.populations import Layer, rested, shut, spread
 from brain_regions.pfc.watch import Watch
 
@@ -30,6 +31,7 @@ NAMES = ACTIONS + RELAYS + LATCHES + TURNS
 _AT = {name: k for k, name in enumerate(NAMES)}
 _TIMED = tuple(_AT[name] for name in ("search", "approach", "arrived", "avoid", "tired"))   # what timers hear
 TIMERS = ("standing", "empty", "patience", "retreat")
+FULL = 1.0 + 1e-3                                           # of a timer; it fires from 1 on
 WAITS = {"standing": 0.4, "empty": 1.5, "retreat": 7.0}     # s; patience is a parameter
 LEAK = {"standing": 0.15, "empty": 0.3}                    # s: what is not the case any more is soon forgotten
 TAU = 0.05          # s, of the synapses
@@ -108,7 +110,7 @@ class Decision:
         self._leaks = [math.exp(-MICRO_STEP / LEAK[n]) if n in LEAK else 1.0 for n in TIMERS]
 
     def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], offers: dict[str, np.ndarray],
-            threshold: float, watch: Watch | None = None) -> tuple[int, int]:
+            threshold: float, watch: Watch | None = None, leave: Leave = Leave()) -> tuple[int, int]:
         """Integrates ``steps`` micro-steps.
 
         Args:
@@ -117,10 +119,11 @@ class Decision:
             causes: relays' names with 1 where their cause is there; ``approach`` and ``avoid`` with what drives them
                 beside (0..1); the turns with what they would show, 1 being just worth it; ``sure`` with how fast the
                 robot becomes certain that it stands where it should (0..1); ``empty`` with 1 where nothing is left to
-                look at.
+                look at; ``patience`` with how fast it runs (0..1, 1 where left out).
             offers: headings that actions offer to the ring as far as they fire, by action (0..1, float32[BINS]).
             threshold: of the neurons of actions and ring.
             watch: keeps the spikes of its population; None: nobody looks.
+            leave: which timers may fire that end a search; without it they wait, full.
 
         Returns:
             Spikes and synaptic operations; two for each spike of the ring: the population vector that reads them.
@@ -135,11 +138,12 @@ class Decision:
         z, total, x = np.zeros((3, len(v)), np.float32)
         theta = np.full_like(v, threshold)
         theta[len(ACTIONS) * NEURONS:_CELLS] = 1.0      # of the facts it is not moved
-        sure, empty = causes.get("sure", 0.0), causes.get("empty", 0.0)
+        sure, empty, pace = causes.get("sure", 0.0), causes.get("empty", 0.0), causes.get("patience", 1.0)
+        most = [FULL, FULL if leave.everywhere else 1.0, FULL if leave.patience else 1.0, FULL]
         for _ in range(steps):
             means = np.dot(s, self._mean)
             np.add(np.dot(means, self._onto), drive, x)
-            if any(fired := self._tick(timers, means.tolist(), sure, empty)):
+            if any(fired := self._tick(timers, means.tolist(), sure, empty, pace, most)):
                 standing, empty_, patience, retreat = fired
                 for is_set, (latch, charge) in zip((standing, empty_ or patience, retreat), _SETS):
                     if is_set:
@@ -171,19 +175,30 @@ class Decision:
             drive[_AT[name]] = TURN_DRIVE * min(causes.get(name, 0.0), 2.0)
         return np.dot(np.array(drive, np.float32), _EACH)
 
-    def _tick(self, timers: list[float], means: list[float], sure: float, empty: float) -> list[bool]:
-        """Moves the timers on by a micro-step, in place; which of them fire.
+    def _tick(self, timers: list[float], means: list[float], sure: float, empty: float, pace: float, most: list[float]
+              ) -> list[bool]:
+        """Moves the timers on by a micro-step, in place, up to the ``most`` of each; which of them fire.
 
         One that fired goes on firing while its cause lasts.
         """
         search, approach, arrived, avoid, tired = [means[k] / UP if means[k] < UP else 1.0 for k in _TIMED]
         fired = []
-        for k, run in enumerate((arrived * sure, search * empty, search if search > approach else approach,
+        for k, run in enumerate((arrived * sure, search * empty, pace * (search if search > approach else approach),
                                  avoid * tired)):
             timer = timers[k] * (1.0 if run > 0.05 else self._leaks[k]) + run * MICRO_STEP / self._waits[k]
-            fired.append(timer > 1.0)
-            timers[k] = timer if timer < 1.0 + 1e-3 else 1.0 + 1e-3
+            fired.append(timer > 1.0 and most[k] > 1.0)
+            timers[k] = timer if timer < most[k] else most[k]
         return fired
+
+
+def full(state: dict[str, np.ndarray], timer: str) -> bool:
+    """Whether a timer has run as long as it waits; it fires then, if it may."""
+    return bool(state["timers"][TIMERS.index(timer)] >= 1.0)
+
+
+def fired(state: dict[str, np.ndarray], timer: str) -> bool:
+    """Whether a timer fires."""
+    return bool(state["timers"][TIMERS.index(timer)] > 1.0)
 
 
 def mean(state: dict[str, np.ndarray], name: str) -> float:

@@ -99,7 +99,8 @@ class ObjectMemory:
     # -- sight -----------------------------------------------------------------------------------------------------
 
     def see(self, state: dict[str, np.ndarray], detections: list[Any], turned: float, sector: tuple[float, float],
-            free: np.ndarray | None, fade: float, dt: float, integrate: bool = True) -> None:
+            free: np.ndarray | None, fade: float, dt: float, integrate: bool = True,
+            went: tuple[float, float] = (0.0, 0.0)) -> None:
         """Takes in one frame.
 
         Args:
@@ -111,12 +112,13 @@ class ObjectMemory:
             fade: time constant of forgetting what should be in view and is not (s).
             dt: s since the last frame.
             integrate: add up evidence over looks; without, a look puts out all that was known of its place.
+            went: how far the robot has gone ahead and to the left since the frame was taken (m), as it looked then.
         """
         turn = float(state["owed"][TURN])
         trace = state["trace"].copy()
-        fading = self._in_view(sector, turn, free)
+        fading = self._in_view(sector, turn, turned, free)
         if detections:
-            here, near, rays, added = self._looks(detections, turned, turn, float(state["owed"][AHEAD]))
+            here, near, rays, added = self._looks(detections, (*went, turned), turn, float(state["owed"][AHEAD]))
             if integrate:
                 trace *= 1.0 - np.float32(PULL) * np.maximum(near, rays) * (1.0 - here)
                 trace += added
@@ -130,14 +132,15 @@ class ObjectMemory:
         state["trace"] = trace
 
     @staticmethod
-    def _looks(detections: list[Any], turned: float, turn: float, way: float) -> tuple[np.ndarray, ...]:
+    def _looks(detections: list[Any], since: tuple[float, float, float], turn: float, way: float
+               ) -> tuple[np.ndarray, ...]:
         """What detections say of the sheets' cells.
 
         Returns:
             How much each cell stands for what is detected, whatever it is; how much a look from there tells; the same
             of each class on the rays to what is of it; the evidence that it gets. Two [BINS, RINGS], two with classes.
         """
-        places = [polar.brought_back(wrap(d.bearing - turned), d.distance, turn, way) for d in detections]
+        places = [polar.brought_back(*polar.seen_from(since, d.bearing, d.distance), turn, way) for d in detections]
         bearings, distances = (np.array(values, np.float32) for values in zip(*places))
         bumps = polar.bumps(bearings, distances)
         bearings, distances = bearings[:, None], distances[:, None]
@@ -159,9 +162,9 @@ class ObjectMemory:
         return bumps.max(0), (worth * close).max(0), rays, added
 
     @staticmethod
-    def _in_view(sector: tuple[float, float], turn: float, free: np.ndarray | None) -> np.ndarray:
-        """Cells whose objects the camera would show. bool[BINS, RINGS]."""
-        bearing = wrap(CENTERS - turn)
+    def _in_view(sector: tuple[float, float], turn: float, turned: float, free: np.ndarray | None) -> np.ndarray:
+        """Cells whose objects the camera would have shown, before the robot ``turned`` (rad). bool[BINS, RINGS]."""
+        bearing = wrap(CENTERS - turn + np.float32(turned))
         seen = ((bearing > sector[0] + 0.12) & (bearing < sector[1] - 0.12))[:, None] & (DISTANCES > 0.5)
         seen = seen & (DISTANCES < 3)
         return seen if free is None else seen & (DISTANCES < free[:, None] + 0.5)

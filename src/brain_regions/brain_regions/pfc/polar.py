@@ -132,6 +132,15 @@ def brought_back(bearing: float, distance: float, turned: float, ahead: float) -
     return math.atan2(y, x), math.hypot(x, y)
 
 
+def seen_from(since: tuple[float, float, float], bearing: float, distance: float) -> tuple[float, float]:
+    """Bearing (rad) and distance (m) of a place, after the robot went ahead, to the left (m, m) and turned (rad)."""
+    ahead, left, turned = since
+    if ahead or left:
+        x, y = distance * math.cos(bearing) - ahead, distance * math.sin(bearing) - left
+        bearing, distance = math.atan2(y, x), math.hypot(x, y)
+    return float(wrap(bearing - turned)), distance
+
+
 def _cubic(t: np.ndarray) -> np.ndarray:
     """Weights of the four neighbors for a value at ``t`` (0..1) between the middle two: [4, ...].
 

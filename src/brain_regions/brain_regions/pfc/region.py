@@ -8,15 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions import azimuth, gating
-from brain_regions.body import Body
+from brain_regions import azimuth, gating, past
 from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.object_memory import sound
-from brain_regions.pfc import choice, circuit, decision, feedback, heading, memory, polar
-from brain_regions.pfc.control import (APPROACH, AVOID, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED, Told, keep_away)
+from brain_regions.past import Past
+from brain_regions.pfc import (choice, circuit, decision, eyes, feedback, heading, in_front, last_look, lidar, memory,
+                               polar)
+from brain_regions.pfc.control import (APPROACH, AVOID, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED, S_REACHED, Told,
+                                       keep_away)
+from brain_regions.pfc.last_look import Leave
+from brain_regions.pfc.parameters import CortexParameters
 from brain_regions.pfc.report import report
 from brain_regions.pfc.watch import Watch
-from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
+from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, clip_utf8, messages, parameter
 
 MODES = {"": IDLE, "idle": IDLE, "stop": STOP, "search": SEARCH, "approach": APPROACH, "avoid": AVOID}
 LOOKING = 1.2           # rad: heading that makes motor turn on the spot
@@ -31,27 +35,20 @@ POPULATIONS = {
     "facts": (len(decision.NAMES) - len(decision.ACTIONS)) * decision.NEURONS, "heading": azimuth.BINS}
 """Populations whose spikes are told, and how many neurons each has; ``facts`` are relays, latches and turns."""
 SPIKES = 4096           # in one SpikeTrain
+ROUND, LATE = "looking round once more before giving up", "vision is late, and nothing is given up until it is not"
 MAPS = tuple(f"place/{name}" for name in ("view", "frontier", "route"))
-ACROSS = np.linspace(-0.08, 0.08, 5)    # rad from the middle of a bin, in which beams are looked for
 _ASIDE = 0.15 + 0.85 * (azimuth.COS < 0.8)      # what a turn on the spot shows beyond driving on
 _LEFT = azimuth.SIN > 0.0
 
 
 @dataclass(frozen=True)
-class PrefrontalCortexParameters(Body):
-    """Patience, evidence, feedback, and what is switched off to see what it is good for."""
+class PrefrontalCortexParameters(CortexParameters):
+    """Evidence, feedback, and what is switched off to see what it is good for."""
 
-    patience: float = parameter(50.0, "time after which a target counts as not to be found", unit="s", low=1.0,
-                                high=3600.0, live=False)
     evidence: float = parameter(1.2, "looks (at full confidence, from near) after which a target is approached",
                                 low=0.1, high=10.0, live=False)
-    fade: float = parameter(0.6, "time constant of forgetting an object that should be in view and is not", unit="s",
-                            low=0.05, high=60.0)
     forget: float = parameter(memory.FORGET, "time constant with which what is out of view is forgotten", unit="s",
                               low=0.05, high=36000.0, live=False)
-    view_timeout: float = parameter(0.6, "age at which vision counts as missing", unit="s", low=0.1, high=5.0)
-    turn_worth: float = parameter(2.2, "unseen floor (bins of place/view) that is worth a turn on the spot", low=0.1,
-                                  high=36.0)
     qpfc: str = parameter("on", "Q-PFC feedback: on, off, constant, linear or shuffled", choices=feedback.MODES)
     qpfc_alpha: float = parameter(1.0, "alpha under constant feedback, tuned on the split val", low=0.0, high=1.0)
     integrate: bool = parameter(True, "add up evidence over looks; without, the newest look at a place decides")
@@ -89,7 +86,8 @@ class PrefrontalCortex(Region):
         self._how = how
         self._memory = memory.ObjectMemory(min(memory.TAU, p.forget), p.forget)
         self._choice = choice.Choice(p.evidence, **how)
-        self._decision = decision.Decision(p.patience, **how)
+        self._decision = decision.Decision(p.search_time, **how)
+        self._past = Past()
         # what the newest messages say, which does not change while they are the newest
         self._known_maps: dict[str, tuple[Any, np.ndarray]] = {}
         self._known_scan: tuple[Any, Any] = (None, None)
@@ -106,7 +104,7 @@ class PrefrontalCortex(Region):
         return circuit.circuit(goal=(3, 2, 1, 1))
 
     def initial_state(self):
-        return {**memory.empty(), **choice.empty(), **decision.empty(),
+        return {**memory.empty(), **choice.empty(), **decision.empty(), **last_look.empty(), **in_front.empty(),
                 **feedback.empty(azimuth.BINS), "goal": np.zeros(7, np.float32), "text": np.zeros(TEXT, np.float32),
                 "pose": np.zeros(4, np.float32), "told": np.zeros(1, np.float32), "left": np.zeros(1, np.float32)}
 
@@ -114,7 +112,8 @@ class PrefrontalCortex(Region):
         state = dict(state)
         new_goal = self._hear(inbox, state)
         pose = self._move(inbox, state)
-        blind = self._look(inbox, state, pose, dt)
+        sight = eyes.look(inbox, self._past, pose, self.parameters.view_timeout, self.parameters.late)
+        self._look(inbox, state, pose, sight.looks, dt)
         told = self._goal(state)
         watch = self._watch()
         steps, left, _ = ticks(dt, float(state["left"][0]))
@@ -137,15 +136,19 @@ class PrefrontalCortex(Region):
         believed = believed._replace(avoid=[polar.carried(b, d, turned, ahead) for b, d in believed.avoid])
         view, frontier, route = self._maps(inbox)
         front = self._points(inbox)
-        causes = self._causes(inbox, told, asked, blind, believed, view, frontier, front)
-        offers = self._offers(state, causes, believed, frontier, route, front, temperature, dt, rng)
-        self._add(self._decision.run(state, steps, causes, offers, threshold, watch))
+        causes = self._causes(inbox, told, asked, sight, believed, view, frontier, front)
+        leave, ending = self._last_look(state, sight, bool(causes["empty"]), dt)
+        offers = self._offers(state, causes, believed, None if ending == ROUND else frontier, route, front, temperature,
+                              dt, rng)
+        self._add(self._decision.run(state, steps, causes, offers, threshold, watch, leave))
         action, why, means = decision.read(state)
-        outbox = {"control": self._control(state, told, action, means, believed)}
-        status, reason = report(action, why, believed, told, blind, self._reason(inbox))
-        if status is not None and (new_goal or status + 1 != state["told"][0]):
-            state["told"] = np.array([status + 1], np.float32)
-            outbox["status"] = self.status(goal_id=told.number, state=status, text=told.text, reason=reason)
+        self._why(state, means)
+        outbox = {"control": self._control(state, told, action, means, believed, ending == ROUND)}
+        status, reason, note = self._status(inbox, state, sight, action, why, believed, told, ending, dt)
+        if status is not None and (new_goal or status + 1 + note != state["told"][0]):
+            state["told"] = np.array([status + 1 + note], np.float32)
+            outbox["status"] = self.status(goal_id=told.number, state=status, text=told.text,
+                                           reason=clip_utf8(reason, 256))
         if "memory" in self.wanted and pose is not None:
             outbox["memory"] = self._remembered(state)
         if "belief" in self.wanted:
@@ -184,7 +187,7 @@ class PrefrontalCortex(Region):
         if number == 0 or number == state["goal"][0]:
             return False
         Told.put(state, number, language)
-        state.update(decision.empty())
+        state.update({**decision.empty(), **last_look.empty(), **in_front.empty()})
         state["told"] = np.zeros(1, np.float32)
         return True
 
@@ -199,69 +202,52 @@ class PrefrontalCortex(Region):
             dx, dy, turned = pose[0] - x, pose[1] - y, azimuth.wrap(pose[2] - yaw)
             if math.hypot(dx, dy) > JUMP[0] or abs(turned) > JUMP[1]:
                 state.update(memory.empty())    # it was carried: nothing is where it was
+                self._past.clear()
             elif dx or dy or turned:
                 middle = yaw + turned / 2
                 self._add(self._memory.move(state, turned, dx * math.cos(middle) + dy * math.sin(middle)))
         state["pose"] = np.array([*pose, 1], np.float32)
+        self._past.put(messages.time_seconds(odom.header.stamp), pose)
         return pose
 
-    def _look(self, inbox, state, pose, dt) -> str:
-        """Takes new frames into memory; says what is missing to see by."""
-        if pose is None:
-            return "no fresh odometry"
-        received = inbox.each("objects", self.parameters.view_timeout)
-        odom = inbox.get("odom")
-        free = None
-        for entry in received:
-            if not entry.new:
-                continue
-            if free is None:
-                free = self._free(inbox, float(state["owed"][memory.TURN]))
-            frame = entry.message
-            delay = inbox.stamp - messages.time_seconds(frame.header.stamp)
-            delay = delay if 0 < delay < 0.3 else 0.0   # clocks of two machines that disagree tell nothing
-            turned = float(odom.twist.twist.angular.z) * delay
-            turned = turned if math.isfinite(turned) and abs(turned) < 0.5 else 0.0
+    def _look(self, inbox, state, pose, looks, dt) -> None:
+        """Takes new pictures into memory, each from where it was taken."""
+        if not looks:
+            return
+        free = lidar.free(self._points(inbox), float(state["owed"][memory.TURN]))
+        for frame, then in looks:
+            ahead, left, turned = past.since(then, pose)
             self._memory.see(state, [d for d in frame.objects if sound(d)], turned,
                              (float(frame.azimuth_min), float(frame.azimuth_max)), free, self.parameters.fade,
-                             min(max(dt, 0.05), 0.2), self.parameters.integrate)
-        return "" if received else "no fresh picture from vision"
+                             min(max(dt, 0.05), 0.2), self.parameters.integrate, (ahead, left))
+
+    def _last_look(self, state, sight, nothing_left, dt):
+        """Whether the search may end, and what is said of that."""
+        if max(decision.mean(state, "tired"), decision.mean(state, "given_up")) > decision.SURE:
+            return Leave(), ""      # it has
+        searching = decision.mean(state, "search") > decision.SURE
+        impatient = searching and decision.full(state, "patience")
+        leave = last_look.look(state, [last_look.View.of(*look) for look in sight.looks],
+                               nothing_left=searching and nothing_left, impatient=impatient, late=sight.late, dt=dt)
+        return leave, "" if leave.patience or not impatient else LATE if sight.late else ROUND
+
+    @staticmethod
+    def _why(state, means) -> None:
+        """Remembers why it gives up, once it does."""
+        if max(means["tired"], means["given_up"]) <= decision.SURE:
+            last_look.remember_why(state, 0.0)
+        else:
+            everywhere = decision.fired(state, "empty")
+            last_look.remember_why(state, last_look.EVERYWHERE if everywhere else last_look.PATIENCE)
 
     def _points(self, inbox):
-        """What :meth:`_beams` makes of the newest scan; None without one."""
+        """What :func:`.lidar.front` makes of the newest scan; None without one."""
         scan = inbox.get("scan", within=0.5)
         if scan is None:
             return None
         if self._known_scan[0] is not scan:
-            self._known_scan = (scan, self._beams(scan) if azimuth.sound_scan(scan) else None)
+            self._known_scan = (scan, lidar.front(scan, self.parameters) if azimuth.sound_scan(scan) else None)
         return self._known_scan[1]
-
-    def _beams(self, scan):
-        """Distance (m) from the front edge to the nearest beam's end; the beams' angles and ranges, by angle."""
-        angles, ranges = azimuth.scan_points(scan, self.parameters)
-        nearest = float(np.hypot(ranges * np.cos(angles) - self.parameters.radius, ranges * np.sin(angles)).min(
-            initial=9.0))
-        order = np.argsort(angles)
-        return nearest, angles[order], ranges[order]
-
-    def _free(self, inbox, turned):
-        """How far each bin of the memory's sheets can be seen through (m), float32[BINS]; None without a scan."""
-        points = self._points(inbox)
-        if points is None or len(points[1]) < 8:
-            return None
-        _, angles, ranges = points
-        lines = azimuth.wrap(azimuth.CENTERS[:, None] - turned + ACROSS)
-        at = np.searchsorted(angles, lines) % len(angles)
-        return np.sort(ranges[at], axis=1)[:, len(ACROSS) // 2]     # the median
-
-    @staticmethod
-    def _open(front):
-        """Open floor as an offer: where it is farthest, and rather ahead than back. float32[BINS]."""
-        _, angles, ranges = front
-        apart = np.abs(azimuth.wrap(angles[None] - azimuth.CENTERS[:, None]))
-        open_ = np.where(apart < 0.5, ranges, 9.0).min(1, initial=9.0)
-        return azimuth.bump(float(azimuth.CENTERS[int(np.argmax(
-            np.minimum(open_, 2.5) + 0.3 * np.cos(azimuth.CENTERS)))]))
 
     def _maps(self, inbox):
         """What place offers to look at, to explore and to follow, float32[BINS] each; None where it said nothing."""
@@ -280,7 +266,7 @@ class PrefrontalCortex(Region):
         language = inbox.get("language")
         return language.reason if language is not None else "the sentence was not understood"
 
-    def _causes(self, inbox, told, asked, blind, believed, view, frontier, front):
+    def _causes(self, inbox, told, asked, sight, believed, view, frontier, front):
         """What drives the populations of :mod:`.decision`."""
         motor = inbox.get("motor", within=0.3)
         arrived = motor is not None and motor.state == M_ARRIVED and motor.goal_id == told.number
@@ -291,11 +277,12 @@ class PrefrontalCortex(Region):
             left, right = worth * (1.0 if left >= right else 0.6), worth * (0.6 if left >= right else 1.0)
         offered = frontier is not None and np.count_nonzero(frontier) or much
         return {"goal": float(asked), "told_stop": float(told.number > 0 and told.verb == VERB_STOP),
-                "unasked": float(told.number == 0), "blind": float(bool(blind) and asked),
+                "unasked": float(told.number == 0), "blind": float(bool(sight.blind) and asked),
                 "puzzled": float(told.number > 0 and not told.understood),
                 "arrived": float(arrived and asked and math.isfinite(believed.bearing)),
                 "sure": 1.0 if believed.share > 0.6 else 0.15, "near": float(front is not None and front[0] < NEAR),
-                "approach": min(2.0 * believed.strength, 1.0), "avoid": float(close), "empty": float(not offered),
+                "approach": min(2.0 * believed.strength, 1.0), "avoid": float(close),
+                "empty": float(not offered and not sight.late), "patience": float(not sight.late),
                 "turn_left": left, "turn_right": right}
 
     def _unseen(self, view) -> tuple[float, float, bool]:
@@ -322,19 +309,37 @@ class PrefrontalCortex(Region):
             if near is not None and near[1] < TOO_NEAR:
                 offers["avoid"] = azimuth.bump(near[0] + math.pi)
             elif front is not None:
-                offers["avoid"] = self._open(front)
+                offers["avoid"] = lidar.open_floor(front)
         return offers
 
     # -- output ----------------------------------------------------------------------------------------------------
 
-    def _control(self, state, told, action, means, believed):
+    def _status(self, inbox, state, sight, action, why, believed, told, ending, dt):
+        """State of the goal, reason, and a number less than 1 that tells reasons apart; None while nothing is decided.
+
+        It has reached its target only when it has looked at what it stands in front of.
+        """
+        p = self.parameters
+        status, reason = report(action, why, believed, told, sight.blind, self._reason(inbox),
+                                last_look.in_words(state, p.search_time))
+        if status == S_REACHED:
+            status, reason = in_front.look(state, [look.frame for look in sight.looks], sight.newest, *told.kinds[:2],
+                                           p.look, min(dt, 0.5))
+            return status, reason, 0.5
+        if ending and action == "search":
+            return status, ending, 0.25 if ending == LATE else 0.5
+        return status, reason, 0.0
+
+    def _control(self, state, told, action, means, believed, looks_round):
         mode, way, speed = MODES[action], math.nan, 0.0
         if mode in (SEARCH, APPROACH, AVOID):
             way = heading.read(state)
             speed = 1.0 if math.isfinite(way) else 0.0
         if mode == SEARCH:
             turn = means["turn_left"] - means["turn_right"]
-            if abs(turn) > decision.SURE or not math.isfinite(way):
+            if looks_round:
+                way, speed = LOOKING, 0.0
+            elif abs(turn) > decision.SURE or not math.isfinite(way):
                 way, speed = math.copysign(LOOKING, turn if turn else 1.0), 0.0
         angles = [bearing for bearing, _ in believed.avoid]
         away = [distance for _, distance in believed.avoid]

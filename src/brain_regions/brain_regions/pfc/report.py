@@ -10,11 +10,11 @@ from brain_regions.pfc.control import (S_APPROACHING, S_IDLE, S_NOT_FOUND, S_NOT
 from brain_runtime import clip_utf8
 
 _WHY = {"reached": (S_REACHED, "standing in front of it"),
-        "given_up": (S_NOT_FOUND, "I looked everywhere I can get to and did not find it"),
         "unasked": (S_IDLE, "nothing was asked yet")}
 
 
-def report(action: str, why: str, believed: Believed, told: Told, blind: str, reason: str) -> tuple[int | None, str]:
+def report(action: str, why: str, believed: Believed, told: Told, blind: str, reason: str, in_vain: str
+           ) -> tuple[int | None, str]:
     """State and reason for a person; None while nothing has been decided.
 
     Args:
@@ -23,6 +23,7 @@ def report(action: str, why: str, believed: Believed, told: Told, blind: str, re
         told: the goal.
         blind: what is missing to see by.
         reason: why the sentence was not understood.
+        in_vain: why the target was not found, where that is so.
     """
     if action == "stop":
         return S_STOPPED, "told to stop"
@@ -39,4 +40,6 @@ def report(action: str, why: str, believed: Believed, told: Told, blind: str, re
         return S_NOT_UNDERSTOOD, clip_utf8(reason, 256)
     if why == "blind":
         return S_WAITING, blind or "could not see until now"
+    if why == "given_up":
+        return S_NOT_FOUND, in_vain
     return _WHY[why]

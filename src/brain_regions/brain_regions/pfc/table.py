@@ -11,29 +11,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from brain_regions import azimuth, gating, object_memory
-from brain_regions.body import Body
+from brain_regions.past import Past, since
+from brain_regions.pfc import eyes, in_front, last_look
 from brain_regions.pfc.control import (APPROACH, IDLE, M_ARRIVED, S_APPROACHING, S_IDLE, S_NOT_FOUND, S_NOT_UNDERSTOOD,
                                        S_REACHED, S_SEARCHING, S_STOPPED, S_WAITING, SEARCH, STOP, TEXT, VERB_STOP,
                                        keep_away)
+from brain_regions.pfc.parameters import CortexParameters
 from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, clip_utf8, messages, parameter
 
 ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD = range(7)         # of state "goal"
-ELAPSED, TURN, EMPTY, CLEAR, ARRIVED, STATUS = range(6)                         # of state "progress"
+ELAPSED, TURN, EMPTY, CLEAR, ARRIVED, STATUS, TOLD = range(7)                   # of state "progress"
 
 
 @dataclass(frozen=True)
-class TableParameters(Body):
-    """Patience and confidence."""
+class TableParameters(CortexParameters):
+    """Confidence."""
 
-    patience: float = parameter(50.0, "time after which a target counts as not to be found", unit="s", low=1.0,
-                                high=3600.0)
     evidence: float = parameter(1.2, "evidence (sum of weighted confidences) before a target is approached", low=0.1,
                                 high=10.0)
-    fade: float = parameter(0.6, "time constant of forgetting an object that should be in view and is not", unit="s",
-                            low=0.05, high=60.0)
-    view_timeout: float = parameter(0.6, "age at which vision counts as missing", unit="s", low=0.1, high=5.0)
-    turn_worth: float = parameter(2.2, "unseen floor (bins of place/view) that is worth a turn on the spot", low=0.1,
-                                  high=36.0)
 
 
 class TablePrefrontalCortex(Region):
@@ -55,20 +50,33 @@ class TablePrefrontalCortex(Region):
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
     memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
 
+    def configure(self, parameters):
+        """Takes parameters; of the last seconds nothing is known yet."""
+        super().configure(parameters)
+        self._past = Past()
+
     def initial_state(self):
-        return {"tracks": object_memory.empty(), "goal": np.zeros(7, np.float32), "progress": np.zeros(6, np.float32),
-                "text": np.zeros(TEXT, np.float32), "pose": np.zeros(4, np.float32)}
+        return {"tracks": object_memory.empty(), "goal": np.zeros(7, np.float32), "progress": np.zeros(7, np.float32),
+                **last_look.empty(), **in_front.empty(), "text": np.zeros(TEXT, np.float32),
+                "pose": np.zeros(4, np.float32)}
 
     def step(self, inbox, state, dt, rng):
         state = dict(state)
         state["progress"] = state["progress"].copy()
         pose = self._pose(inbox, state)
         self._hear(inbox, state)
-        blind = self._look(inbox, state, pose, dt)
-        mode, status, heading, speed, row, reason = self._decide(inbox, state, pose, blind, min(dt, 0.5))
+        sight = eyes.look(inbox, self._past, pose, self.parameters.view_timeout, self.parameters.late)
+        self._look(inbox, state, pose, sight.looks, dt)
+        mode, status, heading, speed, row, reason = self._decide(inbox, state, pose, sight, min(dt, 0.5))
         outbox = {"control": self._control(state, pose, mode, heading, speed, row)}
-        if status != state["progress"][STATUS] - 1:
-            state["progress"][STATUS] = status + 1
+        state["progress"][STATUS] = status + 1
+        if status == S_REACHED:
+            status, reason = in_front.look(
+                state, [look.frame for look in sight.looks], sight.newest, int(state["goal"][COLOR]),
+                int(state["goal"][SHAPE]), self.parameters.look, min(dt, 0.5))
+        told = status + 1 + 0.5 * (reason == in_front.LOOKING)
+        if told != state["progress"][TOLD]:
+            state["progress"][TOLD] = told
             outbox["status"] = self._status(state, status, reason)
         if "memory" in self.wanted and pose is not None:
             outbox["memory"] = self._memory(state, pose)
@@ -85,7 +93,9 @@ class TablePrefrontalCortex(Region):
         x, y, yaw, known = state["pose"]
         if known and (math.hypot(pose[0] - x, pose[1] - y) > 0.5 or abs(azimuth.wrap(pose[2] - yaw)) > 1.0):
             state["tracks"] = object_memory.empty()
+            self._past.clear()
         state["pose"] = np.array([*pose, 1], np.float32)
+        self._past.put(messages.time_seconds(odom.header.stamp), pose)
         return pose
 
     def _hear(self, inbox, state) -> None:
@@ -97,36 +107,29 @@ class TablePrefrontalCortex(Region):
             return
         state["goal"] = np.array([number, language.verb, language.target_color, language.target_shape,
                                   language.avoid_color, language.avoid_shape, language.understood], np.float32)
-        state["progress"] = np.zeros(6, np.float32)
+        state["progress"] = np.zeros(7, np.float32)
+        state.update({**last_look.empty(), **in_front.empty()})
         codes = language.text.encode()[:TEXT]
         state["text"] = np.zeros(TEXT, np.float32)
         state["text"][:len(codes)] = list(codes)
 
-    def _look(self, inbox, state, pose, dt) -> str:
-        """Takes new frames into memory; says what is missing to see by."""
-        if pose is None:
-            return "no fresh odometry"
-        received = inbox.each("objects", self.parameters.view_timeout)
+    def _look(self, inbox, state, pose, looks, dt) -> None:
+        """Takes new pictures into memory, each from where it was taken."""
+        if not looks:
+            return
         scan = inbox.get("scan", within=0.5)
         beams = azimuth.scan_points(scan, self.parameters) if scan is not None and azimuth.sound_scan(scan) else None
-        odom = inbox.get("odom")
-        for entry in received:
-            if not entry.new:
-                continue
-            frame = entry.message
-            delay = inbox.stamp - messages.time_seconds(frame.header.stamp)
-            delay = delay if 0 < delay < 0.3 else 0.0   # clocks of two machines that disagree tell nothing
-            turned = float(odom.twist.twist.angular.z) * delay
-            then = (pose[0], pose[1], pose[2] - turned) if math.isfinite(turned) and abs(turned) < 0.5 else pose
-            detections = [d for d in frame.objects if object_memory.sound(d)]
-            sector = (float(frame.azimuth_min), float(frame.azimuth_max))
-            state["tracks"] = object_memory.see(state["tracks"], detections, then, sector, beams,
-                                                self.parameters.fade, min(max(dt, 0.05), 0.2))
-        return "" if received else "no fresh picture from vision"
+        for frame, then in looks:
+            turned = since(then, pose)[2]
+            as_then = (azimuth.wrap(beams[0] + turned), beams[1]) if beams is not None and turned else beams
+            state["tracks"] = object_memory.see(
+                state["tracks"], [d for d in frame.objects if object_memory.sound(d)], then,
+                (float(frame.azimuth_min), float(frame.azimuth_max)), as_then, self.parameters.fade,
+                min(max(dt, 0.05), 0.2))
 
     # -- decision --------------------------------------------------------------------------------------------------
 
-    def _decide(self, inbox, state, pose, blind, dt):
+    def _decide(self, inbox, state, pose, sight, dt):
         """Mode, goal status, heading (rad or NaN), speed (0..1), remembered row of the target or -1, reason."""
         goal, progress = state["goal"], state["progress"]
         stand = (math.nan, 0.0, -1)
@@ -140,15 +143,16 @@ class TablePrefrontalCortex(Region):
         finished = int(progress[STATUS]) - 1
         if finished == S_REACHED or finished == S_NOT_FOUND:
             return IDLE, finished, *stand, ""
-        if blind:
-            return IDLE, S_WAITING, *stand, blind
-        progress[ELAPSED] += dt
+        if sight.blind:
+            return IDLE, S_WAITING, *stand, sight.blind
+        if not sight.late:
+            progress[ELAPSED] += dt
         row, share = object_memory.find(state["tracks"], int(goal[COLOR]), int(goal[SHAPE]), pose,
                                         self.parameters.evidence, (int(goal[AVOID_COLOR]), int(goal[AVOID_SHAPE])))
         if row >= 0:
             return self._approach(inbox, state, pose, row, share)
         progress[ARRIVED] = 0
-        return self._search(inbox, state, pose, dt)
+        return self._search(inbox, state, sight, dt)
 
     def _approach(self, inbox, state, pose, row, share):
         progress = state["progress"]
@@ -167,18 +171,23 @@ class TablePrefrontalCortex(Region):
             heading = route
         return APPROACH, S_APPROACHING, heading, 1.0, row, f"{distance:.1f} m away"
 
-    def _search(self, inbox, state, pose, dt):
+    def _search(self, inbox, state, sight, dt):
         progress = state["progress"]
         view = self._map(inbox, "place/view")
         frontier = self._offer(inbox, "place/frontier")
-        if view is None:  # place is missing: turn on the spot, which shows what can be seen from here
-            if progress[ELAPSED] > self.parameters.patience:
-                return self._give_up(inbox, state, pose, dt)
+        nothing_left = view is not None and not math.isfinite(frontier) and view.sum() <= 0.3
+        impatient = progress[ELAPSED] > self.parameters.search_time
+        leave = last_look.look(state, [last_look.View.of(*look) for look in sight.looks], nothing_left=nothing_left,
+                               impatient=impatient, late=sight.late, dt=dt)
+        progress[EMPTY] = progress[EMPTY] + dt if nothing_left and not sight.late else 0.0
+        if (everywhere := progress[EMPTY] > 1.5 and leave.everywhere) or impatient and leave.patience:
+            last_look.remember_why(state, last_look.EVERYWHERE if everywhere else last_look.PATIENCE)
+            return self._give_up(inbox, state, dt)
+        if view is None:    # place is missing: turn on the spot, which shows what can be seen from here
             return SEARCH, S_SEARCHING, 1.0, 0.0, -1, "looking about"
-        progress[EMPTY] = 0.0 if math.isfinite(frontier) or view.sum() > 0.3 else progress[EMPTY] + dt
-        if progress[EMPTY] > 1.5 or progress[ELAPSED] > self.parameters.patience:
-            return self._give_up(inbox, state, pose, dt)
         turning = self._turn(view, progress)
+        if impatient and not sight.late:
+            return SEARCH, S_SEARCHING, 1.2, 0.0, -1, "looking round once more before giving up"
         if turning or not math.isfinite(frontier):
             side = turning or 1.0
             return SEARCH, S_SEARCHING, side * 1.2, 0.0, -1, "looking about"
@@ -198,7 +207,7 @@ class TablePrefrontalCortex(Region):
             progress[TURN] = 1.0 if left >= right else -1.0
         return float(progress[TURN])
 
-    def _give_up(self, inbox, state, pose, dt):
+    def _give_up(self, inbox, state, dt):
         """Not found; but not in front of some other object, where standing would say "here it is"."""
         progress = state["progress"]
         scan = inbox.get("scan", within=0.5)
@@ -211,7 +220,7 @@ class TablePrefrontalCortex(Region):
                 # toward open floor, and rather ahead than back
                 worth = np.minimum(open_, 2.5) + 0.3 * np.cos(azimuth.CENTERS)
                 return SEARCH, S_SEARCHING, float(azimuth.CENTERS[int(np.argmax(worth))]), 1.0, -1, "making room"
-        return IDLE, S_NOT_FOUND, math.nan, 0.0, -1, "I looked everywhere I can get to and did not find it"
+        return IDLE, S_NOT_FOUND, math.nan, 0.0, -1, last_look.in_words(state, self.parameters.search_time)
 
     @staticmethod
     def _map(inbox, source):

@@ -2,7 +2,8 @@
 """What the numbers of messages are called, and painted in, where a person looks at them."""
 from __future__ import annotations
 
-STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting")
+STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting",
+          "wrong")
 PAINT = ((0.6, 0.6, 0.6), (0.9, 0.15, 0.15), (0.15, 0.75, 0.2), (0.2, 0.35, 0.95), (0.95, 0.85, 0.1))   # by color
 
 
