@@ -10,6 +10,7 @@ from brain.robots import RobotError
 from brain_runtime.graph import GraphError
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"
+BURGER = "turtlebot3_burger"
 BRAIN = ["vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window"]
 
 
@@ -18,12 +19,12 @@ def names(nodes):
 
 
 def test_the_nodes_are_the_graphs():
-    assert names(launched()) == BRAIN
+    assert names(launched(robot=BURGER)) == BRAIN
     nodes = launched(world="sim")
     assert names(nodes) == ["world", "camera", *BRAIN] and [n.name for n in nodes if n.device] == ["world", "camera"]
     assert all(node.respawn for node in nodes)
     assert names(launched(world="arena", only=[DEVICES])) == ["world", "camera"]
-    assert names(launched(only=["motor", "brainstem"])) == ["motor", "brainstem"]
+    assert names(launched(robot=BURGER, only=["motor", "brainstem"])) == ["motor", "brainstem"]
 
 
 def test_parts_are_chosen_by_what_they_publish():
@@ -31,7 +32,7 @@ def test_parts_are_chosen_by_what_they_publish():
     for file in LAUNCH.glob("*.launch.py"):
         topics = re.findall(r'"(\w+/\w+|cmd_vel)"', file.read_text(encoding="utf-8").partition("description(")[2])
         if topics:
-            found[file.name.partition(".")[0]] = names(launched(only=topics))
+            found[file.name.partition(".")[0]] = names(launched(only=topics, robot=BURGER))
     assert found == {"sensors": ["place"], "vision": ["vision"], "pfc": ["language", "pfc", "goals"],
                      "motor": ["motor", "brainstem"]}
     # together they are the brain, each region once, but for what only shows it
@@ -41,8 +42,8 @@ def test_parts_are_chosen_by_what_they_publish():
 def test_settings_for_a_launch_node(tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("/**/motor:\n  ros__parameters:\n    margin: 0.2\n")
-    motor, brainstem = launched(only=["motor", "brainstem"], namespace="r1", params=str(mine), use_sim_time=True,
-                                seed=7, state_dir="/var/lib/brain", log_level="debug")
+    motor, brainstem = launched(world="sim", only=["motor", "brainstem"], namespace="r1", params=str(mine), seed=7,
+                                state_dir="/var/lib/brain", log_level="debug")
     settings = motor.settings()
     assert (settings["package"], settings["executable"]) == ("brain_runtime", "ros_region")
     assert (settings["name"], settings["namespace"], settings["respawn"]) == ("motor", "r1", True)
@@ -51,7 +52,7 @@ def test_settings_for_a_launch_node(tmp_path):
     assert settings["ros_arguments"] == ["--log-level", "debug"]
     files, own = settings["parameters"][:-1], settings["parameters"][-1]
     robot, file = files    # a file of one's own wins over the robot's profile
-    assert robot["max_linear"] == 0.5 and Path(file).name == "mine.yaml" and own == {"use_sim_time": True}
+    assert robot["max_linear"] == 0.5 and Path(file).name == "mine.yaml" and own == {"use_sim_time": False}
     assert brainstem.settings()["parameters"][-1]["critical"] == ["pfc", "motor"]
 
 
@@ -59,7 +60,7 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
     graph = tmp_path / "small.graph.yaml"
     graph.write_text("regions:\n  motor: {class: 'brain_regions.motor:Motor', restart: never, "
                      "remap: {scan: front/scan}}\n")
-    (motor,) = launched(str(graph))
+    (motor,) = launched(str(graph), robot=BURGER)
     assert not motor.respawn and motor.settings()["remappings"] == [("scan", "front/scan")]
     assert "--critical" not in motor.arguments
     with pytest.raises(GraphError, match="no simulated world"):
@@ -76,7 +77,7 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
     (dict(robot="r2d2"), "no robot 'r2d2'; there are diff_drive_controller, sim, turtlebot3_burger")])
 def test_what_is_wrong_is_named(wrong, says):
     with pytest.raises((GraphError, RobotError), match=says):
-        launched(**wrong)
+        launched(**{"robot": BURGER, **wrong})
 
 
 def test_rviz_is_in_the_brains_namespace_and_hears_its_frames():
@@ -90,7 +91,7 @@ def test_rviz_is_in_the_brains_namespace_and_hears_its_frames():
 def test_simulated_time_is_the_namespaces_own():
     for node in launched(world="sim", namespace="r1", use_sim_time=True):
         assert node.remappings == (("/clock", "clock"),)
-    assert all(node.remappings == () for node in [*launched(world="sim"), *launched(use_sim_time=True)])
+    assert all(node.remappings == () for node in [*launched(world="sim"), *launched(use_sim_time=True, robot=BURGER)])
 
 
 def test_launch_files_are_short_and_have_no_list_of_nodes():
