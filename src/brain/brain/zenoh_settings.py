@@ -66,8 +66,8 @@ def read(environment: Mapping[str, str]) -> ZenohSettings:
     try:
         attempts = int(text[CHECK_VARIABLE] or "1")
     except ValueError:
-        raise ZenohSettingsProblem(f"{CHECK_VARIABLE} is {text[CHECK_VARIABLE]!r}; it must be a whole number: how often "
-                                   f"a router is looked for, 0 for ever, below 0 not at all") from None
+        raise ZenohSettingsProblem(f"{CHECK_VARIABLE} is {text[CHECK_VARIABLE]!r}; it must be a whole number: how "
+                                   f"often a router is looked for, 0 for ever, below 0 not at all") from None
     return ZenohSettings(_endpoints(session, "connect", str(session.get("mode", "peer"))),
                          _endpoints(router, "listen", "router"), attempts, text[OVERRIDE_VARIABLE],
                          text[ROUTER_VARIABLE])
@@ -98,7 +98,7 @@ def json5(text: str) -> Any:
         elif found in "}]" and parts and parts[-1] == ",":
             parts.pop()
         parts.append(found)
-    return json.loads("".join(parts))
+    return json.loads(" ".join(parts))
 
 
 def _escape(found: re.Match) -> str:

@@ -30,12 +30,12 @@ def mark(process: int | None = None) -> str:
         OSError: there is no such process.
     """
     process = os.getpid() if process is None else process
-    return f"{process}:{_started(process)}"
+    return f"{process}:{_fields(process)[19]}"
 
 
-def _started(process: int) -> int:
-    """When a process started, in ticks since the machine did."""
-    return int(Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19])
+def _fields(process: int) -> list[str]:
+    """What the kernel tells of a process: its state first, when it started (in ticks since the machine did) at 19."""
+    return Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def lives(name: str) -> bool:
@@ -45,12 +45,12 @@ def lives(name: str) -> bool:
         ValueError: it is no mark.
     """
     process, _, started = name.partition(":")
+    process, started = int(process), int(started)
     try:
-        fields = Path(f"/proc/{int(process)}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = _fields(process)
     except (FileNotFoundError, ProcessLookupError):
         return False
-    fields = fields.rpartition(")")[2].split()
-    return int(fields[19]) == int(started) and fields[0] not in "ZX"
+    return int(fields[19]) == started and fields[0] not in "ZX"
 
 
 def wait(name: str) -> None:
@@ -91,7 +91,7 @@ def end_with_launch(name: str | None = None, end: Callable[[], None] | None = No
         return None
     try:
         lives(name)
-    except (ValueError, IndexError):
+    except ValueError:
         log.warning("%s is %r, which names no process; launch sets it, so leave it away", VARIABLE, name)
         return None
     thread = threading.Thread(target=_attend, args=(name, end or _end), name="launch", daemon=True)
