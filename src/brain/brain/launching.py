@@ -7,7 +7,7 @@ started again, stands in the graph alone.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
@@ -237,12 +237,24 @@ def _check_values(graph: Graph, namespace: str, profile: Mapping[str, Mapping[st
                 continue
             values = {**profile.get(spec.name, {}), **read.parameters(spec.name, f"/{namespace.strip('/')}"),
                       **own.get(spec.name, {})}
+            cls = spec.load().Parameters
+            numbers = {field.name for kind in (cls, energy.HostParameters) for field in fields(kind)
+                       if isinstance(field.default, float)}
+            values = {name: _as_rcl(value) if name in numbers else value for name, value in values.items()}
             energy.budget_of(spec.name, values)
-            check_parameters(spec.name, spec.load().Parameters, {
+            check_parameters(spec.name, cls, {
                 name: value for name, value in values.items()
                 if name not in (*OF_EVERY_NODE, energy.PARAMETER) and not name.startswith("qos_overrides.")})
     except (ros_args.RosArgsError, ParameterError) as error:
         raise GraphError(f"params_file: {error}" if files else str(error)) from error
+
+
+def _as_rcl(value: Any) -> Any:
+    """A number as ROS 2 reads it: ``1e3`` is one there, though YAML 1.1 wants ``1.0e+3``."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def rviz_settings(namespace: str = "", use_sim_time: bool = False) -> dict[str, Any]:

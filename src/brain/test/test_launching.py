@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from brain.launching import DEVICES, launched, rviz_settings, world_of
-from brain.robots import RobotError
+from brain.graphs import config_directory
+from brain.launching import ARGUMENTS, DEVICES, launched, names_of, rviz_settings, world_of
+from brain.robots import RobotError, load_robot
 from brain_runtime.graph import GraphError
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"
@@ -56,6 +57,59 @@ def test_settings_for_a_launch_node(tmp_path):
     assert brainstem.settings()["parameters"][-1]["critical"] == ["pfc", "motor"]
 
 
+def test_launch_gives_the_robot_time_to_stand():
+    for node in launched(robot=BURGER):
+        settings = node.settings()
+        assert float(settings["sigterm_timeout"]) >= 10 and float(settings["sigkill_timeout"]) >= 10
+
+
+def test_a_real_robot_is_named_and_the_simulated_one_has_a_world(tmp_path):
+    (copy := tmp_path / "sim.yaml").write_text((config_directory() / "robots" / "sim.yaml").read_text())
+    for robot, says in (("", "without a world the robot is a real one and must be named"),
+                        ("sim", "robot sim is the simulated one, .* name yours"),
+                        (str(config_directory() / "robots" / "sim.yaml"), "is the simulated one")):
+        for only in ((), ("vision/objects",), ("motor/command", "cmd_vel")):
+            with pytest.raises(RobotError, match=f"{says}.*turtlebot3_burger.*docs/new-robot.md"):
+                launched(robot=robot, only=only)
+    assert launched(robot=str(copy)) and launched(robot="diff_drive_controller")
+    assert ARGUMENTS["robot"].default == "" and ARGUMENTS["world"].default == "none"
+    (braking,) = [p["braking"] for n in launched(world="sim", only=["brainstem"]) for p in n.parameters if "braking" in p]
+    assert braking == 0.9 == load_robot("sim").regions["brainstem"]["braking"]
+
+
+def test_what_others_run_is_known_and_not_started(tmp_path):
+    nodes = {node.name: node for node in launched(world="sim", external=["vision", "place", "pfc"])}
+    assert set(nodes) == {"world", "camera", *BRAIN} - {"vision", "place", "pfc"}
+    assert nodes["brainstem"].settings()["parameters"][-1]["critical"] == ["pfc", "motor"]
+    graph = tmp_path / "half.graph.yaml"
+    text = (config_directory() / "brain.graph.yaml").read_text()
+    graph.write_text(text.replace("motor: {class", "motor: {external: true, class"))
+    assert names(launched(str(graph), robot=BURGER)) == [name for name in BRAIN if name != "motor"]
+    assert names(launched(str(graph), robot=BURGER, only=["motor/command", "cmd_vel"])) == ["brainstem"]
+    with pytest.raises(GraphError, match="all regions are external"):
+        launched(robot=BURGER, external=BRAIN)
+    assert names_of(" vision, place,") == ("vision", "place") and names_of("") == ()
+
+
+@pytest.mark.parametrize("content, says", [
+    ("regions", "must be a mapping"), ("motor: [", "not YAML"), ("a: {ros__parameters: {b: 1}", "not YAML"),
+    ("/**/motor: {ros__parameters: {margin: far}}", "margin of motor must be of type float"),
+    ("/**/motor: {ros__parameters: {max_linear: -1.0}}", "max_linear of motor is -1.0, but must be between"),
+    ("/**/motor: {ros__parameters: {max_liner: 1.0}}", "motor has no parameter max_liner; did you mean max_linear"),
+    ("/**/vision: {ros__parameters: {energy_budget: -1.0}}", "energy_budget of vision"),
+    ("/r1/motor: {ros__parameters: {margin: far}}", "margin of motor")])
+def test_a_parameter_that_does_not_fit_is_named_before_anything_starts(tmp_path, content, says):
+    (tmp_path / "mine.yaml").write_text(content)
+    with pytest.raises(GraphError, match=f"params_file: .*{says}"):
+        launched(robot=BURGER, namespace="r1", params=str(tmp_path / "mine.yaml"))
+
+
+def test_parameters_that_every_node_has_are_no_strangers(tmp_path):
+    (tmp_path / "mine.yaml").write_text("/**:\n  ros__parameters: {use_sim_time: false, energy_budget: 5.0e6, "
+                                        "qos_overrides./scan.subscription.depth: 2}\n/r2/motor: {ros__parameters: {x: 1}}")
+    assert names(launched(robot=BURGER, namespace="r1", params=str(tmp_path / "mine.yaml"))) == BRAIN
+
+
 def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
     graph = tmp_path / "small.graph.yaml"
     graph.write_text("regions:\n  motor: {class: 'brain_regions.motor:Motor', restart: never, "
@@ -74,6 +128,8 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
     (dict(log_level="loud"), "must be one of debug, info"),
     (dict(seed="x"), "seed is 'x'; .* seed:=7"), (dict(seed=-1), "seed"),
     (dict(namespace="1 x"), "namespace is '1 x'; .* namespace:=robot1"),
+    (dict(split="half"), "split is 'half'; .* train, val, test"),
+    (dict(external=["hands"]), "has no region 'hands'; it has vision"),
     (dict(robot="r2d2"), "no robot 'r2d2'; there are diff_drive_controller, sim, turtlebot3_burger")])
 def test_what_is_wrong_is_named(wrong, says):
     with pytest.raises((GraphError, RobotError), match=says):
