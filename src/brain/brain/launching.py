@@ -159,11 +159,6 @@ def whole_number(argument: str, value: int | str) -> int:
     return number
 
 
-def names_of(external: str) -> tuple[str, ...]:
-    """The regions that an argument ``external`` names, as ``vision,place``."""
-    return tuple(filter(None, (name.strip() for name in external.split(","))))
-
-
 def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", namespace: str = "",
              only: Iterable[str] = (), params: str = "", external: Iterable[str] = (), use_sim_time: bool = False,
              seed: int | str = 0, split: str = "val", state_dir: str = "", log_level: str = "info"

@@ -22,8 +22,9 @@ from launch.events.process import SignalProcess
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+from brain.graphs import names_of
 from brain.launch_router import plan
-from brain.launching import (ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of, launched, names_of,
+from brain.launching import (ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of, launched,
                              rviz_settings)
 from brain.preflight import check_middleware, find_executable
 from brain_runtime.launch_watch import VARIABLE, mark

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from brain.graphs import config_directory
-from brain.launching import ARGUMENTS, DEVICES, launched, names_of, rviz_settings, world_of
+from brain.graphs import config_directory, names_of
+from brain.launching import ARGUMENTS, DEVICES, launched, rviz_settings, world_of
 from brain.robots import RobotError, load_robot
 from brain_runtime.graph import GraphError
 
