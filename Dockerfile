@@ -49,4 +49,5 @@ STOPSIGNAL SIGINT
 # Healthy while every region of the graph is heard and active.
 HEALTHCHECK --interval=10s --timeout=8s --start-period=30s CMD ["/enter", "ros2", "run", "brain", "brain", "status"]
 ENTRYPOINT ["/enter"]
-CMD ["ros2", "launch", "brain", "bringup.launch.py", "state_dir:=/var/lib/brain"]
+# A real robot by default, which BRAIN_ROBOT must name: docker run -e BRAIN_ROBOT=turtlebot3_burger brain
+CMD ["bash", "-c", "exec ros2 launch brain bringup.launch.py state_dir:=/var/lib/brain world:=${BRAIN_WORLD:-none} ${BRAIN_ROBOT:+robot:=$BRAIN_ROBOT}"]

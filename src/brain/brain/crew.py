@@ -121,11 +121,12 @@ class Crew:
         on_event: told of each event of the supervisor.
         limits: when a child counts as unhealthy, as the supervisor's default has it.
         domain: ROS domain of the brain; None: that of the environment.
+        external: names of the regions that others run: they are waited for, and never started again from here.
     """
 
     def __init__(self, children: list[Child], log_dir: Path, endpoint: str, namespace: str = "", *,
                  on_event: Callable[[Event], None] | None = None, limits: Any = None,
-                 domain: int | None = None) -> None:
+                 domain: int | None = None, external: Iterable[str] = ()) -> None:
         names = [c.name for c in children]
         more: dict[str, Any] = {} if limits is None else {"limits": limits}
         if domain is not None:
@@ -135,6 +136,7 @@ class Crew:
         self.ear: Ear | None = None
         self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain
         self._session = self._node = None
+        self._external = [f"/{'/'.join([*filter(None, namespace.split('/')), name])}" for name in external]
 
     def start(self, patience: float = 20.0, stop: threading.Event | None = None) -> None:
         """Starts all children and waits for the router.
@@ -188,7 +190,7 @@ class Crew:
         if self.ear is None:
             return False
         now = time.monotonic()
-        nodes = list(self.supervisor.nodes)
+        nodes = [*self.supervisor.nodes, *self._external]
         seen = [self.ear.regions.get(n) for n in nodes]
         if any(s is None or s.state(now) != "active" for s in seen):
             return False
@@ -210,9 +212,16 @@ class Crew:
                     state = "not up"
                 state = "in error" if state == "error" else state
                 found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
+        for node in self._external:
+            seen = self.ear.regions.get(node) if self.ear else None
+            state = "never heard" if seen is None else seen.state(now)
+            if state != "active":
+                found.append(f"{node.rsplit('/', 1)[-1]} is {state}; it is external: whoever runs it must start it, in "
+                             f"this domain and on this router")
         if not found and self.ear and self.ear.trace is not None:
+            where = f"; see {self.supervisor.log_path('brainstem')}" if "brainstem" in self.supervisor.names else ""
             found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "
-                         f"{self.ear.trace.reason}; see {self.supervisor.log_path('brainstem')}")
+                         f"{self.ear.trace.reason}{where}")
         return found
 
     def hopeless(self) -> bool:

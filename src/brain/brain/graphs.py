@@ -56,6 +56,11 @@ def load(name: str, world: str = "none") -> Graph:
     return load_graph(find_graph(name), world)
 
 
+def names_of(external: str) -> tuple[str, ...]:
+    """The regions that ``external`` names, as ``vision,place``."""
+    return tuple(filter(None, (name.strip() for name in external.split(","))))
+
+
 def own_parameters(graph: Graph) -> dict[str, dict[str, Any]]:
     """Parameters that follow from the graph itself: the brainstem watches the other critical regions."""
     result: dict[str, dict[str, Any]] = {}

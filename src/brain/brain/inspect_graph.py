@@ -11,7 +11,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable
 
 from brain.robots import SIM, RobotError, load_robot
 from brain_runtime.graph import Graph, GraphError, RegionSpec, check_graph, load_graph
@@ -58,13 +58,15 @@ def facts_of(spec: RegionSpec) -> Facts:
                  actions=actions, moves=cls.come_to_rest is not Region.come_to_rest)
 
 
-def inspect_graph(path: Path, world: str = "none", robot: str = SIM) -> tuple[Graph, dict[str, Facts], list[str]]:
+def inspect_graph(path: Path, world: str = "none", robot: str = SIM, external: Iterable[str] = ()
+                  ) -> tuple[Graph, dict[str, Facts], list[str]]:
     """Reads and checks a graph, for a robot.
 
     Args:
         path: of the graph.
         world: whose devices join.
         robot: name or path of a profile.
+        external: regions that others run, beside those of which the graph says so.
 
     Returns:
         The graph with the robot's names of topics, facts by region, and warnings.
@@ -73,7 +75,7 @@ def inspect_graph(path: Path, world: str = "none", robot: str = SIM) -> tuple[Gr
         GraphError: it cannot run; see :func:`brain_runtime.graph.check_graph`.
         RobotError: the profile does not fit; see :mod:`brain.robots`.
     """
-    graph = load_robot(robot).on(load_graph(path, world))
+    graph = load_robot(robot).on(load_graph(path, world)).without(external)
     try:
         done = subprocess.run([sys.executable, "-m", __name__, str(path), world, robot], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=TIMEOUT)

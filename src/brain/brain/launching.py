@@ -7,21 +7,26 @@ started again, stands in the graph alone.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 from brain.graphs import config_directory, find_graph, load, merged, own_parameters, params_file
-from brain.robots import SIM as SIMULATED
-from brain.robots import load_robot, shipped
-from brain_runtime.graph import GraphError, RegionSpec, load_worlds
+from brain.robots import NO_WORLD, load_robot, robot_in, shipped
+from brain_runtime import energy, ros_args
+from brain_runtime.graph import Graph, GraphError, RegionSpec, load_worlds
+from brain_runtime.parameters import ParameterError, check_parameters
 
 PACKAGE, EXECUTABLE = "brain_runtime", "ros_region"
 RESPAWN_DELAY = 0.5         # s before a node that ended is started again
+# s from SIGINT to SIGTERM, and from that to SIGKILL: the brainstem holds on until the robot stands. Launch's own 5 s
+# are not enough on a loaded machine.
+SIGTERM_AFTER, SIGKILL_AFTER = "10", "10"
+OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")     # parameters that rclpy gives each node
 SIM = "sim"                 # the first world of a graph, whatever its name
-NO_WORLD = "none"
 DEVICES = "devices"
 _NAMESPACE = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*/?", re.ASCII)
+SPLITS = ("train", "val", "test")
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 
 
@@ -39,18 +44,20 @@ ARGUMENTS = {
     "graph": Argument("brain", "Which regions there are: a graph of the package, or a path to a .graph.yaml"),
     "world": Argument("none", "'sim' starts the graph's simulated robot too, 'none' where a real one publishes its "
                               "sensors"),
-    "robot": Argument(SIMULATED, "The robot's profile, which maps topics, frames and limits: a path to a .yaml, or one "
-                                 f"of {', '.join(shipped())}"),
+    "robot": Argument("", "The robot's profile, which maps topics, frames and limits: a path to a .yaml, or one of "
+                          f"{', '.join(shipped())}. With a world 'sim' where none is named; a real one must be named"),
     "namespace": Argument("", "Of every node, so that several brains run side by side"),
     "params_file": Argument("", "ROS 2 parameter file of this robot, over its profile"),
+    "external": Argument("", "Regions that others run, as vision,place: waited for and watched like the rest, but not "
+                             "started"),
     "use_sim_time": Argument("false", "Stamps come from /clock; timeouts stay on the steady clock", BOOL),
     "router": Argument("auto", "Zenoh router: 'auto' starts one if RMW_IMPLEMENTATION is rmw_zenoh_cpp and none "
-                       "answers", ("auto", *BOOL)),
+                       "answers where its sessions look", ("auto", *BOOL)),
     "rviz": Argument("false", "Shows the brain in RViz, with config/brain.rviz", BOOL),
     "log_level": Argument("info", "Of every node", LOG_LEVELS),
     "state_dir": Argument("", "Folder of the snapshots, from which regions come back as they were; empty: none"),
     "seed": Argument("0", "Of the simulated room and of all random streams"),
-    "split": Argument("val", "Rooms of the simulated world", ("train", "val", "test")),
+    "split": Argument("val", "Rooms of the simulated world", SPLITS),
 }
 ROUTER_ARGUMENTS = {
     "router": Argument("true", "'true' starts one where none answers, 'auto' only for rmw_zenoh_cpp", ("auto", *BOOL))}
@@ -91,7 +98,8 @@ class LaunchedNode:
         """Keyword arguments for ``launch_ros.actions.Node``."""
         return dict(package=PACKAGE, executable=EXECUTABLE, name=self.name, namespace=self.namespace,
                     arguments=list(self.arguments), remappings=list(self.remappings), respawn=self.respawn,
-                    respawn_delay=RESPAWN_DELAY, output="screen", ros_arguments=["--log-level", self.log_level],
+                    respawn_delay=RESPAWN_DELAY, sigterm_timeout=SIGTERM_AFTER, sigkill_timeout=SIGKILL_AFTER,
+                    output="screen", ros_arguments=["--log-level", self.log_level],
                     parameters=[p if isinstance(p, dict) else str(p) for p in self.parameters])
 
 
@@ -110,7 +118,7 @@ def world_of(graph: str, world: str) -> str:
 
 
 def chosen(specs: Iterable[RegionSpec], only: Iterable[str], graph: str) -> list[RegionSpec]:
-    """The regions that are wanted.
+    """The regions that are wanted, without those that others run.
 
     Args:
         specs: all regions.
@@ -122,7 +130,7 @@ def chosen(specs: Iterable[RegionSpec], only: Iterable[str], graph: str) -> list
         GraphError: none publishes such a topic or has such a name.
     """
     specs, only = list(specs), tuple(only)
-    wanted: set[str] = set() if only else {spec.name for spec in specs}
+    wanted: set[str] = set() if only else {spec.name for spec in specs if not spec.external}
     for part in only:
         if part == DEVICES:
             found = {spec.name for spec in specs if spec.device}
@@ -133,7 +141,7 @@ def chosen(specs: Iterable[RegionSpec], only: Iterable[str], graph: str) -> list
             raise GraphError(f"graph {graph} has no {part}, neither a region nor a topic that one publishes; it has "
                              + ", ".join(spec.name for spec in specs))
         wanted |= found
-    return [spec for spec in specs if spec.name in wanted]
+    return [spec for spec in specs if spec.name in wanted and not spec.external]
 
 
 def whole_number(argument: str, value: int | str) -> int:
@@ -151,29 +159,32 @@ def whole_number(argument: str, value: int | str) -> int:
     return number
 
 
-def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = SIMULATED, namespace: str = "",
-             only: Iterable[str] = (), params: str = "", use_sim_time: bool = False, seed: int | str = 0,
-             split: str = "val", state_dir: str = "", log_level: str = "info") -> list[LaunchedNode]:
-    """The nodes that launch is to start.
+def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", namespace: str = "",
+             only: Iterable[str] = (), params: str = "", external: Iterable[str] = (), use_sim_time: bool = False,
+             seed: int | str = 0, split: str = "val", state_dir: str = "", log_level: str = "info"
+             ) -> list[LaunchedNode]:
+    """The nodes that launch is to start. What they are given is checked here.
 
     Args:
         graph: name or path of a graph.
         world: ``sim``, ``none``, or the name of one of the graph's worlds.
-        robot: name or path of a robot's profile.
+        robot: name or path of a robot's profile; empty: the simulated one, with a world.
         namespace: of every node.
         only: what is wanted; see :func:`chosen`.
         params: ROS parameter file over the robot's profile; empty: none.
+        external: regions that others run.
         use_sim_time: stamps come from ``/clock``; timeouts stay on the steady clock.
         seed, split: of the simulated room, and the seed of the random streams.
         state_dir: folder of the snapshots; empty: none are made.
         log_level: one of :data:`LOG_LEVELS`.
 
     Raises:
-        GraphError: a graph, world, node, file, number or level that there is not.
-        RobotError: a robot's profile that there is not, or that does not fit.
+        GraphError: a graph, world, node, file, number, level or value of a parameter that there is not.
+        RobotError: a robot's profile that there is not, that does not fit, or that must be named and is not.
     """
-    profile = load_robot(robot)
-    loaded = profile.on(load(graph, world_of(graph, world)))
+    world = world_of(graph, world)
+    profile = load_robot(robot_in(world, robot))
+    loaded = profile.on(load(graph, world)).without(external)
     given = profile.parameters(loaded)
     seed = whole_number("seed", seed)
     if namespace and not _NAMESPACE.fullmatch(namespace):
@@ -183,10 +194,13 @@ def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = SIMULA
         raise GraphError(f"log_level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
     if params and not Path(params).is_file():
         raise GraphError(f"there is no parameter file {params}; params_file must be a path to one")
+    if split not in SPLITS:
+        raise GraphError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
     beside = params_file(find_graph(graph))
     room = {spec.name: {"seed": seed, "split": split} for spec in loaded.regions
             if {"seed", "split"} <= set(spec.load().Parameters.__dataclass_fields__)}
     own = merged(own_parameters(loaded), room)
+    _check_values(loaded, namespace, given, [path for path in (beside, params) if path], own)
     # In a namespace the simulated robot has a clock of its own; ROS 2 nodes look for it at the top.
     clock = (("/clock", "clock"),) if use_sim_time and any(spec.device for spec in loaded.regions) else ()
     found = []
@@ -200,6 +214,42 @@ def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = SIMULA
              *([Path(params)] if params else []), {"use_sim_time": use_sim_time, **own.get(spec.name, {})}),
             (*spec.remap.items(), *clock), spec.restart == "always", spec.device, log_level))
     return found
+
+
+def _check_values(graph: Graph, namespace: str, profile: Mapping[str, Mapping[str, Any]], files: Iterable[str | Path],
+                  own: Mapping[str, Mapping[str, Any]]) -> None:
+    """Checks what each node of a graph will be given, since what does not fit would end it again and again.
+
+    Raises:
+        GraphError: a file cannot be read, or a parameter is not known or out of range.
+    """
+    read = ros_args.RosArgs()
+    try:
+        for file in files:
+            read.add_file(str(file))
+        for spec in graph.regions:
+            if spec.external:
+                continue
+            values = {**profile.get(spec.name, {}), **read.parameters(spec.name, f"/{namespace.strip('/')}"),
+                      **own.get(spec.name, {})}
+            cls = spec.load().Parameters
+            numbers = {field.name for kind in (cls, energy.HostParameters) for field in fields(kind)
+                       if isinstance(field.default, float)}
+            values = {name: _as_rcl(value) if name in numbers else value for name, value in values.items()}
+            energy.budget_of(spec.name, values)
+            check_parameters(spec.name, cls, {
+                name: value for name, value in values.items()
+                if name not in (*OF_EVERY_NODE, energy.PARAMETER) and not name.startswith("qos_overrides.")})
+    except (ros_args.RosArgsError, ParameterError) as error:
+        raise GraphError(f"params_file: {error}" if files else str(error)) from error
+
+
+def _as_rcl(value: Any) -> Any:
+    """A number as ROS 2 reads it: ``1e3`` is one there, though YAML 1.1 wants ``1.0e+3``."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def rviz_settings(namespace: str = "", use_sim_time: bool = False) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from brain_runtime.graph import Graph, load_graph, load_worlds
 from brain_runtime.parameters import ParameterError, check_parameters
 
 SIM = "sim"
+NO_WORLD = "none"
 _KEYS = {"description", "topics", "shared", "regions"}
 OWN = ("brain/", "estop", "goal/")     # topics by which people and the `brain` command reach a brain
 _TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
@@ -101,6 +102,32 @@ def robots_directory() -> Path:
 def shipped() -> list[str]:
     """Names of the profiles that come with the package."""
     return sorted(path.stem for path in robots_directory().glob("*.yaml"))
+
+
+def robot_in(world: str, robot: str = "") -> str:
+    """The profile that is meant: a real robot's must be named; without a name a world's is the simulated one's.
+
+    Args:
+        world: ``none`` for a real robot.
+        robot: name or path of a profile; empty: none was named.
+
+    Raises:
+        RobotError: there is no world and no robot was named, or the simulated one was.
+    """
+    if world != NO_WORLD:
+        return robot or SIM
+    if robot and not _is_sim(robot):
+        return robot
+    real = ", ".join(name for name in shipped() if name != SIM)
+    why = f"robot {robot} is the simulated one, whose speeds and braking are no real robot's: without a world name " \
+          "yours" if robot else "without a world the robot is a real one and must be named"
+    raise RobotError(f"{why}, as robot:=NAME or --robot NAME; there are {real}, or give a path to a .yaml; "
+                     f"docs/new-robot.md says how to write one")
+
+
+def _is_sim(robot: str) -> bool:
+    path = Path(robot)
+    return robot == SIM and not path.is_file() or path.is_file() and path.samefile(robots_directory() / f"{SIM}.yaml")
 
 
 def load_robot(name: str) -> Robot:

@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launch descriptions of the brain and of its parts; the launch files name which part they are."""
+"""Launch descriptions of the brain and of its parts; the launch files name which part they are.
+
+All that can fail is looked for before the first process starts. What was started ends when launch is gone, however
+that went: it is told who its launch is.
+"""
 from __future__ import annotations
 
 import os
-import socket
+import shlex
+import signal
+import sys
+from pathlib import Path
 from typing import Mapping
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
+from launch.actions import (DeclareLaunchArgument, EmitEvent, ExecuteProcess, LogInfo, OpaqueFunction,
+                            RegisterEventHandler)
+from launch.event_handlers import OnShutdown
+from launch.events import Shutdown, matches_action
+from launch.events.process import SignalProcess
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
@@ -15,9 +26,15 @@ from brain import interpreter
 
 interpreter.share_packages()
 
-from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of, launched, rviz_settings  # noqa: E402
+from brain.graphs import names_of  # noqa: E402
+from brain.launch_router import plan  # noqa: E402
+from brain.launching import (ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of,  # noqa: E402
+                             launched, rviz_settings)
+from brain.preflight import check_middleware, find_executable  # noqa: E402
+from brain_runtime.launch_watch import VARIABLE, mark  # noqa: E402
+from brain_runtime.state_folder import usable  # noqa: E402
 
-ROUTER_PORT = 7447
+KEEPER = (sys.executable, "-m", "brain_runtime.with_launch")
 
 
 def _declare(arguments: Mapping[str, Argument]) -> list[DeclareLaunchArgument]:
@@ -38,26 +55,56 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
 
     def start(context: LaunchContext) -> list:
         value = {name: LaunchConfiguration(name).perform(context) for name in arguments}
-        nodes = launched(value["graph"], value["world"], robot=value["robot"], namespace=value["namespace"],
-                         only=only, params=value["params_file"], use_sim_time=value["use_sim_time"] == "true",
-                         seed=value["seed"], split=value["split"], state_dir=value["state_dir"],
-                         log_level=value["log_level"])
-        rviz = value.get("rviz") == "true"
-        return [*(zenoh_router(value["router"]) if router else []), *(Node(**node.settings()) for node in nodes),
-                *([Node(**rviz_settings(value["namespace"], value["use_sim_time"] == "true"))] if rviz else [])]
+        sim_time = value["use_sim_time"] == "true"
+        nodes = [node.settings() for node in launched(
+            value["graph"], value["world"], robot=value["robot"], namespace=value["namespace"], only=only,
+            params=value["params_file"], external=names_of(value["external"]), use_sim_time=sim_time,
+            seed=value["seed"], split=value["split"], state_dir=value["state_dir"], log_level=value["log_level"])]
+        shown = [rviz_settings(value["namespace"], sim_time)] if value.get("rviz") == "true" else []
+        check_middleware(os.environ)
+        for settings in nodes:
+            find_executable(settings["package"], settings["executable"])
+        for settings in shown:
+            find_executable(settings["package"], settings["executable"], ", or leave rviz:=true away")
+        if value["state_dir"]:
+            usable(Path(value["state_dir"]))
+        started = [*(Node(**settings, additional_env=_told()) for settings in nodes),
+                   *(Node(**settings, additional_env=_told(), exec_name=settings["executable"],
+                          prefix=shlex.join(KEEPER)) for settings in shown)]
+        routing = zenoh_router(value["router"]) if router else []   # looks before it returns what starts
+        return [*routing, *started, _all_end(started)]
 
     return LaunchDescription([*_declare(arguments), OpaqueFunction(function=start)])
 
 
+def _all_end(started: list) -> RegisterEventHandler:
+    """Sends SIGINT to all that was started when launch ends by SIGINT.
+
+    Launch leaves that to the terminal, where it has one. A SIGINT that was sent to launch alone would have the robot go
+    on until its nodes get SIGTERM.
+    """
+    def end(event: Shutdown, context: LaunchContext) -> list:
+        return [EmitEvent(event=SignalProcess(signal_number=signal.SIGINT, process_matcher=matches_action(action)))
+                for action in started] if event.due_to_sigint and not context.noninteractive else []
+
+    return RegisterEventHandler(OnShutdown(on_shutdown=end))
+
+
+def _told() -> dict[str, str]:
+    """What our processes are told of this launch."""
+    return {VARIABLE: mark()}
+
+
 def zenoh_router(wanted: str) -> list:
     """The router of rmw_zenoh, where it is wanted and needed."""
-    if wanted == "false" or (wanted == "auto" and os.environ.get("RMW_IMPLEMENTATION") != "rmw_zenoh_cpp"):
-        return []
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        if probe.connect_ex(("localhost", ROUTER_PORT)) == 0:
-            return [LogInfo(msg=f"a Zenoh router listens on port {ROUTER_PORT} already")]
-    return [Node(package="rmw_zenoh_cpp", executable="rmw_zenohd", output="screen", respawn=True, respawn_delay=1.0)]
+    found = plan(wanted, os.environ)
+    said = [LogInfo(msg=found.says)] if found.says else []
+    if not found.command:
+        return said
+    keeper = ExecuteProcess(cmd=[*KEEPER, "--router", *found.command], name="router", output="screen",
+                            additional_env={**dict(found.environment), **_told()}, sigterm_timeout=SIGTERM_AFTER,
+                            sigkill_timeout=SIGKILL_AFTER)
+    return [*said, keeper, _all_end([keeper])]
 
 
 def router_description() -> LaunchDescription:

@@ -27,7 +27,7 @@ def check(graph: Graph, facts: Mapping[str, Facts], namespace: str, domain: int)
     if not folder.is_dir():
         raise CredentialsProblem(f"{folder} is no folder that `brain keys` made; {again}")
     namespace = names.absolute(namespace)
-    for name in (ROUTER, OPERATOR, *(spec.name for spec in graph.regions)):
+    for name in (ROUTER, OPERATOR, *(spec.name for spec in graph.regions if not spec.external)):
         found = read_credentials(credentials_file(folder, name))
         if found is None:
             raise CredentialsProblem(f"{folder / name}.json5 was not written by `brain keys`; {again}")

@@ -60,6 +60,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
        seed: Annotated[int, typer.Option(min=0, help="Seed of the room and of all random streams.")] = 0,
        params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file, over the robot's profile.")
                               ] = None,
+       external: Annotated[str, typer.Option(metavar="NAMES", help="Regions that others run, as vision,place: waited "
+                           "for, but not started.")] = "",
        run_dir: Annotated[Path | None, typer.Option(help="Folder for logs. Default: below ~/.local/state/brain.")
                           ] = None,
        state_dir: Annotated[Path | None, typer.Option(help="Folder for snapshots. Default: with --world none one that "
@@ -77,7 +79,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
 
     from brain import secured
     from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
-    from brain.graphs import find_graph
+    from brain.graphs import find_graph, names_of
     from brain.inspect_graph import inspect_graph
     from brain.robots import RobotError, write_parameters
     from brain_runtime.graph import GraphError
@@ -93,7 +95,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     state_dir = state_dir or default_state_dir(run, world, number, namespace)
     try:
         path = find_graph(graph)
-        loaded, facts, warnings = inspect_graph(path, world, robot)
+        loaded, facts, warnings = inspect_graph(path, world, robot, names_of(external))
         secured.check(loaded, facts, namespace, number)
         endpoint = router_endpoint(router)
         own_router = router_child(endpoint, listen or ())
@@ -104,6 +106,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                    router=endpoint, params_files=[profile, *(params_file or ())],
                                    parameters=world_parameters(facts, split.value, seed) if world != "none" else {})
         crew = Crew([*([own_router] if own_router else []), *children], run / "logs", endpoint, namespace,
+                    external=loaded.external,
                     on_event=lambda e: console.print(f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: "
                                                      f"{e.text}", style=COLORS.get(e.kind)))
     except (GraphError, RobotError, CrewError, SessionProblem, NameProblem, OSError) as error:
@@ -116,7 +119,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                   + ("" if own_router else " (was there)") + f"; logs in {run / 'logs'}")
     try:
         crew.start(stop=stop)
-        _attend(crew, console, begin, len(children), stop)
+        _attend(crew, console, begin, len(loaded.regions), stop)
     except (NoRouter, NameProblem, CrewError) as error:
         if not stop.is_set():
             fail(str(error))
@@ -143,7 +146,7 @@ def refuse_twice(graph, endpoint: str, namespace: str, domain: int) -> None:
     from brain_runtime.wire import Watch, open_session
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
-    ours = {f"{prefix}/{spec.name}" for spec in graph.regions}
+    ours = {f"{prefix}/{spec.name}" for spec in graph.regions if not spec.external}
     with open_session(endpoint) as session, Watch(session, domain) as watch:
         watch.wait_for(lambda w: bool(ours & set(w.nodes())), 0.5)
         there = sorted(ours & set(watch.nodes()))

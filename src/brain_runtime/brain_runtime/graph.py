@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
@@ -30,6 +30,7 @@ class RegionSpec:
         critical: the robot must not move without it.
         remap: topics by other names.
         device: belongs to a world (a simulated device), not to the brain.
+        external: others run it: it is known and waited for, but not started with the rest.
     """
 
     name: str
@@ -38,6 +39,7 @@ class RegionSpec:
     critical: bool = False
     remap: Mapping[str, str] = field(default_factory=dict)
     device: bool = False
+    external: bool = False
 
     def load(self) -> type[Region]:
         """The class.
@@ -78,6 +80,23 @@ class Graph:
         raise GraphError(f"graph {self.name} has no region {name!r}; it has "
                          + ", ".join(s.name for s in self.regions))
 
+    def without(self, external: Iterable[str]) -> Graph:
+        """The same graph, of which others run the regions named in ``external`` too.
+
+        Raises:
+            GraphError: there is no such region, or none is left.
+        """
+        names = [self.spec(name).name for name in external]
+        found = Graph(self.name, tuple(replace(s, external=s.external or s.name in names) for s in self.regions))
+        if all(s.external for s in found.regions):
+            raise GraphError(f"graph {self.name}: all regions are external, so there is none to start")
+        return found
+
+    @property
+    def external(self) -> tuple[str, ...]:
+        """Names of the regions that others run."""
+        return tuple(s.name for s in self.regions if s.external)
+
     @property
     def critical(self) -> tuple[str, ...]:
         """Names of the critical regions other than the brainstem itself, which watches them."""
@@ -89,7 +108,7 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
         entry = {"class": entry}
     if not isinstance(entry, dict):
         raise GraphError(f"{where}: region {name} must be a mapping with a `class`, but is {entry!r}")
-    known = {"class", "restart", "critical", "remap"}
+    known = {"class", "restart", "critical", "remap", "external"}
     odd = set(entry) - known
     if odd:
         raise GraphError(f"{where}: region {name} has unknown keys {', '.join(sorted(odd))}; known are "
@@ -100,11 +119,12 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
     restart = entry.get("restart", "always")
     if restart not in RESTART:
         raise GraphError(f"{where}: restart of region {name} is {restart!r}; it must be {' or '.join(RESTART)}")
-    critical = entry.get("critical", False)
+    critical, external = entry.get("critical", False), entry.get("external", False)
     remap = entry.get("remap", {})
-    if not isinstance(critical, bool) or not isinstance(remap, dict):
-        raise GraphError(f"{where}: region {name}: `critical` must be true or false, `remap` a mapping of topics")
-    return RegionSpec(name, cls, restart, critical, remap, device)
+    if not isinstance(critical, bool) or not isinstance(external, bool) or not isinstance(remap, dict):
+        raise GraphError(f"{where}: region {name}: `critical` and `external` must be true or false, `remap` a mapping "
+                         f"of topics")
+    return RegionSpec(name, cls, restart, critical, remap, device, external)
 
 
 def parse_graph(content: Any, where: str, world: str = "none") -> Graph:
@@ -216,7 +236,7 @@ def processes(graph: Graph, *, namespace: str = "", seed: int = 0, state_dir: Pa
               router: str | None = None, params_files: Iterable[Path] = (),
               parameters: Mapping[str, Mapping[str, Any]] | None = None,
               python: str = sys.executable) -> list[Process]:
-    """Command lines of all regions of a graph.
+    """Command lines of all regions of a graph but those that others run.
 
     Args:
         namespace: of every node, as ``/robot1``.
@@ -230,6 +250,8 @@ def processes(graph: Graph, *, namespace: str = "", seed: int = 0, state_dir: Pa
 
     result = []
     for spec in graph.regions:
+        if spec.external:
+            continue
         argv = [python, "-m", "brain_runtime.process", "--class", spec.cls, "--name", spec.name, "--seed", str(seed)]
         if state_dir is not None:
             argv += ["--state-dir", str(state_dir)]

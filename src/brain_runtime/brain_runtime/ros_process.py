@@ -23,6 +23,7 @@ from rclpy.utilities import remove_ros_args  # noqa: E402
 
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
+from brain_runtime.launch_watch import end_with_launch  # noqa: E402
 from brain_runtime.logs import survive_full_disk  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
 from brain_runtime.process_arguments import arguments  # noqa: E402
@@ -34,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a region until SIGINT or SIGTERM; returns the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     ending = Ending()
+    end_with_launch()
     try:
         options = arguments("brain_runtime.ros_process").parse_args(remove_ros_args(["ros_process", *argv])[1:])
         survive_full_disk()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import configparser
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +14,8 @@ import pytest
 import yaml
 
 from brain.launching import arguments_of
+from brain.robots import RobotError, robot_in
+from brain.zenoh_settings import read
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -80,6 +84,40 @@ def test_compose_has_a_router_first_and_keeps_the_state() -> None:
     name, _, folder = volume.partition(":")
     assert name in COMPOSE["volumes"] and f"VOLUME {folder}\n" in DOCKERFILE
     assert f"state_dir:={folder}" in services["brain"]["command"]
+
+
+def said(command: str, **environment: str) -> subprocess.CompletedProcess:
+    """Return what a shell makes of a command's words; compose fills in variables in the same way."""
+    return subprocess.run(["bash", "-c", f"echo {command}"], env={"PATH": os.environ["PATH"], **environment}, text=True,
+                          capture_output=True)
+
+
+def test_no_container_drives_a_robot_that_was_not_named() -> None:
+    command = COMPOSE["services"]["brain"]["command"]
+    done = said(command)
+    assert done.returncode != 0 and "name the robot, or say BRAIN_WORLD=sim" in done.stderr
+    for environment, world, robot in (({"BRAIN_ROBOT": "mine.yaml"}, "none", "mine.yaml"),
+                                      ({"BRAIN_WORLD": "sim"}, "sim", "sim"),
+                                      ({"BRAIN_WORLD": "sim", "BRAIN_ROBOT": "mine.yaml"}, "sim", "mine.yaml")):
+        words = said(command, **environment).stdout.split()
+        assert f"world:={world}" in words and f"robot:={robot}" in words
+        assert robot_in(world, robot) == robot
+    (image,) = [json.loads(text)[2] for kind, text in instructions() if kind == "CMD"]
+    image = image.removeprefix("exec ")
+    assert said(image).stdout.split()[4:] == ["state_dir:=/var/lib/brain", "world:=none"]   # launch says what is missing
+    assert {"world:=none", "robot:=r1.yaml"} <= set(said(image, BRAIN_ROBOT="r1.yaml").stdout.split())
+    assert "world:=sim" in said(image, BRAIN_WORLD="sim").stdout.split()
+    with pytest.raises(RobotError):
+        robot_in("none", "")
+
+
+def test_routers_listen_on_this_machine_only_unless_they_are_opened() -> None:
+    setting = COMPOSE["services"]["zenoh-router"]["environment"]["ZENOH_CONFIG_OVERRIDE"]
+    default = re.sub(r"\$\{BRAIN_ROUTER_LISTEN:-(.*)\}", r"\1", setting)
+    (unit,) = [text for text in units() if "rmw_zenohd" in text]
+    (override,) = re.findall(r"'ZENOH_CONFIG_OVERRIDE=(.*)'", unit)
+    for text in (default, override):
+        assert read({"ZENOH_CONFIG_OVERRIDE": text}).listen == ("tcp/localhost:7447",)
 
 
 def test_workflow_tests_both_distributions_in_both_ways() -> None:

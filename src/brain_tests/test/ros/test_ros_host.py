@@ -274,7 +274,7 @@ def test_names_namespaces_and_remaps(bench: Bench) -> None:
     publisher = bench.node.create_publisher(SensorFeatures, "/r1/in", 1)
     bench.until(lambda: publisher.publish(SensorFeatures(source="x")) or heard)
     assert heard[0].source == "voice"
-    assert ("voice", "/r1") in bench.node.get_node_names_and_namespaces()
+    bench.until(lambda: ("voice", "/r1") in bench.node.get_node_names_and_namespaces())
 
 
 def test_diagnostics_tell_of_it(bench: Bench) -> None:

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What launch will need, looked for before the first process starts.
+
+What launch finds missing only when it comes to it ends launch itself, and leaves behind what runs already.
+"""
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Mapping
+
+OF_THE_WORKSPACE = ("brain", "brain_runtime")
+
+
+class LaunchProblem(RuntimeError):
+    """Something is missing that is to be started; names it and the remedy."""
+
+
+def install(package: str) -> str:
+    """How a package comes onto the machine, in a few words."""
+    if package in OF_THE_WORKSPACE:
+        return "build the workspace with colcon and source its install/setup.bash"
+    return f"apt install ros-{os.environ.get('ROS_DISTRO') or 'DISTRIBUTION'}-{package.replace('_', '-')}"
+
+
+def prefix_of(package: str) -> Path | None:
+    """Where a ROS 2 package is installed, by the ament index; None: it is not."""
+    for prefix in filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)):
+        if (Path(prefix) / "share" / "ament_index" / "resource_index" / "packages" / package).is_file():
+            return Path(prefix)
+    return None
+
+
+def find_executable(package: str, executable: str, otherwise: str = "") -> Path:
+    """The program that launch starts for a node.
+
+    Args:
+        otherwise: another remedy than to install it.
+
+    Raises:
+        LaunchProblem: there is no such package, or no such program in it.
+    """
+    prefix = prefix_of(package)
+    if prefix is None:
+        raise LaunchProblem(f"there is no ROS package {package}, which has {executable}; {install(package)}{otherwise}")
+    found = prefix / "lib" / package / executable
+    if not (found.is_file() and os.access(found, os.X_OK)):
+        raise LaunchProblem(f"package {package} in {prefix} has no program {executable}; {install(package)}{otherwise}")
+    return found
+
+
+def check_middleware(environment: Mapping[str, str]) -> None:
+    """Raises LaunchProblem if ``RMW_IMPLEMENTATION`` names what is not installed: every node would end at once."""
+    name = environment.get("RMW_IMPLEMENTATION", "")
+    if name and prefix_of(name) is None:
+        raise LaunchProblem(f"RMW_IMPLEMENTATION is {name}, and there is no such package; {install(name)}, or name one "
+                            f"that is installed")

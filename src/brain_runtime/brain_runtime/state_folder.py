@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether snapshots can be kept in a folder: said before anything runs, not at the first snapshot."""
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+# A disk that is full, or fails, is no reason for a robot to be without its region; the snapshots say it.
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+class StateFolderProblem(ValueError):
+    """A folder that can hold no snapshots; names it and the remedy."""
+
+
+def usable(folder: Path) -> Path:
+    """The folder, made where it was missing.
+
+    Raises:
+        StateFolderProblem: it cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, probe = tempfile.mkstemp(prefix=".probe-", dir=folder)
+        os.close(handle)
+        os.unlink(probe)
+    except (OSError, ValueError) as error:      # ValueError: a zero byte in the name
+        if getattr(error, "errno", None) not in PASSING:
+            raise StateFolderProblem(f"no snapshot can be kept in {folder} ({getattr(error, 'strerror', None) or error}"
+                                     f"); name a folder that can be written to, or none") from error
+    return folder

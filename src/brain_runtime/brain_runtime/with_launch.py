@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program that is not ours for a launch: ``python -m brain_runtime.with_launch [--router] COMMAND...``.
+
+The program ends when its launch is gone, like our own. A router (``--router``) ends after the regions of its launch, so
+that the brainstem's last words get through, and is started again by this process: launch would do so for ever.
+"""
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Sequence
+
+from brain_runtime import launch_watch, tether
+from brain_runtime.waking import Signal
+
+LINGER = 8.0            # s that a router waits for its launch's regions to end; launch sends SIGTERM after 10
+LOOK = 0.1              # s between looks whether they have
+IDLE = 1.0              # s between looks at the program, which the kernel tells of at once
+KILL_AFTER = 3.0        # s that the program gets to end on SIGTERM
+AGAIN = 0.2             # s before a router is started again
+SHORT = 5.0             # s; a router that ends sooner than this could not run
+TRIES = 3               # times in a row that it may
+
+log = logging.getLogger("brain.launch")
+
+
+def siblings(name: str) -> list[int]:
+    """Processes of ours that a launch started, by its mark, without those that run a program that is not ours."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            line = (folder / "cmdline").read_bytes()
+        except OSError:     # it has ended, or is somebody else's
+            continue
+        if f"{launch_watch.VARIABLE}={name}".encode() in environment and b"--class" in line.split(b"\0"):
+            found.append(int(folder.name))
+    return found
+
+
+class Keeper:
+    """Runs a program until it is asked to end, or its launch is gone.
+
+    Args:
+        command: of the program.
+        router: it is started again, and outlives the launch's regions.
+    """
+
+    def __init__(self, command: Sequence[str], *, router: bool) -> None:
+        self._command, self._router = list(command), router
+        self._signal = Signal()     # unlike an Event, it may be set in a signal handler at any moment
+        self._ending = self._now = False
+
+    def ask(self, number: int = 0, frame: object = None) -> None:
+        """Ends the program: a router when its launch's regions have ended, on SIGTERM at once."""
+        self._now = self._now or number == signal.SIGTERM or not self._router
+        self._ending = True
+        self._signal.set()
+
+    def look(self, number: int = 0, frame: object = None) -> None:
+        """Has the program looked at."""
+        self._signal.set()
+
+    def run(self) -> int:
+        """The exit status: the program's, or 0 where it was asked to end."""
+        short = 0
+        while True:
+            began = time.monotonic()
+            # With SIGKILL for this process the program dies too; a terminal's Ctrl-C is not the program's, but ours.
+            child = subprocess.Popen([sys.executable, tether.__file__, str(os.getpid()), *self._command],
+                                     start_new_session=True)
+            while child.poll() is None and not self._ending:
+                self._signal.wait(IDLE)
+            if self._ending:
+                self._end(child)
+                return 0
+            short = short + 1 if time.monotonic() - began < SHORT else 0
+            if not self._router or short >= TRIES:
+                if self._router:
+                    log.error("%s ended %d times in a row, at last with status %d, and is not started again; what it "
+                              "wrote says why", Path(self._command[0]).name, short, child.returncode)
+                return child.returncode if child.returncode >= 0 else 128 - child.returncode
+            self._signal.wait(AGAIN)
+
+    def _end(self, child: subprocess.Popen) -> None:
+        name = os.environ.get(launch_watch.VARIABLE, "")
+        until = time.monotonic() + LINGER
+        while not self._now and time.monotonic() < until and siblings(name):
+            self._signal.wait(LOOK)
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+        try:
+            child.wait(KILL_AFTER)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program until SIGINT, SIGTERM or the end of its launch; returns the exit status."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
+    router = argv[:1] == ["--router"]
+    command = argv[1:] if router else argv
+    if not command:
+        print(__doc__, file=sys.stderr)
+        return 2
+    keeper = Keeper(command, router=router)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, keeper.ask)
+    signal.signal(signal.SIGCHLD, keeper.look)
+    launch_watch.end_with_launch(end=keeper.ask)
+    return keeper.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

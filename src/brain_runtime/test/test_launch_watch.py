@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What launch started ends when launch is gone: real processes, of which one plays launch and is killed."""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from brain_runtime import launch_watch
+from brain_runtime.launch_watch import VARIABLE, lives, mark
+from brain_runtime.router import is_router
+from brain_runtime.with_launch import siblings
+
+PATIENCE = 30.0     # s
+# Starts the command with its own mark, as launch does, and writes its child's process id.
+LAUNCH = """
+import os, subprocess, sys, time
+from brain_runtime.launch_watch import VARIABLE, mark
+more = {VARIABLE: mark()} if sys.argv[1] == "told" else {}
+child = subprocess.Popen(sys.argv[3:], env={**os.environ, **more})
+open(sys.argv[2], "w").write(str(child.pid))
+child.wait()
+time.sleep(600)
+"""
+# A program of ours: says when it is ready, and how it was ended.
+OURS = """
+import signal, sys, time
+from brain_runtime.launch_watch import end_with_launch
+def end(number, frame):
+    open(sys.argv[1], "a").write(f"ended by {number}")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+end_with_launch()
+open(sys.argv[1], "w").write("ready ")
+time.sleep(600)
+"""
+
+
+def until(condition, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)
+    return found
+
+
+def text(file):
+    return file.read_text() if file.exists() else ""
+
+
+class Launch:
+    """A process that plays launch."""
+
+    def __init__(self, folder, *command, told=True):
+        self._file = folder / "pid"
+        self._file.unlink(missing_ok=True)
+        self.process = subprocess.Popen([sys.executable, "-c", LAUNCH, "told" if told else "not told", self._file,
+                                         *command])
+        self.child = int(until(lambda: text(self._file)))
+
+    def kill(self):
+        self.process.kill()     # and is not asked for its status: a launch's parent may never do so
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        try:
+            os.kill(self.child, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+
+@pytest.fixture
+def launch(tmp_path):
+    made = []
+
+    def start(*command, **how):
+        made.append(Launch(tmp_path, *command, **how))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def gone(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_a_mark_names_one_process_and_no_later_one_of_the_same_id():
+    assert lives(mark())
+    assert not lives(f"{os.getpid()}:1")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    name = mark(child.pid)
+    assert lives(name)
+    child.kill()
+    until(lambda: not lives(name))      # though nobody has asked for its status
+    child.wait()
+    assert not lives(name)
+
+
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_ours_ends_in_good_order_when_launch_was_killed(launch, tmp_path, by_kernel):
+    said = tmp_path / "said"
+    code = OURS if by_kernel else OURS.replace("end_with_launch()", "import os; del os.pidfd_open; end_with_launch()")
+    started = launch(sys.executable, "-c", code, said)
+    until(lambda: text(said) == "ready ")
+    started.kill()
+    until(lambda: text(said) == f"ready ended by {int(signal.SIGTERM)}")
+    until(lambda: gone(started.child))
+
+
+def test_ours_goes_on_where_it_was_not_told_of_a_launch(launch, tmp_path):
+    said = tmp_path / "said"
+    started = launch(sys.executable, "-c", OURS, said, told=False)
+    until(lambda: text(said) == "ready ")
+    started.kill()
+    started.process.wait()
+    time.sleep(1.0)
+    assert text(said) == "ready " and not gone(started.child)
+
+
+def test_ours_ends_where_launch_was_gone_before_it_looked(tmp_path):
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    name = mark(child.pid)
+    child.kill()
+    child.wait()
+    said = tmp_path / "said"
+    subprocess.run([sys.executable, "-c", OURS, said], env={**os.environ, VARIABLE: name}, timeout=PATIENCE, check=True)
+    assert "ended by 15" in text(said)
+
+
+def test_what_does_not_end_is_ended(tmp_path):
+    said = tmp_path / "said"
+    code = OURS.replace("def end(", "import brain_runtime.launch_watch as w; w.PATIENCE = 0.2\ndef end(").replace(
+        "    sys.exit(0)\n", "")
+    done = subprocess.run([sys.executable, "-c", code, said], env={**os.environ, VARIABLE: f"{os.getpid()}:1"},
+                          timeout=PATIENCE)
+    assert done.returncode == launch_watch.LEFT and "ended by 15" in text(said)
+
+
+@pytest.mark.parametrize("name", ["x", "1", "1:x", ":"])
+def test_a_name_that_is_none_is_told_and_left_alone(name, caplog):
+    assert launch_watch.end_with_launch(name) is None
+    assert "names no process" in caplog.text
+
+
+# -- programs that are not ours ---------------------------------------------------------------------------------------
+
+def keeper(*command):
+    return (sys.executable, "-m", "brain_runtime.with_launch", *command)
+
+
+def children(process):
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*")
+            if not gone(folder.name) and (folder / "stat").read_text().rpartition(")")[2].split()[1] == str(process)]
+
+
+def test_a_program_that_knows_nothing_of_it_ends_with_launch(launch):
+    started = launch(*keeper("sleep", "600"))
+    (program,) = until(lambda: children(started.child))
+    until(lambda: Path(f"/proc/{program}/comm").read_text() == "sleep\n")
+    started.kill()
+    until(lambda: gone(program) and gone(started.child))
+
+
+def test_it_ends_with_its_keeper_however_that_ends(launch):
+    started = launch(*keeper("sleep", "600"))
+    (program,) = until(lambda: children(started.child))
+    until(lambda: Path(f"/proc/{program}/comm").read_text() == "sleep\n")
+    os.kill(started.child, signal.SIGKILL)
+    until(lambda: gone(program))
+
+
+def test_the_exit_status_is_the_programs():
+    assert subprocess.run(keeper(sys.executable, "-c", "raise SystemExit(5)")).returncode == 5
+    assert subprocess.run(keeper(), capture_output=True).returncode == 2
+
+
+def test_a_router_that_cannot_run_is_not_started_for_ever(tmp_path):
+    tries = tmp_path / "tries"
+    done = subprocess.run(keeper("--router", "sh", "-c", f"echo again >>{tries}; exit 1"), timeout=PATIENCE,
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and text(tries) == "again\n" * 3
+    assert done.stderr.count("\n") == 1 and "sh ended 3 times in a row, at last with status 1" in done.stderr
+
+
+def test_a_router_is_back_after_its_death_and_outlives_the_regions(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        endpoint = f"tcp/127.0.0.1:{probe.getsockname()[1]}"
+    environment = {**os.environ, VARIABLE: mark()}
+    region = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "--class", "a:B"], env=environment)
+    router = subprocess.Popen(keeper("--router", sys.executable, "-m", "brain_runtime.router", "--listen", endpoint),
+                              env=environment)
+    try:
+        until(lambda: is_router(endpoint))
+        assert siblings(mark()) == [region.pid]
+        (first,) = children(router.pid)
+        os.kill(first, signal.SIGKILL)
+        until(lambda: is_router(endpoint) and children(router.pid) not in ([], [first]))
+        router.send_signal(signal.SIGINT)
+        time.sleep(0.7)
+        assert is_router(endpoint), "the regions' last words would not get through"
+        region.kill()
+        region.wait()
+        assert router.wait(PATIENCE) == 0 and not is_router(endpoint)
+    finally:
+        for process in (region, router):
+            process.kill()
+            process.wait()

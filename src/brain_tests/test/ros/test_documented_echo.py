@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The QoS of the documentation's `ros2 topic` lines, as ros2cli makes it of their flags, hears what was said before."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import (DurabilityPolicy, QoSDurabilityPolicy, QoSPresetProfiles, QoSProfile, QoSReliabilityPolicy,
+                       ReliabilityPolicy)
+from std_msgs.msg import String
+
+from brain_tests.stages import ProcessStage
+
+ROOT = Path(os.path.realpath(__file__)).parents[4]
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def documented(verb: str) -> list[tuple[str, list[str]]]:
+    """File and words of each `ros2 topic VERB` in the documentation that asks for what is latched."""
+    found = []
+    for path in sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]):
+        for line in re.findall(rf"^ros2 topic {verb} .*transient_local.*$", path.read_text(encoding="utf-8"), re.M):
+            found.append((path.name, shlex.split(line, comments=True)))
+    return found
+
+
+def quality(words: list[str], preset: str) -> QoSProfile:
+    """What ros2cli makes of the flags: they are laid over a preset, which for `echo` is that of sensors."""
+    profile = QoSPresetProfiles.get_from_short_key(preset)
+    for flag, value in zip(words, words[1:], strict=False):
+        if flag == "--qos-reliability":
+            profile.reliability = QoSReliabilityPolicy.get_from_short_key(value)
+        if flag == "--qos-durability":
+            profile.durability = QoSDurabilityPolicy.get_from_short_key(value)
+    return profile
+
+
+def hears(folder: Path, profile: QoSProfile) -> bool:
+    """Whether a subscription that comes late hears what a latched publisher said before."""
+    context = Context()
+    rclpy.init(context=context, domain_id=ProcessStage(folder).domain)
+    node, executor = Node("tester", context=context), SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    try:
+        node.create_publisher(String, "status", LATCHED).publish(String(data="before"))
+        heard: list[String] = []
+        node.create_subscription(String, "status", heard.append, profile)
+        end = time.monotonic() + 2.0
+        while not heard and time.monotonic() < end:
+            executor.spin_once(0.1)
+        return bool(heard)
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+        context.try_shutdown()
+
+
+@pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not installed")
+def test_each_documented_echo_of_what_is_latched_hears_it(tmp_path: Path) -> None:
+    lines = documented("echo")
+    assert len(lines) >= 2
+    for place, words in lines:
+        assert hears(tmp_path, quality(words, "sensor_data")), f"{place}: {' '.join(words)}"
+    for place, words in documented("pub"):
+        profile = quality(words, "default")
+        assert profile.reliability == ReliabilityPolicy.RELIABLE, f"{place}: {' '.join(words)}"
+        assert profile.durability == DurabilityPolicy.TRANSIENT_LOCAL

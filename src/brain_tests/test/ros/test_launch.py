@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launch files on rclpy: nothing starts where something is missing, and nothing stays when launch is gone.
+
+What needs launch itself is run where that is installed; a process of ours plays its part elsewhere.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from brain.preflight import prefix_of
+from brain_runtime.launch_watch import VARIABLE, mark
+from brain_runtime.share import share_directory
+from brain_tests.processes import gone
+from brain_tests.stages import PATIENCE, ProcessStage
+
+MIRROR = "brain_tests.regions:Mirror"
+needs_launch = pytest.mark.skipif(importlib.util.find_spec("launch_ros") is None, reason="launch_ros is not installed")
+# As `ros2 launch` without a terminal.
+LAUNCH = """
+import sys
+from launch import LaunchDescription, LaunchService
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+service = LaunchService(noninteractive=True)
+service.include_launch_description(LaunchDescription([IncludeLaunchDescription(
+    PythonLaunchDescriptionSource(sys.argv[1]), launch_arguments=[a.split(":=", 1) for a in sys.argv[2:]])]))
+sys.exit(service.run())
+"""
+
+
+def until(condition: Callable[[], object], log: Path) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, log.read_text(errors="replace")[-3000:]
+        time.sleep(0.05)
+
+
+def nodes_of(launch: int) -> list[int]:
+    """Processes that were told of a launch."""
+    told, found = re.compile(rb"(^|\0)%s=%d:" % (VARIABLE.encode(), launch)), []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if told.search((folder / "environ").read_bytes()) and not gone(int(folder.name)):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+class Brain:
+    """A launch of ours in a domain of its own, with a graph of two small regions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log, self.state = folder / "log", folder / "state"
+        self.graph = folder / "toys.graph.yaml"
+        self.graph.write_text(f"regions:\n  one: '{MIRROR}'\n  two: '{MIRROR}'\n")
+        self.environment = {**os.environ, "ROS_DOMAIN_ID": str(ProcessStage(folder).domain), "ROS_LOG_DIR": str(folder)}
+        self.process: subprocess.Popen | None = None
+
+    def start(self, file: str = "bringup.launch.py", *arguments: str) -> None:
+        path = share_directory("brain") / "launch" / file
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([sys.executable, "-c", LAUNCH, path, *arguments], stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL, env=self.environment)
+
+    def toys(self, *arguments: str) -> None:
+        self.start("bringup.launch.py", f"graph:={self.graph}", "robot:=turtlebot3_burger", "router:=false", *arguments)
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def refused(self) -> str:
+        """The line that says why nothing was started."""
+        assert self.process.wait(PATIENCE) == 1, self.text()
+        assert "process started" not in self.text()
+        (line,) = [line for line in self.text().splitlines() if "[ERROR]" in line]
+        return line
+
+    def close(self) -> None:
+        if self.process is not None:
+            for process in (self.process.pid, *nodes_of(self.process.pid)):
+                if not gone(process):
+                    os.kill(process, signal.SIGKILL)
+            self.process.wait()
+
+
+@pytest.fixture
+def brain(tmp_path: Path) -> Iterator[Brain]:
+    made = Brain(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_node_ends_in_good_order_when_its_launch_is_killed(tmp_path: Path) -> None:
+    launch = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "brain_runtime.ros_process", "--class", MIRROR, "--name", "one", "--state-dir"]
+    environment = {**os.environ, "ROS_DOMAIN_ID": str(ProcessStage(tmp_path).domain)}
+    with open(log, "wb") as out:
+        told = subprocess.Popen([*command, tmp_path / "told"], stdout=out, stderr=out,
+                                env={**environment, VARIABLE: mark(launch.pid)})
+        other = subprocess.Popen([*command, tmp_path / "other"], stdout=out, stderr=out, env=environment)
+    try:
+        until(lambda: log.read_text().count(" runs as /one") == 2, log)
+        launch.kill()
+        launch.wait()
+        assert told.wait(PATIENCE) == 0, log.read_text()
+        assert f"the launch that started this process (pid {launch.pid}) is gone" in log.read_text()
+        assert list((tmp_path / "told").glob("*.safetensors")), "it was not saved"
+        assert other.poll() is None, "what launch did not start goes on"
+    finally:
+        for process in (launch, told, other):
+            process.kill()
+            process.wait()
+
+
+def test_a_folder_that_can_hold_no_snapshots_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = subprocess.run([sys.executable, "-m", "brain_runtime.ros_process", "--class", MIRROR, "--state-dir",
+                           tmp_path / "file"], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 2 and "no snapshot can be kept in" in done.stderr and done.stderr.count("\n") == 1
+
+
+@needs_launch
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_stays_however_launch_ends(brain: Brain, number: int) -> None:
+    brain.toys(f"state_dir:={brain.state}")
+    until(lambda: brain.text().count(" runs as ") == 2, brain.log)
+    assert len(nodes_of(brain.process.pid)) == 2
+    brain.process.send_signal(number)
+    until(lambda: not nodes_of(brain.process.pid), brain.log)
+    assert len(list(brain.state.rglob("*.safetensors"))) == 2
+    assert "SIGKILL" not in brain.text()
+
+
+@needs_launch
+@pytest.mark.parametrize("arguments, says", [
+    (("rviz:=true",), "there is no ROS package rviz2, .*leave rviz:=true away"),
+    (("params_file:=/nowhere.yaml",), "no parameter file /nowhere.yaml"),
+    (("robot:=",), "must be named"), (("world:=sim",), "has no simulated world"),
+    (("external:=three",), "has no region 'three'"), (("graph:=none.yaml",), "no graph file none.yaml"),
+    (("state_dir:=/dev/null/x",), "no snapshot can be kept in /dev/null/x")])
+def test_what_is_missing_is_said_before_anything_starts(brain: Brain, arguments: tuple[str, ...], says: str) -> None:
+    if "rviz" in says and prefix_of("rviz2"):
+        pytest.skip("there is RViz")
+    brain.toys(*arguments)
+    assert re.search(says, brain.refused())
+
+
+@needs_launch
+@pytest.mark.parametrize("file", ["bringup.launch.py", "vision.launch.py", "motor.launch.py", "sensors.launch.py"])
+def test_no_part_takes_the_simulated_robot_for_a_real_one(brain: Brain, file: str) -> None:
+    brain.start(file)
+    assert "a real one and must be named" in brain.refused()
+
+
+@needs_launch
+def test_a_program_that_is_not_installed_is_named(brain: Brain) -> None:
+    brain.environment["AMENT_PREFIX_PATH"] = os.pathsep.join(
+        prefix for prefix in os.environ["AMENT_PREFIX_PATH"].split(os.pathsep)
+        if not (Path(prefix) / "lib" / "brain_runtime").is_dir())
+    if not brain.environment["AMENT_PREFIX_PATH"]:
+        pytest.skip("all packages are in one place")
+    brain.toys()
+    assert "there is no ROS package brain_runtime, which has ros_region" in brain.refused()

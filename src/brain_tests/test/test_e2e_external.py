@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One brain of two `brain up`s: each runs a half of the graph and waits for the other's."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from brain.bench import free_port
+
+pytestmark = pytest.mark.slow
+
+PATIENCE = 90.0     # s; only against waiting for ever
+BODY = ("world", "camera", "motor", "brainstem", "window")
+MIND = ("vision", "language", "place", "pfc", "goals")
+CONTROL = "10 regions are up and the robot is under control"
+
+
+class Halves:
+    """Two `brain up`s in one domain, on the router of the first."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self.folder = folder
+        self.environment = {**os.environ, "ROS_DOMAIN_ID": str(port % 200), "XDG_STATE_HOME": str(folder),
+                            "BRAIN_ROUTER": f"tcp/127.0.0.1:{port}", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.ups: dict[str, subprocess.Popen] = {}
+
+    def up(self, name: str, external: tuple[str, ...]) -> None:
+        with open(self.folder / f"{name}.out", "wb") as output:
+            self.ups[name] = subprocess.Popen(
+                [sys.executable, "-m", "brain", "up", "--world", "arena", "--split", "val", "--seed", "2", "--external",
+                 ",".join(external), "--run-dir", str(self.folder / name)],
+                env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def text(self, name: str) -> str:
+        return (self.folder / f"{name}.out").read_text()
+
+    def brain(self, *arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run([sys.executable, "-m", "brain", *arguments], env=self.environment, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+
+    def status(self) -> tuple[dict[str, dict], list[str]]:
+        done = self.brain("status", "--json", "--seconds", "1")
+        found = json.loads(done.stdout) if done.stdout else {"regions": [], "missing": []}
+        return {r["name"].strip("/"): r for r in found["regions"]}, found["missing"]
+
+    def until(self, condition) -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, "\n".join(map(self.text, self.ups))
+            time.sleep(0.2)
+
+    def close(self) -> None:
+        for up in self.ups.values():
+            up.send_signal(signal.SIGINT)
+        for up in self.ups.values():
+            up.wait(PATIENCE)
+
+
+@pytest.fixture
+def halves(tmp_path: Path):
+    made = Halves(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.timeout(300)
+def test_two_halves_are_one_brain_and_each_looks_after_its_own(halves: Halves) -> None:
+    halves.up("body", MIND)
+    halves.until(lambda: {n for n, r in halves.status()[0].items() if r["state"] == "active"} == set(BODY))
+    assert {name.strip("/") for name in halves.status()[1]} == set(MIND), "what is external is expected all the same"
+    assert CONTROL not in halves.text("body")
+    halves.up("mind", BODY)
+    for name in halves.ups:
+        halves.until(lambda: CONTROL in halves.text(name))
+    done = halves.brain("say", "go to the red ball", "--wait", "60")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    vision = halves.status()[0]["vision"]["pid"]
+    os.kill(vision, signal.SIGKILL)
+    halves.until(lambda: (now := halves.status()[0].get("vision", {})).get("state") == "active" and now["pid"] != vision)
+    assert "vision ended" in halves.text("mind") and "vision" not in halves.text("body")
+
+    halves.ups["mind"].send_signal(signal.SIGINT)
+    halves.ups["mind"].wait(PATIENCE)
+    halves.until(lambda: set(MIND) <= {name.strip("/") for name in halves.status()[1]})
+    assert halves.ups["body"].poll() is None
+    assert not set(MIND) & {log.stem for log in (halves.folder / "body" / "logs").iterdir()}
+
+
+def test_a_name_that_is_no_region_and_a_half_that_is_nothing_are_refused(halves: Halves) -> None:
+    for external, says in ((("eyes",), "has no region 'eyes'; it has"), ((*BODY, *MIND), "all regions are external")):
+        done = halves.brain("up", "--world", "arena", "--external", ",".join(external))
+        assert done.returncode == 1 and says in done.stderr, done.stderr
