@@ -23,7 +23,7 @@ from brain.graphs import DEFAULT, config_directory, find_graph
 from brain_runtime.graph import Graph, load_graph, load_worlds
 from brain_runtime.parameters import ParameterError, check_parameters
 
-SIM = "sim"
+SIM, NO_WORLD = "sim", "none"
 _KEYS = {"description", "topics", "shared", "regions"}
 OWN = ("brain/", "estop", "goal/")     # topics by which people and the `brain` command reach a brain
 _TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
@@ -148,6 +148,29 @@ def _parse(content: Any, path: Path) -> Robot:
             raise RobotError(f"robot {path}: topic {topic} must be mapped to a name such as base/{topic}, "
                              f"but is mapped to {other!r}")
     return Robot(path.stem, path, str(content.get("description") or ""), **parts)
+
+
+def refuse_unnamed(world: str, robot: str | None, uses: bool) -> None:
+    """Refuses to drive a real robot with the numbers of the simulated one.
+
+    Args:
+        world: ``none`` where there is a real robot.
+        robot: name or path of a profile; None: nobody named one.
+        uses: whether any region takes something from a profile.
+
+    Raises:
+        RobotError: there is no world, and no robot was named where one is needed, or the simulated one was.
+    """
+    if world != NO_WORLD:
+        return
+    simulated = robot is not None and (
+        robot == SIM or Path(robot).resolve() == (robots_directory() / f"{SIM}.yaml").resolve())
+    if simulated or robot is None and uses:
+        others = ", ".join(name for name in shipped() if name != SIM)
+        what = "no robot is named" if robot is None else f"robot {robot} is the simulated one"
+        raise RobotError(f"{what}, and there is no simulated world: its speeds, braking and radius are not a real "
+                         f"robot's. Name the robot's profile with --robot: {others} or a path to a .yaml, as "
+                         f"docs/new-robot.md says; or name a --world")
 
 
 def write_parameters(parameters: Mapping[str, Mapping[str, Any]], path: Path) -> Path:
