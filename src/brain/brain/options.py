@@ -80,7 +80,7 @@ def check_writable(path: Path | None) -> None:
 
 
 def check_folder(path: Path | None, option: str) -> None:
-    """Ends the command, before anything starts, where files could not be made in a folder; it is made if need be.
+    """Ends the command, before anything starts, where files could not be made in a folder, or in the one that holds it.
 
     Args:
         path: None: none was named.
@@ -90,9 +90,9 @@ def check_folder(path: Path | None, option: str) -> None:
         return
     import tempfile
 
+    there = next((folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder)), path)
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
+        with tempfile.TemporaryFile(dir=there):
             return
     except OSError as error:
         fail(f"cannot use {path} for {option}: {error.strerror or error}; name a folder that can be written", 2)

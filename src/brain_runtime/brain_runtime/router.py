@@ -19,6 +19,7 @@ from typing import Any, Sequence
 
 import zenoh
 
+from brain_runtime import shown
 from brain_runtime.wire.credentials import place
 from brain_runtime.wire.refusal import address, open_to_a_network
 from brain_runtime.wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
@@ -177,8 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", type=Path, metavar="FILE", help="all other settings, such as the router.json5 that "
                         "`brain keys` writes; it listens by TLS then")
     options = parser.parse_args(argv)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr,
-                        format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s %(name)s: %(message)s")
     zenoh.try_init_log_from_env()   # where RUST_LOG is set
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -186,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         router = Router(options.listen, port=options.port, connect=options.connect, config_file=options.config)
     except (RouterProblem, SessionProblem) as problem:
-        print(problem, file=sys.stderr)
+        print(shown.line(problem), file=sys.stderr)
         return 3 if isinstance(problem, RouterRuns) else 1
     with router:
         log.info("routing at %s", ", ".join(router.endpoints))

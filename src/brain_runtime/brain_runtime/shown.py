@@ -10,6 +10,8 @@ import json
 import logging
 import math
 import re
+import sys
+import threading
 from typing import Any, Mapping
 
 MOST = 4000     # characters of a line
@@ -44,6 +46,15 @@ def block(text: object, most: int = MOST, lines: int = LINES) -> str:
 def as_json(value: Any, indent: int | None = None) -> str:
     """JSON of plain values, safe to be shown; a number that is not finite is null, since JSON has none."""
     return _IN_JSON.sub(_escape_json, json.dumps(_finite(value), ensure_ascii=False, indent=indent, default=str))
+
+
+def log_to(stream: Any, level: int, form: str) -> None:
+    """Sets logging up: lines as ``form``, safe to be shown, on a stream; what ends a thread or the process too."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Formatter(form))
+    logging.basicConfig(level=level, handlers=[handler])
+    sys.excepthook = lambda kind, error, trace: logging.critical("ended by an error", exc_info=(kind, error, trace))
+    threading.excepthook = lambda thrown: logging.critical("a thread ended by an error", exc_info=thrown[:3])
 
 
 class Formatter(logging.Formatter):
