@@ -21,7 +21,6 @@ from brain.film import film
 from brain.join import run
 from brain.keys import keys, policy
 from brain.look import look
-from brain.options import begin
 from brain.say import say
 from brain.status import status
 from brain.up import up
@@ -44,7 +43,6 @@ def _tell_version(value: bool) -> None:
 def options(version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_tell_version,
                                                   help="Tell the version and end.")] = False) -> None:
     """Runs a brain: regions in processes of their own that talk as ROS 2 nodes over Zenoh."""
-    begin()
 
 
 for verb in (up, say, status, look, estop, release, demo, docs, keys, policy, export, compare, film):

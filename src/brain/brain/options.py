@@ -8,18 +8,6 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-_asked = {"json": False}    # of the verb that runs: whether its answer, and an error, is to be JSON
-
-
-def _note_json(value: bool) -> bool:
-    _asked["json"] = value
-    return value
-
-
-def begin() -> None:
-    """Before each verb: those without ``--json`` do not take over what another was asked for in this process."""
-    _asked["json"] = False
-
 
 def _check_namespace(value: str) -> str:
     if value.strip("/"):
@@ -43,7 +31,8 @@ Secure = Annotated[Path | None, typer.Option(
     "--secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials that `brain keys` made: the folder, or "
     "one file of it. Default: nothing is secured.")]
 Json = Annotated[bool, typer.Option(
-    "--json", is_eager=True, callback=_note_json, help="Print one JSON object instead of text, for an error too.")]
+    "--json", help="Print one JSON object instead of text; nothing where there is an error, which stands on standard "
+    "error.")]
 
 
 def use_domain(domain: int | None) -> int:
@@ -113,14 +102,8 @@ def tell_json(value: Any, indent: int | None = 1) -> None:
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
-    """Ends the command with a message in one line on standard error.
-
-    With ``--json`` the one object on standard output is ``{"error": MESSAGE, "status": STATUS}``.
-    """
+    """Ends the command with a message in one line on standard error, with ``--json`` too, and none on standard output."""
     from brain_runtime import shown
 
-    message = " ".join(message.split())
-    if _asked["json"]:
-        tell_json({"error": message, "status": status}, None)
-    typer.secho(f"brain: {shown.line(message)}", fg="red", err=True)
+    typer.secho(f"brain: {shown.line(' '.join(message.split()))}", fg="red", err=True)
     raise typer.Exit(status)

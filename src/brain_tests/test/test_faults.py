@@ -40,7 +40,7 @@ class Brain:
         self.log = open(folder / "up.log", "wb")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "brain", "up", "--router", self.router, "--domain", str(self.domain),
-             "--run-dir", str(folder), "--seed", "3"], stdout=self.log, stderr=self.log)
+             "--run-dir", str(folder), "--split", "train", "--seed", "3"], stdout=self.log, stderr=self.log)
         self.beats = {}
         self.exits = contextlib.ExitStack()
         self.node = self.exits.enter_context(open_node("fault_test", domain=self.domain, router=self.router,
