@@ -347,7 +347,7 @@ def nir(pictures: Annotated[int, typer.Option(min=1, help="Pictures of a robot t
     with Terminal(stderr=True).status("starting") as shown:
         found = list(bench_nir.compare(seed, pictures, only=only, folder=folder, tell=shown.update))
     if as_json:
-        tell_json(found)
+        tell_json({"ways": found})
     else:
         Terminal(width=WIDE).print(bench_nir.table(found))
 

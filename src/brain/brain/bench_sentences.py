@@ -86,7 +86,7 @@ def sentences(files: Annotated[list[Path], typer.Argument(
     except (ValueError, WeightsError) as error:
         fail(str(error), 2)
     if as_json:
-        tell_json(found)
+        tell_json({"lists": found})
         return
     table = Table(title="all slots right, with Wilson 95 % intervals", box=SIMPLE_HEAD)
     for heading in ("list", "", "of", *which):

@@ -102,7 +102,7 @@ def tell_json(value: Any, indent: int | None = 1) -> None:
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
-    """Ends the command with a message in one line on standard error, with ``--json`` too, and none on standard output."""
+    """Ends the command with a line on standard error, with ``--json`` too: then standard output stays empty."""
     from brain_runtime import shown
 
     typer.secho(f"brain: {shown.line(' '.join(message.split()))}", fg="red", err=True)

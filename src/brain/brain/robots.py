@@ -23,7 +23,8 @@ from brain.graphs import DEFAULT, config_directory, find_graph
 from brain_runtime.graph import Graph, load_graph, load_worlds
 from brain_runtime.parameters import ParameterError, check_parameters
 
-SIM, NO_WORLD = "sim", "none"
+SIM = "sim"
+NO_WORLD = "none"
 _KEYS = {"description", "topics", "shared", "regions"}
 OWN = ("brain/", "estop", "goal/")     # topics by which people and the `brain` command reach a brain
 _TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
@@ -103,6 +104,32 @@ def shipped() -> list[str]:
     return sorted(path.stem for path in robots_directory().glob("*.yaml"))
 
 
+def robot_in(world: str, robot: str = "") -> str:
+    """The profile that is meant: a real robot's must be named; without a name a world's is the simulated one's.
+
+    Args:
+        world: ``none`` for a real robot.
+        robot: name or path of a profile; empty: none was named.
+
+    Raises:
+        RobotError: there is no world and no robot was named, or the simulated one was.
+    """
+    if world != NO_WORLD:
+        return robot or SIM
+    if robot and not _is_sim(robot):
+        return robot
+    real = ", ".join(name for name in shipped() if name != SIM)
+    why = f"robot {robot} is the simulated one, whose speeds and braking are no real robot's: without a world name " \
+          "yours" if robot else "without a world the robot is a real one and must be named"
+    raise RobotError(f"{why}, as robot:=NAME or --robot NAME; there are {real}, or give a path to a .yaml; "
+                     f"docs/new-robot.md says how to write one")
+
+
+def _is_sim(robot: str) -> bool:
+    path = Path(robot)
+    return robot == SIM and not path.is_file() or path.is_file() and path.samefile(robots_directory() / f"{SIM}.yaml")
+
+
 def load_robot(name: str) -> Robot:
     """Reads a profile. What it says of regions is checked by :meth:`Robot.parameters`.
 
@@ -148,29 +175,6 @@ def _parse(content: Any, path: Path) -> Robot:
             raise RobotError(f"robot {path}: topic {topic} must be mapped to a name such as base/{topic}, "
                              f"but is mapped to {other!r}")
     return Robot(path.stem, path, str(content.get("description") or ""), **parts)
-
-
-def refuse_unnamed(world: str, robot: str | None, uses: bool) -> None:
-    """Refuses to drive a real robot with the numbers of the simulated one.
-
-    Args:
-        world: ``none`` where there is a real robot.
-        robot: name or path of a profile; None: nobody named one.
-        uses: whether any region takes something from a profile.
-
-    Raises:
-        RobotError: there is no world, and no robot was named where one is needed, or the simulated one was.
-    """
-    if world != NO_WORLD:
-        return
-    simulated = robot is not None and (
-        robot == SIM or Path(robot).resolve() == (robots_directory() / f"{SIM}.yaml").resolve())
-    if simulated or robot is None and uses:
-        others = ", ".join(name for name in shipped() if name != SIM)
-        what = "no robot is named" if robot is None else f"robot {robot} is the simulated one"
-        raise RobotError(f"{what}, and there is no simulated world: its speeds, braking and radius are not a real "
-                         f"robot's. Name the robot's profile with --robot: {others} or a path to a .yaml, as "
-                         f"docs/new-robot.md says; or name a --world")
 
 
 def write_parameters(parameters: Mapping[str, Mapping[str, Any]], path: Path) -> Path:

@@ -73,7 +73,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain.graphs import find_graph
     from brain.graphs import params_file as file_beside
     from brain.inspect_graph import GivenError, inspect_graph
-    from brain.robots import NO_WORLD, SIM, RobotError, refuse_unnamed, write_parameters
+    from brain.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
@@ -88,13 +88,14 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     check_folder(state_dir, "--state-dir")
     with ExitStack() as claims:
         try:
-            refuse_unnamed(world, robot, False)
+            if robot is not None:
+                robot_in(world, robot)
             path = find_graph(graph)
             beside = file_beside(path)
             loaded, facts, warnings = inspect_graph(path, world, robot or SIM, namespace=namespace,
                                                     files=[*([beside] if beside else []), *(params_file or ())])
-            refuse_unnamed(world, robot, any(f.robot for f in facts.values()))
-            robot = robot or (SIM if world != NO_WORLD else "none")
+            if robot is None and any(f.robot for f in facts.values()) or world != NO_WORLD:
+                robot = robot_in(world, robot or "")
             secured.check(loaded, facts, namespace, number)
             endpoint = router_endpoint(router)
             own_router = router_child(endpoint, listen or ())
@@ -123,7 +124,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                      f"brain; see `brain keys --help`" for e in listen or () if open_to_a_network(e)]
         for warning in warnings:
             console.line(f"warning: {warning}", style="yellow")
-        console.line(f"brain {loaded.name}, robot {robot}, world {world}, domain {number}, router {endpoint}"
+        console.line(f"brain {loaded.name}, robot {robot or 'none'}, world {world}, domain {number}, router {endpoint}"
                      + ("" if own_router else " (was there)") + f"; logs in {run / 'logs'}")
         told = {"brain": loaded.name, "robot": robot, "world": world, "domain": number, "namespace": namespace or "/",
                 "router": endpoint, "run_dir": str(run.absolute()), "state_dir": str(state_dir.absolute()),

@@ -169,7 +169,7 @@ def test_sentences_of_a_list_are_read(brain, tmp_path):
                     "find red ball : 赤いボールに行って\n")
     done = brain("bench", "sentences", str(file), "--json")
     assert done.exit_code == 0, done.output
-    (told,) = json.loads(done.output)
+    (told,) = json.loads(done.output)["lists"]
     assert set(told["networks"]) == {"spiking", "twin", "grammar"}
     for found in told["networks"].values():
         assert (found["understood"]["count"], found["understood"]["of"]) == (1, 2)
