@@ -137,7 +137,7 @@ def evaluate(
     if failures and not as_json:
         for r in found:
             if not r["success"]:
-                console.line(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} {r['reason']}")
+                console.tell(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} {r['reason']}")
 
 
 def _run(console, chosen: list, policy: str, host: str, **how) -> list[dict]:

@@ -75,7 +75,7 @@ class Stage:
 
     def tell(self, text: str) -> None:
         """Says a line for a person."""
-        (self._live.console if self._live else self.console).line(text)
+        (self._live.console if self._live else self.console).tell(text)
 
     def _take_event(self, event: Event) -> None:
         self.events.append(event)

@@ -28,7 +28,7 @@ class Terminal(Console):
             more["file"] = LastingFile(sys.stderr if stderr else sys.stdout)
         super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False, **more)
 
-    def line(self, text: str, **options: Any) -> None:
+    def tell(self, text: str, **options: Any) -> None:
         """Prints one line, whatever is in the text."""
         self.print(shown.line(text), soft_wrap=True, **options)
 

@@ -115,7 +115,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                        router=endpoint, params_files=[profile, *(params_file or ())],
                                        parameters=world_parameters(facts, split.value, seed) if world != "none" else {})
             crew = Crew([*([own_router] if own_router else []), *children], run / "logs", endpoint, namespace,
-                        on_event=lambda e: console.line(
+                        on_event=lambda e: console.tell(
                             f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: {e.text}",
                             style=COLORS.get(e.kind)))
         except (GraphError, RobotError, GivenError, CrewError, NoRouter, SessionProblem, NameProblem, OSError) as error:
@@ -123,8 +123,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
         warnings += [f"the router is open to a network at {e} and not secured: whoever reaches it can command this "
                      f"brain; see `brain keys --help`" for e in listen or () if open_to_a_network(e)]
         for warning in warnings:
-            console.line(f"warning: {warning}", style="yellow")
-        console.line(f"brain {loaded.name}, robot {robot or 'none'}, world {world}, domain {number}, router {endpoint}"
+            console.tell(f"warning: {warning}", style="yellow")
+        console.tell(f"brain {loaded.name}, robot {robot or 'none'}, world {world}, domain {number}, router {endpoint}"
                      + ("" if own_router else " (was there)") + f"; logs in {run / 'logs'}")
         told = {"brain": loaded.name, "robot": robot, "world": world, "domain": number, "namespace": namespace or "/",
                 "router": endpoint, "run_dir": str(run.absolute()), "state_dir": str(state_dir.absolute()),
@@ -158,16 +158,16 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
         hint = (f" In another terminal: {spoken.command(words)}." if words else
                 f" In another terminal: {spoken.command('find the red ball')}, or what there is.")
     if ready:
-        console.line(f"{crew.control()} after {took:.1f} s.{hint} Ctrl-C here ends the brain.", style="green")
+        console.tell(f"{crew.control()} after {took:.1f} s.{hint} Ctrl-C here ends the brain.", style="green")
     elif not stop.is_set():
         for line in missing:
-            console.line(f"still waiting: {line}", style="yellow")
+            console.tell(f"still waiting: {line}", style="yellow")
     if told is not None:
         guarded(tell_json, "printing JSON")({**told, "ready": ready, "under_control": ready and crew.has_brainstem,
                                              "seconds": round(took, 2), "example": words, "missing": missing}, None)
     while not stop.is_set():
         crew.round()
-    console.line("ending")
+    console.tell("ending")
 
 
 @dataclass(frozen=True)
