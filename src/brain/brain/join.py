@@ -50,6 +50,7 @@ def run(context: typer.Context,
     from brain_runtime.parameters import ParameterError
     from brain_runtime.router import is_router
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
+    from brain_runtime.wire.session import session_config
 
     path = None
     try:
@@ -72,6 +73,7 @@ def run(context: typer.Context,
         asked, _ = ros_args.parse(_ros(namespace, rules, files, param, context.args))
         node, space = asked.node_name(name), asked.namespace(name)
         given.check(node, space, loaded.Parameters, asked)
+        session_config(router, node)    # raises where the credentials or settings are none
         endpoint = router_endpoint(router)
         if is_router(endpoint):     # else the region waits for one, and is the first there
             refuse_twice([node], endpoint, space, number, node)
