@@ -10,17 +10,22 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import hashlib
+import http.client
 import json
 import os
 import platform
+import re
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
@@ -146,7 +151,10 @@ def _runs_here(folder: Path) -> bool:
 def pip(*arguments: str, folder: Path = VENV) -> None:
     """Run the pip of the environment in `folder`, with the index settings of this machine; shows only errors."""
     command = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", *arguments, "-qq"]
-    subprocess.run(command, check=True, cwd=ROOT, env=_clean_environment())
+    done = subprocess.run(command, check=False, cwd=ROOT, env=_clean_environment(), text=True, stderr=subprocess.PIPE)
+    if done.returncode != 0:
+        give_up(command, done.returncode, done.stderr, folder)
+    sys.stderr.write(done.stderr)
 
 
 def pip_with_progress(*arguments: str, folder: Path = VENV) -> None:
@@ -167,8 +175,118 @@ def pip_with_progress(*arguments: str, folder: Path = VENV) -> None:
     if terminal:
         print("\r\x1b[K", end="")
     if process.returncode != 0:
-        sys.stderr.writelines(said)
-        raise subprocess.CalledProcessError(process.returncode, command)
+        give_up(command, process.returncode, "".join(said), folder)
+
+
+def give_up(command: list, status: int, said: str, folder: Path) -> NoReturn:
+    """Raise SetupError with the cause if the package index cannot be reached, else show what pip said and raise.
+
+    Without an index pip finds no version of anything, and calls that conflicting dependencies.
+    """
+    cause = why_unreachable(folder)
+    if cause:
+        raise SetupError(cause)
+    sys.stderr.write(said)
+    raise subprocess.CalledProcessError(status, command)
+
+
+def why_unreachable(folder: Path = VENV) -> str | None:
+    """Return in one line why a package index or its proxy cannot be reached, with the remedy; None if they can."""
+    settings = _pip_settings(folder)
+    for url, source in settings["indexes"]:
+        problem = _probe(url, source, settings["proxy"])
+        if problem:
+            return problem
+    return None
+
+
+def _pip_settings(folder: Path) -> dict:
+    """Return what the environment's pip goes by: (URL, who says so) of its indexes, and the same of its proxy."""
+    script = ("from pip._internal.configuration import Configuration; from pip._internal.models.index import PyPI\n"
+              "import json; c = Configuration(isolated=False); c.load()\n"
+              "print(json.dumps([dict(c.items()), PyPI.simple_url]))")
+    answer = subprocess.run([folder / "bin" / "python", "-c", script], capture_output=True, text=True, check=False,
+                            cwd=ROOT, env=_clean_environment())
+    try:
+        found, usual = json.loads(answer.stdout)
+    except ValueError:  # another pip, with other insides
+        return {"indexes": [], "proxy": None}
+    # pip tells global.x and install.x; the environment's, :env:.x, wins.
+    given = {name: (value, f"PIP_{name.upper().replace('-', '_')}" if where == ":env:" else f"pip's {where}.{name}")
+             for where in ("global", "install", ":env:")
+             for name, value in ((key.partition(f"{where}.")[2], value) for key, value in _flat(found).items()
+                                 if key.startswith(f"{where}."))}
+    urls, source = given.get("index-url", (usual, "pip's default"))
+    more, also = given.get("extra-index-url", ("", ""))
+    return {"indexes": [*((url, source) for url in urls.split()), *((url, also) for url in more.split())],
+            "proxy": given.get("proxy")}
+
+
+def _flat(found: dict) -> dict[str, str]:
+    """Return pip's settings by name; since pip 25 they are told by file first."""
+    flat: dict[str, str] = {}
+    for key, value in found.items():
+        flat.update(value if isinstance(value, dict) else {key: value})
+    return flat
+
+
+def _probe(url: str, source: str, pips_proxy: tuple[str, str] | None) -> str | None:
+    """Return why nothing comes from an index, or None."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https"):
+        return None     # pip says itself what is wrong with a folder
+    proxy, variable = pips_proxy or _proxy_of(parts)
+    if proxy:
+        named = f"the proxy {_without_password(proxy)}, which {variable} names,"
+        remedy = f"correct {variable}, or unset it if there is no proxy"
+        try:
+            there = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+            address = there.hostname, there.port or {"https": 443}.get(there.scheme, 80)
+            if not there.hostname:
+                raise ValueError("it names no host")
+        except ValueError as error:
+            return f"{named} is no URL of a proxy ({error}); {remedy}"
+        try:
+            socket.create_connection(address, timeout=PROBE_SECONDS).close()
+        except OSError as error:
+            return f"{named} cannot be reached ({_reason(error)}); {remedy}"
+    through = f" through {named.rstrip(',')}" if proxy else ""
+    remedy = (f"correct {variable} or the proxy" if proxy else
+              f"correct it, or let this machine reach {parts.hostname}")
+    shown = f"the package index {_without_password(url)} ({source})"
+    handler = urllib.request.ProxyHandler({parts.scheme: proxy} if proxy else {})
+    opener = urllib.request.build_opener(handler, urllib.request.HTTPSHandler(context=_tls()))
+    try:
+        with opener.open(f"{url.rstrip('/')}/pip/", timeout=PROBE_SECONDS):
+            return None
+    except urllib.error.HTTPError as error:
+        if error.code == 407:
+            return f"{named} asks for a name and a password (407); give them in {variable}"
+        return f"{shown} answers {error.code} {error.reason}{through}; {remedy}"
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return f"{shown} cannot be reached{through} ({_reason(error)}); {remedy}"
+
+
+def _proxy_of(parts: urllib.parse.SplitResult) -> tuple[str, str]:
+    """Return the proxy that pip takes for a URL and the variable that names it, empty if there is none."""
+    if urllib.request.proxy_bypass(parts.hostname or ""):
+        return "", ""
+    for name in (f"{parts.scheme}_proxy", "all_proxy"):
+        for variable in (name, name.upper()):
+            if os.environ.get(variable):
+                return os.environ[variable], variable
+    return "", ""
+
+
+def _without_password(url: str) -> str:
+    """Return a URL as it may be shown: a name and password stay out of logs."""
+    return re.sub(r"(^|//)[^/]*@", r"\1***@", url)
+
+
+def _reason(error: Exception) -> str:
+    """Return an error in few words."""
+    inner = getattr(error, "reason", error)
+    return str(getattr(inner, "strerror", None) or inner or type(error).__name__)
 
 
 def _clean_environment() -> dict[str, str]:
@@ -208,7 +326,7 @@ def cpu_index_answers() -> bool:
     try:
         with urllib.request.urlopen(f"{CPU_INDEX}/torch/", timeout=PROBE_SECONDS, context=_tls()) as answer:
             return answer.status == 200
-    except OSError:
+    except (OSError, ValueError, http.client.HTTPException):    # the last two: a proxy that is no URL
         print("brain: PyTorch's CPU index does not answer; trying the configured one", flush=True)
         return False
 
@@ -257,7 +375,7 @@ def file_size(url: str) -> int | None:
         request = urllib.request.Request(url, method="HEAD")
         with urllib.request.urlopen(request, timeout=PROBE_SECONDS, context=_tls()) as answer:
             return int(answer.headers["Content-Length"])
-    except (OSError, TypeError, ValueError):
+    except (OSError, TypeError, ValueError, http.client.HTTPException):
         return None
 
 

@@ -2,7 +2,6 @@
 """``brain bench``: measures parts of the runtime on this machine."""
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -14,7 +13,7 @@ from typing import Annotated
 import typer
 
 from brain.evaluate import Split
-from brain.options import Json, fail, use_no_security
+from brain.options import Json, fail, tell, tell_json, use_no_security
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help="Measures parts of the runtime on this machine.")
@@ -47,7 +46,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
     Messages (std_msgs/String) are decoded at both ends on the regions' side. Exit status 0 when the median is at most
     30 % or 60 us longer.
     """
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain import bench_wire
     from brain.results import cpu
@@ -65,7 +64,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
                 Child("echo", region("Echo")), Child("ping", region("Ping")),
                 Child("bare", (sys.executable, "-m", "brain.bench_wire", endpoint))]
     found: list[bench_wire.Comparison] = []
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         supervisor = Supervisor(children, Path(folder))
         stop = threading.Event()
@@ -86,9 +85,9 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
             keeper.join()
             supervisor.stop()
     if as_json:
-        typer.echo(json.dumps({"cpu": cpu(), "round_trips": [c.to_dict() for c in found]}, indent=1))
+        tell_json({"cpu": cpu(), "round_trips": [c.to_dict() for c in found]})
     else:
-        Console().print(_table(found))
+        Terminal().print(_table(found))
     raise typer.Exit(0 if all(c.more <= c.allowed for c in found) else 1)
 
 
@@ -96,7 +95,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
 def tls(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round trips for each size.")] = 5,
         as_json: Json = False) -> None:
     """What a secured brain costs: round trips through a secured router, beside those through a plain one."""
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain import bench_tls
     from brain.results import cpu
@@ -105,7 +104,7 @@ def tls(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tri
 
     plain, secured = f"tcp/127.0.0.1:{free_port()}", f"tls/127.0.0.1:{free_port()}"
     found: list[bench_tls.Cost] = []
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as name, Console(stderr=True).status("measuring"):
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as name, Terminal(stderr=True).status("measuring"):
         folder = Path(name)
         supervisor = Supervisor(bench_tls.children(folder / "keys", plain, secured), folder)
         stop = threading.Event()
@@ -121,11 +120,11 @@ def tls(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tri
             keeper.join()
             supervisor.stop()
     if as_json:
-        typer.echo(json.dumps({"cpu": cpu(), "round_trips": [c.to_dict() for c in found]}, indent=1))
+        tell_json({"cpu": cpu(), "round_trips": [c.to_dict() for c in found]})
     else:
         for cost in found:
-            typer.echo(f"{cost.size}: {1e6 * cost.plain_p50:.0f} us plain, {1e6 * cost.secured_p50:.0f} us secured, "
-                       f"{cost.ratio:.2f} times; medians of {cost.n}")
+            tell(f"{cost.size}: {1e6 * cost.plain_p50:.0f} us plain, {1e6 * cost.secured_p50:.0f} us secured, "
+                 f"{cost.ratio:.2f} times; medians of {cost.n}")
 
 
 @app.command("brain")
@@ -140,7 +139,7 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     """
     import signal
 
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain import bench_brain
     from brain.crew import CrewError
@@ -158,14 +157,14 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         try:
             found = bench_brain.measure(Path(folder), seconds=seconds, split="val", seed=seed, domain=domain, stop=stop,
-                                        endpoint=f"tcp/127.0.0.1:{port}", console=Console(stderr=True, highlight=False))
+                                        endpoint=f"tcp/127.0.0.1:{port}", console=Terminal(stderr=True))
         except (GraphError, CrewError, NoRouter, SessionProblem, OSError) as error:
             logs = "; ".join(p.read_text(errors="replace").strip()[-200:] for p in Path(folder).glob("logs/*.log"))
             fail(f"{error}; the logs end: {logs}")
     if as_json:
-        typer.echo(json.dumps({"cpu": cpu(), **found}, indent=1))
+        tell_json({"cpu": cpu(), **found})
     else:
-        Console().print(bench_brain.table(found))
+        Terminal().print(bench_brain.table(found))
     raise typer.Exit(0 if all(found["within"].values()) else 1)
 
 
@@ -187,13 +186,13 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
     import math
     from statistics import median
 
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain import bench_memory
 
     if not (rooms or pairs):
         fail("--rooms 0 and --pairs 0 leave nothing to measure", 2)
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(stderr=True)
     errors, times = [], []
     for found in bench_memory.run("hidden", split.value, seed, rooms, jobs):
         errors += found
@@ -211,17 +210,17 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
         report["difference"] = bench_memory.difference(times)
         fine &= report["difference"]["high"] < 0
     if as_json:
-        typer.echo(json.dumps(report, indent=1))
+        tell_json(report)
     else:
         if errors:
             lost = sum(e["bearing_error"] == math.pi for e in errors)
-            typer.echo(f"seen 1 s, hidden 20 s while driving: bearing off by {error:.1f} degrees (median of "
-                       f"{len(errors)} objects in {rooms} rooms; {lost} forgotten)")
+            tell(f"seen 1 s, hidden 20 s while driving: bearing off by {error:.1f} degrees (median of "
+                 f"{len(errors)} objects in {rooms} rooms; {lost} forgotten)")
         if len(times) > 1:
             d = report["difference"]
-            typer.echo(f"after a crash, to what was seen before: {d['restored']:.1f} s with its memory, "
-                       f"{d['blank']:.1f} s without: {d['mean']:+.1f} s ({d['low']:+.1f} to {d['high']:+.1f}, "
-                       f"{d['n']} pairs)")
+            tell(f"after a crash, to what was seen before: {d['restored']:.1f} s with its memory, "
+                 f"{d['blank']:.1f} s without: {d['mean']:+.1f} s ({d['low']:+.1f} to {d['high']:+.1f}, "
+                 f"{d['n']} pairs)")
     raise typer.Exit(0 if fine else 1)
 
 
@@ -237,7 +236,7 @@ def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")
     60 us longer than that of a bare echo of raw bytes (p95: 8 ms), at 1 MiB no longer than that of one of typed
     messages, an idle region takes at most 3 % of a core, and one without torch 15 MB (PSS) more than a bare node.
     """
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     os.environ["ROS_DOMAIN_ID"] = str(free_port() % 80 + 1)     # DDS derives ports from it
@@ -249,7 +248,7 @@ def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")
         fail(NO_ROS.format(python=sys.executable))
     from brain.results import cpu
 
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         try:
             with console.status("starting") as shown:
@@ -258,7 +257,7 @@ def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")
         except TimeoutError as error:
             fail(f"{error}; the log ends: {(Path(folder) / 'bench.log').read_text(errors='replace').strip()[-400:]}")
     if as_json:
-        typer.echo(json.dumps({"cpu": cpu(), **found}, indent=1))
+        tell_json({"cpu": cpu(), **found})
     else:
         _print_ros(found)
     raise typer.Exit(0 if all(found["within"].values()) else 1)
@@ -277,7 +276,7 @@ def neurons(rounds: Annotated[int, typer.Option(min=1, help="Turns of each libra
     libraries are installed the first time, each in an environment of its own; one that cannot be is named and left out.
     Exit status 0 when neither of our kinds (NumPy, torch) is anywhere slower than the fastest of them.
     """
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain import bench_neurons
     from brain.other_libraries import NotThere
@@ -285,14 +284,14 @@ def neurons(rounds: Annotated[int, typer.Option(min=1, help="Turns of each libra
 
     only = _known(libraries)
     try:
-        with Console(stderr=True).status("starting") as shown:
+        with Terminal(stderr=True).status("starting") as shown:
             found = bench_neurons.measure(rounds, only=only, folder=folder, tell=shown.update)
     except NotThere as error:
         fail(str(error))
     if as_json:
-        typer.echo(json.dumps({"cpu": cpu(), **found}, indent=1))
+        tell_json({"cpu": cpu(), **found})
     else:
-        console = Console(highlight=False, width=WIDE)
+        console = Terminal(width=WIDE)
         console.print(bench_neurons.table(found))
         for reason in found["left_out"].values():
             console.print(f"left out: {reason}")
@@ -310,7 +309,7 @@ def steps(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")
     when the median of each network's whole step keeps its limit: 3 ms for vision, 1 ms for the others. That needs a
     quiet core.
     """
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain import ablations, bench_steps
 
@@ -318,13 +317,13 @@ def steps(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")
         ablation = ablations.parse(ablate or ())
     except ValueError as error:
         fail(str(error), 2)
-    with Console(stderr=True).status("starting") as shown:
+    with Terminal(stderr=True).status("starting") as shown:
         for number, found in enumerate(bench_steps.measure(rooms, seed, ablation), 1):
             shown.update(f"{number} of {rooms} rooms")
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        tell_json(found)
     else:
-        Console(highlight=False, width=WIDE).print(bench_steps.table(found))
+        Terminal(width=WIDE).print(bench_steps.table(found))
     raise typer.Exit(1 if any(r["steps"] and r["median"] > r["limit"] for r in found["regions"]) else 0)
 
 
@@ -340,17 +339,17 @@ def nir(pictures: Annotated[int, typer.Option(min=1, help="Pictures of a robot t
     The libraries are installed the first time, each in an environment of its own; one that cannot be is named and left
     out.
     """
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain import bench_nir
 
     only = _known(libraries)
-    with Console(stderr=True).status("starting") as shown:
+    with Terminal(stderr=True).status("starting") as shown:
         found = list(bench_nir.compare(seed, pictures, only=only, folder=folder, tell=shown.update))
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        tell_json({"ways": found})
     else:
-        Console(highlight=False, width=WIDE).print(bench_nir.table(found))
+        Terminal(width=WIDE).print(bench_nir.table(found))
 
 
 def _known(libraries: str) -> tuple[str, ...]:
@@ -365,11 +364,11 @@ def _known(libraries: str) -> tuple[str, ...]:
 
 
 def _print_ros(found) -> None:
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain.bench_wire import Comparison
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     fields = ("size", "n", "bare_p50", "bare_p99", "host_p50", "host_p99")
     console.print(_table([Comparison(*(c[name] for name in fields)) for c in found["round_trips"]]))
     for size, times in found["typed"].items():

@@ -8,7 +8,6 @@ one is taken for the goal in the end, since it must be looked at for a while bef
 """
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from typing import Annotated, Any, Iterator
@@ -16,7 +15,7 @@ from typing import Annotated, Any, Iterator
 import typer
 
 from brain.evaluate import Split
-from brain.options import Json
+from brain.options import Json, tell, tell_json
 
 NOISY = "vision=confused"
 SIDES = {"with": (NOISY,), "without": (NOISY, "integration=off")}
@@ -109,22 +108,22 @@ def integration(episodes: Annotated[int, typer.Option(min=1, help="How many epis
     Vision takes three of ten things that it sees for others, at each look anew. Exit status 0 when with looks added up
     at most half as many wrong things are approached as without.
     """
-    from rich.console import Console
+    from brain.terminal import Terminal
 
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(stderr=True)
     found = []
     for both in pairs(split.value, seed, episodes, jobs):
         found.append(both)
         console.log(f"{len(found)} of {episodes} episodes")
     report = {"split": split.value, "seed": seed, **summary(found)}
     if as_json:
-        typer.echo(json.dumps({**report, "pairs": found}, indent=1))
+        tell_json({**report, "pairs": found})
     else:
         for side in SIDES:
             r = report[side]
-            typer.echo(f"{side} looks added up: {r['wrong']} wrong things approached, in {r['episodes_with_wrong']} of "
-                       f"{report['n']} episodes, {r['wrong_looks'] / max(r['looks'], 1):.1%} of the time of "
-                       f"approaches; {r['success']} succeeded")
+            tell(f"{side} looks added up: {r['wrong']} wrong things approached, in {r['episodes_with_wrong']} of "
+                 f"{report['n']} episodes, {r['wrong_looks'] / max(r['looks'], 1):.1%} of the time of "
+                 f"approaches; {r['success']} succeeded")
         low, high = report["interval95"]
-        typer.echo(f"with minus without: {report['difference']:+.2f} an episode ({low:+.2f} to {high:+.2f})")
+        tell(f"with minus without: {report['difference']:+.2f} an episode ({low:+.2f} to {high:+.2f})")
     raise typer.Exit(0 if 2 * report["with"]["wrong"] <= report["without"]["wrong"] > 0 else 1)

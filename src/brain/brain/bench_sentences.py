@@ -2,13 +2,12 @@
 """`brain bench sentences`: how much of a list is understood, by the networks that ship and by the grammar."""
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import Json, fail
+from brain.options import Json, fail, tell, tell_json
 
 Reader = Callable[[str], tuple[int, ...]]
 
@@ -76,7 +75,7 @@ def sentences(files: Annotated[list[Path], typer.Argument(
     All slots must be right: verb, color and shape of the target, color and shape of what is to be avoided.
     """
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
+    from brain.terminal import Terminal
     from rich.table import Table
 
     from brain_regions.weight_files import WeightsError
@@ -87,7 +86,7 @@ def sentences(files: Annotated[list[Path], typer.Argument(
     except (ValueError, WeightsError) as error:
         fail(str(error), 2)
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False, indent=1))
+        tell_json({"lists": found})
         return
     table = Table(title="all slots right, with Wilson 95 % intervals", box=SIMPLE_HEAD)
     for heading in ("list", "", "of", *which):
@@ -98,12 +97,12 @@ def sentences(files: Annotated[list[Path], typer.Argument(
             if cells[0]["of"]:
                 table.add_row(Path(told["file"]).name, what, str(cells[0]["of"]), *(
                     f"{c['share']:.3f} ({c['wilson95'][0]:.2f}-{c['wilson95'][1]:.2f})" for c in cells))
-    Console().print(table)
+    Terminal().print(table)
     for told in found if failures else ():
         for name in which:
             for wrong in told["networks"][name]["failures"]:
-                typer.echo(f"{Path(told['file']).name}, {name}: {wrong['text']!r}: {_words(wrong['heard'])}, not "
-                           f"{_words(wrong['meant'])}")
+                tell(f"{Path(told['file']).name}, {name}: {wrong['text']!r}: {_words(wrong['heard'])}, not "
+                     f"{_words(wrong['meant'])}")
 
 
 def _words(slots: tuple[int, ...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Annotated
 
 import typer
 
@@ -25,8 +26,26 @@ from brain.say import say
 from brain.status import status
 from brain.up import up
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
-                  help="Runs a brain: regions in processes of their own that talk as ROS 2 nodes over Zenoh.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _tell_version(value: bool) -> None:
+    if value:
+        from importlib import metadata
+
+        try:
+            typer.echo(f"brain {metadata.version('brain')}")
+        except metadata.PackageNotFoundError:
+            typer.echo("brain, a source tree that is not installed")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_tell_version,
+                                                  help="Tell the version and end.")] = False) -> None:
+    """Runs a brain: regions in processes of their own that talk as ROS 2 nodes over Zenoh."""
+
+
 for verb in (up, say, status, look, estop, release, demo, docs, keys, policy, export, compare, film):
     app.command()(verb)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)

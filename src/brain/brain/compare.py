@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.options import fail
+from brain.options import Json, fail, tell, tell_json
 
 
-def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain eval --json` wrote; the others are "
+def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain eval --out` wrote; the others are "
                                                              "compared with the first, pair by pair.")],
             region: Annotated[str, typer.Option(help="Region whose synaptic operations are compared, too.")] = "",
-            markdown: Annotated[bool, typer.Option("--markdown", help="As a table for a page.")] = False) -> None:
+            markdown: Annotated[bool, typer.Option("--markdown", help="As a table for a page.")] = False,
+            as_json: Json = False) -> None:
     """Puts evaluations into one table: shares with 95 % intervals, and differences to the first.
 
     Success, wrong object and contact have Wilson intervals; the differences of success are means over the episodes that
@@ -25,18 +26,22 @@ def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain 
         reports = [read(file) for file in files]
     except ValueError as error:
         fail(str(error), 2)
+    if as_json:
+        tell_json({"results": [as_values(report, reports[0] if k else None, region)
+                               for k, report in enumerate(reports)]})
+        return
     rows = []
     for k, report in enumerate(reports):
         first = reports[0] if k else None
         rows.append(row(report, first) + ([cost(report, first, region)] if region else []))
     headings = HEADINGS + ((f"{region}: k op./s",) if region else ())
     if markdown:
-        typer.echo("| " + " | ".join(headings) + " |\n" + "|---" * len(headings) + "|")
+        tell("| " + " | ".join(headings) + " |\n" + "|---" * len(headings) + "|")
         for cells in rows:
-            typer.echo("| " + " | ".join(cells) + " |")
+            tell("| " + " | ".join(cells) + " |")
         return
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
+    from brain.terminal import Terminal
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
@@ -44,7 +49,7 @@ def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain 
         table.add_column(heading, justify="right" if number else "left")
     for cells in rows:
         table.add_row(*cells)
-    Console().print(table)
+    Terminal().print(table)
 
 
 HEADINGS = ("", "n", "success", "wrong object", "contact", "success, difference", "SPL", "time, s", "synaptic op., M")
@@ -83,6 +88,22 @@ def row(report: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
             "" if found["spl"] is None else f"{found['spl']:.2f}",
             "" if found["time"] is None else f"{found['time']:.1f}",
             "" if found["synops"] is None else f"{found['synops'] / 1e6:.0f}"]
+
+
+def as_values(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> dict[str, Any]:
+    """What :func:`row` shows of an evaluation, as plain JSON values."""
+    from brain.results import paired
+
+    difference = None
+    if first is not None:
+        try:
+            difference = paired(report["results"], first["results"])
+        except ValueError:
+            difference = None   # they have no episode in common
+    more = {"synops_of_region": cost(report, first, region)} if region else {}
+    asked = {k: report.get(k) for k in ("suite", "split", "seed", "host", "policy", "ablated")}
+    return {"label": label(report), **asked, "summary": report["summary"]["all"], "paired_with_first": difference,
+            **more}
 
 
 def cost(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> str:

@@ -14,6 +14,7 @@ from brain import secured
 from brain.graphs import merged, params_file
 from brain.inspect_graph import Facts
 from brain.listen import ACTIONS, Ear
+from brain.observers import guarded
 from brain_runtime.graph import Graph, processes
 from brain_runtime.router import is_router
 from brain_runtime.supervisor import Child, Event, Supervisor
@@ -23,7 +24,7 @@ from brain_runtime.wire.refusal import address
 from brain_runtime.wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
-ROUTER = "router"
+ROUTER, BRAINSTEM = "router", "brainstem"
 TRIES = 2           # restarts after which what does not come up is not waited for
 
 
@@ -131,12 +132,14 @@ class Crew:
         more: dict[str, Any] = {} if limits is None else {"limits": limits}
         if domain is not None:
             more["environment"] = {"ROS_DOMAIN_ID": str(domain)}
-        self.supervisor = Supervisor(children, log_dir, on_event=on_event, router=ROUTER if ROUTER in names else None,
+        shown = None if on_event is None else guarded(on_event, "showing events")
+        self.supervisor = Supervisor(children, log_dir, on_event=shown, router=ROUTER if ROUTER in names else None,
                                      **more)
         self.ear: Ear | None = None
         self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain
         self._session = self._node = None
         self._external = [f"/{'/'.join([*filter(None, namespace.split('/')), name])}" for name in external]
+        self._hear = guarded(lambda: self.ear.listen(0.0), "listening to the brain")
 
     def start(self, patience: float = 20.0, stop: threading.Event | None = None) -> None:
         """Starts all children and waits for the router.
@@ -171,9 +174,9 @@ class Crew:
         return self._node
 
     def round(self) -> None:
-        """Hears what there is, and looks after the children once."""
+        """Hears what there is, and looks after the children once; what is heard never keeps it from that."""
         if self.ear is not None:
-            self.ear.listen(0.0)
+            self._hear()
         self.supervisor.round()
 
     def wait(self, seconds: float, condition: Callable[[], bool], stop: threading.Event | None = None) -> bool:
@@ -194,8 +197,20 @@ class Crew:
         seen = [self.ear.regions.get(n) for n in nodes]
         if any(s is None or s.state(now) != "active" for s in seen):
             return False
-        has_brainstem = any(n.rsplit("/", 1)[-1] == "brainstem" for n in nodes)
-        return not has_brainstem or (self.ear.trace is not None and self.ear.trace.action in (0, 1, 2, 4))
+        return not self.has_brainstem or (self.ear.trace is not None and self.ear.trace.action in (0, 1, 2, 4))
+
+    @property
+    def has_brainstem(self) -> bool:
+        """Whether there is a brainstem among the regions: without one nothing holds the robot, or moves it."""
+        return any(n.rsplit("/", 1)[-1] == BRAINSTEM for n in (*self.supervisor.nodes, *self._external))
+
+    def control(self) -> str:
+        """What is true once :meth:`ready` holds, as the beginning of a sentence."""
+        count = len(self.supervisor.nodes) + len(self._external)
+        regions = "1 region is up" if count == 1 else f"{count} regions are up"
+        if self.has_brainstem:
+            return f"{regions} and the robot is under control"
+        return f"{regions}; there is no brainstem in the graph, so the robot is not under control of this brain"
 
     def missing(self) -> list[str]:
         """Why :meth:`ready` does not hold, a line for each region."""

@@ -2,23 +2,22 @@
 """``brain demo``: a robot in a room, a brain of separate processes, and two sentences; leaves pictures of it."""
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from brain.evaluate import Split
-from brain.options import Domain, Router, fail, use_domain
+from brain.options import (
+    Domain, Json, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
+from brain.rooms import SEED, SPLIT
 
 SENTENCES = (("go to the red ball", "go to the red ball", ("red", "ball")),
              ("\u9752\u3044\u7bb1\u3078\u884c\u3063\u3066", "go to the blue box", ("blue", "box")))
-SEED = 5
 READY = 40.0        # s until all regions must be active
 LEGS = 95.0         # s for both sentences
 LEG = 60.0          # s for one of them
@@ -27,21 +26,24 @@ SETTLE = 1.0        # s that the senses get before the first word
 
 
 def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = SEED,
-         split: Annotated[Split, typer.Option(help="Which rooms.")] = Split.val,
+         split: Annotated[Split, typer.Option(help="Which rooms.")] = Split(SPLIT),
          graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
          runs: Annotated[Path, typer.Option(help="Folder below which the run's folder is made.")] = Path("runs"),
          turn: Annotated[bool | None, typer.Option("--turn/--no-turn", help="Ask for sentences afterwards. Default: "
                                                                             "on a terminal.")] = None,
-         router: Router = None, domain: Domain = None) -> None:
+         as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None) -> None:
     """Starts a robot in a simulated room and a brain over Zenoh, and tells it twice what to find.
 
     Exit status 0 when both were reached. Leaves pictures, a summary and logs in runs/<time>/. On a terminal it then
     takes sentences, and a digit kills a region, so that you can see the robot stop and the region come back.
     """
     number = use_domain(domain)
-    folder = runs / datetime.now().strftime("%Y%m%d-%H%M%S")
+    use_security(secure)
+    check_folder(runs, "--runs")
     from brain.crew import CrewError
+    from brain.runs import new_run
     from brain.stage import Stage
+    from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
 
@@ -50,17 +52,23 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: stop.set())
     try:
+        claim = new_run(runs)
+        folder = claim.folder
         stage = Stage(graph, folder, split=split.value, seed=seed, router=router, domain=number, stop=stop,
-                      request=request(split.value, seed))
+                      request=request(split.value, seed), console=Terminal(lasting=True, stderr=as_json))
     except (GraphError, CrewError, SessionProblem, OSError) as error:
         fail(str(error))
     try:
         stage.start(READY)
-        raise typer.Exit(_play(stage, folder, terminal and turn is not False or turn is True))
+        status, summary = _play(stage, folder, terminal and turn is not False or turn is True)
+        if as_json:
+            tell_json({"folder": str(folder.absolute()), "status": status, **summary}, None)
+        raise typer.Exit(status)
     except (NoRouter, NameProblem, CrewError) as error:
         fail("ended" if stop.is_set() else str(error), 130 if stop.is_set() else 1)
     finally:
         stage.close()
+        claim.release()
 
 
 def request(split: str, seed: int) -> dict[str, Any]:
@@ -69,9 +77,11 @@ def request(split: str, seed: int) -> dict[str, Any]:
             "goals": [{"text": text, "target": list(kind)} for text, _, kind in SENTENCES]}
 
 
-def _play(stage: Any, folder: Path, turn: bool) -> int:
+def _play(stage: Any, folder: Path, turn: bool) -> tuple[int, dict[str, Any]]:
+    """Plays both sentences; returns the exit status and the summary."""
     from brain.draw import Leg, draw_all
     from brain.results import environment
+    from brain_runtime import shown
 
     stage.settle(SETTLE)
     legs, outcomes, blames = [], [], []
@@ -94,7 +104,7 @@ def _play(stage: Any, folder: Path, turn: bool) -> int:
     recording = stage.recorder.freeze()
     pencil = threading.Thread(target=lambda: drawing.extend(draw_all(folder, recording, legs, targets)),
                               name="pencil")
-    (folder / "summary.json").write_text(json.dumps(summary, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / "summary.json").write_text(shown.as_json(summary, 1) + "\n", encoding="utf-8")
     stage.tell("drawing the pictures")
     pencil.start()
     if turn and not stage.stopped:
@@ -103,7 +113,7 @@ def _play(stage: Any, folder: Path, turn: bool) -> int:
     pencil.join()
     for problem in drawing:
         stage.tell(f"could not be drawn: {problem}")
-    return _close(stage, folder, reached, outcomes, blames)
+    return _close(stage, folder, reached, outcomes, blames), summary
 
 
 def _close(stage: Any, folder: Path, reached: bool, outcomes: list, blames: list) -> int:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from brain.options import fail
+from brain.options import Json, fail, tell, tell_json
 
 
 def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/reference"),
          graph: Annotated[str, typer.Option(help="Whose regions are told of: name of a graph, or a path.")] = "brain",
          check: Annotated[bool, typer.Option(
-             "--check", help="Write nothing; exit status 1 if a page differs.")] = False) -> None:
+             "--check", help="Write nothing; exit status 1 if a page differs.")] = False,
+         as_json: Json = False) -> None:
     """Write the reference from the code: topics, ports, parameters, messages, launch arguments, words."""
     from brain.reference import pages
     from brain_runtime.graph import GraphError
@@ -27,8 +28,13 @@ def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path(
     if check:
         if stale:
             fail(f"{', '.join(stale)} in {out} differ from the code; write them anew with `brain docs --out {out}`")
+        if as_json:
+            tell_json({"folder": str(out.absolute()), "differ": []}, None)
         return
     out.mkdir(parents=True, exist_ok=True)
     for name in stale:
         (out / name).write_text(made[name], encoding="utf-8")
-        typer.echo(f"wrote {out / name}")
+        if not as_json:
+            tell(f"wrote {out / name}")
+    if as_json:
+        tell_json({"folder": str(out.absolute()), "written": stale}, None)

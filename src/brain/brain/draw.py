@@ -10,6 +10,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain.record import Recorder, Spikes
+from brain_runtime import shown
 
 PANEL = (240, 160)      # px, each of the three panels of the moving picture
 CAPTION = 26            # px below them
@@ -107,12 +108,12 @@ def spikes(path: Path, recorder: Recorder, legs: Sequence[Leg]) -> None:
         axis.scatter(times, rows, s=0.5, color="#20407a", linewidths=0, rasterized=True)
         axis.set_ylim(-1, kept.rows)
         axis.set_yticks([])
-        label = f"{name}\n{kept.rows} of {kept.size}"
-        axis.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=8)
+        label = f"{caption(name)}\n{kept.rows} of {kept.size}"
+        axis.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=8, parse_math=False)
     for name, kept, _, _ in found:
         if kept.rates:
             t, rate = np.array(kept.rates).T
-            axes[-1].plot(t, rate, label=name, linewidth=0.9)
+            axes[-1].plot(t, rate, label=caption(name).replace("$", r"\$"), linewidth=0.9)
     axes[-1].set_ylabel("spikes per\nneuron and s,\nall neurons", rotation=0, ha="right", va="center", fontsize=8)
     axes[-1].set_ylim(bottom=0)
     axes[-1].legend(fontsize=7, ncol=min(6, len(found)), loc="upper right")
@@ -223,10 +224,15 @@ class _Writer:
         leg = next((leg for leg in reversed(self._legs) if t >= leg.begin), None)
         if leg is None:
             return ""
-        said = f"\"{leg.text}\"" if leg.text.isascii() else f"\u300c{leg.text}\u300d ({leg.gloss})"
+        said = f"\"{caption(leg.text)}\"" if leg.text.isascii() else f"\u300c{caption(leg.text)}\u300d ({leg.gloss})"
         if not leg.text.isascii() and not self._japanese:
             said = f"\"{leg.gloss}\", said in Japanese"
         return said + (f"  - {leg.outcome}" if t >= leg.end - 0.3 else "")
+
+
+def caption(text: str) -> str:
+    """Foreign text as it stands in a picture, in one short line."""
+    return shown.line(text, 80)
 
 
 def caption_font(size: int) -> tuple[Any, bool]:

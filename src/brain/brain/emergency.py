@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import typer
-
-from brain.options import Domain, Namespace, Router, Secure, fail, use_domain, use_security
+from brain.options import (
+    Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
 
 OWN = "USE THE ROBOT'S OWN EMERGENCY STOP"
 CONFIRM = 5.0   # s that the brainstem gets to confirm
 
 
-def _send(stop: bool, router: str | None, secure: Path | None, domain: int | None, namespace: str) -> None:
+def _send(stop: bool, as_json: bool, router: str | None, secure: Path | None, domain: int | None,
+          namespace: str) -> None:
     use_domain(domain)
     use_security(secure)
     from brain_runtime import messages
@@ -36,24 +36,30 @@ def _send(stop: bool, router: str | None, secure: Path | None, domain: int | Non
                 for arrival in told.wait(min(left, 0.25)):
                     state = messages.decode(arrival.data, "std_msgs/msg/Bool").data
                 if state is stop:
-                    typer.secho("stopped; `brain release` ends it" if stop else "released",
-                                fg="red" if stop else "green")
+                    if as_json:
+                        tell_json({"stopped": stop}, None)
+                    else:
+                        tell("stopped; `brain release` ends it" if stop else "released", "red" if stop else "green")
                     return
     except (NoRouter, SessionProblem, NameProblem, messages.MessageError) as error:
         fail(f"{error}" + (f". {OWN}" if stop else ""))
+    except KeyboardInterrupt:
+        fail("interrupted; the brainstem did not confirm" + (f": {OWN}" if stop else ""), 130)
     heard = "it says nothing" if state is None else f"it says {'stopped' if state else 'released'}"
     fail(f"the brainstem did not confirm within {CONFIRM:g} s ({heard}): "
          + (OWN if stop else "`brain status` shows whether it is well"))
 
 
-def estop(router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
+def estop(as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
+          namespace: Namespace = "") -> None:
     """Stops the robot until `brain release`, and waits until the brainstem has confirmed it.
 
     It is not a certified safety function.
     """
-    _send(True, router, secure, domain, namespace)
+    _send(True, as_json, router, secure, domain, namespace)
 
 
-def release(router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
+def release(as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
+            namespace: Namespace = "") -> None:
     """Ends the emergency stop, and waits until the brainstem has confirmed it."""
-    _send(False, router, secure, domain, namespace)
+    _send(False, as_json, router, secure, domain, namespace)

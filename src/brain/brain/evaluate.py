@@ -2,7 +2,6 @@
 """``brain eval``: runs a suite and reports what was reached."""
 from __future__ import annotations
 
-import json
 import time
 from enum import Enum
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import check_writable, fail
+from brain.options import Json, check_writable, fail, tell_json
 
 
 class Policy(str, Enum):
@@ -61,10 +60,12 @@ def evaluate(
             metavar="BYTES", min=0.0, help="Energy budget of each of the brain's regions, bytes a second of what it "
                                            "publishes (local only); 0: none.")] = 0.0,
         against: Annotated[Path | None, typer.Option(
-            metavar="FILE", help="Compare, pair by pair, with the --json file of another run.")] = None,
-        json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything to a file; "
-                                                                                      "- is standard output.")] = None,
-        failures: Annotated[bool, typer.Option("--failures", help="List the episodes that failed.")] = False) -> None:
+            metavar="FILE", help="Compare, pair by pair, with the --out file of another run.")] = None,
+        out: Annotated[Path | None, typer.Option(
+            metavar="FILE", help="Write everything to a file too, for `brain compare` and --against.")] = None,
+        failures: Annotated[bool, typer.Option("--failures", help="List the episodes that failed.")] = False,
+        as_json: Json = False,
+        file: Annotated[Path | None, typer.Argument(hidden=True, help="As --out; - is none.")] = None) -> None:
     """Runs a suite of episodes and reports success with 95 % intervals, by class.
 
     The same seed gives the same rooms and sentences to the brain and to every control:
@@ -72,18 +73,21 @@ def evaluate(
     oracle knows the room, tour visits everything, blind sees black, shuffled-words hears another episode's words,
     scripted sees by color thresholds.
     """
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain import ablations, policies, results
     from brain.crew import CrewError
     from brain.graphs import find_graph
+    from brain_runtime import shown
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NoRouter
 
     if suite not in results.SUITES:
         fail(f"there is no suite {suite!r}; there are {', '.join(results.SUITES)}", 2)
-    check_writable(json_file)
-    console = Console(stderr=True)
+    if file is not None:    # `--json FILE`, as it was written before --out
+        as_json, out = str(file) == "-", out if str(file) == "-" else file
+    check_writable(out)
+    console = Terminal(stderr=True)
     try:
         find_graph(graph)
         chosen = results.SUITES[suite].episodes(split.value, episodes, seed, low_obstacles)
@@ -110,31 +114,30 @@ def evaluate(
               "energy": {"budget": energy, "traffic_per_second": results.traffic(found)} if energy else None,
               "took": round(time.time() - begin, 1),
               **results.environment(suite), "summary": summary, "paired": difference, "results": found}
-    if json_file is not None and str(json_file) != "-":
+    if out is not None:
         try:
-            json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            out.write_text(shown.as_json(report, 1) + "\n", encoding="utf-8")
         except OSError as error:
-            fail(f"cannot write {json_file}: {error.strerror}; the summary was {json.dumps(summary)}")
-    if str(json_file) == "-":
-        typer.echo(json.dumps(report, ensure_ascii=False, indent=1))
+            fail(f"cannot write {out}: {error.strerror}; the summary was {shown.as_json(summary)}")
+    if as_json:
+        tell_json(report)
     else:
         title = f"{suite}, {split.value}, {episodes} episodes, seed {seed}, {policy.value} on {host.value}" + "".join(
             f", {a}" for a in ablate or ())
-        Console().print(results.table(summary, title))
+        Terminal().print(results.table(summary, title))
         if summary["times_real_time"]:
-            Console().print(f"{summary['times_real_time']:.1f} times real time on each core; "
-                            f"suite {report['suite_hash'][:12]}")
+            Terminal().print(f"{summary['times_real_time']:.1f} times real time on each core; "
+                             f"suite {report['suite_hash'][:12]}")
         if energy:
-            Console().print(results.traffic_table(report["energy"]["traffic_per_second"], energy))
+            Terminal().print(results.traffic_table(report["energy"]["traffic_per_second"], energy))
         for outcome in ("success", "contact") if difference else ():
             low, high = difference[outcome]["interval95"]
-            Console().print(f"{outcome}: {difference[outcome]['difference']:+.3f} against {against} "
-                            f"({low:+.3f} to {high:+.3f}, {difference['n']} pairs)")
-    if failures:
+            Terminal().print(f"{outcome}: {difference[outcome]['difference']:+.3f} against {against} "
+                             f"({low:+.3f} to {high:+.3f}, {difference['n']} pairs)")
+    if failures and not as_json:
         for r in found:
             if not r["success"]:
-                console.print(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} "
-                              f"{r['reason']}", highlight=False, soft_wrap=True)
+                console.tell(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} {r['reason']}")
 
 
 def _run(console, chosen: list, policy: str, host: str, **how) -> list[dict]:
@@ -151,8 +154,8 @@ def _run(console, chosen: list, policy: str, host: str, **how) -> list[dict]:
     else:
         from brain.episodes import run_many
     found: dict[int, dict] = {}
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                  console=console) as progress:
+    described = TextColumn("{task.description}", markup=False)
+    with Progress(described, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console) as progress:
         task = progress.add_task(f"{policy} on {host}", total=len(chosen))
         for index, result in run_many(chosen, policy, **how):
             found[index] = result

@@ -2,13 +2,12 @@
 """``brain export``: a region's network as a file that other simulators and neuromorphic chips read."""
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from brain.options import Json, fail
+from brain.options import Json, fail, tell, tell_json
 
 # Kept here, since nir_files imports what is slow to import; a test holds them together.
 FOR = ("nir", "norse", "snntorch", "spikingjelly")
@@ -42,7 +41,7 @@ def export(region: Annotated[str, typer.Argument(help="Region of the graph, as v
     told = {"file": str(nir), "region": region, "for": reader, "then": nir_files.READERS[reader].what, "h": circuit.h,
             "projections": _costs(circuit)}
     if as_json:
-        typer.echo(json.dumps(told, indent=1))
+        tell_json(told)
     else:
         _print(told)
 
@@ -76,7 +75,7 @@ def _costs(circuit: Any) -> list[dict[str, Any]]:
 
 def _print(told: dict[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
+    from brain.terminal import Terminal
     from rich.table import Table
 
     table = Table(title=f"{told['region']}, a micro-step of {1e3 * told['h']:g} ms", box=SIMPLE_HEAD)
@@ -85,5 +84,5 @@ def _print(told: dict[str, Any]) -> None:
     for p in told["projections"]:
         table.add_row(p["source"], p["target"], f"{p['weights']:,}", f"{p.get('multiply_accumulates', 0):,}",
                       f"{p.get('most_accumulates', 0):,}")
-    Console(highlight=False).print(table)
-    typer.echo(f"written to {told['file']}. {told['then']}")
+    Terminal().print(table)
+    tell(f"written to {told['file']}. {told['then']}")

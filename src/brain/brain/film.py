@@ -8,7 +8,7 @@ from typing import Annotated, Any, Sequence
 import typer
 
 from brain.evaluate import Split
-from brain.options import check_writable, fail
+from brain.options import Json, check_writable, fail, tell, tell_json
 
 SPEED = 2.0         # times real time
 LAST = 2.0          # s that the last frame is shown
@@ -26,7 +26,8 @@ def film(out: Annotated[Path | None, typer.Option(
              metavar="NAME=VALUE", help="Take something away or replace it, as in brain eval.")] = None,
          graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
          megabytes: Annotated[float, typer.Option(
-             min=0.1, help="Most that the film may take; frames are left out until it does.")] = 3.0) -> None:
+             min=0.1, help="Most that the film may take; frames are left out until it does.")] = 3.0,
+         as_json: Json = False) -> None:
     """Runs an episode of language-v1 and draws what each region believes meanwhile.
 
     What vision detects, what the prefrontal cortex remembers and chooses, how undecided it is, what it does, motor's
@@ -47,20 +48,25 @@ def film(out: Annotated[Path | None, typer.Option(
     watcher = Watcher()
     try:
         chosen = suite.episode(split.value, episode, seed)
-        typer.echo(f"{chosen.id}: {chosen.sentence} ({gloss(chosen)})")
+        say = tell if not as_json else lambda text: None
+        say(f"{chosen.id}: {chosen.sentence} ({gloss(chosen)})")
         result = run_local(chosen, graph=graph, ablation=ablations.parse(ablate or ()), onlooker=watcher,
                            parameters={"window": {"columns": PICTURE[0]}})
-        typer.echo(f"{result['outcome']} after {watcher.moments[-1].t:.1f} s" if watcher.moments else result["reason"])
+        say(f"{result['outcome']} after {watcher.moments[-1].t:.1f} s" if watcher.moments else result["reason"])
         drawing = Film(chosen, watcher.room, watcher.moments, " ".join(ablate or ()))
         if png is not None:
             drawing.frame(choosing(watcher.moments)).save(png)
-            typer.echo(f"wrote {png}")
+            say(f"wrote {png}")
         if out is not None:
             frames = [drawing.frame(moment) for moment in watcher.moments]
             count = save(out, frames, watcher.moments[-1].t / len(frames) / SPEED, megabytes * 1e6, swatches())
-            typer.echo(f"wrote {out}: {count} frames, {out.stat().st_size / 1e6:.1f} MB")
+            say(f"wrote {out}: {count} frames, {out.stat().st_size / 1e6:.1f} MB")
     except (GraphError, ValueError, OSError) as error:
         fail(str(error))
+    if as_json:
+        tell_json({"episode": chosen.id, "sentence": chosen.sentence, "gloss": gloss(chosen),
+                   "outcome": result["outcome"], "reason": result["reason"],
+                   "files": [str(file.absolute()) for file in (png, out) if file is not None]}, None)
 
 
 def save(path: Path, frames: Sequence[Any], period: float, most: float, swatches: Sequence[str] = ()) -> int:

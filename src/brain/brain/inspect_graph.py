@@ -13,11 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable
 
+from brain.given import check_files
 from brain.robots import SIM, RobotError, load_robot
 from brain_runtime.graph import Graph, GraphError, RegionSpec, check_graph, load_graph
+from brain_runtime.parameters import ParameterError
 from brain_runtime.region import Region
+from brain_runtime.ros_args import RosArgsError
 
 TIMEOUT = 120.0  # s; importing is slow on a machine that has just been set up
+
+
+class GivenError(ValueError):
+    """A parameter file that cannot be used; names it or the parameter, and what would do."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,8 @@ def facts_of(spec: RegionSpec) -> Facts:
                  actions=actions, moves=cls.come_to_rest is not Region.come_to_rest)
 
 
-def inspect_graph(path: Path, world: str = "none", robot: str = SIM, external: Iterable[str] = ()
+def inspect_graph(path: Path, world: str = "none", robot: str = SIM, external: Iterable[str] = (), *,
+                  files: Iterable[Path] = (), namespace: str = ""
                   ) -> tuple[Graph, dict[str, Facts], list[str]]:
     """Reads and checks a graph, for a robot.
 
@@ -67,6 +75,8 @@ def inspect_graph(path: Path, world: str = "none", robot: str = SIM, external: I
         world: whose devices join.
         robot: name or path of a profile.
         external: regions that others run, beside those of which the graph says so.
+        files: parameter files, checked against the regions that they are for.
+        namespace: of the regions, for the names in those files.
 
     Returns:
         The graph with the robot's names of topics, facts by region, and warnings.
@@ -74,11 +84,12 @@ def inspect_graph(path: Path, world: str = "none", robot: str = SIM, external: I
     Raises:
         GraphError: it cannot run; see :func:`brain_runtime.graph.check_graph`.
         RobotError: the profile does not fit; see :mod:`brain.robots`.
+        GivenError: a parameter file cannot be read, or what it gives a region does not fit.
     """
     graph = load_robot(robot).on(load_graph(path, world)).without(external)
+    argv = [sys.executable, "-m", __name__, str(path), world, robot, namespace, *map(str, files)]
     try:
-        done = subprocess.run([sys.executable, "-m", __name__, str(path), world, robot], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         raise GraphError(f"graph {path}: importing its regions took more than {TIMEOUT:g} s; look for a module that "
                          f"works while it is imported") from None
@@ -88,15 +99,15 @@ def inspect_graph(path: Path, world: str = "none", robot: str = SIM, external: I
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
         raise GraphError(f"graph {path}: importing its regions ended the process: {last}") from None
     if "error" in answer:
-        raise (RobotError if answer.get("robot") else GraphError)(answer["error"])
+        raise {"robot": RobotError, "given": GivenError}.get(answer.get("whose"), GraphError)(answer["error"])
     facts = {name: Facts(f["rate"], tuple(f["triggers"]), tuple(f["parameters"]), f["robot"],
                          *(tuple(f[what]) for what in ("publishes", "hears", "actions")), f["moves"])
              for name, f in answer["facts"].items()}
     return graph, facts, answer["warnings"]
 
 
-def main(path: str, world: str, robot: str) -> None:
-    """Prints, after an empty line, one JSON object: ``error``, or ``facts`` and ``warnings``."""
+def main(path: str, world: str, robot: str, namespace: str, *files: str) -> None:
+    """Prints, after an empty line, one JSON object: ``error`` and ``whose`` it is, or ``facts`` and ``warnings``."""
     try:
         profile = load_robot(robot)
         graph = profile.on(load_graph(path, world))
@@ -104,8 +115,12 @@ def main(path: str, world: str, robot: str) -> None:
         given = profile.parameters(graph)
         answer = {"facts": {s.name: facts_of(s).__dict__ | {"robot": given.get(s.name, {})} for s in graph.regions},
                   "warnings": warnings}
+        if files:
+            check_files(graph, files, namespace)
     except RobotError as error:
-        answer = {"error": str(error), "robot": True}
+        answer = {"error": str(error), "whose": "robot"}
+    except (ParameterError, RosArgsError) as error:
+        answer = {"error": str(error), "whose": "given"}
     except GraphError as error:
         answer = {"error": str(error)}
     except Exception as error:  # a region's module may raise anything while it is imported
@@ -114,4 +129,4 @@ def main(path: str, world: str, robot: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:])

@@ -9,13 +9,15 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Domain, Namespace, Router, Secure, fail, use_domain, use_security
+from brain.options import (
+    Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)
 
 
 def run(context: typer.Context,
         region: Annotated[str, typer.Argument(help="Region of the graph by its name, or any class as module:Class.")],
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
-        robot: Annotated[str, typer.Option(help="The robot's profile, as of `brain up`: a name or a path.")] = "sim",
+        robot: Annotated[str | None, typer.Option(help="The robot's profile, as of `brain up`: a name or a path. It "
+                                                  "must be named for a region that moves the robot.")] = None,
         name: Annotated[str | None, typer.Option(help="Node name. Default: the region's, or the class's in lower case.")
                         ] = None,
         param: Annotated[list[str] | None, typer.Option("--param", "-p", metavar="NAME:=VALUE",
@@ -26,41 +28,65 @@ def run(context: typer.Context,
                                                         help="Other name for a topic, as in ROS.")] = None,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the random stream.")] = 0,
         state_dir: Annotated[Path | None, typer.Option(help="Folder for snapshots. Default: none are kept.")] = None,
-        router: Router = None, secure: Secure = None, domain: Domain = None,
+        as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
         namespace: Namespace = "") -> None:
     """Joins one region to a brain that is running, until Ctrl-C.
 
     A sensor that nobody knew of before: brain run brain_sim.strangers:Sonar. What stands behind --ros-args is taken
     as every ROS 2 node takes it.
     """
-    use_domain(domain)
+    number = use_domain(domain)
     use_security(secure)
     if context.args and context.args[0] != "--ros-args":
         fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
-    from brain import graphs
-    from brain.robots import RobotError, load_robot, write_parameters
-    from brain.up import state_home
+    check_folder(state_dir, "--state-dir")
+    from brain import given, graphs
+    from brain.crew import CrewError, router_endpoint
+    from brain.robots import SIM, RobotError, load_robot, write_parameters
+    from brain.runs import state_home
+    from brain.up import refuse_twice
+    from brain_runtime import ros_args
     from brain_runtime.graph import Graph, GraphError, RegionSpec
+    from brain_runtime.parameters import ParameterError
+    from brain_runtime.router import is_router
+    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
+    from brain_runtime.wire.session import session_config
 
     path = None
     try:
         if ":" in region:
-            cls = region
             name = name or region.rpartition(":")[2].lower()
-            spec = RegionSpec(name, cls)
+            spec = RegionSpec(name, region)
         else:
             path = graphs.find_graph(graph)
             spec = _find(path, region)
             name = name or spec.name
         sys.path.insert(0, os.getcwd())  # a class of one's own, without installing it
         loaded = spec.load()
-        profile = load_robot(robot)
+        profile = load_robot(robot or SIM)
         alone = profile.on(Graph("alone", (spec,)))
-        given = profile.parameters(alone).get(spec.name, {})
+        robots = profile.parameters(alone).get(spec.name, {})
         spec = alone.spec(spec.name)
-        files = [write_parameters({name: given}, state_home() / "joined" / f"{name}.params.yaml")] if given else []
-    except (GraphError, RobotError, OSError) as error:
+        beside = graphs.params_file(path) if path else None
+        files = [[*([beside] if beside else [])], [], params_file or ()]    # the later ones win
+        rules = [*(f"{topic}:={other}" for topic, other in spec.remap.items()), *(remap or ())]
+        asked, _ = ros_args.parse(_ros(namespace, rules, files, param, context.args))
+        node, space = asked.node_name(name), asked.namespace(name)
+        given.check(node, space, loaded.Parameters, asked)
+        session_config(router, node)    # raises where the credentials or settings are none
+        endpoint = router_endpoint(router)
+        if is_router(endpoint):     # else the region waits for one, and is the first there
+            refuse_twice([node], endpoint, space, number, node)
+        if robot is None and spec.name in profile.regions:
+            raise RobotError(f"{spec.name} takes limits of the robot from its profile; name it with --robot: {SIM} for "
+                             f"the simulated one, or as docs/new-robot.md says")
+        if robots:
+            file = state_home() / "joined" / f"{number}{space.rstrip('/').replace('/', '_')}_{node}.params.yaml"
+            files[1] = [write_parameters({node: robots}, file)]
+    except (GraphError, RobotError, CrewError, NoRouter, OSError) as error:
         fail(str(error))
+    except (ParameterError, ros_args.RosArgsError, NameProblem, SessionProblem) as error:
+        fail(str(error), 2)     # as the region's process would, to which these belong
     argv = [sys.executable, "-m", "brain_runtime.process", "--class", spec.cls, "--name", name, "--seed", str(seed)]
     if state_dir is not None:
         argv += ["--state-dir", str(state_dir)]
@@ -68,26 +94,31 @@ def run(context: typer.Context,
         argv += ["--router", router]
     if spec.critical:
         argv.append("--critical")
-    argv.append("--ros-args")
-    if namespace:
-        argv += ["-r", f"__ns:=/{namespace.strip('/')}"]
-    for topic, other in spec.remap.items():
-        argv += ["-r", f"{topic}:={other}"]
-    for rule in remap or ():
-        argv += ["-r", rule]
-    beside = graphs.params_file(path) if path else None
-    for file in [*([beside] if beside else []), *files, *(params_file or ())]:
-        argv += ["--params-file", str(file)]
-    for value in param or ():
-        argv += ["-p", value]
-    argv += [a for a in context.args if a != "--ros-args"]  # -p and -r were taken as the options of the same names
-    ports = [f"hears {p.topic}" for p in loaded.inputs().values()]
-    ports += [f"says {p.topic}" for p in loaded.outputs().values()]
-    typer.secho(f"{name} ({spec.cls}) {', '.join(ports)}; Ctrl-C ends it", fg="green", err=True)
+    hears, says = ([p.topic for p in ports.values()] for ports in (loaded.inputs(), loaded.outputs()))
+    if as_json:
+        tell_json({"node": f"{space.rstrip('/')}/{node}", "class": spec.cls, "hears": hears, "says": says}, None)
+    else:
+        ports = [*(f"hears {topic}" for topic in hears), *(f"says {topic}" for topic in says)]
+        tell(f"{name} ({spec.cls}) {', '.join(ports)}; Ctrl-C ends it", "green", err=True)
+    sys.stdout.flush()
     sys.stderr.flush()
     os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.execv(sys.executable, argv)
+    os.execv(sys.executable, [*argv, *_ros(namespace, rules, files, param, context.args)])
+
+
+def _ros(namespace: str, rules: list[str], files: list, param: list[str] | None, more: list[str]) -> list[str]:
+    """The command line's part for ROS."""
+    argv = ["--ros-args"]
+    if namespace.strip("/"):
+        argv += ["-r", f"__ns:=/{namespace.strip('/')}"]
+    for rule in rules:
+        argv += ["-r", rule]
+    for file in (file for some in files for file in some):
+        argv += ["--params-file", str(file)]
+    for value in param or ():
+        argv += ["-p", value]
+    return [*argv, *(a for a in more if a != "--ros-args")]     # -p and -r were taken as the options of the same names
 
 
 def _find(path: Path, region: str):

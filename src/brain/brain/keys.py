@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Domain, Namespace, fail, use_domain
+from brain.options import Domain, Json, Namespace, fail, tell, tell_json, use_domain
 
 Graph = Annotated[str, typer.Option("--graph", help="Graph: a name or a path.")]
 World = Annotated[str, typer.Option("--world", help="Simulated world of the graph, such as arena; none: a real robot.")]
-Robot = Annotated[str, typer.Option("--robot", help="The robot's profile, as of `brain up`: a name or a path.")]
+Robot = Annotated[str | None, typer.Option("--robot", help="The robot's profile, as of `brain up`: a name or a path.")]
 Operators = Annotated[list[str] | None, typer.Option(
     "--operator", metavar="NAME", help="Who, beside `operator`, may tell the brain what to do, stop it, and read.")]
 Maintainers = Annotated[list[str] | None, typer.Option(
@@ -19,7 +19,7 @@ Maintainers = Annotated[list[str] | None, typer.Option(
 
 
 def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made if it is not there.")],
-         graph: Graph = "brain", robot: Robot = "sim", world: World = "arena",
+         graph: Graph = "brain", robot: Robot = None, world: World = "arena",
          days: Annotated[float, typer.Option(min=0.001, help="Days until new certificates end.")] = 365.0,
          host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Name or address of the router's machine, "
                          "for others that connect to it. Default: this machine's.")] = None,
@@ -28,7 +28,7 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
                           ] = False,
          new_authority: Annotated[bool, typer.Option("--new-authority", help="Make the authority anew too: what it "
                                                      "signed before is of no use any more.")] = False,
-         domain: Domain = None, namespace: Namespace = "") -> None:
+         as_json: Json = False, domain: Domain = None, namespace: Namespace = "") -> None:
     """Makes keys and access rules for a graph: for the router, each region, and those who operate the brain.
 
     Run it again after the graph has changed: it adds keys for new regions, writes the rules anew, and leaves the keys
@@ -44,18 +44,22 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
                     hosts=host or (), renew=renew, new_authority=new_authority)
     except (FolderError, CertificateError) as error:
         fail(str(error))
+    if as_json:
+        tell_json({"folder": str(folder.absolute()), "domain": number, "namespace": absolute(namespace), **about,
+                   "made": list(done.made), "kept": list(done.kept), "left": list(done.left)}, None)
+        return
     if done.made:
-        typer.echo(f"made: {', '.join(done.made)}")
+        tell(f"made: {', '.join(done.made)}")
     if done.kept:
-        typer.echo(f"kept: {', '.join(done.kept)}")
+        tell(f"kept: {', '.join(done.kept)}")
     for name in done.left:
-        typer.secho(f"{name} is not in the graph any more: it has no rights; its key is kept", fg="yellow", err=True)
-    typer.secho(f"domain {number}, namespace {absolute(namespace)}, world {world}. Run it with: brain up --world "
-                f"{world} --secure {folder}; tell it with: brain say --secure {folder} \"go to the red ball\". Keep "
-                f"{folder / 'ca.key'} elsewhere: whoever has it can be anybody.", fg="green")
+        tell(f"{name} is not in the graph any more: it has no rights; its key is kept", "yellow", err=True)
+    tell(f"domain {number}, namespace {absolute(namespace)}, world {world}. Run it with: brain up --world "
+         f"{world} --secure {folder}; tell it with: brain say --secure {folder} \"go to the red ball\". Keep "
+         f"{folder / 'ca.key'} elsewhere: whoever has it can be anybody.", "green")
 
 
-def policy(graph: Graph = "brain", robot: Robot = "sim", world: World = "none",
+def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",
            single_enclave: Annotated[bool, typer.Option("--single-enclave", help="All profiles in one enclave, as "
                                      "zenoh_security_tools reads them. Default: an enclave for each node.")] = False,
            operator: Operators = None, maintainer: Maintainers = None, namespace: Namespace = "") -> None:
@@ -66,17 +70,18 @@ def policy(graph: Graph = "brain", robot: Robot = "sim", world: World = "none",
     typer.echo(policy_xml(rights, single_enclave), nl=False)
 
 
-def _rights(graph: str, robot: str, world: str, domain: int | None, namespace: str, operators: list[str] | None,
+def _rights(graph: str, robot: str | None, world: str, domain: int | None, namespace: str, operators: list[str] | None,
             maintainers: list[str] | None) -> tuple[int, list, dict]:
     number = use_domain(domain)
     from brain.graphs import find_graph
     from brain.inspect_graph import inspect_graph
-    from brain.robots import RobotError
+    from brain.robots import SIM, RobotError
     from brain.security.rights import OPERATOR, RightsError, rights_of
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NameProblem
 
     try:
+        robot = robot or SIM    # for names of topics; `brain up` asks which robot it is
         loaded, facts, _ = inspect_graph(find_graph(graph), world, robot)
         rights = rights_of(loaded, facts, namespace, operators=dict.fromkeys([OPERATOR, *(operators or ())]),
                            maintainers=maintainers or ())

@@ -13,6 +13,7 @@ from typing import Any, Iterable, Mapping
 
 from brain.graphs import config_directory, find_graph, load, merged, own_parameters, params_file
 from brain.robots import NO_WORLD, load_robot, robot_in, shipped
+from brain.rooms import SEED
 from brain_runtime import energy, ros_args
 from brain_runtime.graph import Graph, GraphError, RegionSpec, load_worlds
 from brain_runtime.parameters import ParameterError, check_parameters
@@ -56,7 +57,7 @@ ARGUMENTS = {
     "rviz": Argument("false", "Shows the brain in RViz, with config/brain.rviz", BOOL),
     "log_level": Argument("info", "Of every node", LOG_LEVELS),
     "state_dir": Argument("", "Folder of the snapshots, from which regions come back as they were; empty: none"),
-    "seed": Argument("0", "Of the simulated room and of all random streams"),
+    "seed": Argument(str(SEED), "Of the simulated room and of all random streams"),
     "split": Argument("val", "Rooms of the simulated world", SPLITS),
 }
 ROUTER_ARGUMENTS = {

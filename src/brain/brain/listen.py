@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
+from brain.observers import guarded
 from brain_runtime import heartbeat, messages
 from brain_runtime.qos import STREAM
 from brain_runtime.waking import Signal
@@ -91,7 +92,11 @@ class Ear:
         self.latency = Latency()
         self.trace: Any | None = None
         self.broken = 0
-        self._on_beat, self._on_token, self._on_trace = on_beat, on_token, on_trace
+        # one that fails costs what it was told, not what was heard with it
+        self._on_beat, self._on_token, self._on_trace = (
+            callback and guarded(callback, f"what hears {what}")
+            for callback, what in ((on_beat, "heartbeats"), (on_token, "tokens"), (on_trace, "traces")))
+        on_link = on_link and guarded(on_link, "what hears of the link")
         self._prefix = node.namespace.rstrip("/") + "/"
         self._signal = Signal()
         self._beats = node.subscription(heartbeat.PORT.topic, heartbeat.TYPE, STREAM, wake=self._signal,

@@ -7,19 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.options import Domain, Namespace, Router, fail, use_domain
+from brain.options import (
+    Domain, Json, Namespace, Router, Secure, check_writable, fail, tell, tell_json, use_domain, use_security)
 
 PATIENCE = 5.0      # s in which a window that is there has shown something
 SETTLE = 0.5        # s that what is remembered, and then a picture with the target marked, gets
 
 
-def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.png"), router: Router = None,
-         domain: Domain = None, namespace: Namespace = "") -> None:
+def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.png"), as_json: Json = False,
+         router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
     """Saves what the brain sees now, as RViz shows it on inside/image, and tells what it remembers.
 
     The window makes both only while somebody looks, so this takes a moment.
     """
     use_domain(domain)
+    use_security(secure)
+    check_writable(out)
+    _check_kind(out)
     from brain_runtime.qos import FEATURE, SENSOR
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
 
@@ -36,8 +40,21 @@ def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.p
     if picture is None:
         fail("nothing came on inside/image: is the region window running (`brain status`), and a camera?")
     save(picture, out)
-    typer.echo(f"{out}: {picture.width} x {picture.height}")
-    typer.echo("remembers " + ("nothing that pfc tells of" if memory is None else remembered(memory)))
+    if as_json:
+        tell_json({"file": str(out.absolute()), "width": int(picture.width), "height": int(picture.height),
+                   "remembers": None if memory is None else told(memory)}, None)
+        return
+    tell(f"{out}: {picture.width} x {picture.height}")
+    tell("remembers " + ("nothing that pfc tells of" if memory is None else remembered(memory)))
+
+
+def told(memory: Any) -> list[dict[str, Any]]:
+    """What pfc/memory holds, as plain JSON values: m, rad, and a confidence of 0 to 1."""
+    from brain_regions.sights import thing
+
+    return [{"object": thing(o.color, o.shape), "bearing": round(float(o.bearing), 4),
+             "distance": round(float(o.distance), 3), "confidence": round(float(o.confidence), 3)}
+            for o in memory.objects]
 
 
 def remembered(memory: Any) -> str:
@@ -46,6 +63,15 @@ def remembered(memory: Any) -> str:
 
     return "; ".join(f"{thing(o.color, o.shape)} {place(o.bearing, o.distance)} ({100 * o.confidence:.0f} %)"
                      for o in memory.objects) or "no object"
+
+
+def _check_kind(path: Path) -> None:
+    """Ends the command where no picture of this kind can be written."""
+    from PIL import Image
+
+    known = Image.registered_extensions()
+    if known.get(path.suffix.lower()) not in Image.SAVE:
+        fail(f"cannot write {path}: {path.suffix or 'a name without a suffix'} is no kind of picture; name a .png", 2)
 
 
 def save(picture: Any, path: Path) -> None:

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+
+
+def _check_namespace(value: str) -> str:
+    if value.strip("/"):
+        from brain_runtime.wire.names import NameProblem, absolute
+
+        try:
+            absolute(value)
+        except NameProblem as problem:
+            fail(f"--namespace: {problem}, as in --namespace /robot1", 2)
+    return value
+
 
 Router = Annotated[str | None, typer.Option(
     "--router", metavar="ENDPOINT", help="Zenoh router, as tcp/192.168.1.5:7447. Default: the one on this machine.")]
 Domain = Annotated[int | None, typer.Option(
     "--domain", min=0, max=232, envvar="ROS_DOMAIN_ID", help="ROS domain. Brains in other domains are not heard.")]
 Namespace = Annotated[str, typer.Option(
-    "--namespace", metavar="NAME", help="Namespace of the brain's topics and nodes, as /robot1.")]
+    "--namespace", metavar="NAME", callback=_check_namespace, help="Namespace of the brain's topics and nodes, as "
+    "/robot1.")]
 Secure = Annotated[Path | None, typer.Option(
     "--secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials that `brain keys` made: the folder, or "
     "one file of it. Default: nothing is secured.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Json = Annotated[bool, typer.Option(
+    "--json", help="Print one JSON object instead of text; nothing where there is an error, which stands on standard "
+    "error.")]
 
 
 def use_domain(domain: int | None) -> int:
@@ -53,7 +68,42 @@ def check_writable(path: Path | None) -> None:
         fail(f"cannot write {path}: no permission; name another file", 2)
 
 
+def check_folder(path: Path | None, option: str) -> None:
+    """Ends the command, before anything starts, where files could not be made in a folder, or in the one that holds it.
+
+    Args:
+        path: None: none was named.
+        option: that names it, for the message.
+    """
+    if path is None:
+        return
+    import tempfile
+
+    there = next((folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder)), path)
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return
+    except OSError as error:
+        fail(f"cannot use {path} for {option}: {error.strerror or error}; name a folder that can be written", 2)
+
+
+def tell(text: str, color: str | None = None, *, err: bool = False) -> None:
+    """Says a line, or a few, on standard output; what is foreign in it stands escaped."""
+    from brain_runtime import shown
+
+    typer.secho(shown.block(text), fg=color, err=err)
+
+
+def tell_json(value: Any, indent: int | None = 1) -> None:
+    """Prints the one JSON object that ``--json`` asks for."""
+    from brain_runtime import shown
+
+    typer.echo(shown.as_json(value, indent))
+
+
 def fail(message: str, status: int = 1) -> NoReturn:
-    """Ends the command with a message on standard error."""
-    typer.secho(f"brain: {message}", fg="red", err=True)
+    """Ends the command with a line on standard error, with ``--json`` too: then standard output stays empty."""
+    from brain_runtime import shown
+
+    typer.secho(f"brain: {shown.line(' '.join(message.split()))}", fg="red", err=True)
     raise typer.Exit(status)

@@ -16,6 +16,7 @@ from brain_regions.pfc.decision import ACTIONS
 from brain_regions.pfc.memory import CAP
 from brain_regions.sights import COLORS
 from brain_regions.window import ring, words
+from brain_runtime import shown
 
 WIDE, HIGH, SPOKEN = 930, 548, 112      # px: the frame, and what language adds to its height
 PICTURE = (288, 192)                    # px, the camera's
@@ -120,7 +121,8 @@ class Film:
         return axes
 
     def _write(self, left: float, top: float, text: str, size: float = 8.5, **more: Any) -> None:
-        self._figure.text(left / WIDE, 1 - top / self._high, text, fontsize=size, va="top", **more)
+        self._figure.text(left / WIDE, 1 - top / self._high, shown.line(text), fontsize=size, va="top",
+                          parse_math=False, **more)
 
     # -- panels ----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,11 @@ ROWS = 120              # neurons of each population whose spikes are kept
 MOST_POPULATIONS = 16
 MOST_MESSAGES = 20_000  # of each population
 MOST_PICTURES = 6000
+MOST_NEURONS = 1_000_000  # of a population that is recorded
+
+
+VERDICT = {"sentence", "outcome", "success", "time", "object", "reason"}
+"""What a verdict of the world tells; what lacks one is none."""
 
 
 class Spikes:
@@ -62,6 +67,7 @@ class Recorder:
         spikes: by population.
         room: the room's JSON, from sim/world.
         report: newest sim/verdict.
+        broken: messages that could not be taken in; the regions complain about them.
         objects, control: newest messages of vision and pfc.
     """
 
@@ -74,6 +80,7 @@ class Recorder:
         self.xml = ""
         self.request: dict[str, Any] = {}
         self.report: dict[str, Any] = {}
+        self.broken = 0
         self.objects: Any | None = None
         self.control: Any | None = None
         self.picture: np.ndarray | None = None
@@ -101,8 +108,8 @@ class Recorder:
                     continue
                 try:
                     handler(messages.decode(arrival.data, subscription.type), arrival.received - self.begin)
-                except (messages.MessageError, ValueError, KeyError):
-                    continue  # a picture of the run may miss what was broken; the regions complain about it
+                except Exception:   # whatever a stranger publishes: a picture of the run may miss what was broken
+                    self.broken += 1
 
     def _due(self, handler: Any, received: float) -> bool:
         kept, period = (self.path, PATH_PERIOD) if handler == self._pose else (self.eye, EYE_PERIOD)
@@ -120,6 +127,8 @@ class Recorder:
             self.eye.append((t, self.picture))
 
     def _spikes(self, message: Any, t: float) -> None:
+        if message.size > MOST_NEURONS:
+            raise ValueError(f"{message.population} has {message.size} neurons; at most {MOST_NEURONS} are recorded")
         if message.population not in self.spikes and len(self.spikes) < MOST_POPULATIONS:
             self.spikes[message.population] = Spikes(int(message.size))
         kept = self.spikes.get(message.population)
@@ -128,10 +137,10 @@ class Recorder:
 
     def _world(self, message: Any, t: float) -> None:
         world = json.loads(message.data)
-        self.room, self.xml, self.request = world["room"], world["xml"], world["request"]
+        self.room, self.xml, self.request = dict(world["room"]), str(world["xml"]), world["request"]
 
     def _verdict(self, message: Any, t: float) -> None:
-        self.report = json.loads(message.data)
+        self.report = dict(json.loads(message.data))
 
     def _objects(self, message: Any, t: float) -> None:
         self.objects = message
@@ -152,7 +161,8 @@ class Recorder:
     @property
     def verdicts(self) -> list[dict[str, Any]]:
         """The world's verdicts so far."""
-        return self.report.get("verdicts") or []
+        found = self.report.get("verdicts")
+        return [v for v in found if isinstance(v, dict) and VERDICT <= v.keys()] if isinstance(found, list) else []
 
     def moved(self) -> float | None:
         """When the robot had driven or turned for the first time (s since the recording began), or None."""

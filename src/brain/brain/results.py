@@ -19,7 +19,7 @@ LANGUAGES = {"en": "English", "ja": "Japanese"}
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What `brain eval --json` wrote.
+    """What `brain eval --out` wrote.
 
     Raises:
         ValueError: the file cannot be read or is nothing of that kind; names it and what helps.
@@ -32,7 +32,7 @@ def read(path: Path) -> dict[str, Any]:
         report = None
     if not (isinstance(report, dict) and {"policy", "split", "seed", "host", "summary"} <= report.keys() and
             isinstance(report.get("results"), list)):
-        raise ValueError(f"{path} is no result of `brain eval --json {path}`; write it anew")
+        raise ValueError(f"{path} is no result of `brain eval --out {path}`; write it anew")
     return report
 
 

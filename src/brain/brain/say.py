@@ -2,14 +2,14 @@
 """``brain say``: tells the brain what to do, and waits for how it went."""
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import Domain, Json, Namespace, Router, Secure, fail, use_domain, use_security
+from brain.options import (
+    Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
 
 STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting",
           "wrong")
@@ -17,6 +17,8 @@ IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITI
 PRESENCE = 2.0      # s in which a brain that is there has been heard
 LATCH = 0.5         # s in which the latched goal status of before has come
 TAKEN_UP = 5.0      # s in which a sentence is taken up
+INTERRUPTED = 130   # exit status after Ctrl-C
+STANDS = "interrupted, but the goal still stands and the robot goes on; `brain say stop` (same options) ends it"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Answer:
 
     Attributes:
         status: exit status: 0 reached (or taken up, where nobody waited), 1 not found, wrong or not in time, 2 not
-            understood.
+            understood, 130 interrupted.
         state: of the goal, one of :data:`STATES`; empty if nobody took it up.
         reason: for a person.
         goal_id: number that language gave it, or None.
@@ -53,6 +55,7 @@ class Speaker:
         self._goals = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
         self._statuses = node.subscription("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(16))
         self._look = look
+        self.said = False
         self.newest: Any | None = None
 
     def hear(self, seconds: float = 0.0) -> list:
@@ -73,6 +76,7 @@ class Speaker:
         """Says a sentence."""
         from brain_runtime import messages
 
+        self.said = True
         self._goals.publish(messages.make("std_msgs/msg/String", data=text))
 
     def ask(self, text: str, wait: float | None) -> Answer:
@@ -141,7 +145,8 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
     """Tells the brain what to do.
 
     Exit status: 0 when it was reached (without --wait: taken up), 1 when it was not found, not in time, or something
-    else was reached, 2 when it was not understood. The reason is printed.
+    else was reached, 2 when it was not understood. The reason is printed. Ctrl-C ends the waiting (exit status 130),
+    not the goal.
     """
     number = use_domain(domain)
     use_security(secure)
@@ -150,8 +155,11 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
     except ValueError as error:
         fail(str(error), 2)
     from brain.listen import Ear
+    from brain_runtime import shown
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
 
+    speaker: Speaker | None = None
+    begin = time.monotonic()
     try:
         with open_node("brain_say", namespace or "/", router=router) as node:
             speaker, ear = Speaker(node), Ear(node)
@@ -163,9 +171,23 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
             ear.close()
     except (NoRouter, SessionProblem, NameProblem) as error:
         fail(str(error))
+    except KeyboardInterrupt:
+        answer = _interrupted(speaker, text, time.monotonic() - begin)
     if as_json:
-        typer.echo(json.dumps({"text": text, **answer.__dict__}, ensure_ascii=False))
+        tell_json({"text": text, **answer.__dict__}, None)
     else:
-        typer.secho(f"{answer.state or 'not taken up'} after {answer.seconds:.1f} s"
-                    + (f": {answer.reason}" if answer.reason else ""), fg="green" if answer.status == 0 else "red")
+        tell(shown.line(f"{answer.state or 'not taken up'} after {answer.seconds:.1f} s"
+                        + (f": {answer.reason}" if answer.reason else "")), "green" if answer.status == 0 else "red")
     raise typer.Exit(answer.status)
+
+
+def _interrupted(speaker: Speaker | None, text: str, seconds: float) -> Answer:
+    """The answer after Ctrl-C, which ends the waiting and not the goal."""
+    if speaker is None or not speaker.said:
+        return Answer(INTERRUPTED, "", "interrupted before anything was said", None, seconds)
+    newest = speaker.newest
+    ours = newest if newest is not None and newest.text == clipped(text) else None
+    if ours is None:
+        return Answer(INTERRUPTED, "", STANDS, None, seconds)
+    state = STATES[ours.state] if ours.state < len(STATES) else f"state {ours.state}"
+    return Answer(INTERRUPTED, state, STANDS, ours.goal_id, seconds)

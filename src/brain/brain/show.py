@@ -14,6 +14,7 @@ from rich.text import Text
 from brain.record import Recorder
 from brain.status import footer, report, table
 from brain_regions.sights import place, thing
+from brain_runtime import shown
 
 MODES = ("stand", "search", "approach", "stop")
 EYE_COLUMNS, EYE_ROWS = 32, 20  # characters wide; pixels high, two to a character
@@ -84,8 +85,8 @@ class View:
         """What to show now, for Rich."""
         found = self.report()
         words = Table.grid(padding=(0, 1))
-        words.add_row(Text("sees", style="bold"), Text(seen(self._recorder)))
-        words.add_row(Text("wants", style="bold"), Text(wanted(self._recorder, self.status)))
+        words.add_row(Text("sees", style="bold"), Text(shown.line(seen(self._recorder))))
+        words.add_row(Text("wants", style="bold"), Text(shown.line(wanted(self._recorder, self.status))))
         words.add_row(Text("does", style="bold"), Text(footer(found).split("\n")[0]))
         parts = [table(found, live=True)]
         if color and self._recorder.picture is not None:
@@ -95,7 +96,7 @@ class View:
         else:
             parts.append(words)
         if self.note:
-            parts.append(Text(self.note, style="bold"))
+            parts.append(Text(shown.block(self.note), style="bold"))
         return Group(*parts)
 
     def line(self) -> str:

@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from brain.terminal import Terminal
 from rich.live import Live
 
 from brain import graphs, say, secured
 from brain.blame import blame
 from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
 from brain.inspect_graph import inspect_graph
+from brain.observers import guarded
 from brain.record import Recorder
 from brain.show import Ticker, View
 from brain.up import refuse_twice, world_parameters
@@ -45,17 +46,17 @@ class Stage:
     """
 
     def __init__(self, graph: str, folder: Path, *, split: str, seed: int, router: str | None, domain: int,
-                 stop: threading.Event, request: dict[str, Any], console: Console | None = None) -> None:
+                 stop: threading.Event, request: dict[str, Any], console: Terminal | None = None) -> None:
         self.begin = time.monotonic()
         self._stop, self._folder, self._request, self._domain = stop, folder, request, domain
-        self.console = console or Console(highlight=False)
+        self.console = console or Terminal(lasting=True)
         path = graphs.find_graph(graph)
         loaded, facts, _ = inspect_graph(path, "arena")
         secured.check(loaded, facts, "", domain)
         endpoint = router_endpoint(router)
         own_router = router_child(endpoint)
         if own_router is None:
-            refuse_twice(loaded, endpoint, "", domain)
+            refuse_twice([spec.name for spec in loaded.regions], endpoint, "", domain)
         children = region_children(loaded, facts, path, namespace="", seed=seed, state_dir=folder / "state",
                                    router=endpoint, parameters=world_parameters(facts, split, seed))
         self.regions = [c.name for c in children]
@@ -66,6 +67,7 @@ class Stage:
         self._live: Live | None = None
         self._picture, self._line = Ticker(PICTURE), Ticker(LINE)
         self._closed = False
+        self._show = guarded(self._show_now, "showing the brain")
         self.tell(f"starting {'a router and ' if own_router else ''}{len(children)} processes: "
                   f"{', '.join(self.regions)}; logs in {folder / 'logs'}")
 
@@ -73,7 +75,7 @@ class Stage:
 
     def tell(self, text: str) -> None:
         """Says a line for a person."""
-        (self._live.console if self._live else self.console).print(text, soft_wrap=True)
+        (self._live.console if self._live else self.console).tell(text)
 
     def _take_event(self, event: Event) -> None:
         self.events.append(event)
@@ -114,7 +116,7 @@ class Stage:
                     ". ".join(self.crew.missing()) or f"world: {world}; see {self.crew.supervisor.log_path('world')}"))
             self.round()
         self.ready_after = time.monotonic() - self.begin
-        self.tell(f"all are up and the robot is under control after {self.ready_after:.1f} s")
+        self.tell(f"{self.crew.control()} after {self.ready_after:.1f} s")
 
     def round(self) -> list:
         """Looks after everything once; returns the goal statuses that came."""
@@ -125,10 +127,16 @@ class Stage:
             self.view.status = statuses[-1]
         if self._live is not None:
             if self._picture.due():
-                self._live.update(self.view.render(), refresh=True)
+                self._show()
         elif self._line.due():
-            self.tell(self.view.line())
+            self._show()
         return statuses
+
+    def _show_now(self) -> None:
+        if self._live is not None:
+            self._live.update(self.view.render(), refresh=True)
+        else:
+            self.tell(self.view.line())
 
     def settle(self, seconds: float) -> None:
         """Goes on for a while."""
@@ -219,10 +227,10 @@ class Stage:
     def end(self) -> None:
         """Ends the live view and the processes."""
         if self._live is not None:
-            self._live.update(self.view.render(), refresh=True)
+            self._show()
             self._live.stop()
             self._live = None
-            self.console.print(self.view.render(color=False))
+            guarded(lambda: self.console.print(self.view.render(color=False)), "showing the brain")()
         self.close()
 
     def close(self) -> None:

@@ -2,18 +2,18 @@
 """``brain status``: how each region is, heard on the wire from any terminal."""
 from __future__ import annotations
 
-import json
 import math
 import time
 from typing import Annotated, Any
 
 import typer
 
-from brain.options import Domain, Json, Namespace, Router, Secure, fail, use_domain, use_security
+from brain.options import Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security
 
 WINDOW = 1.5        # s of listening where nothing else is said
 REFRESH = 0.5       # s between two pictures of --watch
 ONCE = ("estop", "goal/", "sim/")     # topics on which nothing comes for long
+CELL = 60           # characters of a name in the table
 COLORS = {"active": "green", "gone": "red", "silent": "red", "error": "red"}
 
 
@@ -91,6 +91,8 @@ def table(found: dict[str, Any], *, live: bool = False) -> Any:
     from rich.table import Table
     from rich.text import Text
 
+    from brain_runtime.shown import line
+
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     headings = ["region", "state", *([] if live else ["pid", "host"]), "Hz", "p50", "p99", "spk/s", "syn/s", "rst",
                 "beat", *(["oldest input"] if live else [])]
@@ -100,11 +102,12 @@ def table(found: dict[str, Any], *, live: bool = False) -> Any:
     for r in found["regions"]:
         state = Text(r["state"] + ("*" if r["stepping"] and r["state"] != "gone" and (r["step_age"] or 0) > 1 else ""),
                      style=COLORS.get(r["state"], "yellow"))
-        result.add_row(r["name"] + (" !" if r["critical"] else ""), state,
-                       *([] if live else [str(r["pid"]), r["host"]]),
+        result.add_row(line(r["name"], CELL) + (" !" if r["critical"] else ""), state,
+                       *([] if live else [str(r["pid"]), line(r["host"], CELL)]),
                        "" if r["rate"] is None else f"{r['rate']:.1f}", _milliseconds(r["step_p50"]),
                        _milliseconds(r["step_p99"]), _count(r["spikes_per_second"]), _count(r["synops_per_second"]),
-                       str(r["restarts"]), f"{r['heartbeat_age']:.1f}", *([oldest_input(r)] if live else []))
+                       str(r["restarts"]), f"{r['heartbeat_age']:.1f}",
+                       *([line(oldest_input(r), CELL)] if live else []))
     for name in found["missing"]:
         result.add_row(name, Text("gone", style="red"))
     return result
@@ -112,11 +115,15 @@ def table(found: dict[str, Any], *, live: bool = False) -> Any:
 
 def input_lines(found: dict[str, Any]) -> str:
     """A line for each region with its inputs and their ages (s)."""
-    return "\n".join(f"  {r['name']} hears {_inputs(r)}" for r in found["regions"] if r["inputs"])
+    from brain_runtime.shown import line
+
+    return "\n".join(line(f"  {r['name']} hears {_inputs(r)}") for r in found["regions"] if r["inputs"])
 
 
 def footer(found: dict[str, Any]) -> str:
     """One line: latency from camera to cmd_vel, and what the brainstem does."""
+    from brain_runtime.shown import line
+
     latency, stem = found["latency"], found["brainstem"]
     text = "camera to cmd_vel: " + (f"p50 {1000 * latency['p50']:.0f} ms, p95 {1000 * latency['p95']:.0f} ms "
                                     f"({latency['n']} pictures)" if latency["n"] else "not known yet")
@@ -125,7 +132,8 @@ def footer(found: dict[str, Any]) -> str:
         text += f", {stem['linear']:.2f} m/s {stem['angular']:.2f} rad/s"
     if not found["router"]:
         text += "; NO LINK TO THE ROUTER"
-    return text + ".\n! critical; p50, p99: duration of a step (ms); rst: restarts; beat: age of the last heartbeat (s)"
+    about = ".\n! critical; p50, p99: duration of a step (ms); rst: restarts; beat: age of the last heartbeat (s)"
+    return line(text) + about
 
 
 def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to be there: a name or a path.")
@@ -141,7 +149,7 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
     """
     number = use_domain(domain)
     use_security(secure)
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     from brain.listen import Ear
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
@@ -155,7 +163,7 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
             ear.listen(seconds)
             found = look()
             if watch:
-                _watch(ear, look, as_json, Console())
+                _watch(ear, look, as_json, Terminal())
                 found = look()
             ear.close()
     except (NoRouter, SessionProblem, NameProblem) as error:
@@ -164,15 +172,15 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
         return
     if not watch:
         if as_json:
-            typer.echo(json.dumps(found, ensure_ascii=False, indent=1))
+            tell_json(found)
         elif not found["regions"]:
             fail(f"no brain is heard in domain {number}" + (f", namespace {namespace}" if namespace else "")
                  + "; start one with `brain up`, or see --domain and --namespace")
         else:
-            console = Console()
+            console = Terminal()
             console.print(table(found))
-            console.print("input ages (s):\n" + input_lines(found), highlight=False, soft_wrap=True)
-            console.print(footer(found), highlight=False, soft_wrap=True)
+            console.print("input ages (s):\n" + input_lines(found), soft_wrap=True)
+            console.print(footer(found), soft_wrap=True)
     well = found["regions"] and not found["missing"] and all(r["state"] == "active" for r in found["regions"])
     raise typer.Exit(0 if well else 1)
 
@@ -192,7 +200,7 @@ def _watch(ear: Any, look: Any, as_json: bool, console: Any) -> None:
     if as_json:
         while True:
             ear.listen(REFRESH)
-            typer.echo(json.dumps(look(), ensure_ascii=False))
+            tell_json(look(), None)
     from rich.console import Group
     from rich.live import Live
 

@@ -2,7 +2,6 @@
 """``brain train``: rebuilds trained weights from nothing."""
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Callable, Iterator, Mapping
 
 import typer
 
-from brain.options import Json, fail
+from brain.options import Json, fail, tell, tell_json
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help="Rebuilds trained weights from nothing.")
@@ -71,19 +70,19 @@ def everything(out: Annotated[Path | None, typer.Option(help="Folder for the wei
         except OSError as error:
             fail(f"cannot write the weights: {error}; name another place with --out")
     begin, report, wrong = time.monotonic(), {}, ""
-    with _progress() as tell:
+    with _progress() as progress:
         try:
-            for found in train_all(out, seed, quick, tell):
+            for found in train_all(out, seed, quick, progress):
                 report[found["network"]] = found
         except RuntimeError as error:
             wrong = str(error)
     took = time.monotonic() - begin
     if as_json:
-        typer.echo(json.dumps({**report, "took_s": took}, indent=1, default=str))
+        tell_json({**report, "took_s": took})
     else:
         for found in report.values():
             _tell(found, False)
-        typer.echo(f"{'all' if not wrong else 'what stands above'} in {took / 60:.1f} minutes")
+        tell(f"{'all' if not wrong else 'what stands above'} in {took / 60:.1f} minutes")
     if wrong:
         fail(wrong)
 
@@ -101,9 +100,9 @@ def _trained(name: str, out: Path | None, seed: int, quick: bool, threads: int) 
     """Runs one training under a progress bar; its figures, with ``network`` and ``files``."""
     from brain.train_all import train
 
-    with _progress() as tell:
+    with _progress() as progress:
         try:
-            return train(name, out, seed, quick, threads, tell)
+            return train(name, out, seed, quick, threads, progress)
         except OSError as error:
             fail(f"cannot write the weights: {error}; name another place with --out")
         except ValueError as error:     # a list to examine by
@@ -111,23 +110,24 @@ def _trained(name: str, out: Path | None, seed: int, quick: bool, threads: int) 
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:
-    from rich.console import Console
+    from brain.terminal import Terminal
 
     if as_json:
-        typer.echo(json.dumps(found, indent=1, default=str))
+        tell_json(found)
         return
-    Console().print(_shares(found) if found["network"] == "language" else _table(found, COLUMNS[found["network"]]))
-    typer.echo(f"weights written to {' and '.join(found['files'])}")
+    Terminal().print(_shares(found) if found["network"] == "language" else _table(found, COLUMNS[found["network"]]))
+    tell(f"weights written to {' and '.join(found['files'])}")
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
     """Bars on standard error; gives what a training tells (what, done, of, note)."""
-    from rich.console import Console
+    from brain.terminal import Terminal
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                  TextColumn("{task.fields[note]}"), console=Console(stderr=True)) as progress:
+    what, note = (TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[note]"))
+    with Progress(what, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note, console=Terminal(stderr=True)
+                  ) as progress:
         tasks: dict[str, Any] = {}
 
         def tell(what: str, done: int, of: int, note: str) -> None:

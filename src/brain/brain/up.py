@@ -2,36 +2,28 @@
 """``brain up``: runs a brain until Ctrl-C, and starts again what dies."""
 from __future__ import annotations
 
-import os
-import shutil
+import shlex
 import signal
 import threading
 import time
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Iterable
 
 import typer
 
+from brain import runs
 from brain.evaluate import Split
-from brain.options import Domain, Namespace, Router, Secure, fail, use_domain, use_security
+from brain.observers import guarded
+from brain.options import (
+    Domain, Json, Namespace, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
+from brain.rooms import SEED, SPLIT, example
 
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
-RUNS = 20           # runs whose logs are kept, where no folder was named
+SHOWN = 1.0         # s in which a simulated world has told what stands in it
 COLORS = {"started": "dim", "ended": "yellow", "unhealthy": "yellow", "given up": "red", "stopped": "dim"}
-
-
-def state_home() -> Path:
-    """Where what outlives a run is kept: ``$XDG_STATE_HOME/brain`` or ``~/.local/state/brain``."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "brain"
-
-
-def new_run() -> Path:
-    """Folder for a run below :func:`state_home`; only the newest runs are kept."""
-    runs = state_home() / "runs"
-    for old in sorted(runs.glob("[0-9]*-[0-9]*"))[:-RUNS]:
-        shutil.rmtree(old, ignore_errors=True)
-    return runs / datetime.now().strftime("%Y%m%d-%H%M%S")
 
 
 def default_state_dir(run: Path, world: str, domain: int, namespace: str) -> Path:
@@ -42,7 +34,7 @@ def default_state_dir(run: Path, world: str, domain: int, namespace: str) -> Pat
     """
     if world != "none":
         return run / "state"
-    return state_home() / "state" / "_".join([f"domain{domain}", *filter(None, namespace.split("/"))])
+    return runs.state_home() / "state" / "_".join([f"domain{domain}", *filter(None, namespace.split("/"))])
 
 
 def world_parameters(facts: dict, split: str, seed: int) -> dict[str, dict]:
@@ -54,10 +46,11 @@ def world_parameters(facts: dict, split: str, seed: int) -> dict[str, dict]:
 def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = "brain",
        world: Annotated[str, typer.Option(help="Simulated world of the graph, such as arena; none: a real robot.")
                         ] = "arena",
-       robot: Annotated[str, typer.Option(help="The robot's profile: a name, such as turtlebot3_burger, or a path.")
-                        ] = "sim",
-       split: Annotated[Split, typer.Option(help="Rooms of the world.")] = Split.train,
-       seed: Annotated[int, typer.Option(min=0, help="Seed of the room and of all random streams.")] = 0,
+       robot: Annotated[str | None, typer.Option(help="The robot's profile: a name, such as turtlebot3_burger, or a "
+                                                 "path. Default: sim, in a simulated world; a real robot must be "
+                                                 "named.")] = None,
+       split: Annotated[Split, typer.Option(help="Rooms of the world.")] = Split(SPLIT),
+       seed: Annotated[int, typer.Option(min=0, help="Seed of the room and of all random streams.")] = SEED,
        params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file, over the robot's profile.")
                               ] = None,
        external: Annotated[str, typer.Option(metavar="NAMES", help="Regions that others run, as vision,place: waited "
@@ -68,88 +61,164 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                                            "is kept, else one for this run.")] = None,
        listen: Annotated[list[str] | None, typer.Option(metavar="ENDPOINT", help="Open the router to a network, as "
                          "tcp/0.0.0.0:7447. Default: this machine only.")] = None,
-       router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
+       as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
+       namespace: Namespace = "") -> None:
     """Runs a brain until Ctrl-C and starts again what dies.
 
-    Starts a Zenoh router on this machine, unless one is there already.
+    Starts a Zenoh router on this machine, unless one is there already. By default it opens the demo's room. With --json
+    standard output gets one object, as soon as the robot is under control or that took too long.
     """
     number = use_domain(domain)
     use_security(secure)
-    from rich.console import Console
-
     from brain import secured
     from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
     from brain.graphs import find_graph, names_of
-    from brain.inspect_graph import inspect_graph
-    from brain.robots import RobotError, write_parameters
+    from brain.graphs import params_file as file_beside
+    from brain.inspect_graph import GivenError, inspect_graph
+    from brain.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
+    from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
     from brain_runtime.wire.refusal import open_to_a_network
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(lasting=True, stderr=as_json)
     stop = threading.Event()
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: stop.set())
     begin = time.monotonic()
-    run = run_dir or new_run()
-    state_dir = state_dir or default_state_dir(run, world, number, namespace)
-    try:
-        path = find_graph(graph)
-        loaded, facts, warnings = inspect_graph(path, world, robot, names_of(external))
-        secured.check(loaded, facts, namespace, number)
-        endpoint = router_endpoint(router)
-        own_router = router_child(endpoint, listen or ())
-        if own_router is None:
-            refuse_twice(loaded, endpoint, namespace, number)
-        profile = write_parameters({name: f.robot for name, f in facts.items() if f.robot}, run / "robot.params.yaml")
-        children = region_children(loaded, facts, path, namespace=namespace, seed=seed, state_dir=state_dir,
-                                   router=endpoint, params_files=[profile, *(params_file or ())],
-                                   parameters=world_parameters(facts, split.value, seed) if world != "none" else {})
-        crew = Crew([*([own_router] if own_router else []), *children], run / "logs", endpoint, namespace,
-                    external=loaded.external,
-                    on_event=lambda e: console.print(f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: "
-                                                     f"{e.text}", style=COLORS.get(e.kind)))
-    except (GraphError, RobotError, CrewError, SessionProblem, NameProblem, OSError) as error:
-        fail(str(error))
-    warnings += [f"the router is open to a network at {e} and not secured: whoever reaches it can command this brain; "
-                 f"see `brain keys --help`" for e in listen or () if open_to_a_network(e)]
-    for warning in warnings:
-        console.print(f"warning: {warning}", style="yellow")
-    console.print(f"brain {loaded.name}, robot {robot}, world {world}, domain {number}, router {endpoint}"
-                  + ("" if own_router else " (was there)") + f"; logs in {run / 'logs'}")
-    try:
-        crew.start(stop=stop)
-        _attend(crew, console, begin, len(loaded.regions), stop)
-    except (NoRouter, NameProblem, CrewError) as error:
-        if not stop.is_set():
+    check_folder(run_dir or runs.state_home() / "runs", "--run-dir")
+    check_folder(state_dir, "--state-dir")
+    with ExitStack() as claims:
+        try:
+            if robot is not None:
+                robot_in(world, robot)
+            path = find_graph(graph)
+            beside = file_beside(path)
+            loaded, facts, warnings = inspect_graph(path, world, robot or SIM, names_of(external), namespace=namespace,
+                                                    files=[*([beside] if beside else []), *(params_file or ())])
+            if robot is None and any(f.robot for f in facts.values()) or world != NO_WORLD:
+                robot = robot_in(world, robot or "")
+            secured.check(loaded, facts, namespace, number)
+            endpoint = router_endpoint(router)
+            own_router = router_child(endpoint, listen or ())
+            if own_router is None:
+                refuse_twice([spec.name for spec in loaded.regions if not spec.external], endpoint, namespace, number)
+            claim = runs.new_run(runs.state_home() / "runs", runs.KEPT) if run_dir is None else runs.Claim(run_dir)
+            claims.callback(claim.release)
+            run = claim.folder
+            state_dir = state_dir or default_state_dir(run, world, number, namespace)
+            # As each region does below it: brains of several namespaces may keep their state side by side.
+            kept = state_dir / namespace.strip("/").replace("/", "%")
+            if kept.resolve() != run.resolve():
+                claims.callback(runs.Claim(kept).release)
+            profile = write_parameters({name: f.robot for name, f in facts.items() if f.robot},
+                                       run / "robot.params.yaml")
+            children = region_children(loaded, facts, path, namespace=namespace, seed=seed, state_dir=state_dir,
+                                       router=endpoint, params_files=[profile, *(params_file or ())],
+                                       parameters=world_parameters(facts, split.value, seed) if world != "none" else {})
+            crew = Crew([*([own_router] if own_router else []), *children], run / "logs", endpoint, namespace,
+                        external=loaded.external,
+                        on_event=lambda e: console.tell(
+                            f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: {e.text}",
+                            style=COLORS.get(e.kind)))
+        except (GraphError, RobotError, GivenError, CrewError, NoRouter, SessionProblem, NameProblem, OSError) as error:
             fail(str(error))
-    finally:
-        crew.stop()
+        warnings += [f"the router is open to a network at {e} and not secured: whoever reaches it can command this "
+                     f"brain; see `brain keys --help`" for e in listen or () if open_to_a_network(e)]
+        for warning in warnings:
+            console.tell(f"warning: {warning}", style="yellow")
+        console.tell(f"brain {loaded.name}, robot {robot or 'none'}, world {world}, domain {number}, router {endpoint}"
+                     + ("" if own_router else " (was there)") + f"; logs in {run / 'logs'}")
+        told = {"brain": loaded.name, "robot": robot, "world": world, "domain": number, "namespace": namespace or "/",
+                "router": endpoint, "run_dir": str(run.absolute()), "state_dir": str(state_dir.absolute()),
+                "regions": [child.node for child in children], "warnings": warnings}
+        try:
+            crew.start(stop=stop)
+            hears = any("goal/text" in f.hears for f in facts.values())
+            spoken = _spoken(world != NO_WORLD, endpoint, secure, number, namespace) if hears else None
+            _attend(crew, console, begin, spoken, stop, told if as_json else None)
+        except (NoRouter, NameProblem, CrewError) as error:
+            if not stop.is_set():
+                fail(str(error))
+        finally:
+            crew.stop()
 
 
-def _attend(crew, console, begin: float, count: int, stop: threading.Event) -> None:
-    if crew.wait(PATIENCE, lambda: crew.ready() or crew.hopeless(), stop) and not crew.hopeless():
-        console.print(f"{count} regions are up and the robot is under control after "
-                      f"{time.monotonic() - begin:.1f} s. In another terminal: brain say \"go to the red ball\"; "
-                      f"Ctrl-C here ends the brain.", style="green")
+def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: threading.Event, told: dict | None
+            ) -> None:
+    """Waits for control, says what is true of it, and goes on until the end.
+
+    Args:
+        spoken: how to speak with the brain; None: it does not hear sentences.
+        told: is completed and printed as JSON; None: it is not asked for.
+    """
+    ready = crew.wait(PATIENCE, lambda: crew.ready() or crew.hopeless(), stop) and not crew.hopeless()
+    took = time.monotonic() - begin
+    missing = [] if ready else crew.missing()
+    words, hint = "", ""
+    if ready and spoken is not None:
+        words = example(crew, SHOWN, stop) if spoken.simulated else ""
+        hint = (f" In another terminal: {spoken.command(words)}." if words else
+                f" In another terminal: {spoken.command('find the red ball')}, or what there is.")
+    if ready:
+        console.tell(f"{crew.control()} after {took:.1f} s.{hint} Ctrl-C here ends the brain.", style="green")
     elif not stop.is_set():
-        for line in crew.missing():
-            console.print(f"still waiting: {line}", style="yellow")
+        for line in missing:
+            console.tell(f"still waiting: {line}", style="yellow")
+    if told is not None:
+        guarded(tell_json, "printing JSON")({**told, "ready": ready, "under_control": ready and crew.has_brainstem,
+                                             "seconds": round(took, 2), "example": words, "missing": missing}, None)
     while not stop.is_set():
         crew.round()
-    console.print("ending")
+    console.tell("ending")
 
 
-def refuse_twice(graph, endpoint: str, namespace: str, domain: int) -> None:
-    """Raises CrewError if a node with the name of one of the graph's regions is there already."""
+@dataclass(frozen=True)
+class Spoken:
+    """How `brain say` reaches a brain.
+
+    Attributes:
+        simulated: a simulated world can tell what there is to ask for.
+        options: of the command.
+    """
+
+    simulated: bool
+    options: tuple[str, ...]
+
+    def command(self, text: str) -> str:
+        """The command line that says a sentence."""
+        return " ".join(["brain say", *map(shlex.quote, self.options), f'"{text}"'])
+
+
+def _spoken(simulated: bool, endpoint: str, secure: Path | None, domain: int, namespace: str) -> Spoken:
+    """How another terminal, without this one's environment, reaches the brain."""
+    from brain_runtime.wire.session import DEFAULT_ROUTER
+
+    usual = DEFAULT_ROUTER if secure is None else DEFAULT_ROUTER.replace("tcp/", "tls/")
+    return Spoken(simulated, (*(["--router", endpoint] if endpoint != usual else []),
+                              *(["--secure", str(secure)] if secure else []),
+                              *(["--domain", str(domain)] if domain else []),
+                              *(["--namespace", namespace] if namespace.strip("/") else [])))
+
+
+def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: int, identity: str | None = None) -> None:
+    """Raises CrewError if a node with one of the names is there already.
+
+    Args:
+        names: of nodes, below ``namespace``.
+        endpoint: of a router.
+        identity: whose credentials are used; None: the operator's.
+    """
     from brain.crew import CrewError
     from brain_runtime.wire import Watch, open_session
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
-    ours = {f"{prefix}/{spec.name}" for spec in graph.regions if not spec.external}
-    with open_session(endpoint) as session, Watch(session, domain) as watch:
+    ours = {f"{prefix}/{name}" for name in names}
+    who = {} if identity is None else {"identity": identity}
+    with open_session(endpoint, **who) as session, Watch(session, domain) as watch:
         watch.wait_for(lambda w: bool(ours & set(w.nodes())), 0.5)
         there = sorted(ours & set(watch.nodes()))
     if there:
         raise CrewError(f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} running already in domain {domain}; "
-                        f"end that brain, or choose another --domain or --namespace")
+                        f"end that brain, or choose another --domain or --namespace"
+                        + ("" if identity is None else ", or another --name"))

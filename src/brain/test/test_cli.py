@@ -23,6 +23,7 @@ def brain(monkeypatch):
     """Runs the command in this process; nobody listens where it looks for a router."""
     monkeypatch.setenv("ROS_DOMAIN_ID", "87")
     monkeypatch.setenv("BRAIN_ROUTER", f"tcp/127.0.0.1:{free_port()}")
+    monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("it started a process"))
     return lambda *arguments: CliRunner().invoke(app, list(arguments))
 
 
@@ -169,7 +170,7 @@ def test_sentences_of_a_list_are_read(brain, tmp_path):
                     "find red ball : 赤いボールに行って\n")
     done = brain("bench", "sentences", str(file), "--json")
     assert done.exit_code == 0, done.output
-    (told,) = json.loads(done.output)
+    (told,) = json.loads(done.output)["lists"]
     assert set(told["networks"]) == {"spiking", "twin", "grammar"}
     for found in told["networks"].values():
         assert (found["understood"]["count"], found["understood"]["of"]) == (1, 2)
@@ -211,3 +212,130 @@ def test_a_bench_on_ros_without_ros_says_how_to_get_it(brain):
     result = brain("bench", "ros")
     assert result.exit_code == 1
     assert "rclpy is not there" in result.output and "setup.bash" in result.output and "make test" in result.output
+
+
+def test_the_version_and_completion():
+    command = [sys.executable, "-m", "brain"]
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"brain \d+\.\d+\.\d+\n", done.stdout)
+    code = "import sys; sys.argv[0] = 'brain'; from brain.cli import main; main()"
+    for words, found in (("brain st", "status"), ("brain say --wa", "--wait"), ("brain bench wi", "wire")):
+        asked = {**os.environ, "_BRAIN_COMPLETE": "complete_bash", "COMP_WORDS": words,
+                 "COMP_CWORD": str(len(words.split()) - 1)}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=asked)
+        assert done.stdout.split() == [found], done.stderr
+
+
+def one_line(result, status):
+    """What was said, on standard error alone; one line for a person."""
+    assert result.exit_code == status and result.stdout == "", result.output
+    assert result.stderr.startswith("brain: ") and result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.mark.parametrize("verb", [("up",), ("say", "go"), ("status",), ("look",), ("estop",), ("release",),
+                                  ("run", "motor"), ("keys", "k"), ("policy",)])
+@pytest.mark.parametrize("namespace", ["../../x", "/a/../b", "a b", "9a", "a//b", "a\x1b[2J", "[/x]"])
+def test_a_namespace_that_is_none(brain, verb, namespace, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    said = one_line(brain(*verb, "--namespace", namespace), 2)
+    assert "--namespace" in said and "as in --namespace /robot1" in said and "\x1b" not in said
+    assert not list(tmp_path.iterdir())
+
+
+BROKEN = {
+    "lacking": (None, "cannot read parameter file"),
+    "a folder": ("/", "cannot read parameter file"),
+    "broken": ("a: [", "is not YAML"),
+    "no parameters": ("[1, 2]", "must be a mapping"),
+    "out of range": ("/**/motor: {ros__parameters: {max_linear: 99.0}}", "max_linear of motor is 99.0, but must be"),
+    "unknown": ("/**/motor: {ros__parameters: {max_liner: 0.2}}", "has no parameter max_liner; did you mean max_lin"),
+    "another kind": ("motor: {ros__parameters: {max_linear: fast}}", "must be of type float"),
+    "of the host": ("/**: {ros__parameters: {use_sim_time: maybe}}", "use_sim_time"),
+    "its budget": ("/**: {ros__parameters: {energy_budget: -5.0}}", "energy_budget"),
+}
+
+
+@pytest.mark.parametrize("wrong", BROKEN)
+@pytest.mark.parametrize("verb", [("up", "--run-dir", "run"), ("run", "motor", "--robot", "sim")])
+def test_a_parameter_file_that_does_not_fit(brain, verb, wrong, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content, says = BROKEN[wrong]
+    file = tmp_path / "mine.yaml"
+    if content == "/":
+        file.mkdir()
+    elif content is not None:
+        file.write_text(content)
+    assert says in one_line(brain(*verb, "--params-file", str(file)), 1 if verb[0] == "up" else 2)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_parameter_file_is_for_the_names_it_gives(brain, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("/r1/motor: {ros__parameters: {max_linear: 99.0}}\n/**/moter: {ros__parameters: {x: 1}}\n")
+    up = ("up", "--params-file", str(file), "--router", "tcp/192.0.2.1:7447", "--run-dir", str(tmp_path / "run"))
+    assert "max_linear" in one_line(brain(*up, "--namespace", "r1"), 1)
+    assert "no router answers" in one_line(brain(*up), 1)    # it got as far as the router
+
+
+@pytest.mark.parametrize("option", ["--run-dir", "--state-dir"])
+@pytest.mark.parametrize("where", ["file", "file/below", "/proc/x"])
+def test_a_folder_that_cannot_be_written(brain, tmp_path, option, where):
+    (tmp_path / "file").write_text("not a folder")
+    said = one_line(brain("up", option, str(tmp_path / where)), 2)      # / in front wins
+    assert f"for {option}: " in said and "name a folder that can be written" in said
+    if option == "--state-dir":
+        one_line(brain("run", "brain_sim.strangers:Sonar", option, str(tmp_path / where)), 2)
+
+
+def test_a_home_that_cannot_be_written(brain, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/x")
+    assert "name a folder" in one_line(brain("up"), 2)
+
+
+@pytest.mark.parametrize("robot", [(), ("--robot", "sim")])
+def test_a_real_robot_must_be_named(brain, robot, tmp_path):
+    said = one_line(brain("up", "--world", "none", "--run-dir", str(tmp_path / "run"), *robot), 1)
+    assert "turtlebot3_burger" in said and "docs/new-robot.md" in said and "diff_drive_controller" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_region_that_moves_the_robot_wants_to_know_which(brain):
+    assert "--robot" in one_line(brain("run", "motor"), 1)
+
+
+def test_look_names_what_it_cannot_write_before_it_listens(brain, tmp_path):
+    for path, says in ((tmp_path / "lacking" / "x.png", "there is no folder"), (tmp_path, "it is a folder"),
+                       (tmp_path / "x.qqq", "name a .png"), (tmp_path / "x", "without a suffix")):
+        said = one_line(brain("look", "--out", str(path)), 2)
+        assert str(path) in said and says in said
+
+
+@pytest.mark.parametrize("verb", [("look",), ("demo",), ("up",), ("say", "go"), ("status",), ("estop",), ("run", "vision")])
+def test_credentials_are_taken_by_all_who_reach_a_brain(brain, verb, tmp_path):
+    verb = (*verb, "--runs", str(tmp_path)) if verb[0] == "demo" else verb
+    said = one_line(brain(*verb, "--secure", str(tmp_path / "none")), 2 if verb[0] == "run" else 1)
+    assert str(tmp_path / "none") in said and "brain keys" in said
+
+
+@pytest.mark.parametrize("verb", [("say", "go"), ("status",), ("look",), ("estop",), ("release",),
+                                  ("compare", "/lacking"), ("keys", "/proc/x"), ("docs", "--check", "--out", "/proc/x")])
+def test_an_error_leaves_standard_output_empty_with_json_too(brain, verb):
+    result = brain(*verb, "--json")
+    assert result.exit_code != 0 and result.stdout == "" and result.stderr.startswith("brain: ")
+
+
+def test_what_is_reported_is_reported_as_one_json_object(brain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = json.loads(brain("keys", "k", "--json").stdout)
+    assert told["folder"] == str(tmp_path / "k") and "vision" in " ".join(told["made"])
+    control = ("eval", "--policy", "oracle", "--episodes", "2", "--seed", "5")
+    report = json.loads(brain(*control, "--json", "--out", "one.json").stdout)
+    assert json.loads((tmp_path / "one.json").read_text())["summary"] == report["summary"]
+    assert brain(*control, "--json", "two.json").exit_code == 0    # as it was written before
+    told = json.loads(brain("compare", "one.json", "two.json", "--json").stdout)
+    assert [r["summary"]["n"] for r in told["results"]] == [2, 2]
+    assert told["results"][1]["paired_with_first"]["success"]["difference"] == 0
+    told = json.loads(brain("docs", "--out", str(tmp_path), "--json").stdout)
+    assert "launch.md" in told["written"]

@@ -16,7 +16,7 @@ import logging  # noqa: E402
 import sys  # noqa: E402
 from typing import Sequence  # noqa: E402
 
-from brain_runtime import heartbeat, messages, ros_args, standby  # noqa: E402
+from brain_runtime import heartbeat, messages, ros_args, shown, standby  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
 from brain_runtime.logs import survive_full_disk  # noqa: E402
@@ -44,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parser.parse_args(rest)
         survive_full_disk()
         declared = options.name or options.cls.rpartition(":")[2].lower()
-        logging.basicConfig(level=ros.log_level or logging.INFO, stream=sys.stderr,
-                            format=f"%(asctime)s %(levelname)s [{declared}] %(message)s")
+        shown.log_to(sys.stderr, ros.log_level or logging.INFO,
+                     f"%(asctime)s %(levelname)s [{shown.line(declared).replace('%', '%%')}] %(message)s")
         cls = RegionSpec(declared, options.cls).load()
         name, namespace = ros.node_name(declared), ros.namespace(declared)
         parameters = ros.parameters(name, namespace)
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         raise
     except (ros_args.RosArgsError, GraphError, ParameterError, NameProblem, SessionProblem) as problem:
-        print(f"cannot start: {problem}", file=sys.stderr)
+        print(f"cannot start: {shown.line(problem)}", file=sys.stderr)
         return 2
 
 

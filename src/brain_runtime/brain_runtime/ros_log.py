@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from brain_runtime import shown
+
 
 class RosLog(logging.Handler):
     """Hands records on to a node's logger.
@@ -16,7 +18,7 @@ class RosLog(logging.Handler):
     def __init__(self, node: Any) -> None:
         super().__init__()
         self._logger = node.get_logger()
-        self.setFormatter(logging.Formatter("%(message)s"))
+        self.setFormatter(shown.Formatter("%(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hands one record on; rclpy remembers the severity of each line that logs, so each has a line of its own."""

@@ -21,6 +21,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
 
+from brain_runtime import shown  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
 from brain_runtime.launch_watch import end_with_launch  # noqa: E402
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return host.run()
     except (GraphError, ParameterError, ModuleNotFoundError, InvalidParameterTypeException,
             InvalidParameterValueException, RCLInvalidROSArgsError, UnknownROSArgsError) as problem:
-        print(f"cannot start: {problem}", file=sys.stderr)
+        print(f"cannot start: {shown.line(problem)}", file=sys.stderr)
         return 2
     finally:
         rclpy.try_shutdown()

@@ -19,7 +19,7 @@ from typing import Any, Sequence
 
 import zenoh
 
-from brain_runtime import standby
+from brain_runtime import shown, standby
 from brain_runtime.logs import survive_full_disk
 from brain_runtime.wire.credentials import place
 from brain_runtime.wire.refusal import address, open_to_a_network
@@ -180,8 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                         "`brain keys` writes; it listens by TLS then")
     parser.add_argument(standby.OPTION, action="store_true", help="wait on standard input for a number before it begins")
     options = parser.parse_args(argv)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr,
-                        format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s %(name)s: %(message)s")
     zenoh.try_init_log_from_env()   # where RUST_LOG is set
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -192,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         router = Router(options.listen, port=options.port, connect=options.connect, config_file=options.config)
     except (RouterProblem, SessionProblem) as problem:
-        print(problem, file=sys.stderr)
+        print(shown.line(problem), file=sys.stderr)
         return 3 if isinstance(problem, RouterRuns) else 1
     with router:
         log.info("routing at %s", ", ".join(router.endpoints))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots of a region's state: safetensors files, written whole or not at all, refused when they do not fit.
 
-Two generations are kept. What cannot be used is set aside and never overwritten, so that nothing saved is lost.
+Two generations are kept. What cannot be used is set aside, the newest few of it, and not overwritten.
 """
 from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import os
 from pathlib import Path
 from typing import Any, Mapping
@@ -17,7 +18,10 @@ from safetensors.numpy import save
 
 from brain_runtime.region import Region
 
+log = logging.getLogger(__name__)
+
 FORMAT = "1"
+REFUSED = 5     # snapshots that were set aside and are kept
 
 
 class SnapshotError(RuntimeError):
@@ -141,16 +145,27 @@ def restore(path: Path, region: Region) -> tuple[dict[str, Any] | None, list[str
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a snapshot that is not to be used to ``*.refused-N``.
+    """Renames a snapshot that is not to be used to ``*.refused-N``; of those the newest :data:`REFUSED` are kept.
 
     Raises:
         SnapshotError: that is not possible.
     """
-    number = 1
-    while (aside := path.with_name(f"{path.name}.refused-{number}")).exists():
-        number += 1
     try:
+        before = _refused(path)
+        aside = path.with_name(f"{path.name}.refused-{max(before, default=0) + 1}")
         os.replace(path, aside)
     except OSError as error:
         raise SnapshotError(f"snapshot {path} cannot be used, and not be set aside either: {error}") from error
+    for number in sorted(before)[:max(0, len(before) + 1 - REFUSED)]:
+        try:
+            before[number].unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s cannot be removed, though newer ones are kept: %s", before[number], error.strerror)
     return aside
+
+
+def _refused(path: Path) -> dict[int, Path]:
+    """What was set aside of a snapshot, by its number."""
+    begin = f"{path.name}.refused-"
+    endings = ((p, p.name.removeprefix(begin)) for p in path.parent.iterdir() if p.name.startswith(begin))
+    return {int(end): p for p, end in endings if end.isascii() and end.isdecimal()}

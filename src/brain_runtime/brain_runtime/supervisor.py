@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from brain_runtime import tether
+from brain_runtime import shown, tether
 from brain_runtime.health import Health, Limits
 from brain_runtime.logs import Logs
 from brain_runtime.standby import OPTION, Standby
@@ -407,7 +407,7 @@ class Supervisor:
     def _tell(self, child: str, kind: str, text: str) -> None:
         event = Event(time.time(), child, kind, text)
         self._logs.add("supervisor", f"{datetime.fromtimestamp(event.time):%Y-%m-%d %H:%M:%S.%f} {child} {kind}: "
-                                     f"{text}\n")
+                                     f"{shown.line(text)}\n")
         self._show(event)
 
     def _complain(self, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from brain_runtime import messages
+from brain_runtime import messages, shown
 from brain_runtime.qos import QoS
 from brain_runtime.wire.node import Node
 
@@ -23,7 +23,7 @@ class Rosout(logging.Handler):
         super().__init__()
         self._node = node
         self._publisher = node.publisher(TOPIC, TYPE, QUALITY)
-        self.setFormatter(logging.Formatter("%(message)s"))
+        self.setFormatter(shown.Formatter("%(message)s"))
         self.addFilter(lambda record: not record.name.startswith("zenoh"))
 
     def emit(self, record: logging.LogRecord) -> None:

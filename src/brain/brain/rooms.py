@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The room that `brain up` and `brain demo` open, and a sentence that fits the room that stands there."""
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+SPLIT, SEED = "val", 5      # a room with a red ball and a blue box, which people are told to ask for
+LIKED = ("red", "ball")
+
+
+def example(crew: Any, seconds: float, stop: threading.Event) -> str:
+    """A sentence for the brain of a :class:`brain.crew.Crew`, or nothing where that is not known.
+
+    A simulated world tells on sim/world what stands in it: nobody is told to ask for what is not there. It is asked on
+    the wire, so that the simulator need not be installed here. Nobody tells of a real room.
+
+    Args:
+        seconds: that the world gets to tell it.
+    """
+    from brain_runtime import messages
+    from brain_runtime.qos import LATCHED
+
+    worlds = crew.node.subscription("sim/world", "std_msgs/msg/String", LATCHED)
+    try:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not stop.is_set():
+            crew.round()
+            for arrival in worlds.take():
+                words = sentence(messages.decode(arrival.data, "std_msgs/msg/String").data)
+                if words:
+                    return words
+    except messages.MessageError:
+        return ""   # not the world of brain_sim: its messages can be read
+    finally:
+        crew.node.let_go(worlds)
+    return ""
+
+
+def sentence(world: str) -> str:
+    """A sentence that asks for something in a room, from sim/world's JSON; empty where it tells of nothing."""
+    try:
+        room = json.loads(world)["room"]
+        there = [(str(o["color"]), str(o["shape"])) for o in room["objects"]]
+        there = [kind for kind in there if "".join(kind).isascii() and "".join(kind).isalpha()]
+        best = [kind for kind in (LIKED, tuple(room.get("target") or ())) if kind in there] or there
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ""
+    return f"go to the {' '.join(best[0])}" if best else ""
