@@ -7,7 +7,6 @@ the thread that received makes the step at once, since to wake the worker would 
 from __future__ import annotations
 
 import functools
-import logging
 import time
 from dataclasses import fields, replace
 from pathlib import Path
@@ -25,12 +24,11 @@ from brain_runtime.wire.attachment import AttachmentProblem
 from brain_runtime.wire.clock import SimulatedTime
 from brain_runtime.wire.names import expand
 
-log = logging.getLogger(__name__)
-
 SIM_TIME = "use_sim_time"
 RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too
 OVERRIDES = "qos_overrides."
 EVENT_QUALITY = QoS(reliable=True, latched=False, depth=10)
+SHARE = 0.02            # s between two heartbeats in which requests are answered at least
 
 
 class ZenohHost(ProcessHost):
@@ -213,7 +211,7 @@ class ZenohHost(ProcessHost):
         subscription = self._subscriptions.get(port_name)
         if subscription is None:    # it arrived just before the subscription was ended
             return []
-        while subscription.refused:
+        for _ in range(len(subscription.refused)):
             self._complain(port_name, "", subscription.refused.popleft())
         return subscription.take()
 
@@ -246,8 +244,9 @@ class ZenohHost(ProcessHost):
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while not self._ending:
+            enough = max(until, time.monotonic() + SHARE)   # however many ask, the heart beats
             for service, handler in self._services:
-                self._answer(service, handler)
+                service.answer(handler, enough)
             for server in self._servers:
                 server.serve()
             self._hand_in()
@@ -255,13 +254,6 @@ class ZenohHost(ProcessHost):
             if left <= 0:
                 return
             self._stop.wait(left)
-
-    def _answer(self, service: Service, handler: Callable[[Any], Any]) -> None:
-        for request in service.take():
-            try:
-                request.reply(handler(request.message))
-            except Exception:   # whatever a request brings about, the next one is answered, and the steps go on
-                log.exception("%s: a request could not be answered", service.endpoint.topic)
 
     def _look_about(self) -> None:
         self._watch.poll()
