@@ -137,9 +137,9 @@ class Brainstem(Region):
         if self.parameters.stamped:
             cmd.header.frame_id, twist = self.parameters.base_frame, cmd.twist
         twist.linear.x, twist.angular.z = linear, angular
-        finite = all(map(math.isfinite, wanted))
+        sound = azimuth.sound(*wanted)
         outbox |= {"cmd_vel": cmd, "trace": self._trace(inbox.stamp, command, action, reason,
-                                                        wanted if finite else (0.0, 0.0), (linear, angular))}
+                                                        wanted if sound else (0.0, 0.0), (linear, angular))}
         return outbox, {"velocity": np.array([linear, angular], np.float32),
                         "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32)}
 
@@ -188,7 +188,7 @@ class Brainstem(Region):
                 return STALE, f"{name} is stuck in a step"
         if command is None or inbox.age("command") > p.command_timeout:
             return STALE, "no fresh command from motor"
-        if not all(map(math.isfinite, wanted)):
+        if not azimuth.sound(*wanted):
             return REFUSED, "the command holds no sound numbers"
         return PASSED, ""
 

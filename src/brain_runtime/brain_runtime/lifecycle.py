@@ -9,9 +9,8 @@ import logging
 from enum import IntEnum
 from typing import Any, Callable, Mapping, NamedTuple
 
-from brain_runtime.messages import make
+from brain_runtime.messages import make, shown
 from brain_runtime.seldom import Seldom
-from brain_runtime.wire.names import shown
 
 seldom = Seldom(logging.getLogger(__name__))
 

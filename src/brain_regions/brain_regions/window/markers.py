@@ -47,6 +47,8 @@ def remembered(memory: Any) -> list:
     """Objects of pfc/memory: a body, the fainter the less sure, and its name."""
     found = []
     for number, seen in enumerate(memory.objects):
+        if not azimuth.sound(seen.bearing, seen.distance):
+            continue
         sure = min(max(float(seen.confidence), 0.0), 1.0)
         name = f"{thing(seen.color, seen.shape)} {100 * sure:.0f} %"
         body = BODIES[seen.shape] if seen.shape < len(BODIES) else CUBE
@@ -61,16 +63,16 @@ def remembered(memory: Any) -> list:
 def wanted(control: Any) -> list:
     """The target of pfc/control, the direction that is wanted now, and what is kept away from."""
     found = []
-    if math.isfinite(control.bearing) and math.isfinite(control.distance):
+    if azimuth.sound(control.bearing, control.distance):
         found.append(_marker(control.header, "target", 0, CYLINDER, YELLOW, 0.6, (2 * SIZE, 2 * SIZE, DISC),
                              _spot(control.bearing, control.distance, DISC)))
-    if math.isfinite(control.heading):
+    if azimuth.sound(control.heading, control.speed):
         long = INNER + LENGTH * max(float(control.speed), 0.2)
         ends = [_point(INNER, control.heading), _point(long, control.heading)]
         found.append(_marker(control.header, "heading", 0, LINE_LIST, YELLOW, 1.0, (0.05, 0.0, 0.0), points=ends,
                              frame_locked=True))
     for number, (bearing, distance) in enumerate(zip(control.avoid_bearing, control.avoid_distance)):
-        if math.isfinite(bearing) and math.isfinite(distance):
+        if azimuth.sound(bearing, distance):
             found.append(_marker(control.header, "avoided", number, CYLINDER, RED, 0.35, (KEPT_OFF, KEPT_OFF, DISC),
                                  _spot(float(bearing), float(distance), DISC / 2)))
     return found

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import xxhash
 
 from brain_runtime import messages
+from brain_runtime.messages import shown
 from brain_runtime.qos import QoS
 
 TOKEN_SPACE = "@ros2_lv"
@@ -55,11 +56,6 @@ def domain_id() -> int:
     if not _NUMBER.fullmatch(text):
         raise NameProblem(f"ROS_DOMAIN_ID is {shown(text)}; it must be a whole number of at least 0")
     return int(text)
-
-
-def shown(text: str) -> str:
-    """Text of others for a message: in quotes, without control characters, and not longer than a line."""
-    return ascii(text if len(text) <= 120 else text[:117] + "...")
 
 
 def check_name(name: str, what: str) -> str:
