@@ -13,7 +13,8 @@ from typing import Any, Callable, Iterable, Mapping
 from brain import secured
 from brain.graphs import merged, params_file
 from brain.inspect_graph import Facts
-from brain.listen import ACTIONS, Ear
+from brain.listen import Ear
+from brain_runtime.constants import trace_action
 from brain_runtime.graph import Graph, processes
 from brain_runtime.router import is_router
 from brain_runtime.supervisor import Child, Event, Supervisor
@@ -208,7 +209,7 @@ class Crew:
                 state = "in error" if state == "error" else state
                 found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
         if not found and self.ear and self.ear.trace is not None:
-            found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "
+            found.append(f"the brainstem does not let the robot move: {trace_action(self.ear.trace.action)}, "
                          f"{self.ear.trace.reason}; see {self.supervisor.log_path('brainstem')}")
         return found
 

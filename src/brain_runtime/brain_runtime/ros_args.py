@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-import yaml
-
+from brain_runtime import yaml_text
+from brain_runtime.messages import shown
 from brain_runtime.wire import names
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
            "error": logging.ERROR, "fatal": logging.CRITICAL}
 _FLAGS = ("--enable-rosout-logs", "--disable-rosout-logs", "--enable-stdout-logs", "--disable-stdout-logs",
           "--enable-external-lib-logs", "--disable-external-lib-logs")
+LONGEST_PATTERN, MOST_WILDCARDS = 512, 6     # of a node's name; more take for ever to be compared
 _TAKES_VALUE = ("--log-config-file", "--log-file-name", "-e", "--enclave")
 
 
@@ -108,6 +109,9 @@ class RosArgs:
         return found
 
     def _add(self, pattern: str, values: Mapping[str, Any]) -> None:
+        if pattern.count("*") > MOST_WILDCARDS or len(pattern) > LONGEST_PATTERN:
+            raise RosArgsError(f"{shown(pattern)} is no pattern of a node's name: it may have {LONGEST_PATTERN} "
+                               f"characters, and {MOST_WILDCARDS} of them may be *")
         self._sections.setdefault("/" + pattern.strip("/"), {}).update(values)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -146,10 +150,10 @@ class RosArgs:
         if not assign or not name or not value:
             raise RosArgsError(f"parameter {text!r} must read name:=value, as in -p rate:=20.0")
         try:
-            parsed = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise RosArgsError(f"parameter {text}: the value is not YAML ({_one_line(error)}); quote text that holds "
-                               f"special characters") from error
+            parsed = yaml_text.parse(value)
+        except yaml_text.YamlProblem as error:
+            raise RosArgsError(f"parameter {text[:200]}: the value is not YAML ({error}); quote text that holds special "
+                               f"characters") from error
         self._add(node or "/**", _flatten(name, parsed, f"parameter {text}"))
 
     def add_file(self, path: str) -> None:
@@ -159,11 +163,11 @@ class RosArgs:
             RosArgsError: it cannot be read or is none.
         """
         try:
-            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            content = yaml_text.read(path)
         except OSError as error:
             raise RosArgsError(f"cannot read parameter file {path}: {error.strerror}") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise RosArgsError(f"parameter file {path} is not YAML: {_one_line(error)}") from error
+        except ValueError as error:     # a path with a zero in it, too
+            raise RosArgsError(f"parameter file {path} is not YAML: {error}") from error
         if content is None:
             return
         if not isinstance(content, dict):
@@ -173,8 +177,8 @@ class RosArgs:
     def _add_sections(self, path: str, prefix: str, content: Mapping[Any, Any]) -> None:
         for key, value in content.items():
             if not isinstance(key, str) or not isinstance(value, dict):
-                raise RosArgsError(f"parameter file {path}: {prefix}{key} must hold `ros__parameters:` or namespaces, "
-                                   f"but is {value!r}")
+                raise RosArgsError(f"parameter file {path}: {prefix}{str(key)[:200]} must hold `ros__parameters:` or namespaces, "
+                                   f"but is {shown(repr(value))}")
             if key == "ros__parameters":
                 if not prefix:
                     raise RosArgsError(f"parameter file {path}: `ros__parameters` must stand below a node name, or "
@@ -198,9 +202,10 @@ def _flatten(prefix: str, value: Any, where: str) -> dict[str, Any]:
             value = [float(item) for item in value]
         elif len(kinds) > 1 or kinds - {bool, int, float, str}:
             raise RosArgsError(f"{where}: {prefix} must be a list of one kind (numbers, texts or booleans), "
-                               f"but is {value!r}")
+                               f"but is {shown(repr(value))}")
     elif not isinstance(value, (bool, int, float, str)):
-        raise RosArgsError(f"{where}: {prefix} must be a number, a text, a boolean or a list, but is {value!r}")
+        raise RosArgsError(f"{where}: {prefix} must be a number, a text, a boolean or a list, but is "
+                           f"{shown(repr(value))}")
     return {prefix: value}
 
 
@@ -208,10 +213,6 @@ def fits(pattern: str, fqn: str) -> bool:
     """Whether a node's full name fits a pattern: ``*`` is one part of a name, ``**`` any number of parts."""
     expression = re.escape("/" + pattern.strip("/")).replace(r"/\*\*", r"(/\w+)*").replace(r"\*", r"\w+")
     return re.fullmatch(expression, fqn) is not None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def parse(argv: Sequence[str]) -> tuple[RosArgs, list[str]]:

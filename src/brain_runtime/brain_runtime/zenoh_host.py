@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_runtime import diagnostics, energy, lifecycle, messages, parameter_services
+from brain_runtime import diagnostics, energy, lifecycle, messages, parameter_services, type_descriptions
 from brain_runtime import heartbeat as beat
 from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
 from brain_runtime.process_host import QUICK, ProcessHost
@@ -87,7 +87,8 @@ class ZenohHost(ProcessHost):
         self._services: list[tuple[Service, Callable[[Any], Any]]] = [
             (self.node.service(f"~/{service}", kind, self._stop.set), handler)
             for service, (kind, handler) in {**parameter_services.handlers(access),
-                                             **lifecycle.handlers(self.life)}.items()]
+                                             **lifecycle.handlers(self.life),
+                                             **type_descriptions.handlers(self._types)}.items()]
         self._servers: list[ActionServer] = []
         self._publishers: dict[str, Publisher] = {}
         self._subscriptions: dict[str, Subscription] = {}
@@ -143,6 +144,10 @@ class ZenohHost(ProcessHost):
         self._set_budget(budget)
         told = {name: value for name, value in self._values().items() if name in values}
         self._changes.publish(parameter_services.changed(self.fqn, messages.time_message(self._clock()), told))
+
+    def _types(self) -> set[str]:
+        """Names of the types that the node has on its topics and in its services."""
+        return {endpoint.type for endpoint in self.node.endpoints}
 
     def _set_sim_time(self, wanted: Any) -> None:
         if type(wanted) is not bool:

@@ -12,6 +12,7 @@ from brain_regions import azimuth
 from brain_regions.sights import thing
 from brain_regions.window import words
 from brain_runtime import messages
+from brain_runtime.constants import goal_state
 
 MARKER = "visualization_msgs/msg/Marker"
 CUBE, SPHERE, CYLINDER, LINE_LIST, TEXT = 1, 2, 3, 5, 9     # Marker's types
@@ -109,7 +110,7 @@ def chosen(choice: Any) -> list:
 
 def said(status: Any, header: Any) -> list:
     """The sentence and how it stands, above the robot."""
-    text = f'"{status.text}": {words.state(status.state)}' if status.text else words.state(status.state)
+    text = f'"{status.text}": {goal_state(status.state)}' if status.text else goal_state(status.state)
     return [_marker(header, "goal", 0, TEXT, WHITE, 1.0, (0.0, 0.0, 0.15), (0.0, 0.0, 0.75), text=text,
                     frame_locked=True)]
 

@@ -13,9 +13,10 @@ import numpy as np
 from brain_regions import azimuth, images
 from brain_regions.pfc.memory import CLASSES
 from brain_regions.pfc.polar import RINGS
-from brain_regions.window import markers, picture, ring, words
+from brain_regions.window import markers, picture, ring
 from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
 from brain_runtime.arrays import single
+from brain_runtime.constants import goal_state
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +170,7 @@ class Window(Region):
         scale = max(1, self.parameters.columns // columns)
         control, status = (inbox.get(name, within=age) for name, age in (("control", FRESH), ("status", math.inf)))
         target = (control.target_color, control.target_shape) if control is not None and control.goal_id else None
-        note = "no word of vision" if objects is None else "" if status is None else words.state(status.state)
+        note = "no word of vision" if objects is None else "" if status is None else goal_state(status.state)
         image = picture.drawn(found, [] if objects is None else objects.objects, self._eye(inbox, rows, columns),
                               None if target == (0, 0) else target, scale, note)
         message = self.picture(height=image.shape[0], width=image.shape[1], encoding="rgb8", step=3 * image.shape[1],

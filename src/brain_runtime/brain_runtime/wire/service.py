@@ -179,6 +179,8 @@ class Client:
         self.endpoint = endpoint
         self.type = kind
         self.forbidden = session.missing_right(endpoint)
+        # A router tells whom it does not let through nothing of a service either.
+        self._or_not_allowed = ", or the router does not let this session call it" if "tls/" in session.endpoint else ""
         self.gid = names.gid(endpoint.token())
         self._timeout = timeout
         self._numbers = itertools.count(1)
@@ -212,7 +214,7 @@ class Client:
         if self.forbidden:
             raise NoAnswer(f"{self.forbidden}; take the credentials of one who may, or `brain keys` again")
         if not self.wait(timeout):
-            raise NoAnswer(f"nobody serves {self.endpoint.topic} ({self.type.name})")
+            raise NoAnswer(f"nobody serves {self.endpoint.topic} ({self.type.name})" + self._or_not_allowed)
         answers: deque[zenoh.Reply] = deque(maxlen=WAITING)
         came, ended = Signal(), Signal()
 
