@@ -7,7 +7,7 @@ then the node's full name; among equals the later file.
 from __future__ import annotations
 
 import logging
-import re
+import string
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -20,7 +20,8 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING
            "error": logging.ERROR, "fatal": logging.CRITICAL}
 _FLAGS = ("--enable-rosout-logs", "--disable-rosout-logs", "--enable-stdout-logs", "--disable-stdout-logs",
           "--enable-external-lib-logs", "--disable-external-lib-logs")
-LONGEST_PATTERN, MOST_WILDCARDS = 512, 6     # of a node's name; more take for ever to be compared
+LONGEST_PATTERN = 512   # characters, of a node's name
+_WORD = string.ascii_letters + string.digits + "_"
 _TAKES_VALUE = ("--log-config-file", "--log-file-name", "-e", "--enclave")
 
 
@@ -109,9 +110,9 @@ class RosArgs:
         return found
 
     def _add(self, pattern: str, values: Mapping[str, Any]) -> None:
-        if pattern.count("*") > MOST_WILDCARDS or len(pattern) > LONGEST_PATTERN:
-            raise RosArgsError(f"{shown(pattern)} is no pattern of a node's name: it may have {LONGEST_PATTERN} "
-                               f"characters, and {MOST_WILDCARDS} of them may be *")
+        if len(pattern) > LONGEST_PATTERN:
+            raise RosArgsError(f"{shown(pattern)} is no pattern of a node's name: it is longer than {LONGEST_PATTERN} "
+                               f"characters")
         self._sections.setdefault("/" + pattern.strip("/"), {}).update(values)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -211,8 +212,27 @@ def _flatten(prefix: str, value: Any, where: str) -> dict[str, Any]:
 
 def fits(pattern: str, fqn: str) -> bool:
     """Whether a node's full name fits a pattern: ``*`` is one part of a name, ``**`` any number of parts."""
-    expression = re.escape("/" + pattern.strip("/")).replace(r"/\*\*", r"(/\w+)*").replace(r"\*", r"\w+")
-    return re.fullmatch(expression, fqn) is not None
+    pattern = "/" + pattern.strip("/")
+    words = [len(fqn[at:]) - len(fqn[at:].lstrip(_WORD)) for at in range(len(fqn) + 1)]     # that begin at each place
+    places = {0}    # that may have been reached in the name; a regular expression would try each way to each of them
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("/**", at):
+            at += 3
+            waiting = list(places)
+            while waiting:
+                place = waiting.pop()
+                if fqn[place:place + 1] == "/":
+                    further = {place + 1 + n for n in range(1, words[place + 1] + 1)} - places
+                    places |= further
+                    waiting += further
+        elif pattern[at] == "*":
+            at += 1
+            places = {place + n for place in places for n in range(1, words[place] + 1)}
+        else:
+            places = {place + 1 for place in places if fqn[place:place + 1] == pattern[at]}
+            at += 1
+    return len(fqn) in places
 
 
 def parse(argv: Sequence[str]) -> tuple[RosArgs, list[str]]:

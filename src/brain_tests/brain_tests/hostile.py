@@ -24,13 +24,17 @@ PIECES = ("", "%", "%%", "/", "0", "-1", "9" * 5000, "4294967296", "\u0663", "\x
           "$*", "NN", "MP", "MS", "SS", "SC", ":", ",", "::,10:,:,:,,", "1e9", "0x10", " ", "é", "@adv", "RIHS01_", ".")
 
 
-def changed_bytes(draw: random.Random, data: bytes) -> bytes:
-    """Bytes with one to four things wrong: bits, lengths, parts that are missing, twice there, or something else."""
+def changed_bytes(draw: random.Random, data: bytes, resize: bool = True) -> bytes:
+    """Bytes with one to four things wrong: bits, lengths, parts that are missing, twice there, or something else.
+
+    Args:
+        resize: there may be more bytes or fewer afterwards.
+    """
     data = bytearray(data)
     for _ in range(draw.randint(1, 4)):
         size = len(data)
         at = draw.randrange(size) if size else 0
-        kind = draw.randrange(8)
+        kind = draw.choice(range(8) if resize else (0, 1))
         if kind == 0 and size:
             data[at] ^= 1 << draw.randrange(8)
         elif kind == 1 and size:
