@@ -341,3 +341,8 @@ def clip_utf8(text: str, size: int) -> str:
 def shown(text: str) -> str:
     """Text of others for a message: in quotes, without control characters, and not longer than a line."""
     return ascii(text if len(text) <= 120 else text[:117] + "...")
+
+
+def plain(text: str) -> str:
+    """Text of a person for a message: as it is where it is one short line, else as :func:`shown`."""
+    return text if len(text) <= 200 and text.isprintable() else shown(text)

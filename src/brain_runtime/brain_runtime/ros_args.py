@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from brain_runtime import yaml_text
-from brain_runtime.messages import shown
+from brain_runtime.messages import plain, shown
 from brain_runtime.wire import names
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
@@ -66,7 +66,7 @@ class RosArgs:
         try:
             return names.absolute(found)
         except names.NameProblem as problem:
-            raise RosArgsError(f"__ns:={found}: {problem}") from problem
+            raise RosArgsError(f"__ns:={plain(found)}: {problem}") from problem
 
     def _special(self, sources: Sequence[str], name: str, default: str) -> str:
         for rule in self._remaps:
@@ -92,7 +92,7 @@ class RosArgs:
                 if names.expand(rule.source, namespace, node) == full:
                     return names.expand(rule.target, namespace, node)
             except names.NameProblem as problem:
-                raise RosArgsError(f"remap {rule.source}:={rule.target}: {problem}") from problem
+                raise RosArgsError(f"remap {plain(rule.source)}:={plain(rule.target)}: {problem}") from problem
         return full
 
     def parameters(self, node: str, namespace: str) -> dict[str, Any]:
@@ -131,12 +131,12 @@ class RosArgs:
             node = None
         source, target = source.removeprefix("rostopic://"), target.removeprefix("rostopic://")
         if not assign or not source or not target or node == "":
-            raise RosArgsError(f"remap {text!r} must read from:=to, as in -r cmd_vel:=cmd_vel_brain")
+            raise RosArgsError(f"remap {shown(text)} must read from:=to, as in -r cmd_vel:=cmd_vel_brain")
         if source in ("__node", "__name"):
             try:
                 names.check_name(target, "node name")
             except names.NameProblem as problem:
-                raise RosArgsError(f"remap {text}: {problem}") from problem
+                raise RosArgsError(f"remap {plain(text)}: {problem}") from problem
         self._remaps.append(_Remap(node, source, target))
 
     def add_parameter(self, text: str) -> None:
@@ -149,13 +149,13 @@ class RosArgs:
         node, colon, rest = name.rpartition(":")
         name = rest if colon else name
         if not assign or not name or not value:
-            raise RosArgsError(f"parameter {text!r} must read name:=value, as in -p rate:=20.0")
+            raise RosArgsError(f"parameter {shown(text)} must read name:=value, as in -p rate:=20.0")
         try:
             parsed = yaml_text.parse(value)
         except yaml_text.YamlProblem as error:
-            raise RosArgsError(f"parameter {text[:200]}: the value is not YAML ({error}); quote text that holds special "
+            raise RosArgsError(f"parameter {plain(text)}: the value is not YAML ({error}); quote text that holds special "
                                f"characters") from error
-        self._add(node or "/**", _flatten(name, parsed, f"parameter {text}"))
+        self._add(node or "/**", _flatten(name, parsed, f"parameter {plain(text)}"))
 
     def add_file(self, path: str) -> None:
         """A ROS parameter file.
@@ -178,8 +178,8 @@ class RosArgs:
     def _add_sections(self, path: str, prefix: str, content: Mapping[Any, Any]) -> None:
         for key, value in content.items():
             if not isinstance(key, str) or not isinstance(value, dict):
-                raise RosArgsError(f"parameter file {path}: {prefix}{str(key)[:200]} must hold `ros__parameters:` or namespaces, "
-                                   f"but is {shown(repr(value))}")
+                raise RosArgsError(f"parameter file {path}: {plain(prefix + str(key))} must hold `ros__parameters:` or "
+                                   f"namespaces, but is {shown(repr(value))}")
             if key == "ros__parameters":
                 if not prefix:
                     raise RosArgsError(f"parameter file {path}: `ros__parameters` must stand below a node name, or "
@@ -196,16 +196,16 @@ def _flatten(prefix: str, value: Any, where: str) -> dict[str, Any]:
             found.update(_flatten(f"{prefix}.{key}" if prefix else str(key), inner, where))
         return found
     if value is None or not prefix:
-        raise RosArgsError(f"{where}: {prefix or 'it'} has no value; write one, or leave the line out")
+        raise RosArgsError(f"{where}: {plain(prefix) or 'it'} has no value; write one, or leave the line out")
     if isinstance(value, list):
         kinds = {type(item) for item in value}
         if kinds == {int, float}:
             value = [float(item) for item in value]
         elif len(kinds) > 1 or kinds - {bool, int, float, str}:
-            raise RosArgsError(f"{where}: {prefix} must be a list of one kind (numbers, texts or booleans), "
+            raise RosArgsError(f"{where}: {plain(prefix)} must be a list of one kind (numbers, texts or booleans), "
                                f"but is {shown(repr(value))}")
     elif not isinstance(value, (bool, int, float, str)):
-        raise RosArgsError(f"{where}: {prefix} must be a number, a text, a boolean or a list, but is "
+        raise RosArgsError(f"{where}: {plain(prefix)} must be a number, a text, a boolean or a list, but is "
                            f"{shown(repr(value))}")
     return {prefix: value}
 
@@ -275,9 +275,9 @@ def parse(argv: Sequence[str]) -> tuple[RosArgs, list[str]]:
         elif option == "--log-level":
             level = value.rpartition(":=")[2].lower()
             if level not in _LEVELS:
-                raise RosArgsError(f"--log-level {value}: it must be one of {', '.join(_LEVELS)}")
+                raise RosArgsError(f"--log-level {plain(value)}: it must be one of {', '.join(_LEVELS)}")
             result.log_level = _LEVELS[level]
         elif option not in _TAKES_VALUE:
-            raise RosArgsError(f"unknown argument {argument} behind --ros-args; end the ROS arguments with -- before "
+            raise RosArgsError(f"unknown argument {plain(argument)} behind --ros-args; end the ROS arguments with -- before "
                                f"others. Known are -r, -p, --params-file, --log-level")
     return result, rest
