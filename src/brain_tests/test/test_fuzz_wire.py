@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever is on the wire: each parser gives a value or raises the one exception that it says it raises."""
+import dataclasses
 import itertools
 import math
 import re
@@ -8,6 +9,7 @@ import time
 import pytest
 
 from brain_runtime import messages
+from brain_runtime.actions import Goal
 from brain_runtime.graph import load_graph
 from brain_runtime.inbox import MAX_KEPT
 from brain_runtime.messages import MessageError
@@ -143,6 +145,13 @@ def test_regions_outlive_any_message(name):
                 message = hostile.picture(draw) if port.type.endswith("/Image") and draw.random() < 0.7 else \
                     hostile.any_message(draw, port.type, draw.choice((0.0, 0.05, 0.3)))
                 stepper.offer(port_name, messages.decode(messages.encode(message), port.type), now[0])
+        for action, slot in stepper.goals.items():
+            if draw.random() < 0.2 and len(slot.goals) < 8:
+                request = hostile.any_message(draw, region.actions()[action].types.goal)
+                slot.offer(Goal(draw.randbytes(16), request), now[0])
+            for goal in list(slot.goals.values()):
+                if draw.random() < 0.1:
+                    slot.offer(dataclasses.replace(goal, canceling=True), now[0])
         for port, message in stepper.step(now[0], now[0]):
             if hasattr(message, "__msgtype__"):
                 messages.encode(message)
