@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 from brain import say
+from brain_runtime.constants import goal_state
 from brain_runtime.supervisor import Event
 
 TROUBLE = ("ended", "unhealthy", "given up")
@@ -58,4 +59,4 @@ def blame(text: str, status: Any | None, verdict: dict[str, Any] | None, trace: 
         return make("pfc", "it takes the target for reached, but the world's referee does not")
     if status.state == say.APPROACHING:
         return make("motor", f"it did not get there in time ({status.reason})")
-    return make("pfc", f"the target was not found in time ({say.STATES[status.state]}, {status.reason})")
+    return make("pfc", f"the target was not found in time ({goal_state(status.state)}, {status.reason})")

@@ -13,8 +13,9 @@ from typing import Any, Callable, Iterable, Mapping
 from brain import secured
 from brain.graphs import merged, params_file
 from brain.inspect_graph import Facts
-from brain.listen import ACTIONS, Ear
+from brain.listen import Ear
 from brain.observers import guarded
+from brain_runtime.constants import trace_action
 from brain_runtime.graph import Graph, processes
 from brain_runtime.router import is_router
 from brain_runtime.supervisor import Child, Event, Supervisor
@@ -234,8 +235,8 @@ class Crew:
                 found.append(f"{node.rsplit('/', 1)[-1]} is {state}; it is external: whoever runs it must start it, in "
                              f"this domain and on this router")
         if not found and self.ear and self.ear.trace is not None:
-            where = f"; see {self.supervisor.log_path('brainstem')}" if "brainstem" in self.supervisor.names else ""
-            found.append(f"the brainstem does not let the robot move: {ACTIONS[self.ear.trace.action]}, "
+            where = f"; see {self.supervisor.log_path(BRAINSTEM)}" if BRAINSTEM in self.supervisor.names else ""
+            found.append(f"the brainstem does not let the robot move: {trace_action(self.ear.trace.action)}, "
                          f"{self.ear.trace.reason}{where}")
         return found
 

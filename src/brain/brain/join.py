@@ -123,13 +123,11 @@ def _ros(namespace: str, rules: list[str], files: list, param: list[str] | None,
 
 def _find(path: Path, region: str):
     """The entry of a region in the graph or in one of its worlds."""
-    import yaml
-
-    from brain_runtime.graph import GraphError, load_graph
+    from brain_runtime.graph import GraphError, load_graph, load_worlds
 
     graph = load_graph(path)
     known = {spec.name: spec for spec in graph.regions}
-    for world in (yaml.safe_load(path.read_text(encoding="utf-8")).get("worlds") or {}):
+    for world in load_worlds(path):
         known |= {spec.name: spec for spec in load_graph(path, world).regions}
     if region not in known:
         raise GraphError(f"graph {graph.name} has no region {region!r}; it has {', '.join(known)}. A class of your own "

@@ -10,16 +10,18 @@ from typing import Any, Callable
 
 from brain.observers import guarded
 from brain_runtime import heartbeat, messages
+from brain_runtime.constants import heartbeat_state
 from brain_runtime.qos import STREAM
 from brain_runtime.waking import Signal
 from brain_runtime.wire import Node, Watch
 
 TRACE = "brain_interfaces/msg/Trace"
-ACTIONS = ("passed", "limited", "reflex", "stale", "estop", "refused")
 MOVED = (0, 1, 2)   # actions in which motor's command had a say
 GONE = 1.0          # s without a heartbeat and without a token, after which a region counts as gone
 SILENT = 1.5        # s without a heartbeat, after which it counts as silent though its token is there
 LATENCIES = 2000    # traces that are kept
+MOST = 256          # regions that are kept; a stranger that renames itself with every heartbeat must not grow us
+PROCESSES = 16      # of each, that are kept
 
 
 @dataclass
@@ -45,8 +47,7 @@ class Seen:
             return "gone"
         if age > SILENT:
             return "silent"
-        state = self.beat.state
-        return heartbeat.STATES[state] if state < len(heartbeat.STATES) else f"state {state}"
+        return heartbeat_state(self.beat.state)
 
 
 class Latency:
@@ -140,11 +141,13 @@ class Ear:
 
     def _take_beat(self, beat: Any, received: float) -> None:
         seen = self.regions.get(beat.name)
+        if seen is None and len(self.regions) >= MOST:
+            del self.regions[min(self.regions, key=lambda name: self.regions[name].heard)]
         if seen is None:
             seen = self.regions[beat.name] = Seen(beat, received)
         seen.beat, seen.heard, seen.token = beat, received, True
         process = (beat.hostname, beat.pid)
-        if process not in seen.processes:
+        if process not in seen.processes and len(seen.processes) < PROCESSES:
             seen.processes.append(process)
         if self._on_beat is not None:
             self._on_beat(beat)

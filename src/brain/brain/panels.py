@@ -17,6 +17,7 @@ from brain_regions.pfc.memory import CAP
 from brain_regions.sights import COLORS
 from brain_regions.window import ring, words
 from brain_runtime import shown
+from brain_runtime.constants import goal_state
 
 WIDE, HIGH, SPOKEN = 930, 548, 112      # px: the frame, and what language adds to its height
 PICTURE = (288, 192)                    # px, the camera's
@@ -133,7 +134,7 @@ class Film:
             self._write(16, 10, f"\u201c{text}\u201d", size=13, weight="bold", color=GOLD)
         else:
             self._write(16, 10, f"(in Japanese) {told}", size=13, weight="bold", color=GOLD)
-        status = words.state(moment.status) if moment.status >= 0 else "nothing asked yet"
+        status = goal_state(moment.status) if moment.status >= 0 else "nothing asked yet"
         note = f"   ablated: {self._note}" if self._note else ""
         self._write(WIDE - 16, 12, f"{status}    {moment.t:4.1f} s", size=11, ha="right")
         self._write(WIDE - 16, 30, f"{self._episode.id}{note}", size=7.5, ha="right", color=DIM)

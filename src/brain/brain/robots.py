@@ -20,7 +20,9 @@ from typing import Any, Iterable, Mapping
 import yaml
 
 from brain.graphs import DEFAULT, config_directory, find_graph
+from brain_runtime import yaml_text
 from brain_runtime.graph import Graph, load_graph, load_worlds
+from brain_runtime.messages import shown
 from brain_runtime.parameters import ParameterError, check_parameters
 
 SIM = "sim"
@@ -90,7 +92,7 @@ class Robot:
     def _check_names(self, what: str, names: Iterable[str], known: Iterable[str]) -> None:
         odd = sorted(set(names) - set(known))
         if odd:
-            raise RobotError(f"robot {self.name} ({self.path}): there is no {what} {', '.join(odd)}; there are "
+            raise RobotError(f"robot {self.name} ({self.path}): there is no {what} {shown(', '.join(odd))[1:-1]}; there are "
                              f"{', '.join(sorted(known))}")
 
 
@@ -146,11 +148,11 @@ def load_robot(name: str) -> Robot:
         raise RobotError(f"there is no robot {name!r}; there are {', '.join(shipped())}, or give a path to a .yaml; "
                          f"docs/new-robot.md says how to write one")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml_text.read(path)
     except OSError as error:
         raise RobotError(f"cannot read robot {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RobotError(f"robot {path} is not YAML: {' '.join(str(error).split())}") from error
+    except yaml_text.YamlProblem as error:
+        raise RobotError(f"robot {path} is not YAML: {error}") from error
     return _parse(content, path)
 
 
@@ -159,21 +161,26 @@ def _parse(content: Any, path: Path) -> Robot:
         raise RobotError(f"robot {path} must be a mapping with some of {', '.join(sorted(_KEYS))}")
     odd = sorted(str(key) for key in set(content) - _KEYS)
     if odd:
-        raise RobotError(f"robot {path} has unknown keys {', '.join(odd)}; known are {', '.join(sorted(_KEYS))}")
+        raise RobotError(f"robot {path} has unknown keys {shown(', '.join(odd))[1:-1]}; known are {', '.join(sorted(_KEYS))}")
     parts = {key: content.get(key) or {} for key in ("topics", "shared", "regions")}
     for key, value in parts.items():
         if not isinstance(value, dict):
-            raise RobotError(f"robot {path}: `{key}` must be a mapping, but is {value!r}")
+            raise RobotError(f"robot {path}: `{key}` must be a mapping, but is {shown(repr(value))}")
+        for name in value:
+            if not isinstance(name, str):
+                raise RobotError(f"robot {path}: `{key}` has the key {shown(repr(name))}, which is no name; put names "
+                                 f"in quotes")
     for region, values in parts["regions"].items():
         if not isinstance(values, dict):
-            raise RobotError(f"robot {path}: region {region} must be a mapping of parameters, but is {values!r}")
+            raise RobotError(f"robot {path}: region {region} must be a mapping of parameters, but is "
+                             f"{shown(repr(values))}")
     for topic, other in parts["topics"].items():
         if str(topic).startswith(OWN):
             raise RobotError(f"robot {path}: topic {topic} cannot be renamed, since `brain` and people use it by this "
                              f"name; bring the robot's to it instead")
         if not isinstance(other, str) or not _TOPIC.fullmatch(other):
             raise RobotError(f"robot {path}: topic {topic} must be mapped to a name such as base/{topic}, "
-                             f"but is mapped to {other!r}")
+                             f"but is mapped to {shown(repr(other))}")
     return Robot(path.stem, path, str(content.get("description") or ""), **parts)
 
 

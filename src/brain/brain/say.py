@@ -11,8 +11,6 @@ import typer
 from brain.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
 
-STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting",
-          "wrong")
 IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING, WRONG = range(9)     # GoalStatus
 PRESENCE = 2.0      # s in which a brain that is there has been heard
 LATCH = 0.5         # s in which the latched goal status of before has come
@@ -28,7 +26,7 @@ class Answer:
     Attributes:
         status: exit status: 0 reached (or taken up, where nobody waited), 1 not found, wrong or not in time, 2 not
             understood, 130 interrupted.
-        state: of the goal, one of :data:`STATES`; empty if nobody took it up.
+        state: of the goal, as :func:`brain_runtime.constants.goal_state` calls it; empty if nobody took it up.
         reason: for a person.
         goal_id: number that language gave it, or None.
         seconds: from speaking to the answer.
@@ -81,6 +79,8 @@ class Speaker:
 
     def ask(self, text: str, wait: float | None) -> Answer:
         """Says a sentence and waits until it is done, at most ``wait`` s; None: until it is taken up."""
+        from brain_runtime.constants import goal_state
+
         before = None if self.newest is None else (self.newest.goal_id, self.newest.text)
         begin = time.monotonic()
         self.say(text)
@@ -95,25 +95,25 @@ class Speaker:
                     continue
                 if status.text != clipped(text):
                     if ours is not None:
-                        return Answer(1, STATES[ours.state], f"another sentence took its place: {status.text!r}",
+                        return Answer(1, goal_state(ours.state), f"another sentence took its place: {status.text!r}",
                                       ours.goal_id, taken)
                     continue
                 ours = status
                 if status.state == NOT_UNDERSTOOD:
-                    return Answer(2, STATES[NOT_UNDERSTOOD], status.reason, status.goal_id, taken)
+                    return Answer(2, goal_state(NOT_UNDERSTOOD), status.reason, status.goal_id, taken)
                 if status.state in (REACHED, STOPPED):
-                    return Answer(0, STATES[status.state], status.reason, status.goal_id, taken)
+                    return Answer(0, goal_state(status.state), status.reason, status.goal_id, taken)
                 if status.state in (NOT_FOUND, WRONG):
-                    return Answer(1 if wait is not None else 0, STATES[status.state], status.reason, status.goal_id,
+                    return Answer(1 if wait is not None else 0, goal_state(status.state), status.reason, status.goal_id,
                                   taken)
                 if wait is None:
-                    return Answer(0, STATES[status.state], status.reason, status.goal_id, taken)
+                    return Answer(0, goal_state(status.state), status.reason, status.goal_id, taken)
         taken = time.monotonic() - begin
         if ours is None:
             return Answer(1, "", f"nobody took it up within {taken:.0f} s; `brain status` shows whether language and "
                           f"pfc are well", None, taken)
         reason = f" ({ours.reason})" if ours.reason else ""
-        return Answer(1, STATES[ours.state], f"not reached within {wait:g} s{reason}", ours.goal_id, taken)
+        return Answer(1, goal_state(ours.state), f"not reached within {wait:g} s{reason}", ours.goal_id, taken)
 
 
 def clipped(text: str) -> str:

@@ -15,8 +15,8 @@ from brain.record import Recorder
 from brain.status import footer, report, table
 from brain_regions.sights import place, thing
 from brain_runtime import shown
+from brain_runtime.constants import control_mode, goal_state
 
-MODES = ("stand", "search", "approach", "stop")
 EYE_COLUMNS, EYE_ROWS = 32, 20  # characters wide; pixels high, two to a character
 
 
@@ -30,14 +30,12 @@ def seen(recorder: Recorder) -> str:
 
 def wanted(recorder: Recorder, status: Any | None) -> str:
     """What pfc wants, and how the goal stands."""
-    from brain.say import STATES
-
     text = ""
     if status is not None and status.text:
-        text = f"\"{status.text}\": {STATES[status.state]}" + (f" ({status.reason})" if status.reason else "")
+        text = f"\"{status.text}\": {goal_state(status.state)}" + (f" ({status.reason})" if status.reason else "")
     control = recorder.control
     if control is not None:
-        mode = MODES[control.mode] if control.mode < len(MODES) else "?"
+        mode = control_mode(control.mode)
         if control.mode == 2:
             mode += f" {thing(control.target_color, control.target_shape)}, {place(control.bearing, control.distance)}"
         elif control.mode == 1 and math.isfinite(control.heading):

@@ -21,6 +21,7 @@ from brain.record import Recorder
 from brain.show import Ticker, View
 from brain.up import refuse_twice, world_parameters
 from brain_runtime import messages
+from brain_runtime.constants import goal_state
 from brain_runtime.qos import LATCHED
 from brain_runtime.supervisor import Event
 
@@ -180,7 +181,7 @@ class Stage:
         return {"reached": reached, "seconds": round(verdict["time"] if reached else end - begin, 2),
                 "begin": round(begin, 3), "end": round(end, 3), "verdict": verdict,
                 "object": verdict["object"] if verdict else "",
-                "goal_status": None if final is None else say.STATES[final.state], "blame": found}
+                "goal_status": None if final is None else goal_state(final.state), "blame": found}
 
     def take_turns(self) -> None:
         """Takes sentences and kills regions, as the person at the terminal likes."""

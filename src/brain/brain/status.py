@@ -40,6 +40,8 @@ def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[s
         ear: a :class:`brain.listen.Ear` that has listened.
         expected: full names of the regions that ought to be there, if any of them is.
     """
+    from brain_runtime.constants import trace_action
+
     now = time.monotonic()
     regions = [region_report(name, seen, now) for name, seen in sorted(ear.regions.items())]
     missing = [n for n in expected if n not in ear.regions] if set(expected) & set(ear.regions) else []
@@ -47,14 +49,8 @@ def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[s
     return {"domain": domain, "namespace": namespace or "/", "router": ear.linked, "regions": regions,
             "missing": missing, "latency": ear.latency.report(), "unreadable": ear.broken,
             "brainstem": None if trace is None else {
-                "action": _action(trace.action), "reason": trace.reason, "linear": round(float(trace.linear), 4),
+                "action": trace_action(trace.action), "reason": trace.reason, "linear": round(float(trace.linear), 4),
                 "angular": round(float(trace.angular), 4)}}
-
-
-def _action(number: int) -> str:
-    from brain.listen import ACTIONS
-
-    return ACTIONS[number] if number < len(ACTIONS) else f"action {number}"
 
 
 def _milliseconds(value: float | None) -> str:

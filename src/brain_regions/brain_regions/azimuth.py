@@ -17,8 +17,17 @@ _EDGES = CENTERS[:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
 _ACROSS = np.stack([np.cos(_EDGES), np.sin(_EDGES)], -1)    # three directions across each bin [36, 3, 2]
 _NEAR = (np.arange(BINS)[:, None] + np.arange(-2, 3)) % BINS
 _NEAR_SIN, _NEAR_COS = SIN[_NEAR], COS[_NEAR]
+LARGEST = 1e9                                   # of numbers from outside: a float32 holds them, and their squares
 _NO_POINTS = np.zeros((0, 2), np.float32)
 BUMP = math.radians(12.0)                       # standard deviation of a direction's bump (rad)
+
+
+def sound(*values: float) -> bool:
+    """Whether numbers from outside can be calculated with and passed on: finite, and not beyond all measure.
+
+    What is finite in 64 bits may still be too large for the 32 bits of most fields.
+    """
+    return all(abs(value) <= LARGEST for value in values)     # of NaN and infinity, nothing is less
 
 
 def wrap(angle: Any) -> Any:
@@ -83,7 +92,7 @@ def sound_scan(scan: Any) -> bool:
     A scan whose beams all hit nothing is sound (an open field); one of NaN only is not.
     """
     ranges = np.asarray(scan.ranges)
-    if len(ranges) < 8 or not math.isfinite(scan.angle_min) or not math.isfinite(scan.angle_increment):
+    if len(ranges) < 8 or not sound(scan.angle_min, scan.angle_increment):
         return False
     if scan.angle_increment == 0 or not scan.range_max > scan.range_min >= 0:
         return False
@@ -111,4 +120,4 @@ def sound_pose(odom: Any) -> tuple[float, float, float] | None:
     """(x, y, yaw) in m and rad of an Odometry, or None when it holds no sound numbers."""
     p, q = odom.pose.pose.position, odom.pose.pose.orientation
     pose = (float(p.x), float(p.y), yaw_of(q))
-    return pose if all(map(math.isfinite, pose)) and abs(q.w) + abs(q.z) > 1e-6 else None
+    return pose if sound(*pose, q.x, q.y, q.z, q.w) and abs(q.w) + abs(q.z) > 1e-6 else None

@@ -137,9 +137,9 @@ class Brainstem(Region):
             linear = angular = 0.0
         else:
             linear, angular, action, reason = self._limit(inbox, wanted, previous, min(dt, 0.1))
-        finite = all(map(math.isfinite, wanted))
+        sound = azimuth.sound(*wanted)
         outbox |= {"cmd_vel": self._command(linear, angular), "trace": self._trace(inbox.stamp, command, action, reason,
-                                                        wanted if finite else (0.0, 0.0), (linear, angular))}
+                                                        wanted if sound else (0.0, 0.0), (linear, angular))}
         return outbox, {"velocity": np.array([linear, angular], np.float32),
                         "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32)}
 
@@ -210,7 +210,7 @@ class Brainstem(Region):
                 return STALE, f"{name} is stuck in a step"
         if command is None or inbox.age("command") > p.command_timeout:
             return STALE, "no fresh command from motor"
-        if not all(map(math.isfinite, wanted)):
+        if not azimuth.sound(*wanted):
             return REFUSED, "the command holds no sound numbers"
         return PASSED, ""
 

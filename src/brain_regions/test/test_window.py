@@ -9,6 +9,7 @@ from brain_regions import sights
 from brain_regions.pfc import AnnPrefrontalCortex, PrefrontalCortex, region
 from brain_regions.window import Window, markers, picture, ring, words
 from brain_regions.window.region import ACTIONS, BELIEFS, PATH_POINTS, PFC_RATES, POPULATIONS, RATES
+from brain_runtime.constants import GOAL_STATES
 from brain_runtime.local_host import LocalHost
 from brain_runtime.messages import encode, make, time_message
 
@@ -232,7 +233,7 @@ def test_numbers_and_names_fit_the_messages():
         assert f"COLOR_{color.upper() or 'UNKNOWN'}={number}" in text
     for number, shape in enumerate(sights.SHAPES[1:], 1):
         assert f"SHAPE_{shape.upper()}={number}" in text
-    for number, state in enumerate(words.STATES):
+    for number, state in enumerate(GOAL_STATES):
         assert f"STATE_{state.upper().replace(' ', '_')}={number}" in goals
 
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from brain_runtime import heartbeat as beat
+from brain_runtime.constants import heartbeat_state
 from brain_runtime.energy import Gate
 from brain_runtime.messages import make
 from brain_runtime.qos import QoS
@@ -25,7 +26,7 @@ def diagnostics(heartbeat: Any, broken: int = 0, gate: Gate | None = None) -> An
         broken: messages that were dropped so far since they could not be read.
         gate: of what the region publishes; what it saved is told where there is an energy budget.
     """
-    state = beat.STATES[heartbeat.state]
+    state = heartbeat_state(heartbeat.state)
     if heartbeat.state == beat.ERROR:
         level, says = ERROR, heartbeat.reason
     elif heartbeat.reason or broken or heartbeat.state != beat.ACTIVE:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from brain_runtime.messages import shown
 from brain_runtime.ports import In, Out
 from brain_runtime.qos import incompatibility
 from brain_runtime.region import Region
 
 RESTART = ("always", "never")
+_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w{0,254}", re.ASCII)     # it is a node's name, and files are called after it
+_TOPIC = re.compile(r"[~/]?[A-Za-z_]\w*(/[A-Za-z_]\w*)*|~/[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 
 
 class GraphError(ValueError):
@@ -104,27 +109,40 @@ class Graph:
 
 
 def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise GraphError(f"{where}: a region is called {shown(str(name))}; its name must consist of letters, digits and "
+                         f"_, and not begin with a digit")
     if isinstance(entry, str):
         entry = {"class": entry}
     if not isinstance(entry, dict):
-        raise GraphError(f"{where}: region {name} must be a mapping with a `class`, but is {entry!r}")
+        raise GraphError(f"{where}: region {name} must be a mapping with a `class`, but is {shown(repr(entry))}")
     known = {"class", "restart", "critical", "remap", "external"}
     odd = set(entry) - known
     if odd:
-        raise GraphError(f"{where}: region {name} has unknown keys {', '.join(sorted(odd))}; known are "
+        raise GraphError(f"{where}: region {name} has unknown keys {_listed(odd)}; known are "
                          + ", ".join(sorted(known)))
     cls = entry.get("class")
-    if not isinstance(cls, str) or cls.count(":") != 1:
-        raise GraphError(f"{where}: region {name} needs `class: package.module:Class`, but has {cls!r}")
+    if not isinstance(cls, str) or not _CLASS.fullmatch(cls):
+        raise GraphError(f"{where}: region {name} needs `class: package.module:Class`, but has {shown(repr(cls))}")
     restart = entry.get("restart", "always")
     if restart not in RESTART:
-        raise GraphError(f"{where}: restart of region {name} is {restart!r}; it must be {' or '.join(RESTART)}")
+        raise GraphError(f"{where}: restart of region {name} is {shown(repr(restart))}; it must be "
+                         f"{' or '.join(RESTART)}")
     critical, external = entry.get("critical", False), entry.get("external", False)
     remap = entry.get("remap", {})
     if not isinstance(critical, bool) or not isinstance(external, bool) or not isinstance(remap, dict):
         raise GraphError(f"{where}: region {name}: `critical` and `external` must be true or false, `remap` a mapping "
                          f"of topics")
+    for topic in (t for pair in remap.items() for t in pair):
+        if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+            raise GraphError(f"{where}: region {name}: {shown(str(topic))} in `remap` is no name of a topic, such as "
+                             f"vision/objects")
     return RegionSpec(name, cls, restart, critical, remap, device, external)
+
+
+def _listed(keys: Iterable[Any]) -> str:
+    """Keys of others for a message."""
+    return shown(", ".join(sorted(map(str, keys))))[1:-1]
 
 
 def parse_graph(content: Any, where: str, world: str = "none") -> Graph:
@@ -142,27 +160,29 @@ def parse_graph(content: Any, where: str, world: str = "none") -> Graph:
         raise GraphError(f"{where}: a graph needs `regions:`, a mapping of names to classes")
     odd = set(content) - {"name", "regions", "worlds"}
     if odd:
-        raise GraphError(f"{where}: unknown keys {', '.join(sorted(odd))}; known are name, regions, worlds")
+        raise GraphError(f"{where}: unknown keys {_listed(odd)}; known are name, regions, worlds")
     worlds = content.get("worlds") or {}
+    if not isinstance(worlds, dict) or not all(isinstance(w, str) and isinstance(d or {}, dict)
+                                               for w, d in worlds.items()):
+        raise GraphError(f"{where}: `worlds` must be a mapping of names to their devices, as `regions` is one")
     if world != "none" and world not in worlds:
         raise GraphError(f"{where}: no world {world!r}; there are " + ", ".join(["none", *worlds]))
     specs = [_region(n, e, where, device=True) for n, e in (worlds.get(world) or {}).items()]
     specs += [_region(n, e, where, device=False) for n, e in content["regions"].items()]
-    names = [s.name for s in specs]
-    twice = {n for n in names if names.count(n) > 1}
+    twice = {n for n in content["regions"] if n in (worlds.get(world) or {})}
     if twice:
         raise GraphError(f"{where}: {', '.join(sorted(twice))} stands both in the world and in the brain")
-    return Graph(str(content.get("name", Path(where).name.split(".")[0])), tuple(specs))
+    return Graph(str(content.get("name", Path(where).name.split(".")[0]))[:100], tuple(specs))
 
 
 def _read(path: str | Path) -> Any:
-    import yaml  # a region's process reads no graph
+    from brain_runtime import yaml_text  # a region's process reads no graph
 
     try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return yaml_text.read(path)
     except OSError as error:
         raise GraphError(f"cannot read graph {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ValueError as error:     # a path with a zero in it, too
         raise GraphError(f"graph {path} is not YAML: {error}") from error
 
 

@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from brain_runtime.heartbeat import ACTIVE, ERROR, STATES
+from brain_runtime.constants import heartbeat_state
+from brain_runtime.heartbeat import ACTIVE, ERROR
 
 FRESH = 0.5  # s, age below which an input counts as fresh
 
@@ -93,7 +94,7 @@ class Health:
                 ", and its liveliness token is gone" if self.token is False else "")
         if self.last.state == ERROR:
             self._in_error += dt
-            return f"in state {STATES[ERROR]}: {self.last.reason}" if self._in_error > limits.error else None
+            return f"in state {heartbeat_state(ERROR)}: {self.last.reason}" if self._in_error > limits.error else None
         if self.last.state != ACTIVE:
             return None
         if self.last.stepping:

@@ -19,7 +19,6 @@ TYPE = "brain_interfaces/msg/Heartbeat"
 PORT = Out("brain/heartbeat", TYPE, STREAM)
 
 UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED, ERROR = range(5)
-STATES = ("unconfigured", "inactive", "active", "finalized", "error")
 _HOSTNAME = os.uname().nodename
 
 

@@ -9,9 +9,10 @@ import logging
 from enum import IntEnum
 from typing import Any, Callable, Mapping, NamedTuple
 
-from brain_runtime.messages import make
+from brain_runtime.messages import make, shown
+from brain_runtime.seldom import Seldom
 
-log = logging.getLogger(__name__)
+seldom = Seldom(logging.getLogger(__name__))
 
 
 class State(IntEnum):
@@ -120,8 +121,9 @@ class Lifecycle:
         """
         way = next((w for w in _WAYS if w.start == self.state and wanted in (w.id, w.label)), None)
         if way is None:
-            log.error("transition %s is not possible in the state %s; possible are %s", wanted, self.state.name.lower(),
-                      ", ".join(arrow.label for arrow in self.available()) or "none")
+            seldom("impossible", f"transition {shown(str(wanted))} is not possible in the state "
+                   f"{self.state.name.lower()}; possible are "
+                   f"{', '.join(arrow.label for arrow in self.available()) or 'none'}", level=logging.ERROR)
             return False
         self._go(way.id, way.label, way.through)
         outcome = self._do[way.label]()

@@ -8,6 +8,7 @@ One class per type everywhere, numpy arrays in the fields, and the CDR bytes tha
 from __future__ import annotations
 
 import functools
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
@@ -267,6 +268,44 @@ def encode(message: Any) -> bytes:
     return encoder(message.__msgtype__)(message)
 
 
+def _misfit(message: Any, name: str, path: str = "") -> str | None:
+    """Which field of a message that cannot be encoded holds what, and what its type can; None if all fit."""
+    for field, definition, _ in _fields(name):
+        try:
+            value = getattr(message, field)
+        except AttributeError:
+            return f"{path or type(message).__name__} has no field {field}"
+        kind, detail = definition
+        listed = kind in (Nodetype.ARRAY, Nodetype.SEQUENCE) and not _is_number(detail[0])
+        element = detail[0] if listed else definition
+        for number, item in enumerate(value if listed and isinstance(value, (list, tuple)) else [value]):
+            where = f"{path}{field}[{number}]" if listed else path + field
+            if element[0] == Nodetype.NAME:
+                found = _misfit(item, element[1], where + ".")
+            else:
+                found = _why_not(element, item)
+                found = found and f"{where} {found}"
+            if found:
+                return found
+    return None
+
+
+def _why_not(definition: tuple, value: Any) -> str | None:
+    """Why a field that is no message cannot hold a value."""
+    kind, detail = definition
+    try:
+        if kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
+            flat(value, np.dtype(cdr.FORMATS[detail[0][1][0]]))
+        elif detail[0] == "string":
+            value.encode()
+        else:
+            struct.pack("<" + cdr.FORMATS[detail[0]], value)
+    except Exception as error:  # whatever does not fit raises something else
+        what = detail[0] if kind == Nodetype.BASE else detail[0][1][0]
+        return f"is {shown(repr(value))}, which does not fit {what} ({error})"
+    return None
+
+
 def decode(data: bytes | memoryview, name: str, trailing: float = TRAILING) -> Any:
     """The message in the CDR bytes ``data`` (either byte order). Arrays may share memory with ``data``.
 
@@ -296,7 +335,7 @@ def encoder(name: str) -> Callable[[Any], bytes]:
         try:
             return run(message)
         except Exception as error:  # the generated code raises whatever it meets: struct.error, TypeError, ...
-            raise MessageError(f"cannot encode {name}: {error}") from error
+            raise MessageError(f"cannot encode {name}: {_misfit(message, name) or error}") from error
 
     return encode_one
 
@@ -351,3 +390,13 @@ def time_seconds(stamp: Any) -> float:
 def clip_utf8(text: str, size: int) -> str:
     """The longest beginning of ``text`` that takes at most ``size`` bytes in UTF-8."""
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
+
+
+def shown(text: str) -> str:
+    """Text of others for a message: in quotes, without control characters, and not longer than a line."""
+    return ascii(text if len(text) <= 120 else text[:117] + "...")
+
+
+def plain(text: str) -> str:
+    """Text of a person for a message: as it is where it is one short line, else as :func:`shown`."""
+    return text if len(text) <= 200 and text.isprintable() else shown(text)

@@ -8,6 +8,11 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Mapping, NamedTuple
 
+from brain_runtime.messages import shown
+
+WHOLE = range(-2**63, 2**63)    # what ROS 2 has for whole numbers
+LONGEST = 2**14                 # elements of a list, and bytes of a text
+
 
 class ParameterError(ValueError):
     """A parameter does not exist or a value does not fit; says which, and what would."""
@@ -73,22 +78,46 @@ def _fit(region: str, field: dataclasses.Field, value: Any) -> Any:
     where = f"parameter {field.name} of {region}"
     wanted = type(field.default)
     if wanted is tuple:
-        if isinstance(value, str) or not isinstance(value, typing.Iterable):
-            raise ParameterError(f"{where} must be a list, but is {value!r}")
-        return tuple(value)
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not wanted:
-        raise ParameterError(f"{where} must be of type {wanted.__name__}, but is {value!r} ({type(value).__name__})")
+        return _fit_list(where, field.default, value)
+    value = _fit_one(where, wanted, value)
     low, high, unit = field.metadata["low"], field.metadata["high"], field.metadata["unit"]
-    if wanted is float and not math.isfinite(value):
-        raise ParameterError(f"{where} must be a finite number, but is {value}")
     if (low is not None and value < low) or (high is not None and value > high):
         raise ParameterError(f"{where} is {value}, but must be between {low} and {high}{' ' + unit if unit else ''}")
     choices = field.metadata["choices"]
     if choices and value not in choices:
-        raise ParameterError(f"{where} is {value!r}, but must be one of {', '.join(choices)}")
+        raise ParameterError(f"{where} is {shown(str(value))}, but must be one of {', '.join(choices)}")
     return value
+
+
+def _fit_one(where: str, wanted: type, value: Any) -> Any:
+    """A number, a text or a truth value of the type ``wanted``."""
+    if wanted is float and type(value) is int and value in WHOLE:
+        value = float(value)
+    if type(value) is not wanted:
+        raise ParameterError(f"{where} must be of type {wanted.__name__}, but is {shown(repr(value))} "
+                             f"({type(value).__name__})")
+    if wanted is float and not math.isfinite(value):
+        raise ParameterError(f"{where} must be a finite number, but is {value}")
+    if wanted is int and value not in WHOLE:
+        raise ParameterError(f"{where} is too large: a whole number has at most 64 bits")
+    if wanted is str and len(value.encode("utf-8", "surrogatepass")) > LONGEST:
+        raise ParameterError(f"{where} is longer than {LONGEST} bytes")
+    if wanted is str and not value.isprintable() and any("\ud800" <= c <= "\udfff" for c in value):
+        raise ParameterError(f"{where} is no text: {shown(value)}")
+    return value
+
+
+def _fit_list(where: str, default: tuple, value: Any) -> tuple:
+    """A list of one kind: that of the default's elements, or any where it has none."""
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, typing.Sequence):
+        raise ParameterError(f"{where} must be a list, but is {shown(repr(value))}")
+    if len(value) > LONGEST:
+        raise ParameterError(f"{where} has more than {LONGEST} elements")
+    kinds = {type(item) for item in value}
+    kind = type(default[0]) if default else float if kinds == {int, float} else next(iter(kinds), str)
+    if kind not in (bool, int, float, str):
+        raise ParameterError(f"{where} must be a list of numbers, texts or truth values, but holds {kind.__name__}")
+    return tuple(_fit_one(where, kind, item) for item in value)
 
 
 def check_parameters(region: str, cls: type, values: Mapping[str, Any], *, current: Any = None) -> Any:
@@ -103,9 +132,9 @@ def check_parameters(region: str, cls: type, values: Mapping[str, Any], *, curre
         if name not in fields:
             import difflib  # only to tell a person
 
-            near = difflib.get_close_matches(name, fields, 1)
+            near = difflib.get_close_matches(str(name)[:80], fields, 1)
             hint = f"did you mean {near[0]}?" if near else "it has " + (", ".join(fields) or "none")
-            raise ParameterError(f"{region} has no parameter {name}; {hint}")
+            raise ParameterError(f"{region} has no parameter {str(name)[:200]}; {hint}")
         if current is not None and not fields[name].metadata["live"]:
             raise ParameterError(f"parameter {name} of {region} cannot be changed while it runs; set it at start")
         fitted[name] = _fit(region, fields[name], value)

@@ -7,17 +7,20 @@ then the node's full name; among equals the later file.
 from __future__ import annotations
 
 import logging
-import re
+import string
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from brain_runtime.messages import plain, shown
 from brain_runtime.wire import names
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
            "error": logging.ERROR, "fatal": logging.CRITICAL}
 _FLAGS = ("--enable-rosout-logs", "--disable-rosout-logs", "--enable-stdout-logs", "--disable-stdout-logs",
           "--enable-external-lib-logs", "--disable-external-lib-logs")
+LONGEST_PATTERN = 512   # characters, of a node's name
+_WORD = string.ascii_letters + string.digits + "_"
 _TAKES_VALUE = ("--log-config-file", "--log-file-name", "-e", "--enclave")
 
 
@@ -62,7 +65,7 @@ class RosArgs:
         try:
             return names.absolute(found)
         except names.NameProblem as problem:
-            raise RosArgsError(f"__ns:={found}: {problem}") from problem
+            raise RosArgsError(f"__ns:={plain(found)}: {problem}") from problem
 
     def _special(self, sources: Sequence[str], name: str, default: str) -> str:
         for rule in self._remaps:
@@ -88,7 +91,7 @@ class RosArgs:
                 if names.expand(rule.source, namespace, node) == full:
                     return names.expand(rule.target, namespace, node)
             except names.NameProblem as problem:
-                raise RosArgsError(f"remap {rule.source}:={rule.target}: {problem}") from problem
+                raise RosArgsError(f"remap {plain(rule.source)}:={plain(rule.target)}: {problem}") from problem
         return full
 
     def parameters(self, node: str, namespace: str) -> dict[str, Any]:
@@ -106,6 +109,9 @@ class RosArgs:
         return found
 
     def _add(self, pattern: str, values: Mapping[str, Any]) -> None:
+        if len(pattern) > LONGEST_PATTERN:
+            raise RosArgsError(f"{shown(pattern)} is no pattern of a node's name: it is longer than {LONGEST_PATTERN} "
+                               f"characters")
         self._sections.setdefault("/" + pattern.strip("/"), {}).update(values)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -124,12 +130,12 @@ class RosArgs:
             node = None
         source, target = source.removeprefix("rostopic://"), target.removeprefix("rostopic://")
         if not assign or not source or not target or node == "":
-            raise RosArgsError(f"remap {text!r} must read from:=to, as in -r cmd_vel:=cmd_vel_brain")
+            raise RosArgsError(f"remap {shown(text)} must read from:=to, as in -r cmd_vel:=cmd_vel_brain")
         if source in ("__node", "__name"):
             try:
                 names.check_name(target, "node name")
             except names.NameProblem as problem:
-                raise RosArgsError(f"remap {text}: {problem}") from problem
+                raise RosArgsError(f"remap {plain(text)}: {problem}") from problem
         self._remaps.append(_Remap(node, source, target))
 
     def add_parameter(self, text: str) -> None:
@@ -142,15 +148,15 @@ class RosArgs:
         node, colon, rest = name.rpartition(":")
         name = rest if colon else name
         if not assign or not name or not value:
-            raise RosArgsError(f"parameter {text!r} must read name:=value, as in -p rate:=20.0")
-        import yaml  # a region that is given no parameters starts without it
+            raise RosArgsError(f"parameter {shown(text)} must read name:=value, as in -p rate:=20.0")
+        from brain_runtime import yaml_text  # a region that is given no parameters starts without it
 
         try:
-            parsed = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise RosArgsError(f"parameter {text}: the value is not YAML ({_one_line(error)}); quote text that holds "
-                               f"special characters") from error
-        self._add(node or "/**", _flatten(name, parsed, f"parameter {text}"))
+            parsed = yaml_text.parse(value)
+        except yaml_text.YamlProblem as error:
+            raise RosArgsError(f"parameter {plain(text)}: the value is not YAML ({error}); quote text that holds special "
+                               f"characters") from error
+        self._add(node or "/**", _flatten(name, parsed, f"parameter {plain(text)}"))
 
     def add_file(self, path: str) -> None:
         """A ROS parameter file.
@@ -158,14 +164,14 @@ class RosArgs:
         Raises:
             RosArgsError: it cannot be read or is none.
         """
-        import yaml
+        from brain_runtime import yaml_text
 
         try:
-            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            content = yaml_text.read(path)
         except OSError as error:
             raise RosArgsError(f"cannot read parameter file {path}: {error.strerror}") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise RosArgsError(f"parameter file {path} is not YAML: {_one_line(error)}") from error
+        except ValueError as error:     # a path with a zero in it, too
+            raise RosArgsError(f"parameter file {path} is not YAML: {error}") from error
         if content is None:
             return
         if not isinstance(content, dict):
@@ -175,8 +181,8 @@ class RosArgs:
     def _add_sections(self, path: str, prefix: str, content: Mapping[Any, Any]) -> None:
         for key, value in content.items():
             if not isinstance(key, str) or not isinstance(value, dict):
-                raise RosArgsError(f"parameter file {path}: {prefix}{key} must hold `ros__parameters:` or namespaces, "
-                                   f"but is {value!r}")
+                raise RosArgsError(f"parameter file {path}: {plain(prefix + str(key))} must hold `ros__parameters:` or "
+                                   f"namespaces, but is {shown(repr(value))}")
             if key == "ros__parameters":
                 if not prefix:
                     raise RosArgsError(f"parameter file {path}: `ros__parameters` must stand below a node name, or "
@@ -193,27 +199,43 @@ def _flatten(prefix: str, value: Any, where: str) -> dict[str, Any]:
             found.update(_flatten(f"{prefix}.{key}" if prefix else str(key), inner, where))
         return found
     if value is None or not prefix:
-        raise RosArgsError(f"{where}: {prefix or 'it'} has no value; write one, or leave the line out")
+        raise RosArgsError(f"{where}: {plain(prefix) or 'it'} has no value; write one, or leave the line out")
     if isinstance(value, list):
         kinds = {type(item) for item in value}
         if kinds == {int, float}:
             value = [float(item) for item in value]
         elif len(kinds) > 1 or kinds - {bool, int, float, str}:
-            raise RosArgsError(f"{where}: {prefix} must be a list of one kind (numbers, texts or booleans), "
-                               f"but is {value!r}")
+            raise RosArgsError(f"{where}: {plain(prefix)} must be a list of one kind (numbers, texts or booleans), "
+                               f"but is {shown(repr(value))}")
     elif not isinstance(value, (bool, int, float, str)):
-        raise RosArgsError(f"{where}: {prefix} must be a number, a text, a boolean or a list, but is {value!r}")
+        raise RosArgsError(f"{where}: {plain(prefix)} must be a number, a text, a boolean or a list, but is "
+                           f"{shown(repr(value))}")
     return {prefix: value}
 
 
 def fits(pattern: str, fqn: str) -> bool:
     """Whether a node's full name fits a pattern: ``*`` is one part of a name, ``**`` any number of parts."""
-    expression = re.escape("/" + pattern.strip("/")).replace(r"/\*\*", r"(/\w+)*").replace(r"\*", r"\w+")
-    return re.fullmatch(expression, fqn) is not None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    pattern = "/" + pattern.strip("/")
+    words = [len(fqn[at:]) - len(fqn[at:].lstrip(_WORD)) for at in range(len(fqn) + 1)]     # that begin at each place
+    places = {0}    # that may have been reached in the name; a regular expression would try each way to each of them
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("/**", at):
+            at += 3
+            waiting = list(places)
+            while waiting:
+                place = waiting.pop()
+                if fqn[place:place + 1] == "/":
+                    further = {place + 1 + n for n in range(1, words[place + 1] + 1)} - places
+                    places |= further
+                    waiting += further
+        elif pattern[at] == "*":
+            at += 1
+            places = {place + n for place in places for n in range(1, words[place] + 1)}
+        else:
+            places = {place + 1 for place in places if fqn[place:place + 1] == pattern[at]}
+            at += 1
+    return len(fqn) in places
 
 
 def parse(argv: Sequence[str]) -> tuple[RosArgs, list[str]]:
@@ -256,9 +278,9 @@ def parse(argv: Sequence[str]) -> tuple[RosArgs, list[str]]:
         elif option == "--log-level":
             level = value.rpartition(":=")[2].lower()
             if level not in _LEVELS:
-                raise RosArgsError(f"--log-level {value}: it must be one of {', '.join(_LEVELS)}")
+                raise RosArgsError(f"--log-level {plain(value)}: it must be one of {', '.join(_LEVELS)}")
             result.log_level = _LEVELS[level]
         elif option not in _TAKES_VALUE:
-            raise RosArgsError(f"unknown argument {argument} behind --ros-args; end the ROS arguments with -- before "
+            raise RosArgsError(f"unknown argument {plain(argument)} behind --ros-args; end the ROS arguments with -- before "
                                f"others. Known are -r, -p, --params-file, --log-level")
     return result, rest

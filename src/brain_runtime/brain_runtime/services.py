@@ -29,6 +29,11 @@ STANDARD = {
     "lifecycle_msgs/srv/GetState": ("", "lifecycle_msgs/State current_state"),
     "lifecycle_msgs/srv/GetAvailableStates": ("", "lifecycle_msgs/State[] available_states"),
     "lifecycle_msgs/srv/GetAvailableTransitions": ("", "lifecycle_msgs/TransitionDescription[] available_transitions"),
+    "type_description_interfaces/srv/GetTypeDescription": (
+        "string type_name\nstring type_hash\nbool include_type_sources",
+        "bool successful\nstring failure_reason\ntype_description_interfaces/TypeDescription type_description\n"
+        "type_description_interfaces/TypeSource[] type_sources\n"
+        "type_description_interfaces/KeyValue[] extra_information"),
     "action_msgs/srv/CancelGoal": ("action_msgs/GoalInfo goal_info",
                                    "int8 return_code\naction_msgs/GoalInfo[] goals_canceling"),
 }

@@ -32,6 +32,7 @@ LONGEST_ROUND = 0.3  # s that one round may count for, however late the supervis
 QUIET = 0.5         # s without a heartbeat from anybody, after which the wire is suspected first
 ALL_QUIET = 4.0     # s of that with a link, after which the processes are suspected after all
 LINK_LOST = 1.0     # s without a link to a router that runs, after which the router is suspected
+STRANGERS = 100     # that are told of
 ROUTER_START = 5.0  # s that a router gets before that
 SEVERAL = 2         # regions that are silent at once, from which on the wire is doubted
 STRANGERS = 64      # foreign processes under a region's name that are told of, at most
@@ -171,7 +172,7 @@ class Supervisor:
         elif running.process is not None and (message.name, message.pid) not in self._strangers \
                 and len(self._strangers) < STRANGERS:
             # the last words of the process before this one come late; only a later one is a stranger
-            if running.health.last is not None:
+            if running.health.last is not None and len(self._strangers) < STRANGERS:
                 self._strangers.add((message.name, message.pid))
                 self._tell(running.child.name, "unhealthy", f"another process, {message.pid} on {message.hostname}, "
                            f"also calls itself {message.name}; end it or give it another name")

@@ -7,13 +7,12 @@ the thread that received makes the step at once, since to wake the worker would 
 from __future__ import annotations
 
 import functools
-import logging
 import time
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_runtime import diagnostics, energy, lifecycle, messages, parameter_services
+from brain_runtime import diagnostics, energy, lifecycle, messages, parameter_services, type_descriptions
 from brain_runtime import heartbeat as beat
 from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
 from brain_runtime.process_host import QUICK, ProcessHost
@@ -25,12 +24,11 @@ from brain_runtime.wire.attachment import AttachmentProblem
 from brain_runtime.wire.clock import SimulatedTime
 from brain_runtime.wire.names import PUBLISHER, expand
 
-log = logging.getLogger(__name__)
-
 SIM_TIME = "use_sim_time"
 RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too
 OVERRIDES = "qos_overrides."
 EVENT_QUALITY = QoS(reliable=True, latched=False, depth=10)
+SHARE = 0.02            # s between two heartbeats in which requests are answered at least
 
 
 class ZenohHost(ProcessHost):
@@ -89,7 +87,8 @@ class ZenohHost(ProcessHost):
         self._services: list[tuple[Service, Callable[[Any], Any]]] = [
             (self.node.service(f"~/{service}", kind, self._stop.set), handler)
             for service, (kind, handler) in {**parameter_services.handlers(access),
-                                             **lifecycle.handlers(self.life)}.items()]
+                                             **lifecycle.handlers(self.life),
+                                             **type_descriptions.handlers(self._types)}.items()]
         self._servers: list[ActionServer] = []
         self._publishers: dict[str, Publisher] = {}
         self._subscriptions: dict[str, Subscription] = {}
@@ -145,6 +144,10 @@ class ZenohHost(ProcessHost):
         self._set_budget(budget)
         told = {name: value for name, value in self._values().items() if name in values}
         self._changes.publish(parameter_services.changed(self.fqn, messages.time_message(self._clock()), told))
+
+    def _types(self) -> set[str]:
+        """Names of the types that the node has on its topics and in its services."""
+        return {endpoint.type for endpoint in self.node.endpoints}
 
     def _set_sim_time(self, wanted: Any) -> None:
         if type(wanted) is not bool:
@@ -213,7 +216,7 @@ class ZenohHost(ProcessHost):
         subscription = self._subscriptions.get(port_name)
         if subscription is None:    # it arrived just before the subscription was ended
             return []
-        while subscription.refused:
+        for _ in range(len(subscription.refused)):
             self._complain(port_name, "", subscription.refused.popleft())
         return subscription.take()
 
@@ -252,8 +255,9 @@ class ZenohHost(ProcessHost):
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while not self._ending:
+            enough = max(until, time.monotonic() + SHARE)   # however many ask, the heart beats
             for service, handler in self._services:
-                self._answer(service, handler)
+                service.answer(handler, enough)
             for server in self._servers:
                 server.serve()
             self._hand_in()
@@ -261,13 +265,6 @@ class ZenohHost(ProcessHost):
             if left <= 0:
                 return
             self._stop.wait(left)
-
-    def _answer(self, service: Service, handler: Callable[[Any], Any]) -> None:
-        for request in service.take():
-            try:
-                request.reply(handler(request.message))
-            except Exception:   # whatever a request brings about, the next one is answered, and the steps go on
-                log.exception("%s: a request could not be answered", service.endpoint.topic)
 
     def _look_about(self) -> None:
         self._watch.poll()

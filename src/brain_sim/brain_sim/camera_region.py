@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime.messages import make
+from brain_runtime.messages import make, shown
 from brain_runtime.parameters import parameter
 from brain_runtime.ports import In, Out
 from brain_runtime.qos import LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
+from brain_runtime.seldom import Seldom
 from brain_sim import robot
 from brain_sim.camera import RayCamera
 from brain_sim.description import OPTICAL
 from brain_sim.movers import put_movers
 
-log = logging.getLogger(__name__)
+seldom = Seldom(logging.getLogger(__name__))
 
 POSE_TIMEOUT = 0.5
 
@@ -51,8 +52,9 @@ def camera_of(world: str, *size: int) -> RayCamera | None:
     """A camera for the text of sim/world, or None, with a warning, when the text is not one."""
     try:
         return RayCamera(json.loads(world)["xml"], *size)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        log.warning("sim/world is ignored, since it holds no room: %s; only the world may publish it", error)
+    except Exception as error:  # mujoco's too: whatever a text is that is no room, the camera goes on
+        seldom("world", f"sim/world is ignored, since it holds no room: {shown(str(error))}; only the world may publish "
+                        "it")
         return None
 
 

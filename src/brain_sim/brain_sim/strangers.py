@@ -12,11 +12,12 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from brain_runtime.messages import make, message_class
+from brain_runtime.messages import make, message_class, shown
 from brain_runtime.parameters import parameter
 from brain_runtime.ports import In, Out
 from brain_runtime.qos import FEATURE, LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
+from brain_runtime.seldom import Seldom
 from brain_sim import robot
 from brain_sim.blobs import find_blobs
 from brain_sim.camera_region import camera_of, fresh_pose, mover_places
@@ -25,7 +26,7 @@ from brain_sim.movers import Mover, put_movers
 from brain_sim.room import Room
 from brain_sim.sensors import Lidar
 
-log = logging.getLogger(__name__)
+seldom = Seldom(logging.getLogger(__name__))
 
 BINS = 36
 BIN_WIDTH = 2 * math.pi / BINS
@@ -59,9 +60,9 @@ class _Device(Region):
             try:
                 self.enter(message.data)
                 self._ready = True
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                log.warning("sim/world is ignored, since it holds no room: %s; only the world may publish it",
-                            error)
+            except Exception as error:  # mujoco's too: whatever a text is that is no room, the sensor goes on
+                seldom("world", f"sim/world is ignored, since it holds no room: {shown(str(error))}; only the world may "
+                                "publish it")
         return fresh_pose(inbox) if self._ready else None
 
     def _features(self, port: Out, modality: str, hazard: np.ndarray, confidence: float) -> Any:

@@ -83,7 +83,7 @@ class World(Region):
         if p.request:
             try:
                 self._reset(json.loads(p.request))
-            except (json.JSONDecodeError, RecursionError, RequestError) as error:
+            except (ValueError, RecursionError) as error:
                 raise ParameterError(f"parameter request of {self.name} cannot be served: {error}") from error
         else:
             self._reset({"split": p.split, "seed": p.seed, "low_obstacles": p.low_obstacles})
@@ -125,7 +125,7 @@ class World(Region):
         try:
             self._reset(json.loads(text))
             self._error = ""
-        except (json.JSONDecodeError, RecursionError, RequestError) as error:
+        except (ValueError, RecursionError) as error:
             self._error = f"sim/episode was refused: {error}"
             self._next["report"] = 0.0
 

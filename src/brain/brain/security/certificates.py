@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Iterable
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (Encoding, NoEncryption, PrivateFormat,
@@ -44,8 +44,15 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """Common name."""
-        return str(self.parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+        """Common name.
+
+        Raises:
+            CertificateError: it is no certificate, or has none.
+        """
+        try:
+            return str(self.parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+        except (IndexError, ValueError) as error:
+            raise CertificateError(f"this certificate has no common name ({error})") from error
 
     @property
     def ends(self) -> datetime:
@@ -59,7 +66,7 @@ class Pair:
         """Whether ``authority`` has issued it."""
         try:
             self.parsed.verify_directly_issued_by(authority.parsed)
-        except (InvalidSignature, ValueError, TypeError):
+        except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
             return False
         return True
 
@@ -67,8 +74,8 @@ class Pair:
         """Names and addresses that a server with this certificate may have."""
         try:
             names = self.parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except x509.ExtensionNotFound:
-            return set()
+        except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+            return set()    # nobody can be a server with it
         return {str(name.value) for name in names}
 
 
@@ -118,8 +125,10 @@ def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = ()
     """
     try:
         signer = load_pem_private_key(authority.key, None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"the authority's key does not read ({error})") from error
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise CertificateError("the authority's key does not read (it is of another kind than ours)")
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = authority.parsed
     purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]

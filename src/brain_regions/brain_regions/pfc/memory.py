@@ -47,8 +47,10 @@ def empty() -> dict[str, np.ndarray]:
 
 
 def class_mask(color: int, shape: int) -> np.ndarray:
-    """Which classes fit a color and a shape, 0 standing for any. bool[12]."""
+    """Which classes fit a color and a shape, 0 standing for any. None fits a number that there is not. bool[12]."""
     mask = np.zeros((4, 3), bool)
+    if color > 4 or shape > 3:
+        return mask.ravel()
     mask[slice(None) if color == 0 else color - 1, slice(None) if shape == 0 else shape - 1] = True
     return mask.ravel()
 

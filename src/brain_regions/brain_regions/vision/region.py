@@ -149,7 +149,7 @@ class Vision(Region):
         """Focal length (px) of a picture of the network's width, from camera_info or the parameter."""
         width = self._network_module.WIDTH
         info = inbox.get("camera_info")
-        if info is not None and info.width > 0 and math.isfinite(info.k[0]) and info.k[0] > 0:
+        if images.sound_lens(info):
             return float(info.k[0]) * width / info.width
         return width / 2 / math.tan(self.parameters.field_of_view / 2)
 

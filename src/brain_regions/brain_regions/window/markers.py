@@ -12,6 +12,7 @@ from brain_regions import azimuth
 from brain_regions.sights import thing
 from brain_regions.window import words
 from brain_runtime import messages
+from brain_runtime.constants import goal_state
 
 MARKER = "visualization_msgs/msg/Marker"
 CUBE, SPHERE, CYLINDER, LINE_LIST, TEXT = 1, 2, 3, 5, 9     # Marker's types
@@ -47,6 +48,8 @@ def remembered(memory: Any) -> list:
     """Objects of pfc/memory: a body, the fainter the less sure, and its name."""
     found = []
     for number, seen in enumerate(memory.objects):
+        if not azimuth.sound(seen.bearing, seen.distance):
+            continue
         sure = min(max(float(seen.confidence), 0.0), 1.0)
         name = f"{thing(seen.color, seen.shape)} {100 * sure:.0f} %"
         body = BODIES[seen.shape] if seen.shape < len(BODIES) else CUBE
@@ -61,16 +64,16 @@ def remembered(memory: Any) -> list:
 def wanted(control: Any) -> list:
     """The target of pfc/control, the direction that is wanted now, and what is kept away from."""
     found = []
-    if math.isfinite(control.bearing) and math.isfinite(control.distance):
+    if azimuth.sound(control.bearing, control.distance):
         found.append(_marker(control.header, "target", 0, CYLINDER, YELLOW, 0.6, (2 * SIZE, 2 * SIZE, DISC),
                              _spot(control.bearing, control.distance, DISC)))
-    if math.isfinite(control.heading):
+    if azimuth.sound(control.heading, control.speed):
         long = INNER + LENGTH * max(float(control.speed), 0.2)
         ends = [_point(INNER, control.heading), _point(long, control.heading)]
         found.append(_marker(control.header, "heading", 0, LINE_LIST, YELLOW, 1.0, (0.05, 0.0, 0.0), points=ends,
                              frame_locked=True))
     for number, (bearing, distance) in enumerate(zip(control.avoid_bearing, control.avoid_distance)):
-        if math.isfinite(bearing) and math.isfinite(distance):
+        if azimuth.sound(bearing, distance):
             found.append(_marker(control.header, "avoided", number, CYLINDER, RED, 0.35, (KEPT_OFF, KEPT_OFF, DISC),
                                  _spot(float(bearing), float(distance), DISC / 2)))
     return found
@@ -107,7 +110,7 @@ def chosen(choice: Any) -> list:
 
 def said(status: Any, header: Any) -> list:
     """The sentence and how it stands, above the robot."""
-    text = f'"{status.text}": {words.state(status.state)}' if status.text else words.state(status.state)
+    text = f'"{status.text}": {goal_state(status.state)}' if status.text else goal_state(status.state)
     return [_marker(header, "goal", 0, TEXT, WHITE, 1.0, (0.0, 0.0, 0.15), (0.0, 0.0, 0.75), text=text,
                     frame_locked=True)]
 

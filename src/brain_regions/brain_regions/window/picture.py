@@ -9,6 +9,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from brain_regions import azimuth
 from brain_regions.sights import SHAPES, thing
 from brain_regions.window import words
 
@@ -42,7 +43,7 @@ def frame_of(seen: Any, eye: Eye) -> tuple[float, float, float, float] | None:
     None where it is not in front of the camera. Its height is a guess from its width.
     """
     distance = float(seen.distance)
-    if not (math.isfinite(seen.bearing) and math.isfinite(distance)):
+    if not azimuth.sound(seen.bearing, distance):
         return None
     x, y = distance * math.cos(seen.bearing) - eye.ahead, distance * math.sin(seen.bearing)
     along = x * math.cos(eye.yaw) + y * math.sin(eye.yaw)

@@ -13,8 +13,10 @@ import numpy as np
 from brain_regions import azimuth, images
 from brain_regions.pfc.memory import CLASSES
 from brain_regions.pfc.polar import RINGS
-from brain_regions.window import markers, picture, ring, words
+from brain_regions.window import markers, picture, ring
 from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
+from brain_runtime.arrays import single
+from brain_runtime.constants import goal_state
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +33,7 @@ BELIEFS = ("entropy", "alpha", *(f"for_{name}" for name in ACTIONS))
 PATH_STEP, PATH_TURN = 0.1, 0.35    # m, rad between two points of the path
 PATH_POINTS = 500                   # after which every other one is let go of
 PATH_PERIOD = 1.0                   # s between two paths
+COMPLAINTS = 20                     # kinds of broken pictures that are told of
 FRESH = 1.0                         # s after which what was heard is not shown any more
 RING_SIZE = 360                     # px, of the picture of the memory
 RING_FULL = 0.25                    # share of what a place can hold that is drawn opaque
@@ -98,7 +101,7 @@ class Window(Region):
         self._path: list = []
         self._last: tuple[float, float, float] | None = None
         self._next_path = 0.0
-        self._complained = ""
+        self._complained: set[str] = set()
         self._shown: Any = None     # stamp of the newest picture that was shown
         self._next = 0.0            # s, host clock: when all but pictures are made again
 
@@ -134,8 +137,8 @@ class Window(Region):
             out |= self._beliefs(inbox)
         if "all_spikes" in wanted or "all_synops" in wanted:
             beats = [r.message for r in inbox.each("heartbeats", FRESH)]
-            out["all_spikes"] = self.all_spikes(data=float(sum(b.spikes_per_second for b in beats)))
-            out["all_synops"] = self.all_synops(data=float(sum(b.synops_per_second for b in beats)))
+            out["all_spikes"] = self.all_spikes(data=single(sum(b.spikes_per_second for b in beats)))
+            out["all_synops"] = self.all_synops(data=single(sum(b.synops_per_second for b in beats)))
         trace = inbox.get("trace", within=FRESH)
         if trace is not None and math.isfinite(trace.latency):
             out["latency"] = self.latency(data=float(trace.latency))
@@ -159,15 +162,15 @@ class Window(Region):
         try:
             found = images.rgb(seen)
         except ValueError as wrong:
-            if str(wrong) != self._complained:
-                self._complained = str(wrong)
+            if str(wrong) not in self._complained and len(self._complained) < COMPLAINTS:
+                self._complained.add(str(wrong))
                 log.warning("camera/image_raw is not shown: %s", wrong)
             return None
         rows, columns = found.shape[:2]
         scale = max(1, self.parameters.columns // columns)
         control, status = (inbox.get(name, within=age) for name, age in (("control", FRESH), ("status", math.inf)))
         target = (control.target_color, control.target_shape) if control is not None and control.goal_id else None
-        note = "no word of vision" if objects is None else "" if status is None else words.state(status.state)
+        note = "no word of vision" if objects is None else "" if status is None else goal_state(status.state)
         image = picture.drawn(found, [] if objects is None else objects.objects, self._eye(inbox, rows, columns),
                               None if target == (0, 0) else target, scale, note)
         message = self.picture(height=image.shape[0], width=image.shape[1], encoding="rgb8", step=3 * image.shape[1],
@@ -178,7 +181,7 @@ class Window(Region):
     def _eye(self, inbox, rows: int, columns: int) -> picture.Eye:
         p, info = self.parameters, inbox.get("info")
         focal, middle = columns / 2 / math.tan(p.field_of_view / 2), ((columns - 1) / 2, (rows - 1) / 2)
-        if info is not None and info.width > 0 and math.isfinite(info.k[0]) and info.k[0] > 0:
+        if images.sound_lens(info):
             larger = columns / info.width
             focal, middle = float(info.k[0]) * larger, (float(info.k[2]) * larger, float(info.k[5]) * larger)
         return picture.Eye(p.camera_x, p.camera_height, p.camera_yaw, focal, middle)
@@ -259,7 +262,7 @@ class Window(Region):
             if received.new and name is not None:
                 bins = float(np.max(train.bin)) + 1.0 if len(train.bin) else 1.0
                 rate = train.total / max(train.size, 1) / max(bins * train.bin_width, 1e-6)
-                found[name] = getattr(self, name)(data=float(rate))
+                found[name] = getattr(self, name)(data=single(rate))
         return found
 
     def _beliefs(self, inbox) -> dict[str, Any]:

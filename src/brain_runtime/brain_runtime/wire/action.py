@@ -2,6 +2,7 @@
 """An action on the wire: goals, cancellations and results as services, feedback and statuses as topics."""
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -10,14 +11,19 @@ from typing import Any, Callable
 from brain_runtime.actions import Act, Goal, News, Status
 from brain_runtime.messages import make, time_message, time_seconds
 from brain_runtime.qos import LATCHED, QoS
+from brain_runtime.seldom import Seldom
 from brain_runtime.wire.node import Node
-from brain_runtime.wire.service import Request
+from brain_runtime.wire.service import Request, Service
 
 FEEDBACK_QUALITY = QoS(reliable=True, latched=False, depth=10)
 KEPT = 60.0             # s that a result waits to be fetched
 MOST = 32               # goals at a time
+REMEMBERED = 128        # goals in the book; of those that have ended, the oldest are forgotten
+WAITERS = 16            # requests for one goal's result that wait for its end
 NONE, REJECTED, UNKNOWN_GOAL, TERMINATED = range(4)     # CancelGoal_Response ERROR_*
 _NO_ID = bytes(16)
+
+seldom = Seldom(logging.getLogger(__name__))
 
 
 @dataclass
@@ -69,17 +75,27 @@ class ActionServer:
 
     def serve(self) -> None:
         """Answers what has come and passes on what is new."""
-        for request in self._send_goal.take():
-            self._accept(request)
-        for request in self._cancel_goal.take():
-            request.reply(self._cancel(request.message.goal_info))
+        self._each(self._send_goal, self._accept)
+        self._cancel_goal.answer(lambda asked: self._cancel(asked.goal_info))
         while self._news:
             self._pass_on(self._news.popleft())
-        for request in self._get_result.take():
-            self._fetch(request)
+        self._each(self._get_result, self._fetch)
         now = time.monotonic()
         for number in [n for n, entry in self._book.items() if entry.ended is not None and now - entry.ended > KEPT]:
             del self._book[number]
+        over = [number for number, entry in self._book.items() if entry.ended is not None]
+        for number in over[:max(0, len(self._book) - REMEMBERED)]:
+            del self._book[number]
+
+    def _each(self, service: Service, serve: Callable[[Request], None]) -> None:
+        """Serves the requests that wait; one that cannot be is refused, and the next one is served."""
+        for request in service.take():
+            try:
+                serve(request)
+            except Exception as error:
+                seldom(service.endpoint.topic, f"{service.endpoint.topic}: a request could not be answered", trace=True,
+                       level=logging.ERROR)
+                request.refuse(f"it could not be answered: {type(error).__name__}: {error}")
 
     def _accept(self, request: Request) -> None:
         number = request.message.goal_id.uuid.tobytes()
@@ -120,15 +136,17 @@ class ActionServer:
         if status == Status.CANCELED and entry.status != Status.CANCELING:
             status = Status.ABORTED     # what nobody asked to cancel cannot have been canceled
         entry.status, entry.result, entry.ended = status, news.message, time.monotonic()
-        for request in entry.waiting:
+        waiting, entry.waiting = entry.waiting, []
+        for request in waiting:
             self._answer(request, entry)
-        entry.waiting.clear()
         self._tell_statuses()
 
     def _fetch(self, request: Request) -> None:
         entry = self._book.get(request.message.goal_id.uuid.tobytes())
         if entry is None or entry.ended is not None:
             self._answer(request, entry)
+        elif len(entry.waiting) >= WAITERS:
+            request.refuse(f"{WAITERS} requests wait for this goal's result already")
         else:
             entry.waiting.append(request)
 

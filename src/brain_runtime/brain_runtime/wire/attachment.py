@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import zenoh
+
 SIZE = 33
 GID_SIZE = 16
 LAYOUT = struct.Struct("<qqB16s")     # sequence, source timestamp (ns), GID_SIZE, gid
@@ -44,7 +46,16 @@ def unpack(data: bytes) -> Attachment:
     """
     if len(data) != SIZE or data[16] != GID_SIZE:
         raise AttachmentProblem(
-            f"an attachment of {len(data)} bytes, where rmw_zenoh has {SIZE}; the publisher must use rmw_zenoh 0.2.4 "
+            f"an attachment of {len(data)} bytes that is none of rmw_zenoh's of {SIZE}; the publisher must use rmw_zenoh 0.2.4 "
             "(jazzy), 0.6 (kilted) or newer, or this package")
     sequence, timestamp, _, gid = LAYOUT.unpack(data)
     return Attachment(sequence, timestamp, gid)
+
+
+def read(attachment: zenoh.ZBytes) -> Attachment:
+    """:func:`unpack` for what Zenoh hands over; of what has another length, nothing is copied.
+
+    Raises:
+        AttachmentProblem: as :func:`unpack`.
+    """
+    return unpack(attachment.to_bytes() if len(attachment) == SIZE else bytes(min(len(attachment), SIZE + 1)))

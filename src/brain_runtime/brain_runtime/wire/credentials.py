@@ -21,6 +21,7 @@ from brain_runtime.wire import names
 
 SECURITY_VARIABLE = "BRAIN_SECURITY"
 OPERATOR = "operator"       # whose credentials a person's tools take
+LATEST = 253370764800.0     # s since the epoch: the year 9999
 SOON = 14 * 86400.0         # s before its end in which a certificate is warned about
 
 
@@ -139,8 +140,16 @@ def read_credentials(path: Path, variable: str = SECURITY_VARIABLE) -> Credentia
         raise CredentialsProblem(f"{variable}: cannot use {path}: {str(error).partition(' at /')[0]}") from error
     try:
         found = json.loads(config.get_json("metadata"))["brain"]
-        return Credentials(path, found["name"], found["domain"], found["namespace"],
-                           *(frozenset(found[k]) for k in ("publishes", "hears", "serves", "calls")),
-                           found["any_node"], found["valid_until"])
-    except (KeyError, TypeError, ValueError, zenoh.ZError):
+        credentials = Credentials(path, found["name"], found["domain"], found["namespace"],
+                                  *(frozenset(found[k]) for k in ("publishes", "hears", "serves", "calls")),
+                                  found["any_node"], found["valid_until"])
+    except (KeyError, TypeError, ValueError, RecursionError, zenoh.ZError):
         return None
+    texts = (credentials.name, credentials.namespace, *credentials.publishes, *credentials.hears, *credentials.serves,
+             *credentials.calls)
+    if not (all(isinstance(text, str) for text in texts) and type(credentials.domain) is int
+            and type(credentials.any_node) is bool and type(credentials.valid_until) in (int, float)
+            and 0 <= credentials.valid_until <= LATEST):
+        raise CredentialsProblem(f"{variable}: what {path} says of itself under `metadata` does not read; make it anew "
+                                 f"with `brain keys`")
+    return credentials

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import math
 import threading
 import time
@@ -20,10 +21,11 @@ from zenoh.handlers import RingChannel
 
 from brain_runtime import messages
 from brain_runtime.qos import FEATURE, QoS
+from brain_runtime.seldom import Seldom
 from brain_runtime.services import ServiceType, service_type
 from brain_runtime.waking import Signal
 from brain_runtime.wire import names
-from brain_runtime.wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, unpack
+from brain_runtime.wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, read
 from brain_runtime.wire.service import QUALITY, Client, Service
 from brain_runtime.wire.session import CLOSING, QUERY_TIMEOUT, Session, open_session
 
@@ -34,6 +36,8 @@ BREATH = 0.001              # s; a subscription that is flooded takes at most th
 AT_ONCE = 20e-6             # s; a message that is there sooner was waiting already
 BURST = 32                  # messages in a row that were waiting, after which it counts as flooded
 HEARTBEAT = 0.5             # s, of reliable latched publishers, as rmw_zenoh has it
+
+seldom = Seldom(logging.getLogger(__name__))
 
 
 class Arrival(NamedTuple):
@@ -69,7 +73,7 @@ class Arrival(NamedTuple):
         attachment = self.sample.attachment
         if attachment is None:
             raise AttachmentProblem("no attachment, so the publisher is no ROS 2 node; publish with a wire.Node")
-        return unpack(attachment.to_bytes())
+        return read(attachment)
 
 
 class Publisher:
@@ -190,27 +194,30 @@ class Subscription:
             except zenoh.ZError:
                 break  # the subscription or its session was closed
             now = monotonic()
-            payload = sample.payload
-            if len(payload) > max_size:
-                self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish less "
-                                    "at a time")
-                del sample, payload
-                wake()
-                time.sleep(BREATH)
-                continue
-            arrival = make(Arrival, (payload, now, sample))
-            if at_once is not None and at_once(arrival):
-                full = False
-            else:
-                if ring is None:
-                    full = self._keep_by_publisher(arrival)
-                else:
-                    full = len(ring) == depth
-                    ring.append(arrival)
-                wake()
-                self.overwritten += full
+            full = False
+            try:
+                payload = sample.payload
+                if len(payload) > max_size:
+                    self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish "
+                                        "less at a time")
+                    del sample, payload
+                    wake()
+                    time.sleep(BREATH)
+                    continue
+                arrival = make(Arrival, (payload, now, sample))
+                if at_once is None or not at_once(arrival):
+                    if ring is None:
+                        full = self._keep_by_publisher(arrival)
+                    else:
+                        full = len(ring) == depth
+                        ring.append(arrival)
+                    wake()
+                    self.overwritten += full
+            except Exception as error:  # whatever one message brings about, the next one is received
+                seldom(self.endpoint.topic, f"{self.endpoint.topic}: a message could not be taken in: "
+                       f"{type(error).__name__}: {messages.shown(str(error))}", trace=True)
             self.last_received = now
-            del sample, payload, arrival    # freed while nobody waits, and not when the next one has come
+            sample = payload = arrival = None   # freed while nobody waits, and not when the next one has come
             waiting = waiting + 1 if now - begin < AT_ONCE else 0
             if full or waiting > BURST:
                 # Nobody keeps up; what comes meanwhile waits in the channel, where the oldest is dropped for free.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable
@@ -25,7 +26,7 @@ def address(endpoint: str) -> tuple[str, str, int]:
     protocol, _, rest = endpoint.partition("/")
     rest = rest.partition("?")[0].partition("#")[0]
     host, _, port = rest.rpartition(":")
-    return protocol, host.strip("[]"), int(port) if port.isdecimal() else 0
+    return protocol, host.strip("[]"), int(port) if re.fullmatch("[0-9]{1,5}", port) else 0
 
 
 def open_to_a_network(endpoint: str) -> bool:
@@ -73,7 +74,7 @@ def _refused(endpoint: str, host: str, port: int, credentials: Credentials) -> s
     who = f"{credentials.name} ({credentials.path})"
     try:
         context = _context(credentials.path)
-    except (OSError, ValueError, KeyError, ssl.SSLError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return f"the certificates in {credentials.path} cannot be used: {error}; make them anew with `brain keys " \
                "FOLDER --renew`"
     try:

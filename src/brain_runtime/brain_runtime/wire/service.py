@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import time
 from collections import deque
 from typing import Any, Callable
@@ -17,21 +18,24 @@ from zenoh.handlers import Callback
 
 from brain_runtime import messages
 from brain_runtime.qos import QoS
+from brain_runtime.seldom import Seldom
 from brain_runtime.services import ServiceType
 from brain_runtime.waking import Signal
 from brain_runtime.wire import names
-from brain_runtime.wire.attachment import AttachmentProblem, pack, unpack
+from brain_runtime.wire.attachment import AttachmentProblem, pack, read
 from brain_runtime.wire.session import Session
 
-log = logging.getLogger(__name__)
+seldom = Seldom(logging.getLogger(__name__))
 
 QUALITY = QoS(reliable=True, latched=False, depth=10)   # of services, as ROS 2 has it
-WAITING = 64            # requests that wait to be answered; older ones go without an answer
-MAX_REQUEST = 2**20     # bytes
+WAITING = 64            # requests that wait to be answered; older ones are refused
+MAX_REQUEST = 2**16     # bytes; all parameters of a region take a tenth of it
+MAX_ANSWER = 16 * 2**20 # bytes
+MAX_REFUSAL = 500       # bytes of why a request was refused
 
 
 class NoAnswer(TimeoutError):
-    """Nobody answered a request in time; names the service."""
+    """Nobody answered a request in time, or it was refused; names the service, and why if that is known."""
 
 
 class Request:
@@ -57,6 +61,19 @@ class Request:
         with self._query as query:      # the asking side waits until the query is let go of
             query.reply(self._key, data, attachment=pack(self._sequence, time.time_ns(), self._gid))
 
+    def refuse(self, why: str) -> None:
+        """Answers that there will be no answer, and why."""
+        _refuse(self._query, why)
+
+
+def _refuse(query: zenoh.Query, why: str) -> None:
+    """Ends a query with an error. Who asked may have gone, or the session: then there is nobody to be told."""
+    try:
+        with query:
+            query.reply_err(messages.clip_utf8(why, MAX_REFUSAL))
+    except zenoh.ZError as error:
+        seldom("refusal", f"a refusal could not be sent: {error}")
+
 
 class Service:
     """Keeps requests until they are taken. Made by :meth:`Node.service`.
@@ -80,41 +97,73 @@ class Service:
         self._token = session.zenoh.liveliness().declare_token(endpoint.token())
 
     def _receive(self, query: zenoh.Query) -> None:
+        if len(self._queries) >= WAITING and (oldest := self._oldest()) is not None:
+            _refuse(oldest, f"more than {WAITING} requests wait; ask again later")
         self._queries.append(query)
         self._arrived()
 
+    def _oldest(self) -> zenoh.Query | None:
+        """What waits longest, not to wait any more; None where nothing waits (another thread may have it by now)."""
+        try:
+            return self._queries.popleft()
+        except IndexError:
+            return None
+
     def take(self) -> list[Request]:
         """All requests since the last time, oldest first. Those that cannot be read are refused here."""
-        requests = []
-        while self._queries:
-            query = self._queries.popleft()
-            try:
-                requests.append(self._read(query))
-            except (messages.MessageError, AttachmentProblem) as problem:
-                log.warning("%s: refused a request: %s", self.endpoint.topic, problem)
-                with query:
-                    query.reply_err(str(problem))
-        return requests
+        return [request for _ in range(len(self._queries)) if (request := self._next()) is not None]
+
+    def _next(self) -> Request | None:
+        """The oldest request that waits; None where there is none or it cannot be read."""
+        query = self._oldest()
+        if query is None:
+            return None
+        try:
+            return self._read(query)
+        except Exception as problem:    # whatever one request holds, the next one is answered
+            known = isinstance(problem, (messages.MessageError, AttachmentProblem))
+            why = str(problem) if known else f"it could not be read: {type(problem).__name__}"
+            seldom(self.endpoint.topic, f"{self.endpoint.topic}: refused a request: {messages.shown(why)}",
+                   trace=not known)
+            _refuse(query, why)
+            return None
 
     def _read(self, query: zenoh.Query) -> Request:
         if query.attachment is None:
             raise AttachmentProblem("it has no attachment, so it is from no ROS 2 client; ask with a wire.Client")
-        attachment = unpack(query.attachment.to_bytes())
+        attachment = read(query.attachment)
         if query.payload is None or len(query.payload) > MAX_REQUEST:
             raise messages.MessageError(f"it must be a {self.type.request} of at most {MAX_REQUEST} bytes")
         message = self._decode(query.payload.to_bytes())
         return Request(query, self._key, message, attachment.sequence, attachment.gid, self._encode)
 
-    def answer(self, handler: Callable[[Any], Any]) -> None:
-        """Answers each request that waits with what ``handler`` makes of its message. Raises what that raises."""
-        for request in self.take():
-            request.reply(handler(request.message))
+    def answer(self, handler: Callable[[Any], Any], until: float = math.inf) -> None:
+        """Answers each request that waits with what ``handler`` makes of its message.
+
+        A request whose handler raises is refused, and the exception logged: the next one is answered.
+
+        Args:
+            until: steady time (s) from which on the others go on waiting.
+        """
+        for _ in range(len(self._queries)):
+            if time.monotonic() >= until:
+                return
+            request = self._next()
+            if request is None:
+                continue
+            try:
+                request.reply(handler(request.message))
+            except Exception as error:
+                seldom(f"{self.endpoint.topic} failed", f"{self.endpoint.topic}: a request could not be answered",
+                       trace=True, level=logging.ERROR)
+                request.refuse(f"it could not be answered: {type(error).__name__}: {error}")
 
     def close(self) -> None:
-        """Takes the token back; what still waits goes without an answer."""
+        """Takes the token back; what still waits is refused."""
         self._token.undeclare()
         self._queryable.undeclare()
-        self._queries.clear()
+        while (query := self._oldest()) is not None:
+            _refuse(query, f"{self.endpoint.name} ends")
 
 
 class Client:
@@ -123,11 +172,15 @@ class Client:
     Attributes:
         endpoint: what its token says.
         type: of the service.
+        forbidden: why the router will not let the request through; None where it will.
     """
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, kind: ServiceType, timeout: float) -> None:
         self.endpoint = endpoint
         self.type = kind
+        self.forbidden = session.missing_right(endpoint)
+        # A router tells whom it does not let through nothing of a service either.
+        self._or_not_allowed = ", or the router does not let this session call it" if "tls/" in session.endpoint else ""
         self.gid = names.gid(endpoint.token())
         self._timeout = timeout
         self._numbers = itertools.count(1)
@@ -153,26 +206,56 @@ class Client:
             timeout: s to wait for a server, and then for its answer.
 
         Raises:
-            NoAnswer: nobody serves, or the answer did not come in time, or it was refused; says which.
+            NoAnswer: nobody serves, or the answer did not come in time, or it was refused, by the server or for want
+                of a right; says which.
             MessageError: the request or the answer does not fit its type.
         """
         data = self._encode(request)
+        if self.forbidden:
+            raise NoAnswer(f"{self.forbidden}; take the credentials of one who may, or `brain keys` again")
         if not self.wait(timeout):
-            raise NoAnswer(f"nobody serves {self.endpoint.topic} ({self.type.name})")
-        answers: deque[zenoh.Reply] = deque()
-        came = Signal()
+            raise NoAnswer(f"nobody serves {self.endpoint.topic} ({self.type.name})" + self._or_not_allowed)
+        answers: deque[zenoh.Reply] = deque(maxlen=WAITING)
+        came, ended = Signal(), Signal()
 
         def receive(reply: zenoh.Reply) -> None:
             answers.append(reply)
             came.set()
 
-        self._querier.get(Callback(receive, indirect=False), payload=data,
-                          attachment=pack(next(self._numbers), time.time_ns(), self.gid))
-        if not came.wait(timeout):
-            raise NoAnswer(f"no answer of {self.endpoint.topic} within {timeout:g} s")
-        reply = answers[0]
+        def end() -> None:
+            ended.set()
+            came.set()
+
+        number = next(self._numbers)
+        until = time.monotonic() + timeout
+        self._querier.get(Callback(receive, end, indirect=False), payload=data,
+                          attachment=pack(number, time.time_ns(), self.gid))
+        problem: Exception | None = None
+        while came.wait(until - time.monotonic()):
+            over = ended.wait(0.0)
+            while answers:  # whoever else declares the service may answer too, and what it says is not believed
+                try:
+                    return self._read(answers.popleft(), number)
+                except (NoAnswer, messages.MessageError) as error:
+                    problem = error
+            if over:
+                raise problem or NoAnswer(f"{self.endpoint.topic} let the request go without an answer: its node ended, "
+                                          f"or a router does not let the request or the answer through")
+        raise problem or NoAnswer(f"no answer of {self.endpoint.topic} within {timeout:g} s")
+
+    def _read(self, reply: zenoh.Reply, number: int) -> Any:
+        """The answer in a reply. Raises NoAnswer, MessageError."""
         if reply.ok is None:
-            raise NoAnswer(f"{self.endpoint.topic} refused: {reply.err.payload.to_string()}")
+            why = reply.err.payload.to_bytes()[:MAX_REFUSAL].decode("utf-8", "replace")
+            raise NoAnswer(f"{self.endpoint.topic} refused: {why if why.isprintable() else messages.shown(why)}")
+        if len(reply.ok.payload) > MAX_ANSWER:
+            raise messages.MessageError(f"{self.endpoint.topic} answered with {len(reply.ok.payload)} bytes")
+        try:
+            attachment = read(reply.ok.attachment) if reply.ok.attachment is not None else None
+        except AttachmentProblem as problem:
+            raise messages.MessageError(f"{self.endpoint.topic} answered with {problem}") from problem
+        if attachment is None or (attachment.sequence, attachment.gid) != (number, self.gid):
+            raise messages.MessageError(f"{self.endpoint.topic} answered, but not this request")
         return self._decode(reply.ok.payload.to_bytes())
 
     def close(self) -> None:

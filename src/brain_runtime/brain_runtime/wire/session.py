@@ -187,9 +187,13 @@ class Session:
         """Number for the next node, publisher or subscription."""
         return next(self._numbers)
 
+    def missing_right(self, endpoint: names.Endpoint) -> str | None:
+        """Why the router will refuse a node, publisher, subscription or service; None where it will not."""
+        return None if self.credentials is None else self.credentials.missing_right(endpoint)
+
     def check_right(self, endpoint: names.Endpoint) -> None:
         """Warns of what the router will refuse: it does so in silence."""
-        why = None if self.credentials is None else self.credentials.missing_right(endpoint)
+        why = self.missing_right(endpoint)
         if why:
             _say_once(f"{why}; the router refuses it. Rights come from the graph: correct that and run `brain keys` "
                       f"again")

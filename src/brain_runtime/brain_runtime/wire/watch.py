@@ -3,6 +3,9 @@
 
 The graph is what the liveliness tokens of a domain tell. A token that vanishes counts as a death only when it has not
 come back within a moment, and never while our own link to the router is down: then nothing is known of anybody.
+
+Anybody can declare any token, as many as they like: what is no token of ROS 2 is passed over, only so many are kept, and
+each look ends. What was missed meanwhile is asked for again once it is quiet.
 """
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from typing import Callable, Iterable
 import zenoh
 from zenoh.handlers import RingChannel
 
+from brain_runtime.seldom import Seldom
 from brain_runtime.wire import names
 from brain_runtime.wire.session import Session
 
@@ -22,8 +26,13 @@ DEBOUNCE = 0.3          # s a node may be without tokens before it counts as gon
 AFTER_RELINK = 1.5      # s that others have to come back too after our router did
 POLL = 0.05             # s between looks, where a thread of its own is asked for
 CAPACITY = 16384        # tokens that may wait between two looks
+MOST = 8192             # tokens that are kept; a graph of 100 nodes has about 4000
+AT_A_LOOK = 2000        # tokens that one look takes in: some 20 ms
+CONFIRM = 1.0           # s in which the tokens that there are come again, after some were missed
+WARNINGS = 100          # peers that are warned of
 
 log = logging.getLogger(__name__)
+seldom = Seldom(log)
 
 
 class Watch:
@@ -45,18 +54,25 @@ class Watch:
         self._session = session
         self._own = own
         self._on_node, self._on_link, self._warn = on_node, on_link, warn or log.warning
-        self._endpoints: dict[str, names.Endpoint] = {}
+        self._endpoints: dict[str, names.Endpoint] = {}     # by token
+        self._publishers: dict[bytes, str] = {}             # tokens by global id
         self._alive: dict[str, set[str]] = {}
         self._missing: dict[str, float] = {}
         self._warned: set[tuple[str, str, str]] = set()
+        self._missed = False                        # tokens that came were not taken in
+        self._confirmed: set[str] | None = None     # tokens that have come again; None: none is waited for
+        self._confirm_until = math.inf
         self._linked = True
         self._patient_until = -math.inf
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         domain = names.domain_id() if domain is None else domain
-        self._subscriber = session.zenoh.liveliness().declare_subscriber(
-            f"{names.TOKEN_SPACE}/{domain}/**", RingChannel(CAPACITY), history=True)
+        self._key = f"{names.TOKEN_SPACE}/{domain}/**"
+        self._subscriber = self._subscribe()
+
+    def _subscribe(self) -> zenoh.Subscriber:
+        return self._session.zenoh.liveliness().declare_subscriber(self._key, RingChannel(CAPACITY), history=True)
 
     # -- what is there -----------------------------------------------------------------------------------------------
 
@@ -73,7 +89,9 @@ class Watch:
 
     def publisher(self, gid: bytes) -> names.Endpoint | None:
         """Who publishes with a global id, as attachments carry it."""
-        return next((e for e in self.endpoints(kind=names.PUBLISHER) if names.gid(e.token()) == gid), None)
+        with self._lock:
+            token = self._publishers.get(gid)
+            return None if token is None else self._endpoints.get(token)
 
     @property
     def linked(self) -> bool:
@@ -83,11 +101,20 @@ class Watch:
     # -- following ---------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Takes in what has changed and tells it."""
+        """Takes in what has changed and tells it. Raises nothing that a token could bring about."""
         now = time.monotonic()
         self._look_at_link(now)
-        while (sample := self._next()) is not None:
-            self._take(str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT, now)
+        taken = 0
+        while taken < AT_A_LOOK and (sample := self._next()) is not None:
+            taken += 1
+            self._handle(sample, now)
+        if taken == AT_A_LOOK:
+            self._missed = True     # who comes so late may have lost some
+        elif self._confirmed is not None:
+            if now >= self._confirm_until:
+                self._drop_unconfirmed(now)
+        elif self._missed and self._linked and len(self._endpoints) < MOST:
+            self._look_again(now)
         if not self._linked or now < self._patient_until:
             return
         for name in [n for n, since in self._missing.items() if now - since >= DEBOUNCE]:
@@ -95,11 +122,32 @@ class Watch:
                 del self._missing[name]
             self._tell(name, False)
 
+    def _handle(self, sample: zenoh.Sample, now: float) -> None:
+        """Takes in one token: whatever is wrong with it, the next one is looked at."""
+        try:
+            self._take(str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT, now)
+        except Exception as error:  # whoever watches goes on, and with it a supervisor or a region
+            seldom("token", f"a liveliness token could not be taken in: {type(error).__name__}", trace=True)
+
     def _next(self) -> zenoh.Sample | None:
         try:
             return self._subscriber.handler.try_recv()
         except zenoh.ZError:
             return None  # the session was closed
+
+    def _look_again(self, now: float) -> None:
+        """Has all tokens told again; those that do not come within a moment are gone."""
+        try:
+            before, self._subscriber = self._subscriber, self._subscribe()
+            before.undeclare()
+        except zenoh.ZError:
+            return  # the session was closed
+        self._missed, self._confirmed, self._confirm_until = False, set(), now + CONFIRM
+
+    def _drop_unconfirmed(self, now: float) -> None:
+        confirmed, self._confirmed = self._confirmed, None
+        for token in [t for t in self._endpoints if t not in confirmed]:
+            self._take(token, False, now)
 
     def _look_at_link(self, now: float) -> None:
         linked = self._session.linked
@@ -115,13 +163,25 @@ class Watch:
         try:
             endpoint = names.parse_token(token)
         except names.NameProblem as problem:
-            log.debug("%s", problem)
+            seldom("no token", f"passed over what somebody declared: {problem}")
             return
         with self._lock:
             if alive:
+                if token not in self._endpoints and len(self._endpoints) >= MOST:
+                    self._missed = True
+                    seldom("too many", f"more than {MOST} liveliness tokens: who comes now is not seen before others "
+                                       f"leave; somebody floods domain {endpoint.domain}")
+                    return
                 self._endpoints[token] = endpoint
-            else:
-                self._endpoints.pop(token, None)
+                if self._confirmed is not None:
+                    self._confirmed.add(token)
+            elif self._endpoints.pop(token, None) is None:
+                return
+            if endpoint.kind == names.PUBLISHER:
+                if alive:
+                    self._publishers[names.gid(token)] = token
+                else:
+                    self._publishers.pop(names.gid(token), None)
         if endpoint.kind == names.NODE:
             self._take_node(endpoint.name, token, alive, now)
         elif alive:
@@ -152,16 +212,16 @@ class Watch:
             if own.topic != other.topic or other.kind not in (names.PUBLISHER, names.SUBSCRIPTION):
                 continue
             key = (other.name, other.topic, other.dds_type + other.type_hash)
-            if key in self._warned:
+            if key in self._warned or len(self._warned) >= WARNINGS:
                 continue
             if own.dds_type != other.dds_type:
                 self._warned.add(key)
-                self._warn(f"{other.name} has {other.topic} with type {other.type}, but here it carries {own.type}: "
+                self._warn(f"{other.name} has {other.topic} with type {other.type[:80]}, but here it carries {own.type}: "
                            f"they do not hear each other; give one of the topics another name by remapping")
             elif own.type_hash != other.type_hash:
                 self._warned.add(key)
                 self._warn(f"{other.name} has {other.topic} with another version of {own.type}: its hash is "
-                           f"{other.type_hash}, ours {own.type_hash}, so they do not hear each other; install the "
+                           f"{other.type_hash[:80]}, ours {own.type_hash}, so they do not hear each other; install the "
                            f"same version of its package on both sides and rebuild")
 
     # -- for those who have no loop of their own ---------------------------------------------------------------------
