@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The workspace on an official ROS 2 image, over rmw_zenoh. Not run here: there is no container engine.
-#   docker build --target test .                          # build it and run its tests
-#   docker build --build-arg ROS_DISTRO=jazzy -t brain .  # the small image that runs; kilted without the argument
+#   docker build --target run -t brain .                        # what a robot needs; kilted, or --build-arg ROS_DISTRO=jazzy
+#   docker build --target simulator -t brain:simulator .        # and the simulated robot
+#   docker build --target test .                                # build everything and run its tests
 ARG ROS_DISTRO=kilted
 
 # What rosdep does not install goes into an environment that sees the distribution's packages.
@@ -12,27 +13,39 @@ COPY requirements-ros.txt /ws/src/brain/
 RUN python3 -m venv --system-site-packages /opt/brain-env \
     && /opt/brain-env/bin/pip install --no-cache-dir -r /ws/src/brain/requirements-ros.txt
 
-# The environment is active during the build: so its packages are found wherever /opt/brain/setup.bash is sourced.
+# The environment's Python builds, and so it runs what is built. First what a robot needs; its rosdep keys are put down.
 FROM dependencies AS build
 WORKDIR /ws
 COPY src src/brain/src
 RUN apt-get update && rosdep update --rosdistro "$ROS_DISTRO" \
-    && rosdep install -y --from-paths src --ignore-src \
-    && rosdep install -y --simulate --reinstall --ignore-src --dependency-types exec \
-        --from-paths $(ls -d src/brain/src/* | grep -v brain_tests) \
-        | awk '/apt-get install/ {print $NF}' >/opt/run-packages.txt \
+    && robot="src/brain/src/brain_interfaces src/brain/src/brain_runtime src/brain/src/brain_regions src/brain/src/brain" \
+    && rosdep install -y --ignore-src --from-paths $robot \
+        --dependency-types build --dependency-types buildtool --dependency-types build_export --dependency-types exec \
+    && keys="rosdep install -y --simulate --reinstall --ignore-src --dependency-types exec --from-paths" \
+    && $keys $robot | awk '/apt-get install/ {print $NF}' >/opt/run-packages.txt \
+    && $keys src/brain/src/brain_sim | awk '/apt-get install/ {print $NF}' >/opt/simulator-packages.txt \
     && rm -rf /var/lib/apt/lists/*
-RUN source "/opt/ros/$ROS_DISTRO/setup.bash" && source /opt/brain-env/bin/activate \
-    && colcon build --install-base /opt/brain
+RUN source "/opt/ros/$ROS_DISTRO/setup.bash" \
+    && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain \
+        --packages-select brain_interfaces brain_runtime brain_regions brain
 
-FROM build AS test
+FROM build AS build-simulator
+RUN source "/opt/ros/$ROS_DISTRO/setup.bash" && source /opt/brain/setup.bash \
+    && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain --packages-select brain_sim
+
+FROM build-simulator AS test
 COPY . src/brain/
+RUN apt-get update && rosdep install -y --from-paths src --ignore-src && rm -rf /var/lib/apt/lists/* \
+    && /opt/brain-env/bin/pip install --no-cache-dir -r src/brain/requirements-ros-test.txt
+RUN source "/opt/ros/$ROS_DISTRO/setup.bash" && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain
 RUN source /opt/brain/setup.bash && export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST ROS_PYTHON_CHECK_FIELDS=1 \
-    && colcon test --install-base /opt/brain --executor sequential --event-handlers console_direct+ \
+    && colcon="/opt/brain-env/bin/python -m colcon" \
+    && $colcon test --install-base /opt/brain --executor sequential --event-handlers console_direct+ \
         --return-code-on-test-failure --pytest-args " -m" "not slow" \
-    && colcon test-result --verbose \
-    && colcon test-result --all | python3 src/brain/scripts/count_tests.py log/latest_test
+    && $colcon test-result --verbose \
+    && $colcon test-result --all | python3 src/brain/scripts/count_tests.py log/latest_test
 
+# What a robot runs: no simulator, no MuJoCo, nothing of the training or the tests.
 FROM ros:${ROS_DISTRO}-ros-core AS run
 COPY --from=build /opt/run-packages.txt /opt/
 RUN apt-get update && xargs apt-get install -y --no-install-recommends </opt/run-packages.txt \
@@ -51,3 +64,15 @@ HEALTHCHECK --interval=10s --timeout=8s --start-period=30s CMD ["/enter", "ros2"
 ENTRYPOINT ["/enter"]
 # A real robot by default, which BRAIN_ROBOT must name: docker run -e BRAIN_ROBOT=turtlebot3_burger brain
 CMD ["bash", "-c", "exec ros2 launch brain bringup.launch.py state_dir:=/var/lib/brain world:=${BRAIN_WORLD:-none} ${BRAIN_ROBOT:+robot:=$BRAIN_ROBOT}"]
+
+# The same with the simulated robot, for a desk.
+FROM run AS simulator
+USER root
+COPY --from=build /opt/simulator-packages.txt /opt/
+COPY requirements-ros.txt requirements-ros-sim.txt /opt/
+RUN apt-get update && xargs apt-get install -y --no-install-recommends </opt/simulator-packages.txt \
+    && rm -rf /var/lib/apt/lists/* \
+    && /opt/brain-env/bin/pip install --no-cache-dir -r /opt/requirements-ros-sim.txt
+COPY --from=build-simulator /opt/brain/brain_sim /opt/brain/brain_sim
+USER brain
+CMD ["ros2", "launch", "brain", "bringup.launch.py", "world:=sim", "state_dir:=/var/lib/brain"]

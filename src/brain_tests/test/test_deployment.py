@@ -24,7 +24,7 @@ WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(
 DEPLOYMENT = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
 # Files in which somebody looks for commands to type, or a machine for commands to run.
 PLACES = ["Dockerfile", "docker-compose.yml", ".github/workflows/ci.yml", "docs/deployment.md", "docs/ros2.md",
-          "README.md", "requirements-ros.txt"]
+          "README.md", "requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -45,7 +45,7 @@ def arguments(file: str) -> set[str]:
 
 def test_stages_come_from_official_images_or_from_each_other() -> None:
     found = stages()
-    assert list(found) == ["dependencies", "build", "test", "run"]
+    assert list(found) == ["dependencies", "build", "build-simulator", "test", "run", "simulator"]
     bases = [base for base in found.values() if base not in found]
     assert bases == ["ros:${ROS_DISTRO}-ros-base", "ros:${ROS_DISTRO}-ros-core"]
     assert ("ARG", "ROS_DISTRO=kilted") == instructions()[0]
@@ -56,27 +56,40 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
     for kind, text in instructions():
         if kind != "COPY":
             continue
-        source = text.split()[-2]
-        origin = re.match(r"--from=(\w+)", text)
-        if origin:
-            assert origin[1] in stages()
-            assert source in DOCKERFILE.partition(f"AS {origin[1]}\n")[2], f"stage {origin[1]} makes no {source}"
-        else:
-            assert (ROOT / source).exists() and source not in ignored
+        *sources, _ = [word for word in text.split() if not word.startswith("--")]
+        origin = re.match(r"--from=([\w-]+)", text)
+        for source in sources:
+            if origin:
+                assert origin[1] in stages()
+                assert source in DOCKERFILE.partition(f"AS {origin[1]}\n")[2], f"stage {origin[1]} makes no {source}"
+            else:
+                assert (ROOT / source).exists() and source not in ignored
 
 
 def test_the_image_that_runs_is_not_root_and_has_a_health_check() -> None:
-    run = DOCKERFILE.partition(" AS run\n")[2]
+    run = DOCKERFILE.partition(" AS run\n")[2].partition("\nFROM ")[0]
     assert re.findall(r"^USER (.*)$", run, re.M) == ["brain"] and "useradd --create-home brain" in run
     assert run.index("USER brain") < run.index("HEALTHCHECK") < run.index("\nCMD ")
-    assert "brain_tests" in DOCKERFILE.partition(" AS run\n")[0], "the tests' packages need not be in it"
+
+
+def test_a_robots_image_has_neither_simulator_nor_training_nor_tests() -> None:
+    dependencies, build, run = (DOCKERFILE.partition(f" AS {stage}\n")[2].partition("\nFROM ")[0]
+                                for stage in ("dependencies", "build", "run"))
+    assert re.findall(r"requirements-[\w-]+\.txt", dependencies) == ["requirements-ros.txt"] * 2
+    assert "requirements" not in build + run and stages()["run"].endswith("ros-core")
+    (selected,) = re.findall(r"--packages-select ([\w ]+)$", build, re.M)
+    assert sorted(selected.split()) == ["brain", "brain_interfaces", "brain_regions", "brain_runtime"]
+    assert set(re.findall(r"--from=(\S+)", run)) == {"dependencies", "build"}
+    simulator = DOCKERFILE.partition(" AS simulator\n")[2]
+    assert stages()["simulator"] == "run" and simulator.rindex("USER brain") > simulator.index("USER root")
+    assert "requirements-ros-sim.txt" in simulator and "brain_tests" not in simulator
 
 
 def test_compose_has_a_router_first_and_keeps_the_state() -> None:
     services = COMPOSE["services"]
     assert set(services) == {"zenoh-router", "brain"}
     for service in services.values():
-        assert service["build"]["target"] in stages() and (ROOT / service["build"]["context"] / "Dockerfile").is_file()
+        assert service["build"]["target"] == "${BRAIN_TARGET:-run}" and (ROOT / service["build"]["context"] / "Dockerfile").is_file()
         assert service["network_mode"] == "host" and service["image"].startswith("brain:")
     assert services["brain"]["depends_on"] == {"zenoh-router": {"condition": "service_healthy"}}
     assert "healthcheck" in services["zenoh-router"] and "router:=false" in services["brain"]["command"]
@@ -128,7 +141,7 @@ def test_workflow_tests_both_distributions_in_both_ways() -> None:
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     assert "make test ROS=${{ matrix.ros }}" in commands
     targets = [target for command in commands for target in re.findall(r"--target (\w+)", command)]
-    assert targets == ["test", "run"] and set(targets) <= set(stages())
+    assert targets == ["test", "run", "simulator"] and set(targets) <= set(stages())
     for ros in ("kilted", "jazzy"):
         assert (ROOT / "scripts" / f"ros-requirements-{ros}.txt").is_file()
 

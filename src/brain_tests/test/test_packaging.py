@@ -22,11 +22,14 @@ PYTHON_PACKAGES = LAYERS[1:]
 FORBIDDEN = {"brain_sim": {"brain_regions"}}
 # Where the name that is imported is not the one that is installed.
 DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
+# What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
+SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
+ROBOT = ["brain_interfaces", "brain_runtime", "brain_regions", "brain"]
 # What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
 ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
             "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}
 # rosdep's keys for what pip calls otherwise; None: rosdep has no key, or Ubuntu 24.04's version is too old. Then
-# package.xml says in a comment that it comes from requirements-ros.txt.
+# package.xml says in a comment from which of SETS it comes.
 ROSDEP_KEYS = {
     "cryptography": "python3-cryptography", "eclipse-zenoh": None, "hypothesis": "python3-hypothesis",
     "matplotlib": "python3-matplotlib", "mujoco": None, "nir": None, "nirtorch": None,
@@ -67,7 +70,7 @@ def required(package: str, extra: str | None = None) -> dict[str, Requirement]:
 def pins(file: str) -> dict[str, str]:
     """Return the exact versions in a file of requirements, by their normalized names."""
     found = {}
-    for line in lines(re.sub(r"#.*|^--.*", "", (ROOT / file).read_text(encoding="utf-8"), flags=re.M)):
+    for line in lines(re.sub(r"#.*|^-.*", "", (ROOT / file).read_text(encoding="utf-8"), flags=re.M)):
         requirement = Requirement(line)
         (exact,) = requirement.specifier
         assert exact.operator == "==", f"{file} does not pin {requirement.name}"
@@ -163,8 +166,9 @@ def test_ros_and_pip_are_told_the_same(package: str) -> None:
         if name.replace("-", "_") in LAYERS:
             assert name.replace("-", "_") in told
         elif ROSDEP_KEYS[name] is None:
-            assert re.search(rf"<!-- From requirements-ros.txt: [^>]*\b{name}\b", comments), f"package.xml lacks {name}"
-            assert name in pins("requirements-ros.txt")
+            told_from = re.search(rf"<!-- From (\S+): [^>]*\b{name}\b", comments)
+            assert told_from, f"package.xml lacks {name}"
+            assert name in pins(told_from[1])
         else:
             assert ROSDEP_KEYS[name] in told
 
@@ -179,11 +183,34 @@ def test_every_requirement_is_pinned_and_the_pin_fits() -> None:
 
 
 def test_a_ros_installation_gets_the_same_versions_but_its_own_numpy() -> None:
-    pinned, ours = pins("constraints.txt"), pins("requirements-ros.txt")
+    pinned, ours = pins("constraints.txt"), {name: v for file in SETS for name, v in pins(file).items()}
+    assert sum(len(pins(file)) for file in SETS) == len(ours), "a package stands in two of the sets"
     assert ours.pop("numpy") == pins("scripts/ros-requirements-jazzy.txt")["numpy"] == "1.26.4"
     assert ours == {name: pinned[name] for name in ours}
     known = {name for name, key in ROSDEP_KEYS.items() if key is None}
-    assert set(ours) == known, "requirements-ros.txt and what has no rosdep key differ"
+    assert set(ours) == known, "the sets and what has no rosdep key differ"
+
+
+def test_each_set_includes_the_one_before_and_a_robot_gets_neither_simulator_nor_training() -> None:
+    for before, file in zip(SETS, SETS[1:]):
+        assert f"-r {before}\n" in (ROOT / file).read_text(encoding="utf-8")
+    assert set(pins(SETS[0])) == {"numpy", "eclipse-zenoh", "rich", "safetensors", "torch", "typer", "xxhash"}
+    assert set(pins(SETS[1])) == {"mujoco"}
+
+
+def test_a_robots_packages_need_no_simulator_training_or_tests_to_run() -> None:
+    for package in ROBOT:
+        needs = {element.text for element in manifest(package) if element.tag in ("depend", "exec_depend")}
+        assert not needs & {"brain_sim", "brain_training", "brain_tests", "python3-matplotlib"}, package
+        assert {need for need in needs if need.startswith("brain")} <= set(ROBOT), package
+
+
+def test_nobody_is_named_who_does_not_exist() -> None:
+    for package in LAYERS:
+        address = manifest(package).find("maintainer").get("email")
+        assert address.endswith(".invalid"), "write the address that there is now into the documentation too"
+        assert "author_email" not in setup(package)["metadata"] and "url" not in setup(package)["metadata"]
+        assert manifest(package).find("url") is None
 
 
 def test_both_distributions_of_wheels_have_the_same_messages() -> None:

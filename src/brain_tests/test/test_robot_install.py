@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot's installation: no simulator, no training, nothing of the tests. The brain runs, and says what is not there."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from brain.bench import free_port
+
+# What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
+ABSENT = ("brain_sim", "brain_tests", "brain_training", "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch",
+          "rosbags", "snntorch")
+BLOCKER = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {ABSENT!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+PATIENCE = 120.0    # s; only against waiting for ever
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> dict[str, str]:
+    """The environment variables of a robot's processes."""
+    (tmp_path / "absent").mkdir()
+    (tmp_path / "absent" / "sitecustomize.py").write_text(BLOCKER, encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path / "absent"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, "XDG_STATE_HOME": str(tmp_path / "state"),
+            "ROS_DOMAIN_ID": str(free_port() % 80 + 1)}
+
+
+def run(robot: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], env=robot, capture_output=True, text=True, check=False,
+                          timeout=PATIENCE, cwd=robot["XDG_STATE_HOME"].removesuffix("state"))
+
+
+def test_what_a_robot_lacks_is_absent_here(robot: dict[str, str]) -> None:
+    for package in ABSENT:
+        assert run(robot, "-c", f"import {package}").returncode == 1, package
+
+
+def test_launching_imports_nothing_but_numpy_and_yaml(robot: dict[str, str]) -> None:
+    # ros2 launch runs in the distribution's Python, which has neither torch nor Zenoh.
+    script = ("import sys; from brain.launching import launched; "
+              "print(len(launched(world='none', robot='turtlebot3_burger')), "
+              "{'numpy', 'yaml', 'torch', 'zenoh', 'safetensors', 'xxhash', 'typer', 'rich', 'PIL'} & set(sys.modules))")
+    done = run(robot, "-c", script)
+    assert done.returncode == 0, done.stderr
+    nodes, modules = done.stdout.split(maxsplit=1)
+    assert int(nodes) > 5 and set(eval(modules)) == {"numpy", "yaml"}
+
+
+@pytest.mark.parametrize("verb", ["up", "say", "status", "look", "estop", "release", "run", "keys", "policy", "eval",
+                                  "demo", "export", "train", "bench"])
+def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> None:
+    done = run(robot, "-m", "brain", verb, "--help")
+    assert done.returncode == 0 and "Usage" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("arguments, package, remedy", [
+    (["eval", "--episodes", "1"], "brain_sim", "--packages-up-to brain_sim"),
+    (["export", "pfc", "--out", "pfc.nir"], "nir", "requirements-ros-test.txt"),
+    (["up"], "brain_sim", "install the package"),
+])
+def test_what_is_missing_is_named_in_one_line_with_its_remedy(
+        robot: dict[str, str], arguments: list[str], package: str, remedy: str) -> None:
+    done = run(robot, "-m", "brain", *arguments)
+    assert done.returncode in (1, 2)
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert package in done.stderr and remedy in done.stderr
+
+
+def test_whoever_has_not_even_typer_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BLOCKER.replace("brain_sim", "typer"), encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", "brain"], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"})
+    assert done.returncode == 1 and "no package typer" in done.stderr and "requirements-ros.txt" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_brain_runs_and_is_spoken_to(robot: dict[str, str], tmp_path: Path) -> None:
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
+    robot["BRAIN_ROUTER"] = endpoint
+    with open(tmp_path / "up.log", "wb") as log:
+        up = subprocess.Popen([sys.executable, "-m", "brain", "up", "--world", "none", "--robot", "turtlebot3_burger",
+                               "--router", endpoint], env=robot, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        until = time.monotonic() + PATIENCE
+        while (status := run(robot, "-m", "brain", "status", "--json")).returncode:
+            assert time.monotonic() < until and up.poll() is None, (tmp_path / "up.log").read_text() + status.stdout
+        told = json.dumps(json.loads(status.stdout))
+        assert all(name in told for name in ("brainstem", "goals", "language", "motor", "pfc", "place", "vision"))
+        said = run(robot, "-m", "brain", "say", "go to the red ball", "--wait", "1")
+        assert "Traceback" not in said.stderr, said.stderr
+        for verb in ("estop", "release"):
+            done = run(robot, "-m", "brain", verb)
+            assert done.returncode == 0, done.stderr
+    finally:
+        up.send_signal(signal.SIGINT)
+        up.wait(PATIENCE)
