@@ -24,6 +24,7 @@ from rclpy.utilities import remove_ros_args  # noqa: E402
 from brain_runtime import shown  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
+from brain_runtime.launch_starts import restarts  # noqa: E402
 from brain_runtime.launch_watch import end_with_launch  # noqa: E402
 from brain_runtime.logs import survive_full_disk  # noqa: E402
 from brain_runtime.parameters import ParameterError  # noqa: E402
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
         region = RegionSpec(declared, options.cls).load()(declared)
         host = RosHost(region, name=declared, seed=options.seed, state_dir=options.state_dir, critical=options.critical,
-                       restarts=options.restarts, autostart=not options.manual)
+                       restarts=options.restarts or restarts(argv), autostart=not options.manual)
         logging.basicConfig(level=logging.INFO, handlers=[RosLog(host.node)], force=True)
         logging.info("%s runs as %s, pid %d", options.cls, host.fqn, os.getpid())
         ending.ends(host)

@@ -24,6 +24,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from std_msgs.msg import String
 
+from brain_runtime import launch_watch
 from brain_tests.stages import ProcessStage
 
 PATIENCE = 30.0     # seconds until something that should come is given up
@@ -298,3 +299,25 @@ def test_ros_arguments_that_are_none_are_named(tmp_path: Path, argument: str) ->
                            "--ros-args", "-p", argument], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2 and "cannot start" in done.stderr and argument in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_launch_started_again_tells_how_often(bench: Bench, tmp_path: Path, monkeypatch) -> None:
+    """Launch does not say so: the process counts its own starts under the launch that its environment names."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv(launch_watch.VARIABLE, launch_watch.mark())
+    beats = bench.hear(Heartbeat, "brain/heartbeat", qos_profile_sensor_data)
+    told = bench.hear(DiagnosticArray, "/diagnostics")
+    for number in range(3):
+        child = bench.start()
+        bench.until(lambda: beats and beats[-1].pid == child.pid and beats[-1].state == Heartbeat.STATE_ACTIVE)
+        assert beats[-1].restarts == number
+        told.clear()
+        bench.until(lambda: told)
+        values = {value.key: value.value for value in told[-1].status[0].values}
+        assert (values["restarts"], values["pid"]) == (str(number), str(child.pid))
+        child.kill()
+        child.wait()
+    monkeypatch.delenv(launch_watch.VARIABLE)
+    child = bench.start()   # by hand
+    bench.until(lambda: beats[-1].pid == child.pid)
+    assert beats[-1].restarts == 0
