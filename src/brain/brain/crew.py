@@ -14,9 +14,9 @@ from brain import secured
 from brain.graphs import merged, params_file
 from brain.inspect_graph import Facts
 from brain.listen import Ear
-from brain.observers import guarded
 from brain_runtime.constants import trace_action
 from brain_runtime.graph import Graph, processes
+from brain_runtime.observers import guarded
 from brain_runtime.router import is_router
 from brain_runtime.supervisor import Child, Event, Supervisor
 from brain_runtime.wire import Node, NoRouter, Session, open_session
@@ -133,8 +133,7 @@ class Crew:
         more: dict[str, Any] = {} if limits is None else {"limits": limits}
         if domain is not None:
             more["environment"] = {"ROS_DOMAIN_ID": str(domain)}
-        shown = None if on_event is None else guarded(on_event, "showing events")
-        self.supervisor = Supervisor(children, log_dir, on_event=shown, router=ROUTER if ROUTER in names else None,
+        self.supervisor = Supervisor(children, log_dir, on_event=on_event, router=ROUTER if ROUTER in names else None,
                                      **more)
         self.ear: Ear | None = None
         self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from brain.observers import guarded
+from brain_runtime.observers import guarded
 from brain_runtime import heartbeat, messages
 from brain_runtime.constants import heartbeat_state
 from brain_runtime.qos import STREAM

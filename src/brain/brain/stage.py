@@ -16,7 +16,7 @@ from brain import graphs, say, secured
 from brain.blame import blame
 from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
 from brain.inspect_graph import inspect_graph
-from brain.observers import guarded
+from brain_runtime.observers import guarded
 from brain.record import Recorder
 from brain.show import Ticker, View
 from brain.up import refuse_twice, world_parameters

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
-from brain.observers import LastingFile
+from brain_runtime.observers import LastingFile
 from brain_runtime import shown
 
 

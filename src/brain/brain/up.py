@@ -16,7 +16,7 @@ import typer
 
 from brain import runs
 from brain.evaluate import Split
-from brain.observers import guarded
+from brain_runtime.observers import guarded
 from brain.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
 from brain.rooms import SEED, SPLIT, example

@@ -18,7 +18,7 @@ from brain.blame import blame
 from brain.compare import compare
 from brain.crew import Crew
 from brain.listen import Seen
-from brain.observers import LastingFile, guarded
+from brain_runtime.observers import LastingFile, guarded
 from brain.status import footer, input_lines, region_report, table
 from brain.terminal import Terminal
 from brain_runtime import messages

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import IO, Any, Callable
+from typing import IO, Callable
+
+from brain_runtime.observers import LastingFile
 
 TAIL = 4096     # bytes at the end of a log that are looked through for its last line
 LINE = 300      # characters of it that are told
@@ -67,28 +69,6 @@ class Logs:
             self._complain(f"cannot write {self.path(name)}: {error.strerror}; what happens goes on without that log")
 
 
-class _BestEffort:
-    """A text stream that swallows what the disk does not take."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError:
-            return len(text)    # lost: there is nowhere to say so
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError:
-            return  # as above
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 def survive_full_disk() -> None:
     """From here on what this process prints is lost where it cannot be written, instead of raising in who prints."""
-    sys.stdout, sys.stderr = _BestEffort(sys.stdout), _BestEffort(sys.stderr)
+    sys.stdout, sys.stderr = LastingFile(sys.stdout), LastingFile(sys.stderr)

@@ -7,7 +7,6 @@ It knows processes and heartbeats and nothing else: no wire, no torch. Whoever o
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import select
 import signal
@@ -22,8 +21,10 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from brain_runtime import shown, tether
+from brain_runtime.child import Backoff, Child, Event
 from brain_runtime.health import Health, Limits
 from brain_runtime.logs import Logs
+from brain_runtime.observers import guarded
 from brain_runtime.standby import OPTION, Standby
 
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
@@ -32,64 +33,11 @@ LONGEST_ROUND = 0.3  # s that one round may count for, however late the supervis
 QUIET = 0.5         # s without a heartbeat from anybody, after which the wire is suspected first
 ALL_QUIET = 4.0     # s of that with a link, after which the processes are suspected after all
 LINK_LOST = 1.0     # s without a link to a router that runs, after which the router is suspected
-STRANGERS = 100     # that are told of
 ROUTER_START = 5.0  # s that a router gets before that
 SEVERAL = 2         # regions that are silent at once, from which on the wire is doubted
 STRANGERS = 64      # foreign processes under a region's name that are told of, at most
 SETTLED_AGAIN = 1.0     # s of the same where it was started again, alone
 SETTLED = 3.0       # s after which a process has started, so that a spare one may take processor time for its own start
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Backoff:
-    """Waiting before a restart: ``first`` s, doubling up to ``most`` s; forgotten after ``healthy`` s without fault."""
-
-    first: float = 0.2
-    most: float = 10.0
-    healthy: float = 10.0
-
-    def delay(self, failures: int) -> float:
-        """Wait (s) after so many failures in a row (at least 1)."""
-        return min(self.most, self.first * 2.0 ** min(failures - 1, 30))
-
-
-@dataclass(frozen=True)
-class Child:
-    """A process to be kept running.
-
-    Attributes:
-        name: for people and for the log file's name.
-        argv: command line.
-        node: name in its heartbeats, as ``/robot1/vision``; empty if it sends none.
-        restart: start it again when it ends by itself.
-        counts_restarts: it takes ``--restarts N``.
-        rate: steps a second that it makes by itself (Hz), or None.
-        triggers: topics that make it step.
-        stop_after: children with a lower number are ended first.
-        spare: a second process is kept ready for it, since a gap matters; it takes ``--standby``.
-    """
-
-    name: str
-    argv: tuple[str, ...]
-    node: str = ""
-    restart: bool = True
-    counts_restarts: bool = False
-    rate: float | None = None
-    triggers: tuple[str, ...] = ()
-    stop_after: int = 0
-    spare: bool = False
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened: ``kind`` is started, ended, unhealthy, given up, stopped or warning."""
-
-    time: float
-    child: str
-    kind: str
-    text: str
 
 
 @dataclass
@@ -128,7 +76,7 @@ class Supervisor:
                  limits: Limits = Limits(), backoff: Backoff = Backoff(),
                  environment: Mapping[str, str] | None = None, router: str | None = None) -> None:
         self._logs = Logs(log_dir, self._complain)
-        self._on_event = on_event
+        self._show = guarded(on_event or (lambda event: None), "showing events")
         self._limits, self._backoff = limits, backoff
         self._environment = {**THREADS, "PYTHONUNBUFFERED": "1", **os.environ, **(environment or {})}
         self._router = router
@@ -172,7 +120,7 @@ class Supervisor:
         elif running.process is not None and (message.name, message.pid) not in self._strangers \
                 and len(self._strangers) < STRANGERS:
             # the last words of the process before this one come late; only a later one is a stranger
-            if running.health.last is not None and len(self._strangers) < STRANGERS:
+            if running.health.last is not None:
                 self._strangers.add((message.name, message.pid))
                 self._tell(running.child.name, "unhealthy", f"another process, {message.pid} on {message.hostname}, "
                            f"also calls itself {message.name}; end it or give it another name")
@@ -413,14 +361,6 @@ class Supervisor:
 
     def _complain(self, text: str) -> None:
         self._show(Event(time.time(), "supervisor", "warning", text))
-
-    def _show(self, event: Event) -> None:
-        if self._on_event is None:
-            return
-        try:
-            self._on_event(event)
-        except Exception:   # who only looks on must not end what it looks at
-            log.exception("what happened could not be shown: %s %s: %s", event.child, event.kind, event.text)
 
 
 def _with(argv: Sequence[str], more: Sequence[str]) -> list[str]:
