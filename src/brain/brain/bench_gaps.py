@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``brain bench gaps``: how long ``cmd_vel`` is silent when the brainstem or the router of a brain at work is killed."""
+"""``brain bench gaps``: how long ``cmd_vel`` is silent when a working brain's brainstem or router is killed."""
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 import threading
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import Json, fail, use_no_security
+from brain.options import Json, fail, tell, tell_json, use_no_security
 
 BOUNDS = {"brainstem": 1.5, "router": 0.7}  # s, for the median
 READY = 60.0        # s after which a brain counts as not coming up
@@ -64,7 +63,7 @@ def measure(folder: Path, *, kills: int, endpoint: str, domain: int, console: An
                     if not times or not _round(stage, AGAIN, again):
                         raise TimeoutError(f"no commands within {AGAIN:g} s after {name} was killed")
                     gaps[name].append(max(after - before for before, after in zip(times, times[1:])))
-                    console.print(f"{name} killed: silent for {gaps[name][-1]:.2f} s")
+                    console.tell(f"{name} killed: silent for {gaps[name][-1]:.2f} s")
     finally:
         stage.close()
     return gaps
@@ -85,12 +84,11 @@ def gaps(kills: Annotated[int, typer.Option(min=1, help="Of each of the two.")] 
     It has a router of its own, and is heard from outside. Exit status 0 when the silence is at most 1.5 s after the
     brainstem was killed, and 0.7 s after the router was, in the median.
     """
-    from rich.console import Console
-
     from brain.bench import free_port
     from brain.crew import CrewError
     from brain.options import use_domain
     from brain.results import cpu
+    from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
     from brain_runtime.wire import NoRouter, SessionProblem
 
@@ -100,15 +98,15 @@ def gaps(kills: Annotated[int, typer.Option(min=1, help="Of each of the two.")] 
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         try:
             found = measure(Path(folder), kills=kills, endpoint=f"tcp/127.0.0.1:{port}", domain=domain,
-                            console=Console(stderr=True, highlight=False), stop=threading.Event())
+                            console=Terminal(stderr=True), stop=threading.Event())
         except (GraphError, CrewError, NoRouter, SessionProblem, TimeoutError, OSError) as error:
             fail(str(error))
     report = {name: {"n": len(times), "median": statistics.median(times), "longest": max(times), "bound": BOUNDS[name],
                      "seconds": times} for name, times in found.items()}
     if as_json:
-        typer.echo(json.dumps({"cpu": cpu(), **report}, indent=1))
+        tell_json({"cpu": cpu(), **report})
     else:
         for name, r in report.items():
-            typer.echo(f"{name} killed: silent for {r['median']:.2f} s (median of {r['n']}; longest "
-                       f"{r['longest']:.2f} s; at most {r['bound']:g} s in the median)")
+            tell(f"{name} killed: silent for {r['median']:.2f} s (median of {r['n']}; longest {r['longest']:.2f} s; at "
+                 f"most {r['bound']:g} s in the median)")
     raise typer.Exit(0 if all(r["median"] <= r["bound"] for r in report.values()) else 1)

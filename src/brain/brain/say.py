@@ -189,5 +189,4 @@ def _interrupted(speaker: Speaker | None, text: str, seconds: float) -> Answer:
     ours = newest if newest is not None and newest.text == clipped(text) else None
     if ours is None:
         return Answer(INTERRUPTED, "", STANDS, None, seconds)
-    state = STATES[ours.state] if ours.state < len(STATES) else f"state {ours.state}"
-    return Answer(INTERRUPTED, state, STANDS, ours.goal_id, seconds)
+    return Answer(INTERRUPTED, goal_state(ours.state), STANDS, ours.goal_id, seconds)

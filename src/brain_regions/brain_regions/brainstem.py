@@ -138,8 +138,8 @@ class Brainstem(Region):
         else:
             linear, angular, action, reason = self._limit(inbox, wanted, previous, min(dt, 0.1))
         sound = azimuth.sound(*wanted)
-        outbox |= {"cmd_vel": self._command(linear, angular), "trace": self._trace(inbox.stamp, command, action, reason,
-                                                        wanted if sound else (0.0, 0.0), (linear, angular))}
+        outbox |= {"cmd_vel": self._command(linear, angular), "trace": self._trace(
+            inbox.stamp, command, action, reason, wanted if sound else (0.0, 0.0), (linear, angular))}
         return outbox, {"velocity": np.array([linear, angular], np.float32),
                         "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32)}
 

@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         ros, rest = ros_args.parse(sys.argv[1:] if argv is None else argv)
         parser = arguments("brain_runtime.process")
         parser.add_argument("--router", help="Zenoh endpoint, as tcp/localhost:7447")
-        parser.add_argument(standby.OPTION, action="store_true", help="load everything, then wait on standard input for "
-                            "the number of restarts; without one, end")
+        parser.add_argument(standby.OPTION, action="store_true", help="load everything, then wait on standard input "
+                            "for the number of restarts; without one, end")
         options = parser.parse_args(rest)
         survive_full_disk()
         declared = options.name or options.cls.rpartition(":")[2].lower()

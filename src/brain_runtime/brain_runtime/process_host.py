@@ -24,7 +24,7 @@ from brain_runtime.parameters import ParameterError
 from brain_runtime.ports import Out
 from brain_runtime.region import Region
 from brain_runtime.rivals import Rivals
-from brain_runtime.stepper import RegionError, Stepper
+from brain_runtime.stepper import RegionError
 from brain_runtime.waking import Signal
 
 log = logging.getLogger(__name__)

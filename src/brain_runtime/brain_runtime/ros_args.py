@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import string
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from brain_runtime.messages import plain, shown

@@ -178,7 +178,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--connect", action="append", default=[], metavar="ENDPOINT", help="link with this router")
     parser.add_argument("--config", type=Path, metavar="FILE", help="all other settings, such as the router.json5 that "
                         "`brain keys` writes; it listens by TLS then")
-    parser.add_argument(standby.OPTION, action="store_true", help="wait on standard input for a number before it begins")
+    parser.add_argument(standby.OPTION, action="store_true", help="wait on standard input for a number before "
+                        "it begins")
     options = parser.parse_args(argv)
     shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s %(name)s: %(message)s")
     zenoh.try_init_log_from_env()   # where RUST_LOG is set
