@@ -187,6 +187,8 @@ def _interrupted(speaker: Speaker | None, text: str, seconds: float) -> Answer:
         return Answer(INTERRUPTED, "", "interrupted before anything was said", None, seconds)
     newest = speaker.newest
     ours = newest if newest is not None and newest.text == clipped(text) else None
+    from brain_runtime.constants import goal_state
+
     if ours is None:
         return Answer(INTERRUPTED, "", STANDS, None, seconds)
     return Answer(INTERRUPTED, goal_state(ours.state), STANDS, ours.goal_id, seconds)
