@@ -118,7 +118,8 @@ class Decision:
             causes: relays' names with 1 where their cause is there; ``approach`` and ``avoid`` with what drives them
                 beside (0..1); the turns with what they would show, 1 being just worth it; ``sure`` with how fast the
                 robot becomes certain that it stands where it should (0..1); ``empty`` with 1 where nothing is left to
-                look at, and all round was looked at once more; ``patience`` with how fast it runs (0..1, 1 where left out).
+                look at, and all round was looked at once more; ``patience`` with how fast it runs (0..1, 1 where left
+                out).
             offers: headings that actions offer to the ring as far as they fire, by action (0..1, float32[BINS]).
             threshold: of the neurons of actions and ring.
             watch: keeps the spikes of its population; None: nobody looks.
