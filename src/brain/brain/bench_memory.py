@@ -140,6 +140,8 @@ def _brain(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple
 
 def _go(host: LocalHost, sim: Any, thing: Any, limit: float) -> float | None:
     """Says that the robot is to go to a thing; s until it stands before it, or None."""
+    from brain_regions.pfc.control import S_REACHED
+    from brain_regions.pfc.in_front import LOOKING
     from brain_sim.robot import BASE_RADIUS, REACH
 
     host.publish("goal/text", text_message(f"go to the {thing.color} {thing.shape}"))
@@ -148,7 +150,7 @@ def _go(host: LocalHost, sim: Any, thing: Any, limit: float) -> float | None:
         host.advance(0.1)
         status = host.latest("goal/status")
         near = thing.footprint.distance_at(sim.x, sim.y) < BASE_RADIUS + REACH
-        if status is not None and status.state == 3 and near:       # GoalStatus STATE_REACHED
+        if status is not None and (status.state == S_REACHED or status.reason == LOOKING) and near:
             return host.now - begin
     return None
 

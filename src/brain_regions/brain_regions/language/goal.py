@@ -22,9 +22,9 @@ class Listener(Region):
     """Hears sentences and publishes what the newest asks for.
 
     Each sentence gets the next goal id; the same one twice within :data:`AGAIN` s is one. A sentence that comes again
-    only because it is latched, right after this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
-    goal than the snapshot's is followed there, what the snapshot knows is past, and it stays silent until the
-    next sentence. ``SILENCE`` says nothing, and changes nothing.
+    only because it is latched, right after this region was restored, keeps its id. A restored region first listens to
+    ``pfc/control``: if a newer goal than the snapshot's is followed there, what the snapshot knows is past, and it
+    stays silent until the next sentence. ``SILENCE`` says nothing, and changes nothing.
     """
 
     text = In("goal/text", "std_msgs/msg/String", LATCHED.with_depth(4), trigger=True, every=True, device=True)

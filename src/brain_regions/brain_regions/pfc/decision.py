@@ -18,7 +18,6 @@ import numpy as np
 from brain_regions.azimuth import BINS
 from brain_regions.membranes import MICRO_STEP
 from brain_regions.pfc import heading
-from brain_regions.pfc.last_look import Leave
 from brain_regions.pfc.populations import Layer, rested, shut, spread
 from brain_regions.pfc.watch import Watch
 
@@ -110,7 +109,7 @@ class Decision:
         self._leaks = [math.exp(-MICRO_STEP / LEAK[n]) if n in LEAK else 1.0 for n in TIMERS]
 
     def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], offers: dict[str, np.ndarray],
-            threshold: float, watch: Watch | None = None, leave: Leave = Leave()) -> tuple[int, int]:
+            threshold: float, watch: Watch | None = None, impatient: bool = True) -> tuple[int, int]:
         """Integrates ``steps`` micro-steps.
 
         Args:
@@ -119,11 +118,12 @@ class Decision:
             causes: relays' names with 1 where their cause is there; ``approach`` and ``avoid`` with what drives them
                 beside (0..1); the turns with what they would show, 1 being just worth it; ``sure`` with how fast the
                 robot becomes certain that it stands where it should (0..1); ``empty`` with 1 where nothing is left to
-                look at; ``patience`` with how fast it runs (0..1, 1 where left out).
+                look at, and all round was looked at once more; ``patience`` with how fast it runs (0..1, 1 where left
+                out).
             offers: headings that actions offer to the ring as far as they fire, by action (0..1, float32[BINS]).
             threshold: of the neurons of actions and ring.
             watch: keeps the spikes of its population; None: nobody looks.
-            leave: which timers may fire that end a search; without it they wait, full.
+            impatient: whether patience may end; without that its timer waits, full.
 
         Returns:
             Spikes and synaptic operations; two for each spike of the ring: the population vector that reads them.
@@ -139,7 +139,7 @@ class Decision:
         theta = np.full_like(v, threshold)
         theta[len(ACTIONS) * NEURONS:_CELLS] = 1.0      # of the facts it is not moved
         sure, empty, pace = causes.get("sure", 0.0), causes.get("empty", 0.0), causes.get("patience", 1.0)
-        most = [FULL, FULL if leave.everywhere else 1.0, FULL if leave.patience else 1.0, FULL]
+        most = [FULL, FULL, FULL if impatient else 1.0, FULL]
         for _ in range(steps):
             means = np.dot(s, self._mean)
             np.add(np.dot(means, self._onto), drive, x)

@@ -37,7 +37,7 @@ class View(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """Whether it may be said that the target was not found: ``everywhere`` was looked, or it took too long."""
+    """Whether a search may end now: since ``everywhere`` was looked, and since it took too long."""
 
     everywhere: bool = True
     patience: bool = True

@@ -112,8 +112,7 @@ class PrefrontalCortex(Region):
         state = dict(state)
         new_goal = self._hear(inbox, state)
         pose = self._move(inbox, state)
-        sight = eyes.look(inbox, self._past, pose, self.parameters.view_timeout, self.parameters.late)
-        self._look(inbox, state, pose, sight.looks, dt)
+        sight = self._look(inbox, state, pose, dt)
         told = self._goal(state)
         watch = self._watch()
         steps, left, _ = ticks(dt, float(state["left"][0]))
@@ -136,13 +135,15 @@ class PrefrontalCortex(Region):
         believed = believed._replace(avoid=[polar.carried(b, d, turned, ahead) for b, d in believed.avoid])
         view, frontier, route = self._maps(inbox)
         front = self._points(inbox)
-        causes = self._causes(inbox, told, asked, sight, believed, view, frontier, front)
-        leave, ending = self._last_look(state, sight, bool(causes["empty"]), dt)
+        nothing_left = not (frontier is not None and np.count_nonzero(frontier) or self._unseen(view)[2])
+        leave, ending = self._last_look(state, sight, nothing_left, dt)
+        searched = nothing_left and leave.everywhere
+        causes = self._causes(inbox, told, asked, sight, believed, view, searched, front)
         offers = self._offers(state, causes, believed, None if ending == ROUND else frontier, route, front, temperature,
                               dt, rng)
-        self._add(self._decision.run(state, steps, causes, offers, threshold, watch, leave))
+        self._add(self._decision.run(state, steps, causes, offers, threshold, watch, leave.patience))
         action, why, means = decision.read(state)
-        self._why(state, means)
+        self._why(state, means, searched)
         outbox = {"control": self._control(state, told, action, means, believed, ending == ROUND)}
         status, reason, note = self._status(inbox, state, sight, action, why, believed, told, ending, dt)
         if status is not None and (new_goal or status + 1 + note != state["told"][0]):
@@ -210,16 +211,18 @@ class PrefrontalCortex(Region):
         self._past.put(messages.time_seconds(odom.header.stamp), pose)
         return pose
 
-    def _look(self, inbox, state, pose, looks, dt) -> None:
-        """Takes new pictures into memory, each from where it was taken."""
-        if not looks:
-            return
+    def _look(self, inbox, state, pose, dt) -> eyes.Sight:
+        """Takes new pictures into memory, each from where it was taken; what vision tells now."""
+        sight = eyes.look(inbox, self._past, pose, self.parameters.view_timeout, self.parameters.late)
+        if not sight.looks:
+            return sight
         free = lidar.free(self._points(inbox), float(state["owed"][memory.TURN]))
-        for frame, then in looks:
+        for frame, then in sight.looks:
             ahead, left, turned = past.since(then, pose)
             self._memory.see(state, [d for d in frame.objects if sound(d)], turned,
                              (float(frame.azimuth_min), float(frame.azimuth_max)), free, self.parameters.fade,
                              min(max(dt, 0.05), 0.2), self.parameters.integrate, (ahead, left))
+        return sight
 
     def _last_look(self, state, sight, nothing_left, dt):
         """Whether the search may end, and what is said of that."""
@@ -232,12 +235,12 @@ class PrefrontalCortex(Region):
         return leave, "" if leave.patience or not impatient else LATE if sight.late else ROUND
 
     @staticmethod
-    def _why(state, means) -> None:
+    def _why(state, means, searched) -> None:
         """Remembers why it gives up, once it does."""
         if max(means["tired"], means["given_up"]) <= decision.SURE:
             last_look.remember_why(state, 0.0)
         else:
-            everywhere = decision.fired(state, "empty")
+            everywhere = searched or decision.fired(state, "empty")
             last_look.remember_why(state, last_look.EVERYWHERE if everywhere else last_look.PATIENCE)
 
     def _points(self, inbox):
@@ -266,23 +269,22 @@ class PrefrontalCortex(Region):
         language = inbox.get("language")
         return language.reason if language is not None else "the sentence was not understood"
 
-    def _causes(self, inbox, told, asked, sight, believed, view, frontier, front):
+    def _causes(self, inbox, told, asked, sight, believed, view, searched, front):
         """What drives the populations of :mod:`.decision`."""
         motor = inbox.get("motor", within=0.3)
         arrived = motor is not None and motor.state == M_ARRIVED and motor.goal_id == told.number
         close = any(d < TOO_NEAR for _, d in believed.avoid)
-        left, right, much = self._unseen(view)
+        left, right, _ = self._unseen(view)
         if view is not None:
             worth = min((left + right) / self.parameters.turn_worth, 2.0)
             left, right = worth * (1.0 if left >= right else 0.6), worth * (0.6 if left >= right else 1.0)
-        offered = frontier is not None and np.count_nonzero(frontier) or much
         return {"goal": float(asked), "told_stop": float(told.number > 0 and told.verb == VERB_STOP),
                 "unasked": float(told.number == 0), "blind": float(bool(sight.blind) and asked),
                 "puzzled": float(told.number > 0 and not told.understood),
                 "arrived": float(arrived and asked and math.isfinite(believed.bearing)),
                 "sure": 1.0 if believed.share > 0.6 else 0.15, "near": float(front is not None and front[0] < NEAR),
                 "approach": min(2.0 * believed.strength, 1.0), "avoid": float(close),
-                "empty": float(not offered and not sight.late), "patience": float(not sight.late),
+                "empty": float(searched), "patience": float(not sight.late),
                 "turn_left": left, "turn_right": right}
 
     def _unseen(self, view) -> tuple[float, float, bool]:
