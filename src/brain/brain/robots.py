@@ -92,8 +92,8 @@ class Robot:
     def _check_names(self, what: str, names: Iterable[str], known: Iterable[str]) -> None:
         odd = sorted(set(names) - set(known))
         if odd:
-            raise RobotError(f"robot {self.name} ({self.path}): there is no {what} {shown(', '.join(odd))[1:-1]}; there are "
-                             f"{', '.join(sorted(known))}")
+            raise RobotError(f"robot {self.name} ({self.path}): there is no {what} {shown(', '.join(odd))[1:-1]}; "
+                             f"there are {', '.join(sorted(known))}")
 
 
 def robots_directory() -> Path:
@@ -161,7 +161,8 @@ def _parse(content: Any, path: Path) -> Robot:
         raise RobotError(f"robot {path} must be a mapping with some of {', '.join(sorted(_KEYS))}")
     odd = sorted(str(key) for key in set(content) - _KEYS)
     if odd:
-        raise RobotError(f"robot {path} has unknown keys {shown(', '.join(odd))[1:-1]}; known are {', '.join(sorted(_KEYS))}")
+        raise RobotError(f"robot {path} has unknown keys {shown(', '.join(odd))[1:-1]}; known are "
+                         f"{', '.join(sorted(_KEYS))}")
     parts = {key: content.get(key) or {} for key in ("topics", "shared", "regions")}
     for key, value in parts.items():
         if not isinstance(value, dict):

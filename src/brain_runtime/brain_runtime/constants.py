@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the constants in messages. A number from the wire may be one that there is not, and has a name all the same."""
+"""Names of the constants in messages. A number from the wire that is none of them has a name all the same."""
 from __future__ import annotations
 
 from typing import Sequence

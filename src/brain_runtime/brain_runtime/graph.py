@@ -110,8 +110,8 @@ class Graph:
 
 def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise GraphError(f"{where}: a region is called {shown(str(name))}; its name must consist of letters, digits and "
-                         f"_, and not begin with a digit")
+        raise GraphError(f"{where}: a region is called {shown(str(name))}; its name must consist of letters, digits "
+                         f"and _, and not begin with a digit")
     if isinstance(entry, str):
         entry = {"class": entry}
     if not isinstance(entry, dict):

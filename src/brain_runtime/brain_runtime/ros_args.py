@@ -153,8 +153,8 @@ class RosArgs:
         try:
             parsed = yaml_text.parse(value)
         except yaml_text.YamlProblem as error:
-            raise RosArgsError(f"parameter {plain(text)}: the value is not YAML ({error}); quote text that holds special "
-                               f"characters") from error
+            raise RosArgsError(f"parameter {plain(text)}: the value is not YAML ({error}); quote text that holds "
+                               f"special characters") from error
         self._add(node or "/**", _flatten(name, parsed, f"parameter {plain(text)}"))
 
     def add_file(self, path: str) -> None:
@@ -280,6 +280,6 @@ def parse(argv: Sequence[str]) -> tuple[RosArgs, list[str]]:
                 raise RosArgsError(f"--log-level {plain(value)}: it must be one of {', '.join(_LEVELS)}")
             result.log_level = _LEVELS[level]
         elif option not in _TAKES_VALUE:
-            raise RosArgsError(f"unknown argument {plain(argument)} behind --ros-args; end the ROS arguments with -- before "
-                               f"others. Known are -r, -p, --params-file, --log-level")
+            raise RosArgsError(f"unknown argument {plain(argument)} behind --ros-args; end the ROS arguments with -- "
+                               f"before others. Known are -r, -p, --params-file, --log-level")
     return result, rest

@@ -53,8 +53,8 @@ def camera_of(world: str, *size: int) -> RayCamera | None:
     try:
         return RayCamera(json.loads(world)["xml"], *size)
     except Exception as error:  # mujoco's too: whatever a text is that is no room, the camera goes on
-        seldom("world", f"sim/world is ignored, since it holds no room: {shown(str(error))}; only the world may publish "
-                        "it")
+        seldom("world", f"sim/world is ignored, since it holds no room: {shown(str(error))}; only the world may "
+                        "publish it")
         return None
 
 

@@ -61,8 +61,8 @@ class _Device(Region):
                 self.enter(message.data)
                 self._ready = True
             except Exception as error:  # mujoco's too: whatever a text is that is no room, the sensor goes on
-                seldom("world", f"sim/world is ignored, since it holds no room: {shown(str(error))}; only the world may "
-                                "publish it")
+                seldom("world", f"sim/world is ignored, since it holds no room: {shown(str(error))}; only the world "
+                                "may publish it")
         return fresh_pose(inbox) if self._ready else None
 
     def _features(self, port: Out, modality: str, hazard: np.ndarray, confidence: float) -> Any:

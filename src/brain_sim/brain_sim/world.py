@@ -18,7 +18,7 @@ from brain_runtime.region import Inbox, Outbox, Region, State
 from brain_sim import description, robot
 from brain_sim.description import BASE, LEFT, LIDAR, MAP, ODOM, RIGHT
 from brain_sim.geometry import wrap_angle
-from brain_sim.judge import Judge, RequestError, read_request
+from brain_sim.judge import Judge, read_request
 from brain_sim.movers import MovingSimulation
 from brain_sim.physics import Simulation
 from brain_sim.sensors import OdometryState

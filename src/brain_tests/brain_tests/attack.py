@@ -168,7 +168,8 @@ class Attack:
 
     def _history(self) -> None:
         """Asks caches of latched topics for what they have, in odd words."""
-        words = self._draw.choice(("_max=-1", "_max=99999999999999999999", "_sn=5..1", "_sn=x", "_time=[now(-9y)..]", "a"))
+        words = self._draw.choice(("_max=-1", "_max=99999999999999999999", "_sn=5..1", "_sn=x", "_time=[now(-9y)..]",
+                                   "a"))
         self._zenoh.get(f"{self._key(self._endpoint(names.PUBLISHER))}/@adv/**?{words}",
                         zenoh.handlers.Callback(self._heard, indirect=False), timeout=2.0)
 

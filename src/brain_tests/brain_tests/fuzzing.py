@@ -57,8 +57,8 @@ def fuzz(try_one: Callable[[random.Random], bool], *, few: int = EXAMPLES, seeds
              suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate, Phase.shrink))(
                  given(strategy)(one))()
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    line = (f"{tried} examples, {100 * passed / tried:.0f} % past the first check, the longest took {longest:.2f} s of the "
-            f"processor, {grown / 1e6:.0f} MB more")
+    line = (f"{tried} examples, {100 * passed / tried:.0f} % past the first check, the longest took {longest:.2f} s of "
+            f"the processor, {grown / 1e6:.0f} MB more")
     print(line)
     assert passed >= share * tried, line
     assert longest < LONGEST and grown < MOST_MEMORY, line

@@ -16,12 +16,14 @@ from rosbags.interfaces import Nodetype
 
 from brain_runtime import cdr, messages
 
-FLOATS = (0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 1e308, -1e308, 3.5e38, 3.4e38, -3.4e38, 1e20, 1e-320, 1e9)
+FLOATS = (0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 1e308, -1e308, 3.5e38, 3.4e38, -3.4e38, 1e20, 1e-320,
+          1e9)
 NUMBERS = (0, 1, 2, 3, 5, 7, 127, 128, 200, 255, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
 TEXTS = ("", "x", "go to the red ball", "赤いボールに行って", "/vision", "pfc", "camera/image_raw", "rgb8", "lidar",
          "[/nope]", "\x00", "\x1b[2J\x07", "\u202e\ufeff", "a" * 200, "é" * 80, "%s{0}", "../../x", "9" * 300, "\x18")
-PIECES = ("", "%", "%%", "/", "0", "-1", "9" * 5000, "4294967296", "\u0663", "\x00", "\x1b[2J", "\ud800", "a" * 70000, "**",
-          "$*", "NN", "MP", "MS", "SS", "SC", ":", ",", "::,10:,:,:,,", "1e9", "0x10", " ", "é", "@adv", "RIHS01_", ".")
+PIECES = ("", "%", "%%", "/", "0", "-1", "9" * 5000, "4294967296", "\u0663", "\x00", "\x1b[2J", "\ud800",
+          "a" * 70000, "**", "$*", "NN", "MP", "MS", "SS", "SC", ":", ",", "::,10:,:,:,,", "1e9", "0x10", " ", "é",
+          "@adv", "RIHS01_", ".")
 
 
 def changed_bytes(draw: random.Random, data: bytes, resize: bool = True) -> bytes:

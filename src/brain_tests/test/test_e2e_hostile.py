@@ -16,8 +16,8 @@ from brain_sim.room import generate_room
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-REGIONS = {f"/{name}" for name in ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window", "world",
-                                   "camera")}
+REGIONS = {f"/{name}" for name in ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window",
+                                   "world", "camera")}
 SEED = 3
 SECONDS = 60.0
 PATIENCE = 180.0        # s; only against waiting for ever

@@ -69,16 +69,17 @@ def test_names_and_domains(monkeypatch):
     def one(draw):
         name = hostile.changed_text(draw, draw.choice(("/r1/vision/objects", "~/get_state", "vision", "/a/b/c/d")), "/")
         past = bool(name) and "//" not in name
-        for parse in (lambda: names.expand(name, "/r1", "node"), lambda: names.absolute(name),
-                      lambda: names.check_name(name, "name")):
+        for look in (lambda: names.expand(name, "/r1", "node"), lambda: names.absolute(name),
+                     lambda: names.check_name(name, "name")):
             try:
-                found = parse()
+                found = look()
             except NameProblem as problem:
                 assert len(str(problem)) < 400 and str(problem).isprintable()
             else:
                 assert found.isascii() and len(found) <= len(name) + 20
         if "\0" not in name:
-            monkeypatch.setenv("ROS_DOMAIN_ID", messages.clip_utf8(draw.choice((name, "7", "9" * 5000, "\u0663")), 9999))
+            given = draw.choice((name, "7", "9" * 5000, "\u0663"))
+            monkeypatch.setenv("ROS_DOMAIN_ID", messages.clip_utf8(given, 9999))
             try:
                 assert names.domain_id() >= 0
             except NameProblem as problem:
@@ -125,8 +126,8 @@ def test_payloads():
     fuzz(one, few=1000, seeds=True)
 
 
-@pytest.mark.parametrize("name", ["vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window", "world",
-                                  "camera"])
+@pytest.mark.parametrize("name", ["vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window",
+                                  "world", "camera"])
 def test_regions_outlive_any_message(name):
     """Each region of the graph steps on messages of the right types that say anything, and what it says can be sent."""
     path = share_directory("brain") / "config" / "brain.graph.yaml"
@@ -189,7 +190,8 @@ def test_patterns_of_names():
 
     def one(draw):
         fqn = "".join(f"/{draw.choice(('a', 'ab', 'b1', 'a_b'))}" for _ in range(draw.randint(1, 3)))
-        pattern = "/".join(draw.choice(("*", "**", "a", "a*", "*b", "ab", "a*b", "**a")) for _ in range(draw.randint(1, 3)))
+        pattern = "/".join(draw.choice(("*", "**", "a", "a*", "*b", "ab", "a*b", "**a"))
+                           for _ in range(draw.randint(1, 3)))
         assert fits(pattern, fqn) == by_expression(pattern, fqn), (pattern, fqn)
         return by_expression(pattern, fqn)
 

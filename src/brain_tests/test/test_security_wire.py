@@ -7,6 +7,7 @@ its link has been dealt with when that has arrived.
 import itertools
 import json
 import logging
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from brain.security.rights import rights_of
 from brain_runtime import LATCHED, messages
 from brain_runtime.graph import parse_graph
 from brain_runtime.router import Router
-from brain_runtime.wire import Node, NoRouter, Session, SessionProblem, Watch, names, open_session
+from brain_runtime.wire import NoAnswer, Node, NoRouter, Session, SessionProblem, Watch, names, open_session
 from brain_runtime.wire.session import session_config
 
 STRING = "std_msgs/msg/String"
@@ -271,6 +272,34 @@ def test_what_will_be_refused_is_said_beforehand(brain, caplog):
     assert "the certificate of /r1/vision does not allow /r1/vision to publish /r1/motor/command; the router" in said
     assert "to hear /r1/goal/text" in said and "does not allow a node /r1/motor" in said
     assert f"is for domain {brain.domain}, not {brain.domain + 1}" in said
+
+
+def test_a_call_without_the_right_ends_at_once_and_says_so(brain):
+    kind = "rcl_interfaces/srv/SetParameters"
+    vision, came, stop = brain.node("vision"), threading.Event(), threading.Event()
+    service = vision.service("~/set_parameters", kind, came.set)
+
+    def serve():
+        while not stop.wait(0.02):
+            service.answer(lambda request: messages.make(service.type.response, results=[]))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        request = messages.make(service.type.request)
+        allowed = brain.node("ann", "cli").client("vision/set_parameters", kind)
+        assert list(allowed.call(request, PATIENCE).results) == []
+        refused = brain.node("operator", "cli").client("vision/set_parameters", kind)
+        begin = time.monotonic()
+        with pytest.raises(NoAnswer, match="/r1/operator does not allow /r1/cli to call /r1/vision/set_p"):
+            refused.call(request, PATIENCE)
+        assert time.monotonic() - begin < PATIENCE / 4
+        refused.forbidden = None    # one that does not know its rights, as of a configuration that others wrote
+        with pytest.raises(NoAnswer, match="nobody serves .*, or the router does not let this session call it"):
+            refused.call(request, 0.5)
+    finally:
+        stop.set()
+        thread.join()
 
 
 # -- who is not let in ------------------------------------------------------------------------------------------------

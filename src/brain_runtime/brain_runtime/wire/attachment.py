@@ -46,8 +46,8 @@ def unpack(data: bytes) -> Attachment:
     """
     if len(data) != SIZE or data[16] != GID_SIZE:
         raise AttachmentProblem(
-            f"an attachment of {len(data)} bytes that is none of rmw_zenoh's of {SIZE}; the publisher must use rmw_zenoh 0.2.4 "
-            "(jazzy), 0.6 (kilted) or newer, or this package")
+            f"an attachment of {len(data)} bytes that is none of rmw_zenoh's of {SIZE}; the publisher must use "
+            "rmw_zenoh 0.2.4 (jazzy), 0.6 (kilted) or newer, or this package")
     sequence, timestamp, _, gid = LAYOUT.unpack(data)
     return Attachment(sequence, timestamp, gid)
 

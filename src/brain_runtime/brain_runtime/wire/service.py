@@ -30,7 +30,7 @@ seldom = Seldom(logging.getLogger(__name__))
 QUALITY = QoS(reliable=True, latched=False, depth=10)   # of services, as ROS 2 has it
 WAITING = 64            # requests that wait to be answered; older ones are refused
 MAX_REQUEST = 2**16     # bytes; all parameters of a region take a tenth of it
-MAX_ANSWER = 16 * 2**20 # bytes
+MAX_ANSWER = 16 * 2**20    # bytes
 MAX_REFUSAL = 500       # bytes of why a request was refused
 
 
@@ -239,8 +239,8 @@ class Client:
                 except (NoAnswer, messages.MessageError) as error:
                     problem = error
             if over:
-                raise problem or NoAnswer(f"{self.endpoint.topic} let the request go without an answer: its node ended, "
-                                          f"or a router does not let the request or the answer through")
+                raise problem or NoAnswer(f"{self.endpoint.topic} let the request go without an answer: its node "
+                                          f"ended, or a router does not let the request or the answer through")
         raise problem or NoAnswer(f"no answer of {self.endpoint.topic} within {timeout:g} s")
 
     def _read(self, reply: zenoh.Reply, number: int) -> Any:

@@ -4,8 +4,8 @@
 The graph is what the liveliness tokens of a domain tell. A token that vanishes counts as a death only when it has not
 come back within a moment, and never while our own link to the router is down: then nothing is known of anybody.
 
-Anybody can declare any token, as many as they like: what is no token of ROS 2 is passed over, only so many are kept, and
-each look ends. What was missed meanwhile is asked for again once it is quiet.
+Anybody can declare any token, as many as they like: what is no token of ROS 2 is passed over, only so many are kept,
+and each look ends. What was missed meanwhile is asked for again once it is quiet.
 """
 from __future__ import annotations
 
@@ -216,8 +216,8 @@ class Watch:
                 continue
             if own.dds_type != other.dds_type:
                 self._warned.add(key)
-                self._warn(f"{other.name} has {other.topic} with type {other.type[:80]}, but here it carries {own.type}: "
-                           f"they do not hear each other; give one of the topics another name by remapping")
+                self._warn(f"{other.name} has {other.topic} with type {other.type[:80]}, but here it carries "
+                           f"{own.type}: they do not hear each other; give one of the topics another name by remapping")
             elif own.type_hash != other.type_hash:
                 self._warned.add(key)
                 self._warn(f"{other.name} has {other.topic} with another version of {own.type}: its hash is "

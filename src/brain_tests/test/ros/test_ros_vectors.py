@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wire vectors are what this ROS 2 says: its bytes, its hashes."""
 
+import json
+
 import pytest
 
+from brain_runtime import services, type_descriptions
+from brain_runtime.share import share_directory
 from brain_tests import ros_wire_vectors, wire_vectors
 
 VECTORS = wire_vectors.read()
@@ -14,6 +18,23 @@ def test_a_type(number: int, name: str) -> None:
     # Where the vectors were written, not every package may have been there.
     assert {**made, "source": stored["source"]} == stored, wire_vectors.AGAIN
     assert stored["source"] == "rclpy" or not name.startswith("brain_interfaces/")
+
+
+@pytest.mark.parametrize("name", [*VECTORS["types"], type_descriptions.SERVICE])
+def test_a_types_description(name: str) -> None:
+    """What a region answers to get_type_description is what rosidl wrote down; default values are not known to it."""
+    package, kind, leaf = name.split("/")
+    try:
+        folder = share_directory(package)
+    except FileNotFoundError:
+        pytest.skip(f"{package} is not installed")
+    told = json.loads((folder / kind / f"{leaf}.json").read_text(encoding="utf-8"))["type_description_msg"]
+    for one in (told["type_description"], *told["referenced_type_descriptions"]):
+        for field in one["fields"]:
+            field["default_value"] = ""
+    if name == type_descriptions.SERVICE:
+        services.service_type(name)
+    assert wire_vectors.plain(type_descriptions.description(name)) == told
 
 
 @pytest.mark.parametrize("name", VECTORS["parts"])
