@@ -70,7 +70,7 @@ def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> No
 
 @pytest.mark.parametrize("arguments, package, remedy", [
     (["eval", "--episodes", "1"], "brain_sim", "--packages-up-to brain_sim"),
-    (["export", "pfc", "--out", "pfc.nir"], "nir", "requirements-ros-test.txt"),
+    (["export", "pfc", "--nir", "pfc.nir"], "nir", "requirements-ros-test.txt"),
     (["up"], "brain_sim", "install the package"),
 ])
 def test_what_is_missing_is_named_in_one_line_with_its_remedy(
