@@ -120,8 +120,9 @@ def test_brain_is_a_command_where_the_workspace_is_sourced(workspace: Path, layo
         install = workspace.with_name(f"{workspace.name}-merged") / "install"
         if not install.is_dir():
             install.parent.mkdir()
+            links = "--symlink-install" * workspace.name.startswith("links")
             run(f"colcon --log-base '{install.parent}/log' build --merge-install --install-base '{install}' "
-                f"--build-base '{install.parent}/build' --packages-select brain brain_regions brain_runtime " + "--symlink-install " * workspace.name.startswith("links"),
+                f"--build-base '{install.parent}/build' --packages-select brain brain_regions brain_runtime {links}",
                 workspace)
     environment, interfaces = FOUND
     variables = {"HOME": os.environ.get("HOME", "/"), "PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(workspace)}
@@ -157,7 +158,8 @@ def test_a_package_alone_installs_the_same(tmp_path: Path) -> None:
 def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace that another Python than ROS's built, as docs/ros2.md says: `python -m colcon build`, active."""
     folder = tmp_path_factory.mktemp("users")
-    packages = " ".join(str(ROOT / "src" / package) for package in ("brain", "brain_regions", "brain_runtime", "brain_sim"))
+    names = ("brain", "brain_regions", "brain_runtime", "brain_sim")
+    packages = " ".join(str(ROOT / "src" / name) for name in names)
     run(f"export VIRTUAL_ENV='{ROOT / '.venv'}' && '{ROOT / '.venv' / 'bin' / 'python'}' -m colcon build "
         f"--paths {packages}", folder)
     return folder
@@ -181,7 +183,8 @@ def test_executables_run_in_the_python_that_built_them(users: Path) -> None:
 def test_launch_finds_what_regions_import_in_the_executables_environment(users: Path) -> None:
     # ros2 launch runs in the distribution's Python; brain.ros_launch says where else it looks.
     script = ("from brain.interpreter import share_packages; print(share_packages()); "
-              "import mujoco, zenoh, brain.launching as l; print(zenoh.__file__, len(l.launched(world='sim')), sep='|')")
+              "import mujoco, zenoh; from brain.launching import launched; "
+              "print(zenoh.__file__, len(launched(world='sim')), sep='|')")
     said = run(f'"{sys._base_executable}" -c "{script}"', users, users / "install" / "setup.bash")
     folder, line = said.strip().splitlines()
     module, nodes = line.split("|")
