@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RosHost beside bare rclpy, in one run: round trips, the jitter of the brainstem's tick, what an idle region costs,
-and what memory regions take.
+"""RosHost beside bare rclpy, in one run: round trips, the jitter of the brainstem's tick, what regions cost.
 
 One client, a bare rclpy node, sends raw bytes to three processes that send them back: a node with a raw subscription
 whose callback publishes the bytes (``bare``), the same with typed messages (``typed``), and a region on RosHost

@@ -111,6 +111,30 @@ def test_what_ros2_run_would_start_runs(workspace: Path) -> None:
     assert "--class" in run("install/brain_runtime/lib/brain_runtime/ros_region --help", workspace, setup)
 
 
+@pytest.mark.parametrize("shell, setup", [("bash", "setup.bash"), ("sh", "setup.sh")])
+@pytest.mark.parametrize("layout", ["isolated", "merged"])
+def test_brain_is_a_command_where_the_workspace_is_sourced(workspace: Path, layout: str, shell: str, setup: str
+                                                           ) -> None:
+    install = workspace / "install"
+    if layout == "merged":
+        install = workspace.with_name(f"{workspace.name}-merged") / "install"
+        if not install.is_dir():
+            install.parent.mkdir()
+            links = "--symlink-install" * workspace.name.startswith("links")
+            run(f"colcon --log-base '{install.parent}/log' build --merge-install --install-base '{install}' "
+                f"--build-base '{install.parent}/build' --packages-select brain brain_regions brain_runtime {links}",
+                workspace)
+    environment, interfaces = FOUND
+    variables = {"HOME": os.environ.get("HOME", "/"), "PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(workspace)}
+    sources = [environment / "setup.sh", interfaces / "share" / "brain_interfaces" / "local_setup.sh", install / setup]
+    line = " && ".join([*(f"COLCON_CURRENT_PREFIX= AMENT_CURRENT_PREFIX= . '{file}'" for file in sources),
+                        "command -v brain", "brain --help", "brain status --router tcp/localhost:1"])
+    done = subprocess.run([shell, "-c", line], env=variables, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(f"{install}/"), done.stdout + done.stderr
+    assert "Usage" in done.stdout and done.returncode == 1
+    assert "no Zenoh router at tcp/localhost:1" in done.stderr
+
+
 def test_building_and_testing_leave_nothing_in_the_clone(workspace: Path) -> None:
     run("colcon test --packages-select brain_runtime --return-code-on-test-failure --pytest-args -k test_inbox",
         workspace)
@@ -130,10 +154,38 @@ def test_a_package_alone_installs_the_same(tmp_path: Path) -> None:
         assert modules(installed) == modules(ROOT / "src" / package / package)
 
 
-def test_what_ros2_launch_imports_is_found_outside_of_the_environment(workspace: Path) -> None:
-    # ros2 launch runs in the distribution's Python. `make test` builds brain_interfaces with .venv active, as a user
-    # does with an environment for the brain, so that sourcing the workspace is enough.
-    script = "import mujoco, zenoh, brain.launching as l; print(zenoh.__file__, len(l.launched(world='sim')), sep='|')"
-    said = run(f'"{sys._base_executable}" -c "{script}"', workspace, workspace / "install" / "setup.bash")
-    module, nodes = said.strip().split("|")
-    assert Path(module).is_relative_to(ROOT / ".venv") and int(nodes) > 5
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace that another Python than ROS's built, as docs/ros2.md says: `python -m colcon build`, active."""
+    folder = tmp_path_factory.mktemp("users")
+    names = ("brain", "brain_regions", "brain_runtime", "brain_sim")
+    packages = " ".join(str(ROOT / "src" / name) for name in names)
+    run(f"export VIRTUAL_ENV='{ROOT / '.venv'}' && '{ROOT / '.venv' / 'bin' / 'python'}' -m colcon build "
+        f"--paths {packages}", folder)
+    return folder
+
+
+def test_whoever_sources_the_workspace_gets_nothing_of_the_builders_environment(users: Path) -> None:
+    said = run("printenv PYTHONPATH", users, users / "install" / "setup.bash")
+    assert str(users) in said and str(ROOT / ".venv" / "lib") not in said
+    script = "import sys, brain; print([name for name in ('zenoh', 'torch', 'mujoco') if __import__('importlib.util')" \
+             ".util.find_spec(name)])"
+    assert run(f'"{sys._base_executable}" -c "{script}"', users, users / "install" / "setup.bash").strip() == "[]"
+
+
+def test_executables_run_in_the_python_that_built_them(users: Path) -> None:
+    for executable in ("brain/lib/brain/brain", "brain_runtime/lib/brain_runtime/ros_region"):
+        first = (users / "install" / executable).read_text(encoding="utf-8").splitlines()[0]
+        assert first == f"#!{ROOT / '.venv' / 'bin' / 'python'}"
+    assert "Usage" in run("brain status --help", users, users / "install" / "setup.bash")
+
+
+def test_launch_finds_what_regions_import_in_the_executables_environment(users: Path) -> None:
+    # ros2 launch runs in the distribution's Python; brain.ros_launch says where else it looks.
+    script = ("from brain.interpreter import share_packages; print(share_packages()); "
+              "import mujoco, zenoh; from brain.launching import launched; "
+              "print(zenoh.__file__, len(launched(world='sim')), sep='|')")
+    said = run(f'"{sys._base_executable}" -c "{script}"', users, users / "install" / "setup.bash")
+    folder, line = said.strip().splitlines()
+    module, nodes = line.split("|")
+    assert Path(module).is_relative_to(folder) and Path(folder).is_relative_to(ROOT / ".venv") and int(nodes) > 5

@@ -89,7 +89,8 @@ def test_compose_has_a_router_first_and_keeps_the_state() -> None:
     services = COMPOSE["services"]
     assert set(services) == {"zenoh-router", "brain"}
     for service in services.values():
-        assert service["build"]["target"] == "${BRAIN_TARGET:-run}" and (ROOT / service["build"]["context"] / "Dockerfile").is_file()
+        assert service["build"]["target"] == "${BRAIN_TARGET:-run}"
+        assert (ROOT / service["build"]["context"] / "Dockerfile").is_file()
         assert service["network_mode"] == "host" and service["image"].startswith("brain:")
     assert services["brain"]["depends_on"] == {"zenoh-router": {"condition": "service_healthy"}}
     assert "healthcheck" in services["zenoh-router"] and "router:=false" in services["brain"]["command"]
