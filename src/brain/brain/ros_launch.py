@@ -26,7 +26,7 @@ from brain.graphs import names_of
 from brain.launch_router import plan
 from brain.launching import (ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of, launched,
                              rviz_settings)
-from brain.preflight import check_middleware, find_executable
+from brain.preflight import find_executable
 from brain_runtime.launch_watch import VARIABLE, mark
 from brain_runtime.state_folder import usable
 
@@ -57,7 +57,6 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
             params=value["params_file"], external=names_of(value["external"]), use_sim_time=sim_time,
             seed=value["seed"], split=value["split"], state_dir=value["state_dir"], log_level=value["log_level"])]
         shown = [rviz_settings(value["namespace"], sim_time)] if value.get("rviz") == "true" else []
-        check_middleware(os.environ)
         for settings in nodes:
             find_executable(settings["package"], settings["executable"])
         for settings in shown:

@@ -73,7 +73,8 @@ def test_a_real_robot_is_named_and_the_simulated_one_has_a_world(tmp_path):
                 launched(robot=robot, only=only)
     assert launched(robot=str(copy)) and launched(robot="diff_drive_controller")
     assert ARGUMENTS["robot"].default == "" and ARGUMENTS["world"].default == "none"
-    (braking,) = [p["braking"] for n in launched(world="sim", only=["brainstem"]) for p in n.parameters if "braking" in p]
+    (brainstem,) = launched(world="sim", only=["brainstem"])
+    (braking,) = [given["braking"] for given in brainstem.parameters if "braking" in given]
     assert braking == 0.9 == load_robot("sim").regions["brainstem"]["braking"]
 
 
@@ -106,7 +107,8 @@ def test_a_parameter_that_does_not_fit_is_named_before_anything_starts(tmp_path,
 
 def test_parameters_that_every_node_has_are_no_strangers(tmp_path):
     (tmp_path / "mine.yaml").write_text("/**:\n  ros__parameters: {use_sim_time: false, energy_budget: 5.0e6, "
-                                        "qos_overrides./scan.subscription.depth: 2}\n/r2/motor: {ros__parameters: {x: 1}}")
+                                        "qos_overrides./scan.subscription.depth: 2}\n"
+                                        "/r2/motor: {ros__parameters: {x: 1}}")
     assert names(launched(robot=BURGER, namespace="r1", params=str(tmp_path / "mine.yaml"))) == BRAIN
 
 
