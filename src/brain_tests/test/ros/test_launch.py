@@ -135,7 +135,7 @@ def test_a_folder_that_can_hold_no_snapshots_is_refused(tmp_path: Path) -> None:
 
 
 @needs_launch
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_stays_however_launch_ends(brain: Brain, number: int) -> None:
     brain.toys(f"state_dir:={brain.state}")
     until(lambda: brain.text().count(" runs as ") == 2, brain.log)
