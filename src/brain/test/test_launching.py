@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from brain.crew import Crew
 from brain.graphs import config_directory, names_of
 from brain.launching import ARGUMENTS, DEVICES, launched, rviz_settings, world_of
 from brain.robots import RobotError, load_robot
-from brain_runtime.graph import GraphError
+from brain_runtime.graph import GraphError, parse_graph
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"
 BURGER = "turtlebot3_burger"
@@ -103,6 +104,15 @@ def test_a_parameter_that_does_not_fit_is_named_before_anything_starts(tmp_path,
     (tmp_path / "mine.yaml").write_text(content)
     with pytest.raises(GraphError, match=f"params_file: .*{says}"):
         launched(robot=BURGER, namespace="r1", params=str(tmp_path / "mine.yaml"))
+
+
+def test_who_is_waited_for_is_named_with_what_is_to_be_done(tmp_path):
+    crew = Crew([], tmp_path / "logs", "tcp/127.0.0.1:1", "/hall/r1", external=["vision"])
+    assert not crew.ready()
+    assert crew.missing() == ["vision is never heard; it is external: whoever runs it must start it, in this domain and "
+                              "on this router"]
+    with pytest.raises(GraphError, match="`critical` and `external` must be true or false"):
+        parse_graph({"regions": {"eye": {"class": "brain_regions.vision:Vision", "external": "yes"}}}, "mine.yaml")
 
 
 def test_parameters_that_every_node_has_are_no_strangers(tmp_path):
