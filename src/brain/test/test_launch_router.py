@@ -166,6 +166,8 @@ def test_one_that_is_started_listens_where_the_sessions_look_and_on_loopback(rmw
     assert name == "ZENOH_CONFIG_OVERRIDE" and read({name: value}).listen[0] == f"tcp/127.0.0.1:{number}"
     assert all("127.0.0.1" in e or "[::1]" in e for e in read({name: value}).listen)
     assert read({name: value}).sessions == (), "a router that connects to itself"
+    more = {"ZENOH_CONFIG_OVERRIDE": 'mode="client";' + override(number)["ZENOH_CONFIG_OVERRIDE"]}
+    assert plan("auto", {**ZENOH, **more}).environment[0][1].endswith('mode="router"')
     # a file of the sessions alone
     file = tmp_path / "session.json5"
     file.write_text(SETTINGS % {"mode": "client", "connect": number, "listen": 1})
@@ -213,6 +215,13 @@ def test_a_port_that_something_else_has(rmw_zenohd):
         number = server.getsockname()[1]
         with pytest.raises(LaunchProblem, match=f"port {number} is taken by .* no Zenoh router.*ZENOH_CONFIG_OVERRIDE"):
             plan("auto", {**ZENOH, **override(number)})
+    code = ("import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True)\n"
+            "c, _ = s.accept(); c.recv(1024)")      # it takes one link, and ends
+    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    number = int(server.stdout.readline())
+    with pytest.raises(LaunchProblem, match=f"port {number} is taken"):
+        plan("auto", {**ZENOH, **override(number)})
+    server.wait(10)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen(0)
@@ -225,6 +234,10 @@ def test_one_elsewhere_cannot_be_started_from_here(rmw_zenohd):
     elsewhere = {**ZENOH, "ZENOH_CONFIG_OVERRIDE": 'connect/endpoints=["tcp/192.0.2.1:7447"]'}
     with pytest.raises(LaunchProblem, match="no Zenoh router answers at tcp/192.0.2.1:7447.*router:=false"):
         plan("auto", elsewhere)
+    everywhere = rmw_zenohd.with_name("router.json5")
+    everywhere.write_text('{listen: {endpoints: ["tcp/[::]:7447"]}}')
+    with pytest.raises(LaunchProblem, match="would listen at|cannot be started from here"):
+        plan("auto", {**elsewhere, "ZENOH_ROUTER_CONFIG_URI": str(everywhere)})
     waiting = plan("auto", {**elsewhere, "ZENOH_ROUTER_CHECK_ATTEMPTS": "0"})
     assert waiting.command == () and "wait for it" in waiting.says
 
