@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Mapping
 
 from brain.preflight import LaunchProblem, find_executable, install
-from brain.zenoh_probe import NOBODY, ROUTER, who
+from brain.zenoh_probe import NOBODY, OTHER, ROUTER, who
 from brain.zenoh_settings import OVERRIDE_VARIABLE, ROUTER_VARIABLE, ZenohSettings, read
 
 PACKAGE, EXECUTABLE = "rmw_zenoh_cpp", "rmw_zenohd"
@@ -52,22 +52,25 @@ def plan(wanted: str, environment: Mapping[str, str]) -> RouterPlan:
     settings = read(environment)
     if wanted == "auto" and settings.attempts < 0:
         return RouterPlan("no router is started, since ZENOH_ROUTER_CHECK_ATTEMPTS says that none is looked for")
-    places = [place for place in map(address, settings.sessions) if place[0] in ("tcp", "tls") and place[2]]
-    for endpoint, place in zip(settings.sessions, map(address, settings.sessions), strict=True):
-        if place in places and who(*place) == ROUTER:
+    places = {address(e): e for e in settings.sessions if address(e)[0] in ("tcp", "tls") and address(e)[2]}
+    seen = {}
+    for place, endpoint in places.items():
+        seen[place] = who(*place)
+        if seen[place] == ROUTER:
             return RouterPlan(f"a Zenoh router answers at {endpoint} already")
     if not places:
         return RouterPlan("no router is started, since the sessions' settings name no endpoint of one")
     here = [place for place in places if place[1].startswith(LOOPBACK)]
     if not here and not (settings.listen and any(_meets(place, settings.listen) for place in places)):
-        return _elsewhere(settings, places)
+        return _elsewhere(settings, list(places))
     listen = settings.listen or _loopback(here, settings)
     if not any(_meets(place, listen) for place in places):
         raise LaunchProblem(f"the router would listen at {', '.join(listen)}, but sessions look for it at "
                             f"{', '.join(settings.sessions)}; make {ROUTER_VARIABLE} and the sessions' settings agree, "
                             f"{WITHOUT}")
+    taken = {port for (_, host, port), found in seen.items() if found != NOBODY and _is_here(host)}
     for endpoint in listen:
-        _check_free(endpoint)
+        _check_free(endpoint, taken)
     return RouterPlan("", _command(listen, settings), _environment(listen, settings))
 
 
@@ -93,10 +96,24 @@ def _meets(place: tuple[str, str, int], listen: tuple[str, ...]) -> bool:
     """Whether a session that looks at a place comes to one that listens at one of the endpoints."""
     protocol, host, port = place
     for other_protocol, other_host, other_port in map(address, listen):
-        everywhere = other_host in ("0.0.0.0", "::")
+        everywhere = other_host in ("0.0.0.0", "::") and _is_here(host)
         both_here = host.startswith(LOOPBACK) and other_host.startswith(LOOPBACK)
         if (protocol, port) == (other_protocol, other_port) and (everywhere or both_here or host == other_host):
             return True
+    return False
+
+
+def _is_here(host: str) -> bool:
+    """Whether an address, or one that a name stands for, is this machine's."""
+    if host.startswith(LOOPBACK):
+        return True
+    try:
+        for family, kind, number, _, where in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind, number) as probe:
+                probe.bind(where)
+                return True
+    except OSError:
+        return False
     return False
 
 
@@ -115,13 +132,13 @@ def _loopback(here: list[tuple[str, str, int]], settings: ZenohSettings) -> tupl
     return tuple(found)
 
 
-def _check_free(endpoint: str) -> None:
-    """Raises LaunchProblem if somebody else has the port, or no program of this user may have it."""
+def _check_free(endpoint: str, taken: set[int]) -> None:
+    """Raises LaunchProblem if somebody else has the port, as those that are taken, or this user may not have it."""
     protocol, host, port = address(endpoint)
     if protocol not in ("tcp", "tls") or not port:
         return
     near = {"0.0.0.0": "127.0.0.1", "::": "localhost"}.get(host, host)
-    found = who(protocol, near, port)
+    found = OTHER if port in taken else who(protocol, near, port)
     if found == ROUTER:
         raise LaunchProblem(f"a Zenoh router listens at {endpoint} already, but the sessions look for theirs "
                             f"elsewhere; make {ROUTER_VARIABLE} and the sessions' settings agree, {WITHOUT}")
@@ -156,4 +173,6 @@ def _environment(listen: tuple[str, ...], settings: ZenohSettings) -> tuple[tupl
         own.append(f"listen/endpoints={json.dumps(list(listen))}")
     if any(_meets(address(e), listen) for e in settings.sessions) and "connect" in settings.override:
         own.append("connect/endpoints=[]")
+    if "mode" in settings.override:     # it may say that sessions are clients
+        own.append('mode="router"')
     return ((OVERRIDE_VARIABLE, ";".join(own)),) if own else ()

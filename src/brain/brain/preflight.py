@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Mapping
 
 OF_THE_WORKSPACE = ("brain", "brain_runtime")
 
@@ -47,11 +46,3 @@ def find_executable(package: str, executable: str, otherwise: str = "") -> Path:
     if not (found.is_file() and os.access(found, os.X_OK)):
         raise LaunchProblem(f"package {package} in {prefix} has no program {executable}; {install(package)}{otherwise}")
     return found
-
-
-def check_middleware(environment: Mapping[str, str]) -> None:
-    """Raises LaunchProblem if ``RMW_IMPLEMENTATION`` names what is not installed: every node would end at once."""
-    name = environment.get("RMW_IMPLEMENTATION", "")
-    if name and prefix_of(name) is None:
-        raise LaunchProblem(f"RMW_IMPLEMENTATION is {name}, and there is no such package; {install(name)}, or name one "
-                            f"that is installed")

@@ -30,7 +30,7 @@ from brain.graphs import names_of  # noqa: E402
 from brain.launch_router import plan  # noqa: E402
 from brain.launching import (ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of,  # noqa: E402
                              launched, rviz_settings)
-from brain.preflight import check_middleware, find_executable  # noqa: E402
+from brain.preflight import find_executable  # noqa: E402
 from brain_runtime.launch_watch import VARIABLE, mark  # noqa: E402
 from brain_runtime.state_folder import usable  # noqa: E402
 
@@ -61,7 +61,6 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
             params=value["params_file"], external=names_of(value["external"]), use_sim_time=sim_time,
             seed=value["seed"], split=value["split"], state_dir=value["state_dir"], log_level=value["log_level"])]
         shown = [rviz_settings(value["namespace"], sim_time)] if value.get("rviz") == "true" else []
-        check_middleware(os.environ)
         for settings in nodes:
             find_executable(settings["package"], settings["executable"])
         for settings in shown:

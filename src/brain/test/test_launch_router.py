@@ -14,7 +14,7 @@ import zenoh
 
 from brain import launch_router, zenoh_probe
 from brain.launch_router import plan
-from brain.preflight import LaunchProblem, check_middleware
+from brain.preflight import LaunchProblem
 from brain.zenoh_probe import who
 from brain.zenoh_settings import ZenohSettingsProblem, json5, read
 from brain_runtime.router import Router, is_router
@@ -166,6 +166,8 @@ def test_one_that_is_started_listens_where_the_sessions_look_and_on_loopback(rmw
     assert name == "ZENOH_CONFIG_OVERRIDE" and read({name: value}).listen[0] == f"tcp/127.0.0.1:{number}"
     assert all("127.0.0.1" in e or "[::1]" in e for e in read({name: value}).listen)
     assert read({name: value}).sessions == (), "a router that connects to itself"
+    more = {"ZENOH_CONFIG_OVERRIDE": 'mode="client";' + override(number)["ZENOH_CONFIG_OVERRIDE"]}
+    assert plan("auto", {**ZENOH, **more}).environment[0][1].endswith('mode="router"')
     # a file of the sessions alone
     file = tmp_path / "session.json5"
     file.write_text(SETTINGS % {"mode": "client", "connect": number, "listen": 1})
@@ -211,8 +213,15 @@ def test_no_program_for_one(no_package, monkeypatch):
 def test_a_port_that_something_else_has(rmw_zenohd):
     with socket.create_server(("127.0.0.1", 0)) as server:
         number = server.getsockname()[1]
-        with pytest.raises(LaunchProblem, match=f"port {number} is taken by .* no Zenoh router; .*ZENOH_CONFIG_OVERRIDE"):
+        with pytest.raises(LaunchProblem, match=f"port {number} is taken by .* no Zenoh router.*ZENOH_CONFIG_OVERRIDE"):
             plan("auto", {**ZENOH, **override(number)})
+    code = ("import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True)\n"
+            "c, _ = s.accept(); c.recv(1024)")      # it takes one link, and ends
+    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    number = int(server.stdout.readline())
+    with pytest.raises(LaunchProblem, match=f"port {number} is taken"):
+        plan("auto", {**ZENOH, **override(number)})
+    server.wait(10)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen(0)
@@ -225,6 +234,10 @@ def test_one_elsewhere_cannot_be_started_from_here(rmw_zenohd):
     elsewhere = {**ZENOH, "ZENOH_CONFIG_OVERRIDE": 'connect/endpoints=["tcp/192.0.2.1:7447"]'}
     with pytest.raises(LaunchProblem, match="no Zenoh router answers at tcp/192.0.2.1:7447.*router:=false"):
         plan("auto", elsewhere)
+    everywhere = rmw_zenohd.with_name("router.json5")
+    everywhere.write_text('{listen: {endpoints: ["tcp/[::]:7447"]}}')
+    with pytest.raises(LaunchProblem, match="would listen at|cannot be started from here"):
+        plan("auto", {**elsewhere, "ZENOH_ROUTER_CONFIG_URI": str(everywhere)})
     waiting = plan("auto", {**elsewhere, "ZENOH_ROUTER_CHECK_ATTEMPTS": "0"})
     assert waiting.command == () and "wait for it" in waiting.says
 
@@ -233,10 +246,3 @@ def test_one_of_a_secured_brain_needs_its_credentials(rmw_zenohd):
     secured = {**ZENOH, "ZENOH_CONFIG_OVERRIDE": f'connect/endpoints=["tls/localhost:{port()}"]'}
     with pytest.raises(LaunchProblem, match="router.json5"):
         plan("auto", secured)
-
-
-def test_a_middleware_that_is_not_installed(rmw_zenohd):
-    check_middleware({})
-    check_middleware(ZENOH)
-    with pytest.raises(LaunchProblem, match="RMW_IMPLEMENTATION is rmw_x_cpp, .* apt install ros-"):
-        check_middleware({"RMW_IMPLEMENTATION": "rmw_x_cpp"})

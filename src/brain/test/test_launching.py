@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from brain.crew import Crew
 from brain.graphs import config_directory, names_of
 from brain.launching import ARGUMENTS, DEVICES, launched, rviz_settings, world_of
 from brain.robots import RobotError, load_robot
-from brain_runtime.graph import GraphError
+from brain_runtime.graph import GraphError, parse_graph
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"
 BURGER = "turtlebot3_burger"
@@ -73,8 +74,14 @@ def test_a_real_robot_is_named_and_the_simulated_one_has_a_world(tmp_path):
                 launched(robot=robot, only=only)
     assert launched(robot=str(copy)) and launched(robot="diff_drive_controller")
     assert ARGUMENTS["robot"].default == "" and ARGUMENTS["world"].default == "none"
-    (braking,) = [p["braking"] for n in launched(world="sim", only=["brainstem"]) for p in n.parameters if "braking" in p]
+    (brainstem,) = launched(world="sim", only=["brainstem"])
+    (braking,) = [given["braking"] for given in brainstem.parameters if "braking" in given]
     assert braking == 0.9 == load_robot("sim").regions["brainstem"]["braking"]
+
+
+def test_a_part_beside_the_simulator_starts_no_second_one():
+    assert names(launched(world="sim", only=["vision/objects"])) == ["vision"]
+    assert names(launched(world="sim", only=[DEVICES])) == ["world", "camera"]
 
 
 def test_what_others_run_is_known_and_not_started(tmp_path):
@@ -104,9 +111,19 @@ def test_a_parameter_that_does_not_fit_is_named_before_anything_starts(tmp_path,
         launched(robot=BURGER, namespace="r1", params=str(tmp_path / "mine.yaml"))
 
 
+def test_who_is_waited_for_is_named_with_what_is_to_be_done(tmp_path):
+    crew = Crew([], tmp_path / "logs", "tcp/127.0.0.1:1", "/hall/r1", external=["vision"])
+    assert not crew.ready()
+    (line,) = crew.missing()
+    assert line.startswith("vision is never heard; it is external: whoever runs it must start it")
+    with pytest.raises(GraphError, match="`critical` and `external` must be true or false"):
+        parse_graph({"regions": {"eye": {"class": "brain_regions.vision:Vision", "external": "yes"}}}, "mine.yaml")
+
+
 def test_parameters_that_every_node_has_are_no_strangers(tmp_path):
     (tmp_path / "mine.yaml").write_text("/**:\n  ros__parameters: {use_sim_time: false, energy_budget: 5.0e6, "
-                                        "qos_overrides./scan.subscription.depth: 2}\n/r2/motor: {ros__parameters: {x: 1}}")
+                                        "qos_overrides./scan.subscription.depth: 2}\n"
+                                        "/r2/motor: {ros__parameters: {x: 1}}")
     assert names(launched(robot=BURGER, namespace="r1", params=str(tmp_path / "mine.yaml"))) == BRAIN
 
 

@@ -33,6 +33,9 @@ class Ending:
         self._host: Any = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._end)
+        # A terminal that is closed sends it to launch and all its nodes at once; nohup has it ignored.
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._end)
 
     def ends(self, host: Any) -> None:
         """Names what is to be ended: an object with ``stop()``, called at once if a signal has come already."""

@@ -132,7 +132,7 @@ def test_latched_both_ways(wire):
         assert next(late.messages(timeout=10)).data == "GO"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ends_in_good_order_and_comes_back_as_it_was(wire, tmp_path, number):
     wire.router()
     first = wire.echo("--state-dir", str(tmp_path / "state"))

@@ -29,7 +29,8 @@ class Halves:
         port = free_port()
         self.folder = folder
         self.environment = {**os.environ, "ROS_DOMAIN_ID": str(port % 200), "XDG_STATE_HOME": str(folder),
-                            "BRAIN_ROUTER": f"tcp/127.0.0.1:{port}", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+                            "BRAIN_ROUTER": f"tcp/127.0.0.1:{port}",
+                            "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self.ups: dict[str, subprocess.Popen] = {}
 
     def up(self, name: str, external: tuple[str, ...]) -> None:
@@ -85,7 +86,8 @@ def test_two_halves_are_one_brain_and_each_looks_after_its_own(halves: Halves) -
 
     vision = halves.status()[0]["vision"]["pid"]
     os.kill(vision, signal.SIGKILL)
-    halves.until(lambda: (now := halves.status()[0].get("vision", {})).get("state") == "active" and now["pid"] != vision)
+    halves.until(lambda: (now := halves.status()[0].get("vision", {"pid": vision}))["pid"] != vision
+                 and now["state"] == "active")
     assert "vision ended" in halves.text("mind") and "vision" not in halves.text("body")
 
     halves.ups["mind"].send_signal(signal.SIGINT)

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from brain.preflight import prefix_of
+from brain.zenoh_probe import NOBODY, ROUTER, who
 from brain_runtime.launch_watch import VARIABLE, mark
 from brain_runtime.share import share_directory
 from brain_tests.processes import gone
@@ -133,7 +135,7 @@ def test_a_folder_that_can_hold_no_snapshots_is_refused(tmp_path: Path) -> None:
 
 
 @needs_launch
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_stays_however_launch_ends(brain: Brain, number: int) -> None:
     brain.toys(f"state_dir:={brain.state}")
     until(lambda: brain.text().count(" runs as ") == 2, brain.log)
@@ -174,3 +176,19 @@ def test_a_program_that_is_not_installed_is_named(brain: Brain) -> None:
         pytest.skip("all packages are in one place")
     brain.toys()
     assert "there is no ROS package brain_runtime, which has ros_region" in brain.refused()
+
+
+@needs_launch
+def test_a_port_that_something_else_has_is_refused_and_a_router_ends_with_its_launch(brain: Brain) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        brain.environment["ZENOH_CONFIG_OVERRIDE"] = f'connect/endpoints=["tcp/localhost:{port}"]'
+        brain.start("router.launch.py")
+        assert f"port {port} is taken by a program that is no Zenoh router" in brain.refused()
+    brain.start("router.launch.py")
+    until(lambda: who("tcp", "127.0.0.1", port) == ROUTER, brain.log)
+    (router,) = [p for p in nodes_of(brain.process.pid) if "with_launch" not in Path(f"/proc/{p}/cmdline").read_text()]
+    os.kill(router, signal.SIGKILL)     # it comes back
+    until(lambda: router not in nodes_of(brain.process.pid) and who("tcp", "127.0.0.1", port) == ROUTER, brain.log)
+    brain.process.kill()
+    until(lambda: not nodes_of(brain.process.pid) and who("tcp", "127.0.0.1", port) == NOBODY, brain.log)
