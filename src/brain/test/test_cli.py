@@ -312,7 +312,8 @@ def test_look_names_what_it_cannot_write_before_it_listens(brain, tmp_path):
         assert str(path) in said and says in said
 
 
-@pytest.mark.parametrize("verb", [("look",), ("demo",), ("up",), ("say", "go"), ("status",), ("estop",), ("run", "vision")])
+@pytest.mark.parametrize("verb", [("look",), ("demo",), ("up",), ("say", "go"), ("status",), ("estop",),
+                                  ("run", "vision")])
 def test_credentials_are_taken_by_all_who_reach_a_brain(brain, verb, tmp_path):
     verb = (*verb, "--runs", str(tmp_path)) if verb[0] == "demo" else verb
     said = one_line(brain(*verb, "--secure", str(tmp_path / "none")), 2 if verb[0] == "run" else 1)
@@ -320,7 +321,8 @@ def test_credentials_are_taken_by_all_who_reach_a_brain(brain, verb, tmp_path):
 
 
 @pytest.mark.parametrize("verb", [("say", "go"), ("status",), ("look",), ("estop",), ("release",),
-                                  ("compare", "/lacking"), ("keys", "/proc/x"), ("docs", "--check", "--out", "/proc/x")])
+                                  ("compare", "/lacking"), ("keys", "/proc/x"),
+                                  ("docs", "--check", "--out", "/proc/x")])
 def test_an_error_leaves_standard_output_empty_with_json_too(brain, verb):
     result = brain(*verb, "--json")
     assert result.exit_code != 0 and result.stdout == "" and result.stderr.startswith("brain: ")

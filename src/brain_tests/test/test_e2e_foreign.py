@@ -25,7 +25,8 @@ class Rude(Region):
     said = Out("said", "std_msgs/msg/String", FEATURE)
 
     def step(self, inbox, state, dt, rng):
-        raise RuntimeError("\nERROR all is lost\ncannot open [/etc/map.yaml] [red]x[/green] \x1b[2J\x1b]0;owned\x07\x9b31m")
+        raise RuntimeError("\nERROR all is lost\n"
+                           "cannot open [/etc/map.yaml] [red]x[/green] \x1b[2J\x1b]0;owned\x07\x9b31m")
 
 class Mind(Region):
     """Takes up every goal and never gets there."""
