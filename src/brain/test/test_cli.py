@@ -341,3 +341,20 @@ def test_what_is_reported_is_reported_as_one_json_object(brain, tmp_path, monkey
     assert told["results"][1]["paired_with_first"]["success"]["difference"] == 0
     told = json.loads(brain("docs", "--out", str(tmp_path), "--json").stdout)
     assert "launch.md" in told["written"]
+
+
+DEEP = "regions: " + "{a: " * 5000 + "1" + "}" * 5000
+
+
+@pytest.mark.parametrize("verb", [
+    ("up", "FILE"), ("status", "--graph", "FILE"), ("run", "vision", "--graph", "FILE"),
+    ("keys", "k", "--graph", "FILE"),
+    ("docs", "--graph", "FILE"), ("demo", "--graph", "FILE"), ("eval", "--episodes", "1", "--graph", "FILE"),
+    ("up", "--params-file", "FILE"), ("up", "--robot", "FILE"), ("run", "vision", "--params-file", "FILE")],
+    ids=lambda verb: " ".join(verb))
+def test_a_file_nested_5000_deep_is_refused_in_one_line(brain, verb, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep.yaml").write_text(DEEP)
+    result = brain(*(word.replace("FILE", "deep.yaml") for word in verb))
+    assert result.exit_code in (1, 2) and "deep.yaml" in result.stderr and "nested" in result.stderr
+    assert "Traceback" not in result.output and result.stderr.splitlines()[-1].startswith("brain: ")
