@@ -216,6 +216,8 @@ def _pip_settings(folder: Path) -> dict:
              for where in ("global", "install", ":env:")
              for name, value in ((key.partition(f"{where}.")[2], value) for key, value in _flat(found).items()
                                  if key.startswith(f"{where}."))}
+    if given.get("no-index", ("",))[0].lower() not in ("", "0", "false", "no", "off"):
+        return {"indexes": [], "proxy": None}
     urls, source = given.get("index-url", (usual, "pip's default"))
     more, also = given.get("extra-index-url", ("", ""))
     return {"indexes": [*((url, source) for url in urls.split()), *((url, also) for url in more.split())],
@@ -257,8 +259,13 @@ def _probe(url: str, source: str, pips_proxy: tuple[str, str] | None) -> str | N
     handler = urllib.request.ProxyHandler({parts.scheme: proxy} if proxy else {})
     opener = urllib.request.build_opener(handler, urllib.request.HTTPSHandler(context=_tls()))
     try:
-        with opener.open(f"{url.rstrip('/')}/pip/", timeout=PROBE_SECONDS):
-            return None
+        for page in ("pip/", ""):   # an index of few packages has no pip, one of many no list of them all
+            try:
+                with opener.open(f"{url.rstrip('/')}/{page}", timeout=PROBE_SECONDS):
+                    return None
+            except urllib.error.HTTPError as error:
+                if error.code != 404 or not page:
+                    raise
     except urllib.error.HTTPError as error:
         if error.code == 407:
             return f"{named} asks for a name and a password (407); give them in {variable}"

@@ -14,10 +14,9 @@ import typer
 from brain.evaluate import Split
 from brain.options import (
     Domain, Json, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
-from brain.rooms import SEED, SPLIT
+from brain.rooms import SEED, SENTENCES, SPLIT
+from brain.rooms import demo as room
 
-SENTENCES = (("go to the red ball", "go to the red ball", ("red", "ball")),
-             ("\u9752\u3044\u7bb1\u3078\u884c\u3063\u3066", "go to the blue box", ("blue", "box")))
 READY = 40.0        # s until all regions must be active
 LEGS = 95.0         # s for both sentences
 LEG = 60.0          # s for one of them
@@ -55,7 +54,7 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
         claim = new_run(runs)
         folder = claim.folder
         stage = Stage(graph, folder, split=split.value, seed=seed, router=router, domain=number, stop=stop,
-                      request=request(split.value, seed), console=Terminal(lasting=True, stderr=as_json))
+                      request=room(split.value, seed), console=Terminal(lasting=True, stderr=as_json))
     except (GraphError, CrewError, SessionProblem, OSError) as error:
         fail(str(error))
     try:
@@ -69,12 +68,6 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     finally:
         stage.close()
         claim.release()
-
-
-def request(split: str, seed: int) -> dict[str, Any]:
-    """What the world is asked for on sim/episode: a room with both targets, and what is to be judged."""
-    return {"split": split, "seed": seed,
-            "goals": [{"text": text, "target": list(kind)} for text, _, kind in SENTENCES]}
 
 
 def _play(stage: Any, folder: Path, turn: bool) -> tuple[int, dict[str, Any]]:

@@ -7,8 +7,18 @@ import threading
 import time
 from typing import Any
 
-SPLIT, SEED = "val", 5      # a room with a red ball and a blue box, which people are told to ask for
+SPLIT, SEED = "val", 5
+SENTENCES = (("go to the red ball", "go to the red ball", ("red", "ball")),
+             ("\u9752\u3044\u7bb1\u3078\u884c\u3063\u3066", "go to the blue box", ("blue", "box")))
+"""What the demo says, in English what it means, and what is to be found."""
+
 LIKED = ("red", "ball")
+
+
+def demo(split: str = SPLIT, seed: int = SEED) -> dict[str, Any]:
+    """What the world is asked for on sim/episode: a room with what the demo asks for, and what is to be judged."""
+    return {"split": split, "seed": seed,
+            "goals": [{"text": text, "target": list(kind)} for text, _, kind in SENTENCES]}
 
 
 def example(crew: Any, seconds: float, stop: threading.Event) -> str:

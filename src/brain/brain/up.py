@@ -2,6 +2,7 @@
 """``brain up``: runs a brain until Ctrl-C, and starts again what dies."""
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import threading
@@ -14,12 +15,12 @@ from typing import Annotated, Any, Iterable
 
 import typer
 
-from brain import runs
+from brain import rooms, runs
 from brain.evaluate import Split
 from brain_runtime.observers import guarded
 from brain.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
-from brain.rooms import SEED, SPLIT, example
+from brain.rooms import SPLIT
 
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
 SHOWN = 1.0         # s in which a simulated world has told what stands in it
@@ -37,10 +38,11 @@ def default_state_dir(run: Path, world: str, domain: int, namespace: str) -> Pat
     return runs.state_home() / "state" / "_".join([f"domain{domain}", *filter(None, namespace.split("/"))])
 
 
-def world_parameters(facts: dict, split: str, seed: int) -> dict[str, dict]:
-    """Parameters ``split`` and ``seed`` for the regions that have both: the world."""
-    return {name: {"split": split, "seed": seed} for name, f in facts.items()
-            if {"split", "seed"} <= set(f.parameters)}
+def world_parameters(facts: dict, split: str, seed: int, room: dict | None = None) -> dict[str, dict]:
+    """Parameters ``split`` and ``seed`` for the regions that have both, the world; ``room``: as on sim/episode."""
+    request = {"request": json.dumps(room)} if room else {}
+    return {name: {"split": split, "seed": seed, **(request if "request" in f.parameters else {})}
+            for name, f in facts.items() if {"split", "seed"} <= set(f.parameters)}
 
 
 def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = "brain",
@@ -49,8 +51,9 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
        robot: Annotated[str | None, typer.Option(help="The robot's profile: a name, such as turtlebot3_burger, or a "
                                                  "path. Default: sim, in a simulated world; a real robot must be "
                                                  "named.")] = None,
-       split: Annotated[Split, typer.Option(help="Rooms of the world.")] = Split(SPLIT),
-       seed: Annotated[int, typer.Option(min=0, help="Seed of the room and of all random streams.")] = SEED,
+       split: Annotated[Split | None, typer.Option(help=f"Rooms of the world. Default: {SPLIT}.")] = None,
+       seed: Annotated[int | None, typer.Option(min=0, help="Seed of the room and of all random streams. Default, with "
+                                                "that of --split: the demo's room.")] = None,
        params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file, over the robot's profile.")
                               ] = None,
        external: Annotated[str, typer.Option(metavar="NAMES", help="Regions that others run, as vision,place: waited "
@@ -86,6 +89,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: stop.set())
     begin = time.monotonic()
+    room = rooms.demo() if split is None and seed is None else {}
+    split, seed = split or Split(rooms.SPLIT), rooms.SEED if seed is None else seed
     check_folder(run_dir or runs.state_home() / "runs", "--run-dir")
     check_folder(state_dir, "--state-dir")
     with ExitStack() as claims:
@@ -115,7 +120,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                        run / "robot.params.yaml")
             children = region_children(loaded, facts, path, namespace=namespace, seed=seed, state_dir=state_dir,
                                        router=endpoint, params_files=[profile, *(params_file or ())],
-                                       parameters=world_parameters(facts, split.value, seed) if world != "none" else {})
+                                       parameters=world_parameters(facts, split.value, seed, room)
+                                       if world != NO_WORLD else {})
             crew = Crew([*([own_router] if own_router else []), *children], run / "logs", endpoint, namespace,
                         external=loaded.external,
                         on_event=lambda e: console.tell(
@@ -157,7 +163,7 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
     missing = [] if ready else crew.missing()
     words, hint = "", ""
     if ready and spoken is not None:
-        words = example(crew, SHOWN, stop) if spoken.simulated else ""
+        words = rooms.example(crew, SHOWN, stop) if spoken.simulated else ""
         hint = (f" In another terminal: {spoken.command(words)}." if words else
                 f" In another terminal: {spoken.command('find the red ball')}, or what there is.")
     if ready:

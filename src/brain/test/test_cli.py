@@ -312,7 +312,8 @@ def test_look_names_what_it_cannot_write_before_it_listens(brain, tmp_path):
         assert str(path) in said and says in said
 
 
-@pytest.mark.parametrize("verb", [("look",), ("demo",), ("up",), ("say", "go"), ("status",), ("estop",), ("run", "vision")])
+@pytest.mark.parametrize("verb", [("look",), ("demo",), ("up",), ("say", "go"), ("status",), ("estop",),
+                                  ("run", "vision")])
 def test_credentials_are_taken_by_all_who_reach_a_brain(brain, verb, tmp_path):
     verb = (*verb, "--runs", str(tmp_path)) if verb[0] == "demo" else verb
     said = one_line(brain(*verb, "--secure", str(tmp_path / "none")), 2 if verb[0] == "run" else 1)
@@ -320,7 +321,8 @@ def test_credentials_are_taken_by_all_who_reach_a_brain(brain, verb, tmp_path):
 
 
 @pytest.mark.parametrize("verb", [("say", "go"), ("status",), ("look",), ("estop",), ("release",),
-                                  ("compare", "/lacking"), ("keys", "/proc/x"), ("docs", "--check", "--out", "/proc/x")])
+                                  ("compare", "/lacking"), ("keys", "/proc/x"),
+                                  ("docs", "--check", "--out", "/proc/x")])
 def test_an_error_leaves_standard_output_empty_with_json_too(brain, verb):
     result = brain(*verb, "--json")
     assert result.exit_code != 0 and result.stdout == "" and result.stderr.startswith("brain: ")
@@ -339,3 +341,20 @@ def test_what_is_reported_is_reported_as_one_json_object(brain, tmp_path, monkey
     assert told["results"][1]["paired_with_first"]["success"]["difference"] == 0
     told = json.loads(brain("docs", "--out", str(tmp_path), "--json").stdout)
     assert "launch.md" in told["written"]
+
+
+DEEP = "regions: " + "{a: " * 5000 + "1" + "}" * 5000
+
+
+@pytest.mark.parametrize("verb", [
+    ("up", "FILE"), ("status", "--graph", "FILE"), ("run", "vision", "--graph", "FILE"),
+    ("keys", "k", "--graph", "FILE"),
+    ("docs", "--graph", "FILE"), ("demo", "--graph", "FILE"), ("eval", "--episodes", "1", "--graph", "FILE"),
+    ("up", "--params-file", "FILE"), ("up", "--robot", "FILE"), ("run", "vision", "--params-file", "FILE")],
+    ids=lambda verb: " ".join(verb))
+def test_a_file_nested_5000_deep_is_refused_in_one_line(brain, verb, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep.yaml").write_text(DEEP)
+    result = brain(*(word.replace("FILE", "deep.yaml") for word in verb))
+    assert result.exit_code in (1, 2) and "deep.yaml" in result.stderr and "nested" in result.stderr
+    assert "Traceback" not in result.output and result.stderr.splitlines()[-1].startswith("brain: ")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import http.server
 import importlib.util
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -137,3 +138,87 @@ def test_python_without_venv_gives_one_line_with_the_remedy() -> None:
     assert result.returncode == 1
     version = "%d.%d" % sys.version_info[:2]
     assert result.stderr == f"brain: this Python has no venv module: apt install python{version}-venv\n"
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree's installer, with an environment of its own."""
+    root = tmp_path_factory.mktemp("tree")
+    (root / "scripts").mkdir()
+    shutil.copy(SCRIPT, root / "scripts")
+    (root / "constraints.txt").write_text("pip==0.0.1\n")    # there is none such: an index has to be asked
+    subprocess.run([sys.executable, "-m", "venv", str(root / ".venv")], check=True)
+    return root
+
+
+def reach(bare: Path, **settings: str) -> str:
+    """What the installer says that cannot reach an index, in one line."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(bare), "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0",
+                   **settings}
+    done = subprocess.run([sys.executable, str(bare / "scripts" / "make_venv.py"), "--dry-run"], capture_output=True,
+                          text=True, env=environment, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("brain: ") and done.stderr.count("\n") == 1, done.stderr
+    assert "conflict" not in done.stderr and "secret" not in done.stderr
+    return done.stderr
+
+
+def closed() -> int:
+    """A port at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.mark.parametrize("variable", ["https_proxy", "HTTPS_PROXY", "all_proxy", "PIP_PROXY"])
+def test_a_proxy_that_is_not_there_is_named_without_its_password(bare: Path, variable: str) -> None:
+    port = closed()
+    said = reach(bare, **{variable: f"http://me:secret@127.0.0.1:{port}"}, PIP_INDEX_URL="https://index.invalid/simple")
+    assert f"http://***@127.0.0.1:{port}, which {variable} names, cannot be reached" in said
+    assert f"correct {variable}, or unset it" in said
+
+
+def test_a_proxy_that_is_no_url_is_named(bare: Path) -> None:
+    said = reach(bare, https_proxy="http://127.0.0.1:port", PIP_INDEX_URL="https://index.invalid/simple")
+    assert "which https_proxy names, is no URL of a proxy" in said
+
+
+@pytest.mark.parametrize(("status", "says"), [(407, "asks for a name and a password (407); give them in http_proxy"),
+                                              (403, "answers 403 Forbidden through the proxy http://127.0.0.1:")])
+def test_a_proxy_that_refuses_is_named(bare: Path, status: int, says: str) -> None:
+    class Refusing(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            """Keep the test's output clean."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        said = reach(bare, http_proxy=f"http://127.0.0.1:{server.server_port}", PIP_TRUSTED_HOST="index.invalid",
+                     PIP_INDEX_URL="http://index.invalid/simple")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert says in said
+
+
+def test_an_index_that_cannot_be_reached_is_named(bare: Path, index: str) -> None:
+    port = closed()
+    said = reach(bare, PIP_INDEX_URL=f"http://me:secret@127.0.0.1:{port}/simple")
+    assert f"the package index http://***@127.0.0.1:{port}/simple (PIP_INDEX_URL) cannot be reached" in said
+    said = reach(bare, PIP_INDEX_URL=f"{index}/wrong")
+    assert f"the package index {index}/wrong (PIP_INDEX_URL) answers 404" in said
+    said = reach(bare, PIP_EXTRA_INDEX_URL=f"http://127.0.0.1:{port}", PIP_INDEX_URL=f"http://127.0.0.1:{closed()}")
+    assert "PIP_INDEX_URL" in said
+
+
+def test_what_no_network_explains_is_shown_as_pip_says_it(bare: Path, index: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(bare), "PIP_CONFIG_FILE": os.devnull,
+                   "PIP_INDEX_URL": f"{index}/cpu", "PIP_NO_INDEX": "1"}
+    done = subprocess.run([sys.executable, str(bare / "scripts" / "make_venv.py"), "--dry-run"], capture_output=True,
+                          text=True, env=environment, check=False)
+    assert done.returncode == 1 and "conflicting dependencies" in done.stderr and "are above" in done.stderr
