@@ -2,7 +2,7 @@
 """Foreign text, made safe to be shown: what peers, files, logs and people wrote must not steer a terminal.
 
 Control characters (C0, C1, DEL), line separators, surrogates and what changes the direction of writing or is not seen
-stand as escapes, as ``\\x1b``; what is too long is cut.
+stand as escapes, in hexadecimal; what is too long is cut.
 """
 from __future__ import annotations
 
