@@ -61,6 +61,17 @@ def test_launching_imports_nothing_but_numpy_and_yaml(robot: dict[str, str]) -> 
     assert int(nodes) > 5 and set(eval(modules)) == {"numpy", "yaml"}
 
 
+def test_a_regions_process_imports_nothing_that_it_does_not_use(robot: dict[str, str]) -> None:
+    # A brainstem that died is to be back at once, and on a small computer each of these costs 5 to 100 ms.
+    unused = ("asyncio", "difflib", "importlib.metadata", "multiprocessing", "rosbags", "ssl", "tempfile", "torch",
+              "typer", "yaml")
+    for module in ("brain_regions.brainstem", "brain_regions.goals", "brain_regions.place"):
+        script = (f"import sys, brain_runtime.process, {module}; from brain_runtime import diagnostics, heartbeat, "
+                  f"messages; [messages.encoder(t) for t in (heartbeat.TYPE, diagnostics.TYPE)]; "
+                  f"print([name for name in {unused!r} if name in sys.modules])")
+        assert run(robot, "-c", script).stdout.strip() == "[]", module
+
+
 @pytest.mark.parametrize("verb", ["up", "say", "status", "look", "estop", "release", "run", "keys", "policy", "eval",
                                   "demo", "export", "train", "bench"])
 def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> None:
