@@ -22,8 +22,8 @@ import yaml
 from brain.graphs import DEFAULT, config_directory, find_graph
 from brain_runtime import yaml_text
 from brain_runtime.graph import Graph, load_graph, load_worlds
-from brain_runtime.messages import shown
 from brain_runtime.parameters import ParameterError, check_parameters
+from brain_runtime.shown import quoted
 
 SIM = "sim"
 NO_WORLD = "none"
@@ -92,7 +92,7 @@ class Robot:
     def _check_names(self, what: str, names: Iterable[str], known: Iterable[str]) -> None:
         odd = sorted(set(names) - set(known))
         if odd:
-            raise RobotError(f"robot {self.name} ({self.path}): there is no {what} {shown(', '.join(odd))[1:-1]}; "
+            raise RobotError(f"robot {self.name} ({self.path}): there is no {what} {quoted(', '.join(odd))[1:-1]}; "
                              f"there are {', '.join(sorted(known))}")
 
 
@@ -161,27 +161,27 @@ def _parse(content: Any, path: Path) -> Robot:
         raise RobotError(f"robot {path} must be a mapping with some of {', '.join(sorted(_KEYS))}")
     odd = sorted(str(key) for key in set(content) - _KEYS)
     if odd:
-        raise RobotError(f"robot {path} has unknown keys {shown(', '.join(odd))[1:-1]}; known are "
+        raise RobotError(f"robot {path} has unknown keys {quoted(', '.join(odd))[1:-1]}; known are "
                          f"{', '.join(sorted(_KEYS))}")
     parts = {key: content.get(key) or {} for key in ("topics", "shared", "regions")}
     for key, value in parts.items():
         if not isinstance(value, dict):
-            raise RobotError(f"robot {path}: `{key}` must be a mapping, but is {shown(repr(value))}")
+            raise RobotError(f"robot {path}: `{key}` must be a mapping, but is {quoted(repr(value))}")
         for name in value:
             if not isinstance(name, str):
-                raise RobotError(f"robot {path}: `{key}` has the key {shown(repr(name))}, which is no name; put names "
+                raise RobotError(f"robot {path}: `{key}` has the key {quoted(repr(name))}, which is no name; put names "
                                  f"in quotes")
     for region, values in parts["regions"].items():
         if not isinstance(values, dict):
             raise RobotError(f"robot {path}: region {region} must be a mapping of parameters, but is "
-                             f"{shown(repr(values))}")
+                             f"{quoted(repr(values))}")
     for topic, other in parts["topics"].items():
         if str(topic).startswith(OWN):
             raise RobotError(f"robot {path}: topic {topic} cannot be renamed, since `brain` and people use it by this "
                              f"name; bring the robot's to it instead")
         if not isinstance(other, str) or not _TOPIC.fullmatch(other):
             raise RobotError(f"robot {path}: topic {topic} must be mapped to a name such as base/{topic}, "
-                             f"but is mapped to {shown(repr(other))}")
+                             f"but is mapped to {quoted(repr(other))}")
     return Robot(path.stem, path, str(content.get("description") or ""), **parts)
 
 

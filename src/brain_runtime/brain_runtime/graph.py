@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
-from brain_runtime.messages import shown
 from brain_runtime.ports import In, Out
 from brain_runtime.qos import incompatibility
 from brain_runtime.region import Region
+from brain_runtime.shown import quoted
 
 RESTART = ("always", "never")
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
@@ -110,12 +110,12 @@ class Graph:
 
 def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise GraphError(f"{where}: a region is called {shown(str(name))}; its name must consist of letters, digits "
+        raise GraphError(f"{where}: a region is called {quoted(str(name))}; its name must consist of letters, digits "
                          f"and _, and not begin with a digit")
     if isinstance(entry, str):
         entry = {"class": entry}
     if not isinstance(entry, dict):
-        raise GraphError(f"{where}: region {name} must be a mapping with a `class`, but is {shown(repr(entry))}")
+        raise GraphError(f"{where}: region {name} must be a mapping with a `class`, but is {quoted(repr(entry))}")
     known = {"class", "restart", "critical", "remap", "external"}
     odd = set(entry) - known
     if odd:
@@ -123,10 +123,10 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
                          + ", ".join(sorted(known)))
     cls = entry.get("class")
     if not isinstance(cls, str) or not _CLASS.fullmatch(cls):
-        raise GraphError(f"{where}: region {name} needs `class: package.module:Class`, but has {shown(repr(cls))}")
+        raise GraphError(f"{where}: region {name} needs `class: package.module:Class`, but has {quoted(repr(cls))}")
     restart = entry.get("restart", "always")
     if restart not in RESTART:
-        raise GraphError(f"{where}: restart of region {name} is {shown(repr(restart))}; it must be "
+        raise GraphError(f"{where}: restart of region {name} is {quoted(repr(restart))}; it must be "
                          f"{' or '.join(RESTART)}")
     critical, external = entry.get("critical", False), entry.get("external", False)
     remap = entry.get("remap", {})
@@ -135,14 +135,14 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
                          f"of topics")
     for topic in (t for pair in remap.items() for t in pair):
         if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
-            raise GraphError(f"{where}: region {name}: {shown(str(topic))} in `remap` is no name of a topic, such as "
+            raise GraphError(f"{where}: region {name}: {quoted(str(topic))} in `remap` is no name of a topic, such as "
                              f"vision/objects")
     return RegionSpec(name, cls, restart, critical, remap, device, external)
 
 
 def _listed(keys: Iterable[Any]) -> str:
     """Keys of others for a message."""
-    return shown(", ".join(sorted(map(str, keys))))[1:-1]
+    return quoted(", ".join(sorted(map(str, keys))))[1:-1]
 
 
 def parse_graph(content: Any, where: str, world: str = "none") -> Graph:

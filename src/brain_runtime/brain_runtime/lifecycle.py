@@ -9,8 +9,9 @@ import logging
 from enum import IntEnum
 from typing import Any, Callable, Mapping, NamedTuple
 
-from brain_runtime.messages import make, shown
+from brain_runtime.messages import make
 from brain_runtime.seldom import Seldom
+from brain_runtime.shown import quoted
 
 seldom = Seldom(logging.getLogger(__name__))
 
@@ -121,7 +122,7 @@ class Lifecycle:
         """
         way = next((w for w in _WAYS if w.start == self.state and wanted in (w.id, w.label)), None)
         if way is None:
-            seldom("impossible", f"transition {shown(str(wanted))} is not possible in the state "
+            seldom("impossible", f"transition {quoted(str(wanted))} is not possible in the state "
                    f"{self.state.name.lower()}; possible are "
                    f"{', '.join(arrow.label for arrow in self.available()) or 'none'}", level=logging.ERROR)
             return False

@@ -20,6 +20,7 @@ from brain_runtime.arrays import flat
 from brain_runtime.definitions import FILLER, Definition, DefinitionError, Fields, Nodetype, parse, standard
 from brain_runtime.definitions import type_hash as hash_of
 from brain_runtime.share import share_directory
+from brain_runtime.shown import quoted
 
 PACKAGE = "brain_interfaces"
 # U+0018 CANCEL: on a latched topic of sentences it takes the place of one that is past, and says nothing itself.
@@ -302,7 +303,7 @@ def _why_not(definition: tuple, value: Any) -> str | None:
             struct.pack("<" + cdr.FORMATS[detail[0]], value)
     except Exception as error:  # whatever does not fit raises something else
         what = detail[0] if kind == Nodetype.BASE else detail[0][1][0]
-        return f"is {shown(repr(value))}, which does not fit {what} ({error})"
+        return f"is {quoted(repr(value))}, which does not fit {what} ({error})"
     return None
 
 
@@ -390,13 +391,3 @@ def time_seconds(stamp: Any) -> float:
 def clip_utf8(text: str, size: int) -> str:
     """The longest beginning of ``text`` that takes at most ``size`` bytes in UTF-8."""
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
-
-
-def shown(text: str) -> str:
-    """Text of others for a message: in quotes, without control characters, and not longer than a line."""
-    return ascii(text if len(text) <= 120 else text[:117] + "...")
-
-
-def plain(text: str) -> str:
-    """Text of a person for a message: as it is where it is one short line, else as :func:`shown`."""
-    return text if len(text) <= 200 and text.isprintable() else shown(text)

@@ -8,7 +8,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Mapping, NamedTuple
 
-from brain_runtime.messages import shown
+from brain_runtime.shown import quoted
 
 WHOLE = range(-2**63, 2**63)    # what ROS 2 has for whole numbers
 LONGEST = 2**14                 # elements of a list, and bytes of a text
@@ -85,7 +85,7 @@ def _fit(region: str, field: dataclasses.Field, value: Any) -> Any:
         raise ParameterError(f"{where} is {value}, but must be between {low} and {high}{' ' + unit if unit else ''}")
     choices = field.metadata["choices"]
     if choices and value not in choices:
-        raise ParameterError(f"{where} is {shown(str(value))}, but must be one of {', '.join(choices)}")
+        raise ParameterError(f"{where} is {quoted(str(value))}, but must be one of {', '.join(choices)}")
     return value
 
 
@@ -94,7 +94,7 @@ def _fit_one(where: str, wanted: type, value: Any) -> Any:
     if wanted is float and type(value) is int and value in WHOLE:
         value = float(value)
     if type(value) is not wanted:
-        raise ParameterError(f"{where} must be of type {wanted.__name__}, but is {shown(repr(value))} "
+        raise ParameterError(f"{where} must be of type {wanted.__name__}, but is {quoted(repr(value))} "
                              f"({type(value).__name__})")
     if wanted is float and not math.isfinite(value):
         raise ParameterError(f"{where} must be a finite number, but is {value}")
@@ -103,14 +103,14 @@ def _fit_one(where: str, wanted: type, value: Any) -> Any:
     if wanted is str and len(value.encode("utf-8", "surrogatepass")) > LONGEST:
         raise ParameterError(f"{where} is longer than {LONGEST} bytes")
     if wanted is str and not value.isprintable() and any("\ud800" <= c <= "\udfff" for c in value):
-        raise ParameterError(f"{where} is no text: {shown(value)}")
+        raise ParameterError(f"{where} is no text: {quoted(value)}")
     return value
 
 
 def _fit_list(where: str, default: tuple, value: Any) -> tuple:
     """A list of one kind: that of the default's elements, or any where it has none."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, typing.Sequence):
-        raise ParameterError(f"{where} must be a list, but is {shown(repr(value))}")
+        raise ParameterError(f"{where} must be a list, but is {quoted(repr(value))}")
     if len(value) > LONGEST:
         raise ParameterError(f"{where} has more than {LONGEST} elements")
     kinds = {type(item) for item in value}

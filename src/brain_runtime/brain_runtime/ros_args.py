@@ -11,7 +11,7 @@ import string
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
-from brain_runtime.messages import plain, shown
+from brain_runtime.shown import plain, quoted
 from brain_runtime.wire import names
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
@@ -109,7 +109,7 @@ class RosArgs:
 
     def _add(self, pattern: str, values: Mapping[str, Any]) -> None:
         if len(pattern) > LONGEST_PATTERN:
-            raise RosArgsError(f"{shown(pattern)} is no pattern of a node's name: it is longer than {LONGEST_PATTERN} "
+            raise RosArgsError(f"{quoted(pattern)} is no pattern of a node's name: it is longer than {LONGEST_PATTERN} "
                                f"characters")
         self._sections.setdefault("/" + pattern.strip("/"), {}).update(values)
 
@@ -129,7 +129,7 @@ class RosArgs:
             node = None
         source, target = source.removeprefix("rostopic://"), target.removeprefix("rostopic://")
         if not assign or not source or not target or node == "":
-            raise RosArgsError(f"remap {shown(text)} must read from:=to, as in -r cmd_vel:=cmd_vel_brain")
+            raise RosArgsError(f"remap {quoted(text)} must read from:=to, as in -r cmd_vel:=cmd_vel_brain")
         if source in ("__node", "__name"):
             try:
                 names.check_name(target, "node name")
@@ -147,7 +147,7 @@ class RosArgs:
         node, colon, rest = name.rpartition(":")
         name = rest if colon else name
         if not assign or not name or not value:
-            raise RosArgsError(f"parameter {shown(text)} must read name:=value, as in -p rate:=20.0")
+            raise RosArgsError(f"parameter {quoted(text)} must read name:=value, as in -p rate:=20.0")
         from brain_runtime import yaml_text  # a region that is given no parameters starts without it
 
         try:
@@ -181,7 +181,7 @@ class RosArgs:
         for key, value in content.items():
             if not isinstance(key, str) or not isinstance(value, dict):
                 raise RosArgsError(f"parameter file {path}: {plain(prefix + str(key))} must hold `ros__parameters:` or "
-                                   f"namespaces, but is {shown(repr(value))}")
+                                   f"namespaces, but is {quoted(repr(value))}")
             if key == "ros__parameters":
                 if not prefix:
                     raise RosArgsError(f"parameter file {path}: `ros__parameters` must stand below a node name, or "
@@ -205,10 +205,10 @@ def _flatten(prefix: str, value: Any, where: str) -> dict[str, Any]:
             value = [float(item) for item in value]
         elif len(kinds) > 1 or kinds - {bool, int, float, str}:
             raise RosArgsError(f"{where}: {plain(prefix)} must be a list of one kind (numbers, texts or booleans), "
-                               f"but is {shown(repr(value))}")
+                               f"but is {quoted(repr(value))}")
     elif not isinstance(value, (bool, int, float, str)):
         raise RosArgsError(f"{where}: {plain(prefix)} must be a number, a text, a boolean or a list, but is "
-                           f"{shown(repr(value))}")
+                           f"{quoted(repr(value))}")
     return {prefix: value}
 
 

@@ -16,6 +16,7 @@ from typing import Any, Mapping
 
 MOST = 4000     # characters of a line
 LINES = 400     # of a block
+QUOTED = 120    # characters of a quotation
 
 # Joiners (U+200C, U+200D) stay: Persian, Hindi and emoji are written with them.
 _ODD = ("\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
@@ -41,6 +42,16 @@ def block(text: object, most: int = MOST, lines: int = LINES) -> str:
     left_out = len(found) - lines
     found = [line(one, most) for one in found[:lines]]
     return "\n".join(found if left_out <= 0 else [*found, f"... ({left_out} more lines)"])
+
+
+def quoted(text: str) -> str:
+    """Text of others within a message: in quotes, ASCII only, and not longer than a line."""
+    return ascii(text if len(text) <= QUOTED else text[:QUOTED - 3] + "...")
+
+
+def plain(text: str) -> str:
+    """Text of a person within a message: as it is where it is one short line, else as :func:`quoted`."""
+    return text if len(text) <= 200 and text.isprintable() else quoted(text)
 
 
 def as_json(value: Any, indent: int | None = None) -> str:

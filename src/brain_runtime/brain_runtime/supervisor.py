@@ -209,8 +209,8 @@ class Supervisor:
         silent = [r for r in heard if r.health.silence > QUIET and r.health.token is not False]
         doubt = len(silent) >= SEVERAL and 2 * len(silent) >= len(heard)
         if doubt and not self._doubted:
-            self._complain(f"{len(silent)} of {len(heard)} regions are not heard though they are there: the wire may be "
-                           f"flooded; they get {Limits.silence_together:g} s")
+            self._complain(f"{len(silent)} of {len(heard)} regions are not heard though they are there: the wire may "
+                           f"be flooded; they get {Limits.silence_together:g} s")
         self._doubted = doubt
         for running in silent:
             running.health.doubted = doubt

@@ -12,7 +12,8 @@ from typing import Any, Callable, Iterable
 from rosbags.interfaces import Nodetype
 
 from brain_runtime import messages
-from brain_runtime.messages import make, shown
+from brain_runtime.messages import make
+from brain_runtime.shown import quoted
 
 SERVICE = "type_description_interfaces/srv/GetTypeDescription"
 _PACKAGE = "type_description_interfaces/msg"
@@ -95,10 +96,10 @@ def handlers(used: Callable[[], Iterable[str]]) -> dict[str, tuple[str, Callable
     def get_type_description(request: Any) -> Any:
         wanted = request.type_hash
         if not wanted.startswith("RIHS01_") or len(wanted) != 71:
-            return make(response, failure_reason=f"{shown(wanted)} is no hash of a type: RIHS01_ and 64 digits")
+            return make(response, failure_reason=f"{quoted(wanted)} is no hash of a type: RIHS01_ and 64 digits")
         name = next((one for one in used() if messages.type_hash(one) == wanted), None)
         if name is None:
-            return make(response, failure_reason=f"no type in use by this node has the hash {shown(wanted)}")
+            return make(response, failure_reason=f"no type in use by this node has the hash {quoted(wanted)}")
         about, sources = _told(name)
         return make(response, successful=True, type_description=about,
                     type_sources=list(sources) if request.include_type_sources else [])

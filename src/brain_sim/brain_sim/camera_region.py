@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime.messages import make, shown
+from brain_runtime.messages import make
 from brain_runtime.parameters import parameter
 from brain_runtime.ports import In, Out
 from brain_runtime.qos import LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
 from brain_runtime.seldom import Seldom
+from brain_runtime.shown import quoted
 from brain_sim import robot
 from brain_sim.camera import RayCamera
 from brain_sim.description import OPTICAL
@@ -53,7 +54,7 @@ def camera_of(world: str, *size: int) -> RayCamera | None:
     try:
         return RayCamera(json.loads(world)["xml"], *size)
     except Exception as error:  # mujoco's too: whatever a text is that is no room, the camera goes on
-        seldom("world", f"sim/world is ignored, since it holds no room: {shown(str(error))}; only the world may "
+        seldom("world", f"sim/world is ignored, since it holds no room: {quoted(str(error))}; only the world may "
                         "publish it")
         return None
 

@@ -12,12 +12,13 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from brain_runtime.messages import make, message_class, shown
+from brain_runtime.messages import make, message_class
 from brain_runtime.parameters import parameter
 from brain_runtime.ports import In, Out
 from brain_runtime.qos import FEATURE, LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
 from brain_runtime.seldom import Seldom
+from brain_runtime.shown import quoted
 from brain_sim import robot
 from brain_sim.blobs import find_blobs
 from brain_sim.camera_region import camera_of, fresh_pose, mover_places
@@ -61,7 +62,7 @@ class _Device(Region):
                 self.enter(message.data)
                 self._ready = True
             except Exception as error:  # mujoco's too: whatever a text is that is no room, the sensor goes on
-                seldom("world", f"sim/world is ignored, since it holds no room: {shown(str(error))}; only the world "
+                seldom("world", f"sim/world is ignored, since it holds no room: {quoted(str(error))}; only the world "
                                 "may publish it")
         return fresh_pose(inbox) if self._ready else None
 

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, SENSOR, STREAM, messages
+from brain_runtime import FEATURE, SENSOR, messages
 from brain_tests.driven import REGIONS, Brain
 
 pytestmark = pytest.mark.slow
@@ -111,7 +111,8 @@ def test_the_router_killed_stops_the_robot_and_everything_links_again(brain):
     pids = {n: brain.pid(n) for n in (*REGIONS, "world")}
     children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(brain.process.pid)], capture_output=True,
                               text=True, check=True).stdout.splitlines()
-    router = next(int(line.split()[0]) for line in children if "brain_runtime.router" in line and "--standby" not in line)
+    router = next(int(line.split()[0]) for line in children
+                  if "brain_runtime.router" in line and "--standby" not in line)
     os.kill(router, signal.SIGKILL)
     time.sleep(1.0)
     brain.until(brain.whole, "the regions to be heard again")

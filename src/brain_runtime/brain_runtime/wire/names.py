@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import xxhash
 
 from brain_runtime import messages
-from brain_runtime.messages import shown
 from brain_runtime.qos import QoS
+from brain_runtime.shown import quoted
 
 TOKEN_SPACE = "@ros2_lv"
 
@@ -54,7 +54,7 @@ def domain_id() -> int:
     """
     text = os.environ.get("ROS_DOMAIN_ID", "").strip() or "0"
     if not _NUMBER.fullmatch(text):
-        raise NameProblem(f"ROS_DOMAIN_ID is {shown(text)}; it must be a whole number of at least 0")
+        raise NameProblem(f"ROS_DOMAIN_ID is {quoted(text)}; it must be a whole number of at least 0")
     return int(text)
 
 
@@ -65,7 +65,7 @@ def check_name(name: str, what: str) -> str:
         NameProblem: it is not.
     """
     if not _WORD.fullmatch(name):
-        raise NameProblem(f"{what} {shown(name)} must consist of letters, digits and _, and not begin with a digit")
+        raise NameProblem(f"{what} {quoted(name)} must consist of letters, digits and _, and not begin with a digit")
     return name
 
 
@@ -77,7 +77,7 @@ def absolute(name: str) -> str:
     """
     parts = [part for part in name.strip("/").split("/") if name.strip("/")]
     for part in parts:
-        check_name(part, f"part of the name {shown(name)}:")
+        check_name(part, f"part of the name {quoted(name)}:")
     return "/" + "/".join(parts)
 
 
@@ -88,7 +88,7 @@ def expand(name: str, namespace: str, node: str) -> str:
         NameProblem: it is not a ROS 2 name.
     """
     if not name or name.endswith("/") or "//" in name:
-        raise NameProblem(f"topic {shown(name)} must be a name such as vision/objects, without empty parts")
+        raise NameProblem(f"topic {quoted(name)} must be a name such as vision/objects, without empty parts")
     if name == "~" or name.startswith("~/"):
         name = f"{namespace.rstrip('/')}/{node}{name[1:]}"
     elif not name.startswith("/"):
@@ -130,12 +130,12 @@ def decode_qos(field: str) -> QoS:
     """
     items = field.split(":")
     if len(items) < 6:
-        raise NameProblem(f"QoS {shown(field)} of a liveliness token must have six items")
+        raise NameProblem(f"QoS {quoted(field)} of a liveliness token must have six items")
     reliability, durability = items[0] or _RELIABLE, items[1] or _VOLATILE
     depth = items[2].partition(",")[2] or str(DEFAULT_DEPTH)
     if reliability not in (_RELIABLE, _BEST_EFFORT, _BEST_AVAILABLE) \
             or durability not in (_TRANSIENT_LOCAL, _VOLATILE, _BEST_AVAILABLE) or not _NUMBER.fullmatch(depth):
-        raise NameProblem(f"QoS {shown(field)} of a liveliness token holds an unknown value")
+        raise NameProblem(f"QoS {quoted(field)} of a liveliness token holds an unknown value")
     return QoS(reliable=reliability != _BEST_EFFORT, latched=durability == _TRANSIENT_LOCAL,
                depth=min(max(1, int(depth)), MOST_DEPTH))
 
@@ -214,24 +214,24 @@ def parse_token(token: str) -> Endpoint:
         NameProblem: it is no such token.
     """
     if len(token) > MAX_TOKEN or not (token.isascii() and token.isprintable()):
-        raise NameProblem(f"{shown(token)} is not a liveliness token: it must be plain text of at most {MAX_TOKEN} "
+        raise NameProblem(f"{quoted(token)} is not a liveliness token: it must be plain text of at most {MAX_TOKEN} "
                           f"characters")
     chunks = token.split("/")
     kind = chunks[5] if len(chunks) > 5 else ""
     needed = 9 if kind == NODE else 13
     if chunks[0] != TOKEN_SPACE or kind not in _KINDS or len(chunks) < needed or not all(chunks[:needed]):
-        raise NameProblem(f"{shown(token)} is not a liveliness token of a ROS 2 node, publisher or subscription")
+        raise NameProblem(f"{quoted(token)} is not a liveliness token of a ROS 2 node, publisher or subscription")
     domain, zid, nid, number = chunks[1:5]
     if not (all(map(_NUMBER.fullmatch, (domain, nid, number))) and _HEX.fullmatch(zid)):
-        raise NameProblem(f"{shown(token)} must hold a domain, a session id and two numbers")
+        raise NameProblem(f"{quoted(token)} must hold a domain, a session id and two numbers")
     enclave, namespace, node = demangle(chunks[6]), demangle(chunks[7]), demangle(chunks[8])
     if not _WORD.fullmatch(node) or not (namespace == "/" or _NAME.fullmatch(namespace)):
-        raise NameProblem(f"{shown(token)} must name a node as ROS 2 allows it")
+        raise NameProblem(f"{quoted(token)} must name a node as ROS 2 allows it")
     if kind == NODE:
         return Endpoint(int(domain), zid, int(nid), int(number), kind, namespace, node, enclave=enclave)
     topic = demangle(chunks[9])
     if not _NAME.fullmatch(topic):
-        raise NameProblem(f"{shown(token)} must name a topic as ROS 2 allows it")
+        raise NameProblem(f"{quoted(token)} must name a topic as ROS 2 allows it")
     return Endpoint(int(domain), zid, int(nid), int(number), kind, namespace, node, topic,
                     demangle(chunks[10]), demangle(chunks[11]), decode_qos(chunks[12]), enclave)
 

@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 import zenoh
 from zenoh.handlers import RingChannel
 
-from brain_runtime import messages
+from brain_runtime import messages, shown
 from brain_runtime.qos import FEATURE, QoS
 from brain_runtime.seldom import Seldom
 from brain_runtime.services import ServiceType, service_type
@@ -215,7 +215,7 @@ class Subscription:
                     self.overwritten += full
             except Exception as error:  # whatever one message brings about, the next one is received
                 seldom(self.endpoint.topic, f"{self.endpoint.topic}: a message could not be taken in: "
-                       f"{type(error).__name__}: {messages.shown(str(error))}", trace=True)
+                       f"{type(error).__name__}: {shown.quoted(str(error))}", trace=True)
             self.last_received = now
             sample = payload = arrival = None   # freed while nobody waits, and not when the next one has come
             waiting = waiting + 1 if now - begin < AT_ONCE else 0

@@ -16,7 +16,7 @@ from typing import Any, Callable
 import zenoh
 from zenoh.handlers import Callback
 
-from brain_runtime import messages
+from brain_runtime import messages, shown
 from brain_runtime.qos import QoS
 from brain_runtime.seldom import Seldom
 from brain_runtime.services import ServiceType
@@ -123,7 +123,7 @@ class Service:
         except Exception as problem:    # whatever one request holds, the next one is answered
             known = isinstance(problem, (messages.MessageError, AttachmentProblem))
             why = str(problem) if known else f"it could not be read: {type(problem).__name__}"
-            seldom(self.endpoint.topic, f"{self.endpoint.topic}: refused a request: {messages.shown(why)}",
+            seldom(self.endpoint.topic, f"{self.endpoint.topic}: refused a request: {shown.quoted(why)}",
                    trace=not known)
             _refuse(query, why)
             return None
@@ -247,7 +247,7 @@ class Client:
         """The answer in a reply. Raises NoAnswer, MessageError."""
         if reply.ok is None:
             why = reply.err.payload.to_bytes()[:MAX_REFUSAL].decode("utf-8", "replace")
-            raise NoAnswer(f"{self.endpoint.topic} refused: {why if why.isprintable() else messages.shown(why)}")
+            raise NoAnswer(f"{self.endpoint.topic} refused: {why if why.isprintable() else shown.quoted(why)}")
         if len(reply.ok.payload) > MAX_ANSWER:
             raise messages.MessageError(f"{self.endpoint.topic} answered with {len(reply.ok.payload)} bytes")
         try:
