@@ -26,7 +26,7 @@ _IN_JSON = re.compile(f"[{_ODD.replace(chr(0) + '-' + chr(31), '')}]")     # jso
 
 
 def line(text: object, most: int = MOST) -> str:
-    """Text as one line of at most ``most`` characters, a newline as ``\\n``."""
+    """Text as one line of at most ``most`` characters; a newline in it is escaped too."""
     text = str(text)
     cut = len(text) > most
     text = _IN_A_LINE.sub(_escape, text[:most])
