@@ -17,6 +17,7 @@ PATH_PERIOD = 0.1       # s between two points of the path
 EYE_PERIOD = 0.2        # s between two pictures that are kept
 ROWS = 120              # neurons of each population whose spikes are kept
 MOST_POPULATIONS = 16
+MOST_NEURONS = 2**20    # of a population; a number from the wire
 MOST_MESSAGES = 20_000  # of each population
 MOST_PICTURES = 6000
 
@@ -63,6 +64,7 @@ class Recorder:
         room: the room's JSON, from sim/world.
         report: newest sim/verdict.
         objects, control: newest messages of vision and pfc.
+        broken: messages that could not be taken in.
     """
 
     def __init__(self, node: Node) -> None:
@@ -77,6 +79,7 @@ class Recorder:
         self.objects: Any | None = None
         self.control: Any | None = None
         self.picture: np.ndarray | None = None
+        self.broken = 0
         topic = node.subscription
         self._handlers = [
             (topic("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR), self._pose),
@@ -101,8 +104,8 @@ class Recorder:
                     continue
                 try:
                     handler(messages.decode(arrival.data, subscription.type), arrival.received - self.begin)
-                except (messages.MessageError, ValueError, KeyError):
-                    continue  # a picture of the run may miss what was broken; the regions complain about it
+                except Exception:   # a picture of the run may miss what was broken; the regions complain about it
+                    self.broken += 1
 
     def _due(self, handler: Any, received: float) -> bool:
         kept, period = (self.path, PATH_PERIOD) if handler == self._pose else (self.eye, EYE_PERIOD)
@@ -113,14 +116,15 @@ class Recorder:
         self.path.append((t, p.x, p.y, 2 * float(np.arctan2(q.z, q.w))))
 
     def _image(self, message: Any, t: float) -> None:
-        if message.encoding != "rgb8":
+        if message.encoding != "rgb8" or not message.height or not message.width:
             return
         self.picture = np.array(message.data, np.uint8).reshape(message.height, message.width, 3)
         if len(self.eye) < MOST_PICTURES:
             self.eye.append((t, self.picture))
 
     def _spikes(self, message: Any, t: float) -> None:
-        if message.population not in self.spikes and len(self.spikes) < MOST_POPULATIONS:
+        if message.population not in self.spikes and len(self.spikes) < MOST_POPULATIONS \
+                and message.size <= MOST_NEURONS:
             self.spikes[message.population] = Spikes(int(message.size))
         kept = self.spikes.get(message.population)
         if kept is not None and len(kept.times) < MOST_MESSAGES:
@@ -128,10 +132,14 @@ class Recorder:
 
     def _world(self, message: Any, t: float) -> None:
         world = json.loads(message.data)
-        self.room, self.xml, self.request = world["room"], world["xml"], world["request"]
+        room, xml, request = world["room"], world["xml"], world["request"]
+        if isinstance(room, dict) and isinstance(xml, str) and isinstance(request, dict):
+            self.room, self.xml, self.request = room, xml, request
 
     def _verdict(self, message: Any, t: float) -> None:
-        self.report = json.loads(message.data)
+        report = json.loads(message.data)
+        if all(isinstance(verdict, dict) for verdict in report.get("verdicts") or ()):
+            self.report = report
 
     def _objects(self, message: Any, t: float) -> None:
         self.objects = message
