@@ -278,7 +278,8 @@ def test_who_looks_on_outlives_any_message(sessions):
 
 @pytest.mark.parametrize("named, number, name", [
     (constants.goal_state, 3, "reached"), (constants.goal_state, 200, "state 200"),
-    (constants.goal_state, -1, "state -1"), (constants.heartbeat_state, 2, "active"), (constants.heartbeat_state, 255, "state 255"),
+    (constants.goal_state, -1, "state -1"), (constants.heartbeat_state, 2, "active"),
+    (constants.heartbeat_state, 255, "state 255"),
     (constants.trace_action, 5, "refused"), (constants.trace_action, 6, "action 6"),
     (constants.control_mode, 4, "avoid"), (constants.control_mode, 77, "mode 77")])
 def test_every_number_has_a_name(named, number, name):
