@@ -39,7 +39,7 @@ class Pair:
         """
         try:
             return x509.load_pem_x509_certificate(self.certificate)
-        except ValueError as error:
+        except (ValueError, x509.InvalidVersion, UnsupportedAlgorithm) as error:
             raise CertificateError(f"this is no certificate ({error})") from error
 
     @property
@@ -56,11 +56,18 @@ class Pair:
 
     @property
     def ends(self) -> datetime:
-        """When it ends (UTC)."""
+        """When it ends (UTC).
+
+        Raises:
+            CertificateError: it is no certificate, or ends on no day that there is.
+        """
         parsed = self.parsed
-        if hasattr(parsed, "not_valid_after_utc"):
-            return parsed.not_valid_after_utc
-        return parsed.not_valid_after.replace(tzinfo=timezone.utc)  # cryptography 41, which Ubuntu 24.04 has
+        try:
+            if hasattr(parsed, "not_valid_after_utc"):
+                return parsed.not_valid_after_utc
+            return parsed.not_valid_after.replace(tzinfo=timezone.utc)  # cryptography 41, which Ubuntu 24.04 has
+        except ValueError as error:
+            raise CertificateError(f"this certificate does not say when it ends ({error})") from error
 
     def signed_by(self, authority: Pair) -> bool:
         """Whether ``authority`` has issued it."""
