@@ -136,13 +136,21 @@ def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = ()
         raise CertificateError(f"the authority's key does not read ({error})") from error
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise CertificateError("the authority's key does not read (it is of another kind than ours)")
+    try:
+        return _signed(authority.parsed, signer, name, days, list(hosts))
+    except CertificateError:
+        raise
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise CertificateError(f"the authority's certificate does not read ({error})") from error
+
+
+def _signed(issuer: x509.Certificate, signer: ec.EllipticCurvePrivateKey, name: str, days: float, hosts: list[str]
+            ) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    issuer = authority.parsed
     purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
     builder = (_builder(name, issuer.subject, key, days)
                .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()), critical=False))
-    hosts = list(hosts)
     if hosts:
         purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
         builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
