@@ -84,6 +84,7 @@ class Recorder:
         self.objects: Any | None = None
         self.control: Any | None = None
         self.picture: np.ndarray | None = None
+        self.broken = 0
         topic = node.subscription
         self._handlers = [
             (topic("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR), self._pose),
@@ -120,7 +121,7 @@ class Recorder:
         self.path.append((t, p.x, p.y, 2 * float(np.arctan2(q.z, q.w))))
 
     def _image(self, message: Any, t: float) -> None:
-        if message.encoding != "rgb8":
+        if message.encoding != "rgb8" or not message.height or not message.width:
             return
         self.picture = np.array(message.data, np.uint8).reshape(message.height, message.width, 3)
         if len(self.eye) < MOST_PICTURES:
@@ -137,10 +138,16 @@ class Recorder:
 
     def _world(self, message: Any, t: float) -> None:
         world = json.loads(message.data)
-        self.room, self.xml, self.request = dict(world["room"]), str(world["xml"]), world["request"]
+        room, xml, request = world["room"], world["xml"], world["request"]
+        if not (isinstance(room, dict) and isinstance(xml, str) and isinstance(request, dict)):
+            raise ValueError("sim/world does not tell a room")
+        self.room, self.xml, self.request = room, xml, request
 
     def _verdict(self, message: Any, t: float) -> None:
-        self.report = dict(json.loads(message.data))
+        report = json.loads(message.data)
+        if not all(isinstance(verdict, dict) for verdict in report.get("verdicts") or ()):
+            raise ValueError("sim/verdict holds what is no verdict")
+        self.report = report
 
     def _objects(self, message: Any, t: float) -> None:
         self.objects = message

@@ -36,7 +36,7 @@ def description(name: str) -> Any:
     while waiting:
         one = waiting.pop()
         if one not in found:
-            fields = messages._store().fielddefs[one][1]
+            fields = messages.fields_of(one)
             found[one] = make(f"{_PACKAGE}/IndividualTypeDescription", type_name=one,
                               fields=[_field(field, definition) for field, definition in fields])
             waiting += [nested for _, definition in fields if (nested := _nested(definition))]

@@ -91,7 +91,7 @@ def any_message(draw: random.Random, name: str, wild: float = 0.3) -> Any:
         wild: share of the numbers that are no ordinary ones.
     """
     return messages.message_class(name)(*[_value(draw, definition, wild)
-                                          for _, definition in messages._store().fielddefs[name][1]])
+                                          for _, definition in messages.fields_of(name)])
 
 
 def _value(draw: random.Random, definition: tuple, wild: float) -> Any:

@@ -195,4 +195,4 @@ def test_patterns_of_names():
         assert fits(pattern, fqn) == by_expression(pattern, fqn), (pattern, fqn)
         return by_expression(pattern, fqn)
 
-    fuzz(one, share=0.1)
+    fuzz(one, share=0.05)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A peer that does what it likes, on a real router: who watches, hears, serves and asks goes on all the same."""
+import itertools
 import logging
+import random
 import threading
 import time
 
@@ -8,7 +10,11 @@ import pytest
 import zenoh
 
 from brain.bench import free_port
-from brain_runtime import FEATURE, messages
+from brain.listen import Ear
+from brain.record import Recorder
+from brain.say import Speaker
+from brain.show import View
+from brain_runtime import LATCHED, constants, messages
 from brain_runtime.messages import make
 from brain_runtime.router import Router
 from brain_runtime.services import action_type, service_type
@@ -231,6 +237,76 @@ def test_a_flood_of_requests_is_refused_and_not_kept(sessions):
         assert len(answers) == 3 * wire_service.WAITING
 
 
+# -- who looks on -----------------------------------------------------------------------------------------------------
+
+def test_who_looks_on_outlives_any_message(sessions):
+    """What hears and shows a brain: an ear, a recorder with its view, one who has said a sentence."""
+    ours, theirs = sessions
+    draw = random.Random(0)
+    with Node(ours, "looks", domain=DOMAIN) as node, Node(theirs, "tells", domain=DOMAIN) as tells:
+        ear, recorder, speaker = Ear(node), Recorder(node), Speaker(node)
+        view = View(ear, recorder, ["/vision"], DOMAIN, "")
+        heard = {e.topic: e for e in node.endpoints if e.kind == names.SUBSCRIPTION}
+        mouths = {topic: tells.publisher(topic, e.type, e.qos) for topic, e in heard.items()}
+        texts = ["[]", "5", "{}", '{"verdicts": [5]}', '{"verdicts": 5}', '{"room": 5, "xml": 5, "request": 5}',
+                 "[" * 9999, "9" * 9999, '{"room": {}, "xml": "x", "request": {}}']
+        states, end = set(), time.monotonic() + PATIENCE
+        for number in itertools.count():
+            for topic, mouth in mouths.items():
+                message = hostile.any_message(draw, mouth.type)
+                if mouth.type == STRING:
+                    message.data = draw.choice(texts)
+                elif mouth.type.endswith("Heartbeat"):
+                    message.name = f"/stranger_{number}_{draw.randrange(99)}"
+                elif mouth.type.endswith("GoalStatus"):
+                    message.state, message.text = draw.choice((3, 200)), "go"
+                elif mouth.type.endswith("Image") and draw.random() < 0.5:
+                    message = make(mouth.type, encoding="rgb8")
+                mouth.publish(message)
+            ear.listen(0.01)
+            recorder.take()
+            for status in speaker.hear():
+                view.status = status
+                states.add(status.state)
+            assert view.line() and view.render() is not None and view.report()["regions"] is not None
+            if number > 150 and {3, 200} <= states:
+                break
+            assert time.monotonic() < end, states
+        assert len(ear.regions) <= 256 and recorder.broken
+        ear.close()
+
+
+@pytest.mark.parametrize("named, number, name", [
+    (constants.goal_state, 3, "reached"), (constants.goal_state, 200, "state 200"),
+    (constants.goal_state, -1, "state -1"), (constants.heartbeat_state, 2, "active"),
+    (constants.heartbeat_state, 255, "state 255"),
+    (constants.trace_action, 5, "refused"), (constants.trace_action, 6, "action 6"),
+    (constants.control_mode, 4, "avoid"), (constants.control_mode, 77, "mode 77")])
+def test_every_number_has_a_name(named, number, name):
+    assert named(number) == name
+
+
+def test_constants_are_those_of_the_messages():
+    for kind, prefix, listed in (("GoalStatus", "STATE_", constants.GOAL_STATES),
+                                 ("Heartbeat", "STATE_", constants.HEARTBEAT_STATES),
+                                 ("Trace", "ACTION_", constants.TRACE_ACTIONS)):
+        text = (messages.definitions() / "msg" / f"{kind}.msg").read_text(encoding="utf-8")
+        assert text.count(f"uint8 {prefix}") == len(listed)
+        for number, name in enumerate(listed):
+            assert f"{prefix}{name.upper().replace(' ', '_')}={number}" in text
+
+
+def test_a_goal_in_a_state_that_there_is_not(sessions):
+    """`brain say` while somebody publishes a GoalStatus with state 200."""
+    ours, theirs = sessions
+    with Node(ours, "says", domain=DOMAIN) as node, Node(theirs, "pfc", domain=DOMAIN) as pfc:
+        speaker = Speaker(node)
+        statuses = pfc.publisher("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
+        statuses.publish(make("brain_interfaces/msg/GoalStatus", goal_id=1, text="go", state=200))
+        answer = speaker.ask("go", PATIENCE / 10)
+        assert (answer.status, answer.state) == (1, "state 200")
+
+
 # -- a region's node --------------------------------------------------------------------------------------------------
 
 @pytest.fixture
@@ -345,4 +421,3 @@ def test_a_goal_of_endless_questions_is_not_kept_for_ever(host):
             time.sleep(0.02)
         assert refused == [True] * 24
         assert len(next(iter(running._servers[0]._book.values())).waiting) == 16
-    assert FEATURE.reliable

@@ -39,7 +39,7 @@ class Pair:
         """
         try:
             return x509.load_pem_x509_certificate(self.certificate)
-        except ValueError as error:
+        except (ValueError, x509.InvalidVersion, UnsupportedAlgorithm) as error:
             raise CertificateError(f"this is no certificate ({error})") from error
 
     @property
@@ -56,11 +56,18 @@ class Pair:
 
     @property
     def ends(self) -> datetime:
-        """When it ends (UTC)."""
+        """When it ends (UTC).
+
+        Raises:
+            CertificateError: it is no certificate, or ends on no day that there is.
+        """
         parsed = self.parsed
-        if hasattr(parsed, "not_valid_after_utc"):
-            return parsed.not_valid_after_utc
-        return parsed.not_valid_after.replace(tzinfo=timezone.utc)  # cryptography 41, which Ubuntu 24.04 has
+        try:
+            if hasattr(parsed, "not_valid_after_utc"):
+                return parsed.not_valid_after_utc
+            return parsed.not_valid_after.replace(tzinfo=timezone.utc)  # cryptography 41, which Ubuntu 24.04 has
+        except ValueError as error:
+            raise CertificateError(f"this certificate does not say when it ends ({error})") from error
 
     def signed_by(self, authority: Pair) -> bool:
         """Whether ``authority`` has issued it."""
@@ -129,13 +136,21 @@ def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = ()
         raise CertificateError(f"the authority's key does not read ({error})") from error
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise CertificateError("the authority's key does not read (it is of another kind than ours)")
+    try:
+        return _signed(authority.parsed, signer, name, days, list(hosts))
+    except CertificateError:
+        raise
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise CertificateError(f"the authority's certificate does not read ({error})") from error
+
+
+def _signed(issuer: x509.Certificate, signer: ec.EllipticCurvePrivateKey, name: str, days: float, hosts: list[str]
+            ) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    issuer = authority.parsed
     purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
     builder = (_builder(name, issuer.subject, key, days)
                .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()), critical=False))
-    hosts = list(hosts)
     if hosts:
         purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
         builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
