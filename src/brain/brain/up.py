@@ -17,7 +17,6 @@ import typer
 
 from brain import rooms, runs
 from brain.evaluate import Split
-from brain_runtime.observers import guarded
 from brain.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
 from brain.rooms import SPLIT
@@ -172,6 +171,8 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
         for line in missing:
             console.tell(f"still waiting: {line}", style="yellow")
     if told is not None:
+        from brain_runtime.observers import guarded
+
         guarded(tell_json, "printing JSON")({**told, "ready": ready, "under_control": ready and crew.has_brainstem,
                                              "seconds": round(took, 2), "example": words, "missing": missing}, None)
     while not stop.is_set():

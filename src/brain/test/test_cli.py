@@ -23,6 +23,7 @@ def brain(monkeypatch):
     """Runs the command in this process; nobody listens where it looks for a router."""
     monkeypatch.setenv("ROS_DOMAIN_ID", "87")
     monkeypatch.setenv("BRAIN_ROUTER", f"tcp/127.0.0.1:{free_port()}")
+    monkeypatch.setenv("BRAIN_SECURITY", "")    # which verbs set; it is what it was again after the test
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("it started a process"))
     return lambda *arguments: CliRunner().invoke(app, list(arguments))
 

@@ -6,7 +6,6 @@ import hashlib
 import logging
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Sequence
 
@@ -19,6 +18,8 @@ log = logging.getLogger(__name__)
 
 def folder() -> Path:
     """Where the counts are: of this user alone, and gone after the machine's next start."""
+    import tempfile
+
     return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"brain-launch-{os.getuid()}"
 
 

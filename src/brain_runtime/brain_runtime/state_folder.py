@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 
 # A disk that is full, or fails, is no reason for a robot to be without its region; the snapshots say it.
@@ -23,6 +22,8 @@ def usable(folder: Path) -> Path:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        import tempfile  # a process without snapshots starts without it
+
         handle, probe = tempfile.mkstemp(prefix=".probe-", dir=folder)
         os.close(handle)
         os.unlink(probe)

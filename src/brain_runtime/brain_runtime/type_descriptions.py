@@ -9,9 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Iterable
 
-from rosbags.interfaces import Nodetype
-
 from brain_runtime import messages
+from brain_runtime.definitions import Nodetype
 from brain_runtime.messages import make
 from brain_runtime.shown import quoted
 

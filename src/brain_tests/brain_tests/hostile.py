@@ -12,7 +12,7 @@ import struct
 from typing import Any
 
 import numpy as np
-from rosbags.interfaces import Nodetype
+from brain_runtime.definitions import Nodetype
 
 from brain_runtime import cdr, messages
 

@@ -116,8 +116,9 @@ def test_no_container_drives_a_robot_that_was_not_named() -> None:
         words = said(command, **environment).stdout.split()
         assert f"world:={world}" in words and f"robot:={robot}" in words
         assert robot_in(world, robot) == robot
-    (image,) = [json.loads(text)[2] for kind, text in instructions() if kind == "CMD"]
-    image = image.removeprefix("exec ")
+    image, simulator = [json.loads(text) for kind, text in instructions() if kind == "CMD"]
+    assert "world:=sim" in simulator    # and thus the robot's profile is the simulator's
+    image = image[2].removeprefix("exec ")
     assert said(image).stdout.split()[4:] == ["state_dir:=/var/lib/brain", "world:=none"]    # launch says so
     assert {"world:=none", "robot:=r1.yaml"} <= set(said(image, BRAIN_ROBOT="r1.yaml").stdout.split())
     assert "world:=sim" in said(image, BRAIN_WORLD="sim").stdout.split()
