@@ -139,16 +139,16 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     """
     import signal
 
-    from brain.terminal import Terminal
-
     from brain import bench_brain
     from brain.crew import CrewError
     from brain.options import use_domain
     from brain.results import cpu
+    from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
+    from brain_runtime.waking import Flag
     from brain_runtime.wire import NoRouter, SessionProblem
 
-    stop = threading.Event()
+    stop = Flag()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     use_no_security()

@@ -2,9 +2,9 @@
 """``brain bench gaps``: how long ``cmd_vel`` is silent when a working brain's brainstem or router is killed."""
 from __future__ import annotations
 
+import signal
 import statistics
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Annotated, Any, Callable
@@ -21,7 +21,7 @@ SETTLE = 4.0        # s at work between two kills; a spare process is ready agai
 SPLIT, SEED = "val", 5
 
 
-def measure(folder: Path, *, kills: int, endpoint: str, domain: int, console: Any, stop: threading.Event
+def measure(folder: Path, *, kills: int, endpoint: str, domain: int, console: Any, stop: Any
             ) -> dict[str, list[float]]:
     """Kills the brainstem and the router by turns, so many times each, while the robot looks for what is not there.
 
@@ -90,15 +90,19 @@ def gaps(kills: Annotated[int, typer.Option(min=1, help="Of each of the two.")] 
     from brain.results import cpu
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
+    from brain_runtime.waking import Flag
     from brain_runtime.wire import NoRouter, SessionProblem
 
+    stop = Flag()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     use_no_security()
     port = free_port()
     domain = use_domain(port % 200)
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         try:
             found = measure(Path(folder), kills=kills, endpoint=f"tcp/127.0.0.1:{port}", domain=domain,
-                            console=Terminal(stderr=True), stop=threading.Event())
+                            console=Terminal(stderr=True), stop=stop)
         except (GraphError, CrewError, NoRouter, SessionProblem, TimeoutError, OSError) as error:
             fail(str(error))
     report = {name: {"n": len(times), "median": statistics.median(times), "longest": max(times), "bound": BOUNDS[name],

@@ -44,10 +44,11 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     from brain.stage import Stage
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
+    from brain_runtime.waking import Flag
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
 
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    stop = threading.Event()
+    stop = Flag()
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: stop.set())
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -80,11 +79,12 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
+    from brain_runtime.waking import Flag
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
     from brain_runtime.wire.refusal import open_to_a_network
 
     console = Terminal(lasting=True, stderr=as_json)
-    stop = threading.Event()
+    stop = Flag()
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda *_: stop.set())
     begin = time.monotonic()
@@ -149,7 +149,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             crew.stop()
 
 
-def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: threading.Event, told: dict | None
+def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: Any, told: dict | None
             ) -> None:
     """Waits for control, says what is true of it, and goes on until the end.
 

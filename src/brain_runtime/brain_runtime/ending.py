@@ -6,8 +6,9 @@ import logging
 import os
 import signal
 import sys
-import threading
 from typing import Any, NoReturn
+
+from brain_runtime.waking import Flag
 
 
 def leave(status: int) -> NoReturn:
@@ -29,7 +30,7 @@ class Ending:
     """
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.asked = Flag()
         self._host: Any = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._end)

@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -21,6 +20,7 @@ import zenoh
 
 from brain_runtime import shown, standby
 from brain_runtime.logs import survive_full_disk
+from brain_runtime.waking import Flag
 from brain_runtime.wire.credentials import place
 from brain_runtime.wire.refusal import address, open_to_a_network
 from brain_runtime.wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
@@ -183,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s %(name)s: %(message)s")
     zenoh.try_init_log_from_env()   # where RUST_LOG is set
-    stop = threading.Event()
+    stop = Flag()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     survive_full_disk()

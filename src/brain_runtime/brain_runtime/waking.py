@@ -26,3 +26,30 @@ class Signal:
         if timeout <= 0:
             return self._lock.acquire(blocking=False)
         return self._lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
+
+
+class Flag:
+    """Like ``threading.Event`` for one thread that waits, but it may be set in a signal handler at any moment.
+
+    An Event takes a lock of its own to be set. Where the handler interrupts its thread while that has the lock, it
+    would wait for itself.
+    """
+
+    def __init__(self) -> None:
+        self._signal = Signal()
+        self._is_set = False
+
+    def set(self) -> None:
+        """Sets it, for good."""
+        self._is_set = True
+        self._signal.set()
+
+    def is_set(self) -> bool:
+        """Whether it was set."""
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is set, at most ``timeout`` s; whether it is."""
+        if not self._is_set:
+            self._signal.wait(math.inf if timeout is None else timeout)
+        return self._is_set

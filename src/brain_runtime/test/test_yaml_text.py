@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML that people wrote: numbers as ROS 2 takes them. What must not be read is fuzzed in brain_tests."""
+import math
+
+import pytest
+
+from brain_runtime import ros_args, yaml_text
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("5.0e6", 5.0e6), ("5.0e+6", 5.0e6), ("1e5", 1e5), ("-1E-3", -1e-3), (".5e1", 5.0), ("2.e2", 200.0), ("0.5", 0.5),
+    (".inf", math.inf), ("7", 7), ("0x10", 16), ("1e", "1e"), ("e5", "e5"), ("1e5m", "1e5m"), ("'1e5'", "1e5")])
+def test_numbers(text, value):
+    found = yaml_text.parse(f"a: {text}")["a"]
+    assert found == value and type(found) is type(value)
+
+
+def test_a_parameter_with_an_exponent_is_a_number():
+    ros, _ = ros_args.parse(["--ros-args", "-p", "energy_budget:=2e4"])
+    assert ros.parameters("vision", "/") == {"energy_budget": 2e4}
