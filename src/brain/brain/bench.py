@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,6 +36,24 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def alone() -> tuple[Any, str, int]:
+    """For who measures a brain of its own, which nobody else reaches: its end, its router's endpoint and its domain.
+
+    The end is a :class:`brain_runtime.waking.Flag` that SIGINT and SIGTERM set.
+    """
+    import signal
+
+    from brain.options import use_domain
+    from brain_runtime.waking import Flag
+
+    stop = Flag()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    use_no_security()
+    port = free_port()
+    return stop, f"tcp/127.0.0.1:{port}", use_domain(port % 200)
 
 
 @app.command()
@@ -137,27 +155,18 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     cmd_vel is at most 100 ms (95th percentile), and no process has more memory (PSS) than 300 MB with torch, 80 MB
     without.
     """
-    import signal
-
     from brain import bench_brain
     from brain.crew import CrewError
-    from brain.options import use_domain
     from brain.results import cpu
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
-    from brain_runtime.waking import Flag
     from brain_runtime.wire import NoRouter, SessionProblem
 
-    stop = Flag()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    use_no_security()
-    port = free_port()
-    domain = use_domain(port % 200)
+    stop, endpoint, domain = alone()
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         try:
             found = bench_brain.measure(Path(folder), seconds=seconds, split="val", seed=seed, domain=domain, stop=stop,
-                                        endpoint=f"tcp/127.0.0.1:{port}", console=Terminal(stderr=True))
+                                        endpoint=endpoint, console=Terminal(stderr=True))
         except (GraphError, CrewError, NoRouter, SessionProblem, OSError) as error:
             logs = "; ".join(p.read_text(errors="replace").strip()[-200:] for p in Path(folder).glob("logs/*.log"))
             fail(f"{error}; the logs end: {logs}")

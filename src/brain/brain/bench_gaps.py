@@ -2,7 +2,6 @@
 """``brain bench gaps``: how long ``cmd_vel`` is silent when a working brain's brainstem or router is killed."""
 from __future__ import annotations
 
-import signal
 import statistics
 import tempfile
 import time
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json, use_no_security
+from brain.options import Json, fail, tell, tell_json
 
 BOUNDS = {"brainstem": 1.5, "router": 0.7}  # s, for the median
 READY = 60.0        # s after which a brain counts as not coming up
@@ -84,24 +83,17 @@ def gaps(kills: Annotated[int, typer.Option(min=1, help="Of each of the two.")] 
     It has a router of its own, and is heard from outside. Exit status 0 when the silence is at most 1.5 s after the
     brainstem was killed, and 0.7 s after the router was, in the median.
     """
-    from brain.bench import free_port
+    from brain.bench import alone
     from brain.crew import CrewError
-    from brain.options import use_domain
     from brain.results import cpu
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
-    from brain_runtime.waking import Flag
     from brain_runtime.wire import NoRouter, SessionProblem
 
-    stop = Flag()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    use_no_security()
-    port = free_port()
-    domain = use_domain(port % 200)
+    stop, endpoint, domain = alone()
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         try:
-            found = measure(Path(folder), kills=kills, endpoint=f"tcp/127.0.0.1:{port}", domain=domain,
+            found = measure(Path(folder), kills=kills, endpoint=endpoint, domain=domain,
                             console=Terminal(stderr=True), stop=stop)
         except (GraphError, CrewError, NoRouter, SessionProblem, TimeoutError, OSError) as error:
             fail(str(error))

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Iterator
 
 from brain_runtime import FEATURE, LATCHED, STREAM, messages
 from brain_runtime.wire import open_node
@@ -120,3 +122,13 @@ class Brain:
         finally:
             self.process.kill()
             self.log.close()
+
+
+def running(folder: Path) -> Iterator[Brain]:
+    """A brain that is up, for a fixture, which ends it."""
+    brain = Brain(folder)
+    try:
+        brain.until(brain.whole, "all regions", 120)
+        yield brain
+    finally:
+        brain.close()

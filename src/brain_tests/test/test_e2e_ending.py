@@ -7,19 +7,14 @@ import pytest
 
 from brain_runtime import messages
 from brain_runtime.services import service_type
-from brain_tests.driven import Brain
+from brain_tests.driven import Brain, running
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def brain(tmp_path_factory):
-    brain = Brain(tmp_path_factory.mktemp("brain"))
-    try:
-        brain.until(brain.whole, "all regions", 120)
-        yield brain
-    finally:
-        brain.close()
+    yield from running(tmp_path_factory.mktemp("brain"))
 
 
 def change(brain, label):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from brain_runtime import FEATURE, SENSOR, messages
-from brain_tests.driven import REGIONS, Brain
+from brain_tests.driven import REGIONS, running
 
 pytestmark = pytest.mark.slow
 
@@ -26,12 +26,7 @@ STAND_WITHIN = 0.5                          # s, and the braking time, after any
 
 @pytest.fixture(scope="module")
 def brain(tmp_path_factory):
-    brain = Brain(tmp_path_factory.mktemp("brain"))
-    try:
-        brain.until(brain.whole, "all regions", 120)
-        yield brain
-    finally:
-        brain.close()
+    yield from running(tmp_path_factory.mktemp("brain"))
 
 
 @pytest.fixture(autouse=True)
