@@ -15,7 +15,8 @@ from brain.bench import free_port
 from brain.cli import app
 
 VERBS = ("up", "say", "status", "look", "run", "estop", "release", "eval", "train vision", "bench wire", "bench tls",
-         "bench brain", "bench gaps", "bench ros", "bench neurons", "bench nir", "demo", "docs", "keys", "policy", "export", "film")
+         "bench brain", "bench gaps", "bench ros", "bench neurons", "bench nir", "demo", "docs",
+         "keys", "policy", "export", "film")
 
 
 @pytest.fixture
