@@ -3,8 +3,6 @@
 import signal
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import pytest
 
@@ -28,15 +26,17 @@ def hold():
         process.communicate()
 
 
-def make(folder):
-    claim = runs.new_run(folder)
-    return str(claim.folder)
-
-
 def test_no_two_share_a_folder_though_they_begin_in_the_same_second(tmp_path):
-    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
-        made = list(pool.map(make, [tmp_path] * 24))
-    assert len(set(made)) == 24
+    script = ("import sys; from pathlib import Path; from brain import runs; input()\n"
+              "claims = [runs.new_run(Path(sys.argv[1]), 99) for _ in range(6)]\n"
+              "print(*(claim.folder for claim in claims), sep='\\n')")
+    begun = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, text=True,
+                              stdout=subprocess.PIPE) for _ in range(4)]
+    for process in begun:   # all have loaded what they need, or soon will have
+        process.stdin.write("\n")
+        process.stdin.flush()
+    made = [folder for process in begun for folder in process.communicate(timeout=60)[0].split()]
+    assert len(made) == len(set(made)) == 24
 
 
 def test_what_runs_is_not_pruned_and_the_oldest_of_the_rest_are(tmp_path, hold):
