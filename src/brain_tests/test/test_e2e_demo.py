@@ -78,7 +78,7 @@ def environment():
 
 
 def only_run(folder):
-    runs = list(folder.iterdir())
+    runs = list(folder.glob("[0-9]*"))
     assert len(runs) == 1
     return runs[0]
 

@@ -35,7 +35,9 @@ def documented(verb: str) -> list[tuple[str, list[str]]]:
 
 def quality(words: list[str], preset: str) -> QoSProfile:
     """What ros2cli makes of the flags: they are laid over a preset, which for `echo` is that of sensors."""
-    profile = QoSPresetProfiles.get_from_short_key(preset)
+    shared = QoSPresetProfiles.get_from_short_key(preset)   # by all in this process
+    profile = QoSProfile(history=shared.history, depth=shared.depth, reliability=shared.reliability,
+                         durability=shared.durability)
     for flag, value in zip(words, words[1:], strict=False):
         if flag == "--qos-reliability":
             profile.reliability = QoSReliabilityPolicy.get_from_short_key(value)

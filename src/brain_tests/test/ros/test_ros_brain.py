@@ -20,7 +20,8 @@ def test_an_episode_is_reached() -> None:
 def test_the_command_lines_are_launchs(tmp_path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("/**/brainstem:\n  ros__parameters:\n    radius: 0.2\n")
-    (brainstem,) = launched(only=["brainstem"], params=str(mine), log_level="debug", state_dir="/var/lib/brain")
+    (brainstem,) = launched(robot="turtlebot3_burger", only=["brainstem"], params=str(mine), log_level="debug",
+                            state_dir="/var/lib/brain")
     line = command(brainstem)
     assert line[line.index("--params-file") + 1] == str(mine)
     assert {"critical:=[pfc, motor]", "use_sim_time:=false", "__node:=brainstem", "debug"} <= set(line)
