@@ -75,8 +75,8 @@ def test_a_minute_of_nonsense_on_everything_ends_nobody(tmp_path):
     where = ["--router", router, "--domain", str(domain)]
     color, shape = generate_room("train", SEED).objects[0].kind
     log = open(tmp_path / "up.log", "wb")
-    brain = subprocess.Popen([sys.executable, "-m", "brain", "up", *where, "--run-dir", str(tmp_path), "--seed",
-                              str(SEED)], stdout=log, stderr=log)
+    brain = subprocess.Popen([sys.executable, "-m", "brain", "up", *where, "--run-dir", str(tmp_path), "--split",
+                              "train", "--seed", str(SEED)], stdout=log, stderr=log)
     try:
         with open_node("hostile_test", domain=domain, router=router, patience=PATIENCE) as node:
             ear = Listener(node)

@@ -107,7 +107,7 @@ def test_a_secured_brain_from_keys_to_the_end(brain, monkeypatch):
         answer = reading.call(messages.make(reading.type.request, names=["use_sim_time"]), PATIENCE)
         assert len(answer.values) == 1
         setting = node.client("eye/set_parameters", "rcl_interfaces/srv/SetParameters")
-        with pytest.raises(NoAnswer, match="nobody serves /eye/set_parameters"):
+        with pytest.raises(NoAnswer, match="does not allow /brain_say to call /eye/set_parameters"):
             setting.call(messages.make(setting.type.request, parameters=[]), 1.0)
     stopped = brain("estop", "--secure", "k", "--router", brain.endpoint)
     assert stopped.returncode == 0 and "stopped" in stopped.stdout, stopped.stderr

@@ -188,6 +188,7 @@ def test_a_router_that_hangs_or_dies_is_started_again(up):
 
 def test_the_end_leaves_nobody_and_takes_no_force(up):
     up.well("/steady", "/moody")
+    up.until(lambda: "unwilling given up" in up.told(), "the one that cannot start is given up")
     children = up.pids()
     assert len(children) >= 3
     up.process.send_signal(signal.SIGTERM)
