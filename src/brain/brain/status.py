@@ -116,6 +116,13 @@ def input_lines(found: dict[str, Any]) -> str:
     return "\n".join(line(f"  {r['name']} hears {_inputs(r)}") for r in found["regions"] if r["inputs"])
 
 
+def reason_lines(found: dict[str, Any]) -> str:
+    """A line for each region that says what is wrong with it or round it; empty where none does."""
+    from brain_runtime.shown import line
+
+    return "\n".join(line(f"{r['name']}: {r['reason']}") for r in found["regions"] if r["reason"])
+
+
 def footer(found: dict[str, Any]) -> str:
     """One line: latency from camera to cmd_vel, and what the brainstem does."""
     from brain_runtime.shown import line
@@ -176,6 +183,8 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
             console = Terminal()
             console.print(table(found))
             console.print("input ages (s):\n" + input_lines(found), soft_wrap=True)
+            if reasons := reason_lines(found):
+                console.print(reasons, style="yellow", soft_wrap=True)
             console.print(footer(found), soft_wrap=True)
     well = found["regions"] and not found["missing"] and all(r["state"] == "active" for r in found["regions"])
     raise typer.Exit(0 if well else 1)
@@ -204,4 +213,4 @@ def _watch(ear: Any, look: Any, as_json: bool, console: Any) -> None:
         while True:
             ear.listen(REFRESH)
             found = look()
-            live.update(Group(table(found), input_lines(found), footer(found)))
+            live.update(Group(table(found), input_lines(found), reason_lines(found), footer(found)))

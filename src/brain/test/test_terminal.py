@@ -19,7 +19,7 @@ from brain.compare import compare
 from brain.crew import Crew
 from brain.listen import Seen
 from brain_runtime.observers import LastingFile, guarded
-from brain.status import footer, input_lines, region_report, table
+from brain.status import footer, input_lines, reason_lines, region_report, table
 from brain.terminal import Terminal
 from brain_runtime import messages
 from brain_runtime.supervisor import Child
@@ -69,6 +69,7 @@ def test_a_report_of_a_brain_with_nasty_names():
         told = shown(table(found, live=live))
         assert "/[/nope]" in told and "[/b]" in told and "\x1b" not in told
     assert "\n" not in input_lines(found) and SAFE in input_lines(found)
+    assert reason_lines(found) == f"/{SAFE}: {SAFE}"
     assert footer(found).count("\n") == 1
     assert "\x1b" not in shown(input_lines(found)) + shown(footer(found))
 
