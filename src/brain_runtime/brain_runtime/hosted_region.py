@@ -48,7 +48,6 @@ class HostedRegion:
         region.storage = folder
         self._snapshot = None if folder is None else folder / f"{region.name}.safetensors"
         self._state, self._reason = beat.UNCONFIGURED, ""
-        self._saved: tuple[Stepper, int] | None = None      # what the snapshot on disk holds: whose state, which step's
         self._restored = False
         self.stepper: Stepper | None = None
         self._ending = False                # the end was asked for
@@ -194,18 +193,14 @@ class HostedRegion:
     def save(self, wait: float) -> None:
         """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""
         stepper = self.stepper  # a transition in another thread may take it away
-        if self._snapshot is None or stepper is None or (stepper, stepper.steps) == self._saved:
-            return
-        if not self._turn.acquire(timeout=wait or 0.02):
+        if self._snapshot is None or stepper is None or not self._turn.acquire(timeout=wait or 0.02):
             return
         try:
-            saved = stepper, stepper.steps
             state = {name: np.array(value, dtype=np.float32) for name, value in stepper.state.items()}
         finally:
             self._turn.release()
         try:
             snapshot.write(self._snapshot, self.region, state)
-            self._saved = saved
         except snapshot.SnapshotError as error:
             self._warn("snapshot", str(error))
 
