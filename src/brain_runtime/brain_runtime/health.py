@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from brain_runtime.constants import heartbeat_state
-from brain_runtime.heartbeat import ACTIVE, ERROR
+from brain_runtime.heartbeat import ACTIVE, ERROR, PERIOD
 
+NEWS = 0.35   # s, age of the last heartbeat up to which what it says holds
+LATELY = 1.0  # s, time constant of the share of heartbeats that came
 FRESH = 0.5  # s, age below which an input counts as fresh
 
 
@@ -56,6 +58,8 @@ class Health:
         self.age = 0.0
         self.silence = 0.0
         self.token: bool | None = None
+        self.known = 0.0        # s since its first heartbeat
+        self.heard = 0.0        # share of its heartbeats that came of late, 1 for all of them
         self.doubted = False    # its silence may be the wire's fault: others are silent too, while their tokens stand
         self._in_step = self._idle = self._in_error = 0.0
         self._fresh = False
@@ -69,6 +73,7 @@ class Health:
         ages = dict(zip(message.inputs, message.input_ages, strict=False))
         self._fresh = self._rate is not None or any(ages.get(t, math.inf) < FRESH for t in self._triggers)
         self.silence = 0.0
+        self.heard = min(1.0, self.heard + PERIOD / LATELY)
         self.doubted = False
         self.last = message
 
@@ -84,7 +89,9 @@ class Health:
         """
         self.age += dt
         self.silence += dt
+        self.heard *= math.exp(-dt / LATELY)
         limits = self._limits
+        self.known += dt if self.last is not None else 0.0
         if self.last is None:
             return f"gave no heartbeat within {limits.start:g} s of its start" if self.age > limits.start else None
         allowed = limits.silence_without_token if self.token is False else (
@@ -92,6 +99,8 @@ class Health:
         if self.silence > allowed:
             return f"hung: no heartbeat for {allowed:g} s" + (
                 ", and its liveliness token is gone" if self.token is False else "")
+        if self.silence > NEWS:
+            return None     # what it has been at since its last heartbeat is not known
         if self.last.state == ERROR:
             self._in_error += dt
             return f"in state {heartbeat_state(ERROR)}: {self.last.reason}" if self._in_error > limits.error else None

@@ -34,7 +34,8 @@ QUIET = 0.5         # s without a heartbeat from anybody, after which the wire i
 ALL_QUIET = 4.0     # s of that with a link, after which the processes are suspected after all
 LINK_LOST = 1.0     # s without a link to a router that runs, after which the router is suspected
 ROUTER_START = 5.0  # s that a router gets before that
-SEVERAL = 2         # regions that are silent at once, from which on the wire is doubted
+ENOUGH = 0.8        # share of the others' heartbeats that must come, or the wire is doubted and not who is silent
+STEADY = 2.0        # s after its first heartbeat from which on a region's count for that
 STRANGERS = 64      # foreign processes under a region's name that are told of, at most
 SETTLED_AGAIN = 1.0     # s of the same where it was started again, alone
 SETTLED = 3.0       # s after which a process has started, so that a spare one may take processor time for its own start
@@ -204,16 +205,20 @@ class Supervisor:
             self._look_after(running, dt, deaf)
 
     def _doubt_wire(self) -> None:
-        """Several that fall silent at once while their tokens stand are hardly all hung: the wire may be flooded."""
+        """Sees whether those that are silent are hung, or the wire loses heartbeats: then it loses the others' too."""
         heard = [r for r in self._all.values() if r.process is not None and r.health.last is not None]
-        silent = [r for r in heard if r.health.silence > QUIET and r.health.token is not False]
-        doubt = len(silent) >= SEVERAL and 2 * len(silent) >= len(heard)
-        if doubt and not self._doubted:
-            self._complain(f"{len(silent)} of {len(heard)} regions are not heard though they are there: the wire may "
-                           f"be flooded; they get {Limits.silence_together:g} s")
-        self._doubted = doubt
-        for running in silent:
-            running.health.doubted = doubt
+        doubted = []
+        for running in heard:
+            health = running.health
+            others = [r.health.heard for r in heard if r is not running and r.health.known > STEADY]
+            health.doubted = (health.silence > QUIET and health.token is not False and bool(others)
+                              and sum(others) < ENOUGH * len(others))
+            if health.doubted:
+                doubted.append(running.child.name)
+        if doubted and not self._doubted:
+            self._complain(f"heartbeats of {', '.join(doubted)} and of others are missing though they are there: the "
+                           f"wire may be flooded; they get {Limits.silence_together:g} s")
+        self._doubted = bool(doubted)
 
     def _look_after(self, running: _Running, dt: float, deaf: bool) -> None:
         process = running.process

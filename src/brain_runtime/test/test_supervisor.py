@@ -239,7 +239,7 @@ def test_several_that_fall_silent_at_once_are_not_ended_while_their_tokens_stand
             tell(names)
             supervisor.round(0.05)
 
-    rounds(3, "abc")
+    rounds(60, "abc")
     rounds(60, "a")     # the wire brings one in three: more than twice the silence that one alone may keep
     assert all(supervisor.pid(name) == pid for name, pid in pids.items())
     assert any("flooded" in e.text for e in supervisor.events)
