@@ -170,11 +170,11 @@ class ProcessHost(HostedRegion):
         if self._state == beat.ACTIVE:
             self._change("deactivate")      # which leads into error processing
         self._state, self._reason = beat.ERROR, str(failure)
-        log.error("%s", failure, exc_info=failure)
         young = self.stepper is None or self.stepper.steps < YOUNG
         if self._restored and young and self._snapshot is not None and self._snapshot.exists():
             aside = snapshot.set_aside(self._snapshot)
             log.error("it failed right after its state was restored; the snapshot is set aside as %s", aside)
+        log.error("%s", failure, exc_info=failure)      # last, as what it ended for
         until = time.monotonic() + LAST_WORDS
         while time.monotonic() < until:
             self._beat()

@@ -125,7 +125,8 @@ def test_brain_is_a_command_where_the_workspace_is_sourced(workspace: Path, layo
                 f"--build-base '{install.parent}/build' --packages-select brain brain_regions brain_runtime {links}",
                 workspace)
     environment, interfaces = FOUND
-    variables = {"HOME": os.environ.get("HOME", "/"), "PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(workspace)}
+    variables = {"HOME": os.environ.get("HOME", "/"), "PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(workspace),
+                 "PYTHONDONTWRITEBYTECODE": "1"}    # with links it would leave them in the clone
     sources = [environment / "setup.sh", interfaces / "share" / "brain_interfaces" / "local_setup.sh", install / setup]
     line = " && ".join([*(f"COLCON_CURRENT_PREFIX= AMENT_CURRENT_PREFIX= . '{file}'" for file in sources),
                         "command -v brain", "brain --help", "brain status --router tcp/localhost:1"])
