@@ -20,8 +20,8 @@ def check(name: str, namespace: str, parameters: type, ros: Any) -> None:
         ParameterError: a parameter that there is not, or a value that does not fit.
     """
     from brain_runtime import energy
-    from brain_runtime.parameters import ParameterError, check_parameters
     from brain_runtime.zenoh_host import OVERRIDES, RCLPYS, SIM_TIME
+    from brain_wire.parameters import ParameterError, check_parameters
 
     values = {key: value for key, value in ros.parameters(name, namespace).items()
               if key != RCLPYS and not key.startswith(OVERRIDES)}

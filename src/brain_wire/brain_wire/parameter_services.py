@@ -8,9 +8,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Callable, Mapping, NamedTuple
 
-from brain_runtime.messages import make
-from brain_runtime.parameters import Description, ParameterError
-from brain_runtime.qos import QoS
+from brain_wire.messages import make
+from brain_wire.parameters import Description, ParameterError
+from brain_wire.qos import QoS
 
 EVENTS = "/parameter_events"
 EVENT_TYPE = "rcl_interfaces/msg/ParameterEvent"

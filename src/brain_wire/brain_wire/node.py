@@ -19,15 +19,15 @@ from typing import Any, Callable, Iterator, NamedTuple
 import zenoh
 from zenoh.handlers import RingChannel
 
-from brain_runtime import messages, shown
-from brain_runtime.qos import FEATURE, QoS
-from brain_runtime.seldom import Seldom
-from brain_runtime.services import ServiceType, service_type
-from brain_runtime.waking import Signal
-from brain_runtime.wire import names
-from brain_runtime.wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, read
-from brain_runtime.wire.service import QUALITY, Client, Service
-from brain_runtime.wire.session import CLOSING, QUERY_TIMEOUT, Session, open_session
+from brain_wire import messages, shown
+from brain_wire import names
+from brain_wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, read
+from brain_wire.qos import FEATURE, QoS
+from brain_wire.seldom import Seldom
+from brain_wire.service import QUALITY, Client, Service
+from brain_wire.services import ServiceType, service_type
+from brain_wire.session import CLOSING, QUERY_TIMEOUT, Session, open_session
+from brain_wire.waking import Signal
 
 MAX_SIZE = 16 * 2**20       # bytes; a larger message is refused before it is decoded
 MAX_PUBLISHERS = 64         # kept apart on one subscription

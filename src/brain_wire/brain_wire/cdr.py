@@ -15,8 +15,8 @@ from typing import Any, Callable
 
 import numpy as np
 
-from brain_runtime.arrays import flat
-from brain_runtime.definitions import Fields, Nodetype
+from brain_wire.arrays import flat
+from brain_wire.definitions import Fields, Nodetype
 
 ENCAPSULATION = 4       # bytes in front of the message: two for the kind of CDR, two for options
 FORMATS = {"bool": "?", "byte": "b", "char": "B", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from brain_runtime import messages, shown
-from brain_runtime.qos import QoS
-from brain_runtime.wire.node import Node
+from brain_wire import messages, shown
+from brain_wire.node import Node
+from brain_wire.qos import QoS
 
 TOPIC, TYPE = "/rosout", "rcl_interfaces/msg/Log"
 QUALITY = QoS(reliable=True, latched=True, depth=1000)

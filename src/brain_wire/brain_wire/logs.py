@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import IO, Callable
 
-from brain_runtime.observers import LastingFile
+from brain_wire.observers import LastingFile
 
 TAIL = 4096     # bytes at the end of a log that are looked through for its last line
 LINE = 300      # characters of it that are told

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Iterable
 
-from brain_runtime import messages
-from brain_runtime.definitions import Nodetype
-from brain_runtime.messages import make
-from brain_runtime.shown import quoted
+from brain_wire import messages
+from brain_wire.definitions import Nodetype, definition_file
+from brain_wire.messages import make
+from brain_wire.shown import quoted
 
 SERVICE = "type_description_interfaces/srv/GetTypeDescription"
 _PACKAGE = "type_description_interfaces/msg"
@@ -72,14 +72,13 @@ def _field(name: str, definition: tuple) -> Any:
 
 @functools.cache
 def _told(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """Description of a type, and the texts of those definitions of ours that it consists of."""
+    """Description of a type, and the texts of those registered definitions that it consists of."""
     about = description(name)
     sources = []
     for one in (about.type_description, *about.referenced_type_descriptions):
-        package, kind, leaf = one.type_name.split("/")
-        path = messages.definitions() / kind / f"{leaf}.{kind}"
-        if package == messages.PACKAGE and path.is_file():
-            sources.append(make(f"{_PACKAGE}/TypeSource", type_name=one.type_name, encoding=kind,
+        path = definition_file(one.type_name)
+        if path is not None:
+            sources.append(make(f"{_PACKAGE}/TypeSource", type_name=one.type_name, encoding=path.suffix[1:],
                                 raw_file_contents=path.read_text(encoding="utf-8")))
     return about, tuple(sources)
 

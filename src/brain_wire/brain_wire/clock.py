@@ -2,9 +2,9 @@
 """SimulatedTime: what ``use_sim_time`` asks for: the time that a simulator publishes."""
 from __future__ import annotations
 
-from brain_runtime import messages
-from brain_runtime.qos import SENSOR
-from brain_runtime.wire.node import Arrival, Node
+from brain_wire import messages
+from brain_wire.node import Arrival, Node
+from brain_wire.qos import SENSOR
 
 TYPE = "rosgraph_msgs/msg/Clock"
 

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable
 
-from brain_runtime.wire.credentials import Credentials
+from brain_wire.credentials import Credentials
 
 if TYPE_CHECKING:
     import ssl  # and below where it is used: a region that is let in needs neither it nor tempfile

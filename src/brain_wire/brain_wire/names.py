@@ -11,9 +11,9 @@ import os
 import re
 from dataclasses import dataclass
 
-from brain_runtime import messages
-from brain_runtime.qos import QoS
-from brain_runtime.shown import quoted
+from brain_wire import messages
+from brain_wire.qos import QoS
+from brain_wire.shown import quoted
 
 TOKEN_SPACE = "@ros2_lv"
 

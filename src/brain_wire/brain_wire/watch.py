@@ -18,9 +18,9 @@ from typing import Callable, Iterable
 import zenoh
 from zenoh.handlers import RingChannel
 
-from brain_runtime.seldom import Seldom
-from brain_runtime.wire import names
-from brain_runtime.wire.session import Session
+from brain_wire import names
+from brain_wire.seldom import Seldom
+from brain_wire.session import Session
 
 DEBOUNCE = 0.3          # s a node may be without tokens before it counts as gone
 AFTER_RELINK = 1.5      # s that others have to come back too after our router did

@@ -7,10 +7,11 @@ import time
 import pytest
 import zenoh
 
-from brain_runtime import FEATURE, LATCHED, messages
-from brain_runtime.router import Router
-from brain_runtime.wire import Node, names, open_session
-from brain_runtime.wire.attachment import pack, unpack
+from brain_wire import messages
+from brain_wire import Node, names, open_session
+from brain_wire.attachment import pack, unpack
+from brain_wire.qos import FEATURE, LATCHED
+from brain_wire.router import Router
 
 STRING = "std_msgs/msg/String"
 PATIENCE = 20.0     # s

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Zenoh router as a plain Python process: ``python -m brain_runtime.router``.
+"""A Zenoh router as a plain Python process: ``python -m brain_wire.router``.
 
 It takes the place of rmw_zenoh's ``rmw_zenohd``, with the same settings but one: it listens on this machine only
 unless it is told to listen to a network. Either serves brains and ROS 2 nodes alike.
@@ -18,13 +18,13 @@ from typing import Any, Sequence
 
 import zenoh
 
-from brain_runtime import shown, standby
-from brain_runtime.logs import survive_full_disk
-from brain_runtime.waking import Flag
-from brain_runtime.wire.credentials import place
-from brain_runtime.wire.refusal import address, open_to_a_network
-from brain_runtime.wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
-                                        config_from_file, insert, security_log, session_config)
+from brain_wire import shown, standby
+from brain_wire.credentials import place
+from brain_wire.logs import survive_full_disk
+from brain_wire.refusal import address, open_to_a_network
+from brain_wire.waking import Flag
+from brain_wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
+                                config_from_file, insert, security_log, session_config)
 
 PORT = 7447
 CONFIG_VARIABLE = "ZENOH_ROUTER_CONFIG_URI"
@@ -170,7 +170,7 @@ def _answers(host: str, port: int) -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a router until SIGINT or SIGTERM. Returns the exit status: 0; 1 when it cannot run; 3 when one runs."""
-    parser = argparse.ArgumentParser(prog="python -m brain_runtime.router", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m brain_wire.router", description=__doc__.split("\n")[0])
     parser.add_argument("--port", type=int, default=PORT, help=f"on this machine only (default {PORT})")
     parser.add_argument("--listen", action="append", metavar="ENDPOINT",
                         help="listen here instead; tcp/0.0.0.0:7447 opens the router to every network of this "

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actions: goals that a region is given, with feedback while it is at them and one result each.
+"""Actions: goals that a node is given, with feedback while it is at them and one result each.
 
-A region declares an :class:`Act`, looks into ``inbox.goals(...)`` and returns what is new of them; the host speaks the
-protocol of ROS 2 ("Actions", design.ros2.org): two services and a cancellation, a topic of feedback, one of statuses.
+Who serves one declares an :class:`Act` and says what is new of its goals; :mod:`brain_wire.action` speaks the protocol
+of ROS 2 ("Actions", design.ros2.org): two services and a cancellation, a topic of feedback, one of statuses.
 """
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from brain_runtime.inbox import Received, Slot
-from brain_runtime.messages import make
-from brain_runtime.services import ActionType, action_type
+from brain_wire.messages import make
+from brain_wire.services import ActionType, action_type
 
 
 class Status(IntEnum):
@@ -94,25 +92,3 @@ class Act:
     def canceled(self, goal: Goal, /, **fields: Any) -> News:
         """It was given up, since that was asked for (``goal.canceling``)."""
         return News(goal.id, Status.CANCELED, make(self.types.result, **fields))
-
-
-class GoalSlot(Slot):
-    """The goals of an action that have not ended yet, oldest first."""
-
-    __slots__ = ("goals",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.goals: dict[bytes, Goal] = {}
-
-    def offer(self, message: Goal, now: float) -> None:
-        """Puts in a goal, or one anew that has changed."""
-        self.goals[message.id] = message
-        super().offer(message, now)
-
-    def ended(self, goal: bytes) -> None:
-        """Forgets a goal."""
-        self.goals.pop(goal, None)
-
-    def each(self, now: float = 0.0, within: float = math.inf) -> list[Received]:
-        return [Received(goal, 0.0, self.new) for goal in self.goals.values()]

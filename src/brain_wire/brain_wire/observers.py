@@ -29,7 +29,7 @@ def guarded(callback: Callable[..., Any], what: str) -> Callable[..., Any]:
 
 def complain(text: str) -> None:
     """Says a line on standard error, if anybody can hear it."""
-    from brain_runtime import shown
+    from brain_wire import shown
 
     try:
         print(f"brain: {shown.line(text)}", file=sys.stderr, flush=True)

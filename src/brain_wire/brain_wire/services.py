@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of services and actions: which messages each is made of, and its hash as ROS 2 computes it.
 
-The standard ones that every ROS 2 node answers are written down here; ours are read from ``brain_interfaces``. A
-service's hash covers a third message, the event of service introspection, and an action is two services and a message
-(ROS 2 design, "Actions"; REP 2011 and rosidl_generator_type_description for the hashes).
+The standard ones that every ROS 2 node answers are written down here; others are read from the folders of
+:func:`brain_wire.definitions.register`. A service's hash covers a third message, the event of service introspection,
+and an action is two services and a message (ROS 2 design, "Actions"; REP 2011 and rosidl_generator_type_description for
+the hashes).
 """
 from __future__ import annotations
 
 import functools
 from typing import NamedTuple
 
-from brain_runtime import messages
-from brain_runtime.definitions import Nodetype, parse
-from brain_runtime.messages import MessageError
+from brain_wire import messages
+from brain_wire.definitions import Nodetype, definition_file, definition_files, packages, parse
+from brain_wire.messages import MessageError
 
 # Request and response of each, with full type names.
 STANDARD = {
@@ -45,7 +46,7 @@ class ServiceType(NamedTuple):
 
     Attributes:
         name: ``package/srv/Type``; what its hash and its name on the wire are taken of.
-        request, response: of the messages, as :func:`brain_runtime.messages.make` takes them.
+        request, response: of the messages, as :func:`brain_wire.messages.make` takes them.
     """
 
     name: str
@@ -76,7 +77,7 @@ class ActionType(NamedTuple):
 
 @functools.cache
 def service_type(name: str) -> ServiceType:
-    """The service ``package/srv/Type``, known to :mod:`brain_runtime.messages` from now on.
+    """The service ``package/srv/Type``, known to :mod:`brain_wire.messages` from now on.
 
     Raises:
         MessageError: there is no such service.
@@ -87,7 +88,7 @@ def service_type(name: str) -> ServiceType:
 
 @functools.cache
 def action_type(name: str) -> ActionType:
-    """The action ``package/action/Type``, known to :mod:`brain_runtime.messages` from now on.
+    """The action ``package/action/Type``, known to :mod:`brain_wire.messages` from now on.
 
     Raises:
         MessageError: there is no such action.
@@ -133,12 +134,12 @@ def _named(name: str) -> tuple:
 
 
 def _own(name: str, kind: str, count: int) -> list[str]:
-    """The parts of a definition file of ours."""
-    package, _, leaf = name.partition(f"/{kind}/")
-    path = messages.definitions() / kind / f"{leaf}.{kind}"
-    if package != messages.PACKAGE or not leaf.isidentifier() or not path.is_file():
+    """The parts of a definition file of a registered package."""
+    path = definition_file(name) if f"/{kind}/" in name and name.count("/") == 2 else None
+    if path is None:
         known = [n for n in STANDARD if f"/{kind}/" in n] + [
-            f"{messages.PACKAGE}/{kind}/{p.stem}" for p in sorted((messages.definitions() / kind).glob(f"*.{kind}"))]
+            f"{other}/{kind}/{file.stem}" for other in packages()
+            for file in definition_files(other, kind)]
         what = "service" if kind == "srv" else "action"
         raise MessageError(f"unknown {what} type {name!r}; known are {', '.join(known)}")
     lines = path.read_text(encoding="utf-8").splitlines()

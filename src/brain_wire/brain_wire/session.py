@@ -22,10 +22,10 @@ from typing import Any, Callable
 
 import zenoh
 
-from brain_runtime.wire import names
-from brain_runtime.wire.credentials import (OPERATOR, SECURITY_VARIABLE, Credentials, SessionProblem, credentials_file,
-                                            place, read_credentials)
-from brain_runtime.wire.refusal import open_to_a_network, why_not
+from brain_wire import names
+from brain_wire.credentials import (OPERATOR, SECURITY_VARIABLE, Credentials, SessionProblem, credentials_file,
+                                    place, read_credentials)
+from brain_wire.refusal import open_to_a_network, why_not
 
 DEFAULT_ROUTER = "tcp/localhost:7447"
 ROUTER_VARIABLE = "BRAIN_ROUTER"
@@ -262,13 +262,13 @@ def open_session(router: str | None = None, *, identity: str = OPERATOR, patienc
         if now - said >= SAY_EVERY:
             refused = why_not(_endpoints(config), credentials)
             log.warning(refused or f"waiting for a Zenoh router at {endpoint}; `brain up` or `python -m "
-                                   f"brain_runtime.router` starts one")
+                                   f"brain_wire.router` starts one")
             said = now
         if stop.wait(RETRY / 1000):
             raise NoRouter(f"stopped while waiting for a Zenoh router at {endpoint}")
     raise NoRouter(why_not(_endpoints(config), credentials) or
                    f"no Zenoh router at {endpoint} ({reason}); start a brain with `brain up`, a router alone with "
-                   f"`python -m brain_runtime.router`, or name another endpoint with --router or {ROUTER_VARIABLE}")
+                   f"`python -m brain_wire.router`, or name another endpoint with --router or {ROUTER_VARIABLE}")
 
 
 def _check_attempts() -> int:
@@ -291,12 +291,12 @@ def _with_router(session: Session, attempts: int, stop: threading.Event) -> Sess
         tried += 1
         if tried == attempts:
             log.warning("no Zenoh router after %d looks for one (%s), at %s: until there is one, peers that are not "
-                        "linked yet do not find each other; `python -m brain_runtime.router` starts one", tried,
+                        "linked yet do not find each other; `python -m brain_wire.router` starts one", tried,
                         CHECK_VARIABLE, session.endpoint)
             break
         if time.monotonic() - said >= SAY_EVERY:
             said = time.monotonic()
-            log.warning("looking for a Zenoh router at %s; `python -m brain_runtime.router` starts one",
+            log.warning("looking for a Zenoh router at %s; `python -m brain_wire.router` starts one",
                         session.endpoint)
         if stop.wait(CHECK_EVERY):
             session.close()

@@ -8,12 +8,12 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable
 
-from brain_runtime.actions import Act, Goal, News, Status
-from brain_runtime.messages import make, time_message, time_seconds
-from brain_runtime.qos import LATCHED, QoS
-from brain_runtime.seldom import Seldom
-from brain_runtime.wire.node import Node
-from brain_runtime.wire.service import Request, Service
+from brain_wire.goals import Act, Goal, News, Status
+from brain_wire.messages import make, time_message, time_seconds
+from brain_wire.node import Node
+from brain_wire.qos import LATCHED, QoS
+from brain_wire.seldom import Seldom
+from brain_wire.service import Request, Service
 
 FEEDBACK_QUALITY = QoS(reliable=True, latched=False, depth=10)
 KEPT = 60.0             # s that a result waits to be fetched

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import zenoh
 
-from brain_runtime.wire import names
+from brain_wire import names
 
 SECURITY_VARIABLE = "BRAIN_SECURITY"
 OPERATOR = "operator"       # whose credentials a person's tools take

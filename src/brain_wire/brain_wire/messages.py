@@ -2,40 +2,41 @@
 """Messages as dataclasses, made from the ``.msg`` files on every host.
 
 One class per type everywhere, numpy arrays in the fields, and the CDR bytes that every ROS 2 middleware uses
-(see :mod:`brain_runtime.cdr`). Standard types are :mod:`brain_runtime.definitions`'; ours are read from
-``brain_interfaces``.
+(see :mod:`brain_wire.cdr`). Standard types are :mod:`brain_wire.definitions`'; those of other packages are read from
+the folders that are registered for them (``register`` is :func:`brain_wire.definitions.register`)::
+
+    register("my_interfaces", Path("/opt/my/share/my_interfaces"))
+    make("my_interfaces/msg/Reading", value=1.0)
 """
 from __future__ import annotations
 
 import functools
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
 
-from brain_runtime import cdr
-from brain_runtime.arrays import flat
-from brain_runtime.definitions import FILLER, Definition, DefinitionError, Fields, Nodetype, parse, standard
-from brain_runtime.definitions import type_hash as hash_of
-from brain_runtime.share import share_directory
-from brain_runtime.shown import quoted
+from brain_wire import cdr
+from brain_wire.arrays import flat
+from brain_wire.definitions import (FILLER, Definition, DefinitionError, Fields, Nodetype, definition_file,
+                                    definition_files, packages, parse, register, standard)
+from brain_wire.definitions import type_hash as hash_of
+from brain_wire.shown import quoted
 
-PACKAGE = "brain_interfaces"
 # U+0018 CANCEL: on a latched topic of sentences it takes the place of one that is past, and says nothing itself.
 SILENCE = "\x18"
 # bytes; what may follow a message: some writers pad, and rclpy's serialize_message() leaves what it set aside
 TRAILING = 32
 
 
+__all__ = ["Message", "MessageError", "SILENCE", "add_type", "clip_utf8", "dds_type", "decode", "decoder", "encode",
+           "encoder", "fields_of", "has_field", "make", "message_class", "register", "time_message", "time_seconds",
+           "type_hash", "type_name", "type_names"]
+
+
 class MessageError(ValueError):
     """A message, or the bytes of one, does not fit its type; says which type and field."""
-
-
-def definitions() -> Path:
-    """Folder of brain_interfaces that holds ``msg/``; FileNotFoundError, with the remedy, if it is not installed."""
-    return share_directory(PACKAGE)
 
 
 class Message:
@@ -58,15 +59,15 @@ def add_type(name: str, fields: Fields) -> None:
 
     Args:
         name: ``package/srv/Type_Request`` and the like.
-        fields: names and definitions; see :class:`brain_runtime.definitions.Nodetype`.
+        fields: names and definitions; see :class:`brain_wire.definitions.Nodetype`.
     """
     _added[name] = Definition([], fields)
 
 
 def type_names() -> list[str]:
-    """The types that are known so far: the standard ones, ours, and parts of services and actions that were used."""
-    ours = (f"{PACKAGE}/msg/{path.stem}" for path in (definitions() / "msg").glob("*.msg"))
-    return sorted({*standard(), *ours, *_added})
+    """The types that are known so far: standard, registered, and parts of services and actions that were used."""
+    found = (f"{package}/msg/{path.stem}" for package in packages() for path in definition_files(package, "msg"))
+    return sorted({*standard(), *found, *_added})
 
 
 @functools.cache
@@ -82,25 +83,16 @@ def _definition(name: str) -> Definition:
     try:
         if found is None and name in standard():
             found = parse(standard()[name], name)
-        elif found is None and (path := _file(name)) is not None:
+        elif found is None and name.count("/") == 2 and (path := definition_file(name)) is not None:
             found = parse(path.read_text(encoding="utf-8"), name)
     except (DefinitionError, UnicodeDecodeError) as error:
         raise MessageError(str(error)) from error
     if found is None:
         raise MessageError(
             f"unknown message type {name!r}; types are written package/msg/Type and come from the standard "
-            f"ROS 2 interfaces or {PACKAGE}"
+            f"ROS 2 interfaces" + "".join(f" or {package}" for package in packages())
         )
     return found._replace(fields=found.fields or [(FILLER, (Nodetype.BASE, ("uint8", 0)))])
-
-
-def _file(name: str) -> Path | None:
-    """Where a message of ours is defined; None if there is no such."""
-    package, _, leaf = name.partition("/msg/")
-    if package != PACKAGE or not leaf.isidentifier():
-        return None
-    path = definitions() / "msg" / f"{leaf}.msg"
-    return path if path.is_file() else None
 
 
 def fields_of(name: str) -> Fields:
@@ -129,7 +121,7 @@ def _learn(name: str) -> None:
     """Looks for the service or action that a type may be a part of."""
     _, kind, leaf = name.split("/")
     if kind in ("srv", "action"):
-        from brain_runtime import services  # which needs this module
+        from brain_wire import services  # which needs this module
         services.find(name.removesuffix(leaf) + leaf.partition("_")[0], kind)
 
 
@@ -373,7 +365,7 @@ def _decoder(name: str, trailing: float) -> Callable[[bytes | memoryview], Any]:
 
 
 def _layout(name: str) -> tuple[type, list[tuple[str, tuple]]]:
-    """Class and fields of a type, as :mod:`brain_runtime.cdr` asks for them."""
+    """Class and fields of a type, as :mod:`brain_wire.cdr` asks for them."""
     return message_class(name), fields_of(name)
 
 

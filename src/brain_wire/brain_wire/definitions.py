@@ -3,7 +3,8 @@
 
 The standard interfaces lie beside this file, comments left out, as rosbags has them (``python -m
 brain_tests.standard_types`` writes them, and a test compares). Nothing else is read and no class is made before it is
-asked for: a region is back half a second sooner after a crash than with a store that makes all types at once.
+asked for: a region is back half a second sooner after a crash than with a store that makes all types at once. Other
+packages are registered with the folder that holds their definitions.
 """
 from __future__ import annotations
 
@@ -125,6 +126,54 @@ def _field(read: re.Match[str], package: str) -> tuple:
 def standard() -> dict[str, str]:
     """Texts of the standard definitions by type name."""
     return json.loads(STANDARD.read_text(encoding="utf-8"))
+
+
+_folders: dict[str, Path | Callable[[], Path]] = {}
+
+
+def register(package: str, folder: Path | Callable[[], Path]) -> None:
+    """Makes the types of a package known, which are read when they are first asked for.
+
+    Args:
+        package: of the interfaces.
+        folder: that holds its ``msg/``, ``srv/`` and ``action/``; or what finds it, once it is needed.
+    """
+    _folders[package] = folder
+
+
+def packages() -> list[str]:
+    """The packages that are registered."""
+    return sorted(_folders)
+
+
+def _folder(package: str) -> Path:
+    folder = _folders[package]
+    return folder() if callable(folder) else Path(folder)
+
+
+def definition_files(package: str, kind: str) -> list[Path]:
+    """Files that define types of a registered package.
+
+    Args:
+        kind: ``msg``, ``srv`` or ``action``.
+
+    Raises:
+        FileNotFoundError: what was registered cannot find the folder.
+    """
+    return sorted((_folder(package) / kind).glob(f"*.{kind}"))
+
+
+def definition_file(name: str) -> Path | None:
+    """File that defines the type ``package/kind/Type``; None where its package is not registered, or has no such type.
+
+    Raises:
+        FileNotFoundError: what was registered cannot find the folder.
+    """
+    package, kind, leaf = name.split("/")
+    if package not in _folders or not leaf.isidentifier():
+        return None
+    path = _folder(package) / kind / f"{leaf}.{kind}"
+    return path if path.is_file() else None
 
 
 def type_hash(name: str, fields_of: Callable[[str], Fields]) -> str:

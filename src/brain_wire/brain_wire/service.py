@@ -16,14 +16,14 @@ from typing import Any, Callable
 import zenoh
 from zenoh.handlers import Callback
 
-from brain_runtime import messages, shown
-from brain_runtime.qos import QoS
-from brain_runtime.seldom import Seldom
-from brain_runtime.services import ServiceType
-from brain_runtime.waking import Signal
-from brain_runtime.wire import names
-from brain_runtime.wire.attachment import AttachmentProblem, pack, read
-from brain_runtime.wire.session import Session
+from brain_wire import messages, shown
+from brain_wire import names
+from brain_wire.attachment import AttachmentProblem, pack, read
+from brain_wire.qos import QoS
+from brain_wire.seldom import Seldom
+from brain_wire.services import ServiceType
+from brain_wire.session import Session
+from brain_wire.waking import Signal
 
 seldom = Seldom(logging.getLogger(__name__))
 

@@ -9,9 +9,9 @@ import logging
 from enum import IntEnum
 from typing import Any, Callable, Mapping, NamedTuple
 
-from brain_runtime.messages import make
-from brain_runtime.seldom import Seldom
-from brain_runtime.shown import quoted
+from brain_wire.messages import make
+from brain_wire.seldom import Seldom
+from brain_wire.shown import quoted
 
 seldom = Seldom(logging.getLogger(__name__))
 
