@@ -12,6 +12,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
 from brain_runtime import interfaces
+from brain_wire import definitions
 
 EVENT_INFO = "service_msgs/msg/ServiceEventInfo"
 
