@@ -133,3 +133,6 @@ def _find(path: Path, region: str):
         raise GraphError(f"graph {graph.name} has no region {region!r}; it has {', '.join(known)}. A class of your own "
                          f"is named module:Class")
     return known[region]
+
+
+run.context_settings = {"allow_extra_args": True, "ignore_unknown_options": True}
