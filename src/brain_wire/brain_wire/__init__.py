@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 nodes in plain Python, in rmw_zenoh's wire format on plain eclipse-zenoh; real ROS 2 nodes hear and say the same.
+"""ROS 2 nodes in plain Python, in rmw_zenoh's wire format: what a ``Node`` here says and hears, real nodes hear and say.
 
 It knows nothing of a brain, and needs no ROS installation::
 
@@ -10,12 +10,11 @@ import importlib
 from typing import Any
 
 # Where each name is. Loaded when it is asked for: who checks parameters or names, as launch does, needs no Zenoh.
-_PLACES = {"Act": "goals", "ActionClient": "asking", "Arrival": "node", "Attachment": "attachment",
-           "Client": "service", "Endpoint": "names", "Goal": "goals",
-           "NameProblem": "names", "NoAnswer": "service", "NoRouter": "session", "Node": "node", "Outcome": "lifecycle",
-           "ParameterError": "parameters", "Publisher": "node", "QoS": "qos",
-           "Request": "service", "Server": "server", "Service": "service", "Session": "session", "SessionProblem": "session",
-           "Subscription": "node", "Watch": "watch", "domain_id": "names", "open_node": "node",
+_PLACES = {"Act": "goals", "ActionClient": "asking", "Arrival": "node", "Attachment": "attachment", "Client": "service",
+           "Endpoint": "names", "Goal": "goals", "NameProblem": "names", "NoAnswer": "service", "NoRouter": "session",
+           "Node": "node", "Outcome": "lifecycle", "ParameterError": "parameters", "Publisher": "node", "QoS": "qos",
+           "Request": "service", "Server": "server", "Service": "service", "Session": "session", "SessionProblem":
+           "session", "Subscription": "node", "Watch": "watch", "domain_id": "names", "open_node": "node",
            "open_session": "session", "parameter": "parameters", "register": "definitions"}
 __all__ = sorted(_PLACES)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves an action; ask it with: ros2 action send_goal -f /fibonacci example_interfaces/action/Fibonacci "{order: 8}"."""
+"""Serves an action: ros2 action send_goal -f /fibonacci example_interfaces/action/Fibonacci "{order: 8}"."""
 from pathlib import Path
 
 from brain_wire import Act, Server, open_node
