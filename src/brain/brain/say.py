@@ -154,7 +154,7 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
         text = checked(text)
     except ValueError as error:
         fail(str(error), 2)
-    from brain.listen import Ear
+    from brain_runtime.listen import Ear
     from brain_runtime import shown
     from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
 
