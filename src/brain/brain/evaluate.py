@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Json, check_writable, fail, tell_json
+from brain_runtime.command.options import Json, check_writable, fail, tell_json
 
 
 class Policy(str, Enum):
@@ -73,12 +73,12 @@ def evaluate(
     oracle knows the room, tour visits everything, blind sees black, shuffled-words hears another episode's words,
     scripted sees by color thresholds.
     """
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain import ablations, policies, results
     from brain_runtime.crew import CrewError
-    from brain_runtime.graphs import find_graph
     from brain_runtime.graph import GraphError
+    from brain_runtime.graphs import find_graph
     from brain_wire import shown
     from brain_wire import NoRouter
 

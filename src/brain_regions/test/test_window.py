@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from brain_runtime import interfaces
-from brain_regions import sights
 from brain_regions.pfc import AnnPrefrontalCortex, PrefrontalCortex, region
 from brain_regions.window import Window, markers, picture, ring, words
 from brain_regions.window.region import ACTIONS, BELIEFS, PATH_POINTS, PFC_RATES, POPULATIONS, RATES
+from brain_runtime import interfaces
+from brain_runtime import sights
 from brain_runtime.constants import GOAL_STATES
 from brain_runtime.local_host import LocalHost
 from brain_wire.messages import encode, make, time_message

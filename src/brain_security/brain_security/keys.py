@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Domain, Json, Namespace, fail, tell, tell_json, use_domain
+from brain_runtime.command.options import Domain, Json, Namespace, fail, tell, tell_json, use_domain
 
 Graph = Annotated[str, typer.Option("--graph", help="Graph: a name or a path.")]
 World = Annotated[str, typer.Option("--world", help="Simulated world of the graph, such as arena; none: a real robot.")]
@@ -35,8 +35,8 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
     that are there alone.
     """
     number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer)
-    from brain.security.certificates import CertificateError
-    from brain.security.folder import FolderError, fill
+    from brain_security.certificates import CertificateError
+    from brain_security.folder import FolderError, fill
     from brain_wire.names import absolute
 
     try:
@@ -65,7 +65,7 @@ def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",
            operator: Operators = None, maintainer: Maintainers = None, namespace: Namespace = "") -> None:
     """Prints the SROS2 policy of a graph, for `ros2 security` and zenoh_security_tools."""
     _, rights, _ = _rights(graph, robot, world, None, namespace, operator, maintainer)
-    from brain.security.policy import policy_xml
+    from brain_security.policy import policy_xml
 
     typer.echo(policy_xml(rights, single_enclave), nl=False)
 
@@ -73,11 +73,11 @@ def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",
 def _rights(graph: str, robot: str | None, world: str, domain: int | None, namespace: str, operators: list[str] | None,
             maintainers: list[str] | None) -> tuple[int, list, dict]:
     number = use_domain(domain)
+    from brain_runtime.graph import GraphError
     from brain_runtime.graphs import find_graph
     from brain_runtime.inspect_graph import inspect_graph
     from brain_runtime.robots import SIM, RobotError
-    from brain.security.rights import OPERATOR, RightsError, rights_of
-    from brain_runtime.graph import GraphError
+    from brain_security.rights import OPERATOR, RightsError, rights_of
     from brain_wire import NameProblem
 
     try:

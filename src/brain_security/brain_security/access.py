@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from brain.security.rights import Rights
+from brain_security.rights import Rights
 from brain_wire import names
 
 INGRESS, EGRESS = "ingress", "egress"

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
-from brain.security.access import access_control
-from brain.security.certificates import CertificateError, Pair, make_authority, make_pair
-from brain.security.rights import AUTHORITY, ROUTER, Rights
+from brain_security.access import access_control
+from brain_security.certificates import CertificateError, Pair, make_authority, make_pair
+from brain_security.rights import AUTHORITY, ROUTER, Rights
 from brain_wire import names
 from brain_wire.router import settings as router_settings
 from brain_wire.session import default_settings

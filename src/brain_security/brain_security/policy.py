@@ -9,7 +9,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from typing import Iterable
 
-from brain.security.rights import Rights
+from brain_security.rights import Rights
 
 VERSION = "0.2.0"
 
