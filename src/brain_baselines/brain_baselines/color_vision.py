@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import gating
+from brain_regions import sights
+from brain_regions.vision import Vision
 from brain_runtime import FEATURE, SENSOR, In, Out, Region, messages, parameter
 
 SATURATION = 0.5        # walls, floor and obstacles stay below
@@ -81,6 +82,8 @@ def shape_of(image: np.ndarray, mask: np.ndarray) -> int:
 class ColorVision(Region):
     """Objects by color and outline; see the module."""
 
+    pictures = Vision.pictures
+
     @dataclass(frozen=True)
     class Parameters:
         """Where the camera sits."""
@@ -93,7 +96,7 @@ class ColorVision(Region):
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
 
     objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image",
-                  gated=gating.OBJECTS)
+                  gated=sights.GATED)
 
     def step(self, inbox, state, dt, rng):
         message = inbox.get("image")
