@@ -94,10 +94,11 @@ def test_what_pfc_saw_outlives_kill_9(brain):
     memory.take()
 
     def remembered():
-        """Whether all of it is there. Memory fades while pfc is away, so what was just sure enough may be less sure."""
+        """Whether all of it is there; memory fades while pfc is away, so it may be less sure than it was."""
         again = hidden(sure=0.3)
         return all(any((c, s) == (color, shape) and abs(math.remainder(b - bearing, 2 * math.pi)) < 0.1
-                       and abs(d - distance) < 0.2 for c, s, b, d in again) for color, shape, bearing, distance in known)
+                       and abs(d - distance) < 0.2 for c, s, b, d in again)
+                   for color, shape, bearing, distance in known)
 
     brain.until(remembered, f"what was known before the crash: {known}")
     memory.close()
