@@ -66,14 +66,15 @@ class Trained(Region):
         super().on_parameter(name, value)
         if name not in ("weights", "device"):
             return
+        loaded = False
         try:
             self._load()
-        except ParameterError:
-            self.parameters = before
-            raise
+            loaded = True
         except (DeclaredError, WeightsError) as error:
-            self.parameters = before
             raise ParameterError(f"{self.name} keeps the weights that it has: {error}") from error
+        finally:
+            if not loaded:
+                self.parameters = before
 
     def _load(self) -> None:
         device = self.parameters.device
