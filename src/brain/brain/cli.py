@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from brain import bench, train
+from brain import bench
 from brain.bench_gaps import gaps
 from brain.bench_integration import integration
 from brain.bench_sentences import sentences
@@ -24,6 +24,7 @@ from brain.keys import keys, policy
 from brain.look import look
 from brain.say import say
 from brain.status import status
+from brain.train import train
 from brain.up import up
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -46,11 +47,10 @@ def options(version: Annotated[bool, typer.Option("--version", is_eager=True, ca
     """Runs a brain: regions in processes of their own that talk as ROS 2 nodes over Zenoh."""
 
 
-for verb in (up, say, status, look, estop, release, demo, docs, keys, policy, export, compare, film):
+for verb in (up, say, status, look, estop, release, demo, docs, keys, policy, export, compare, film, train):
     app.command()(verb)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
 app.command("eval")(evaluate)
-app.add_typer(train.app, name="train")
 bench.app.command()(integration)
 bench.app.command()(sentences)
 bench.app.command()(gaps)

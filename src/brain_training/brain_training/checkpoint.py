@@ -27,15 +27,12 @@ def save(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary,
-                  metadata={"checkpoint": VERSION, "values": json.dumps(values)})
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp")
+    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary,
+              metadata={"checkpoint": VERSION, "values": json.dumps(values)})
+    with temporary.open("rb+") as file:
+        os.fsync(file.fileno())
+    temporary.replace(path)
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -44,6 +44,10 @@ def one_cycle(optimizer: torch.optim.Optimizer, rate: float, steps: int, warm: f
                                                **more)
 
 
+class TrainingError(RuntimeError):
+    """A training cannot go on; says why and the remedy."""
+
+
 class Lost(NamedTuple):
     """What a batch made.
 
@@ -72,6 +76,7 @@ class Task(ABC):
     Attributes:
         name: of the task, as in ``brain train NAME``.
         apart: each network of the task is best trained in a process of its own; else they share what is prepared.
+        longest: it takes longer than all others.
         threads: torch's, where nobody asks for others.
         beside: names of figures among those of the spiking network that are others', as a teacher's.
         clip: norm that gradients are cut at.
@@ -79,6 +84,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     apart: ClassVar[bool] = False
+    longest: ClassVar[bool] = False
     threads: ClassVar[int] = 1
     beside: ClassVar[tuple[str, ...]] = ()
     clip: ClassVar[float] = 1.0

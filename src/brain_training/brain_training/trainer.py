@@ -21,15 +21,11 @@ from torch import Tensor, nn
 
 from brain_training import checkpoint as files
 from brain_training.checkpoint import CheckpointError
-from brain_training.task import Lost, Progress, Task, stream
+from brain_training.task import Lost, Progress, Task, TrainingError, stream
 
 PERIOD = 60.0       # s between two checkpoints
 LOGGED = 20         # steps of a line in the log
 LATELY = 50         # steps of the loss that is told
-
-
-class TrainingError(RuntimeError):
-    """A training cannot go on; says why and the remedy."""
 
 
 class Trainer:

@@ -18,7 +18,7 @@ from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
                                           AnnTwin, SpikingVision, column_angles, prepare)
 from brain_training.task import Lost, Progress, Task, one_cycle, stream
-from brain_training.vision_data import UNSURE, Clips, Labels, Studio, Way, make_ways
+from brain_training.vision_data import UNSURE, Labels, Studio, Way, make_ways
 from brain_training.vision_score import Tally
 
 STEPS = 10              # micro-steps between two pictures at 20 Hz
@@ -83,6 +83,7 @@ class VisionTask(Task):
     """Finding objects in pictures. Sample n is a clip of the n-th place in an endless row of shuffled epochs."""
 
     name = "vision"
+    longest = True
     threads = 2
     clip = 2.0
     full = Recipe()
@@ -224,6 +225,3 @@ def test_on(network: SpikingVision | AnnTwin, ways: Sequence[Way], *, steps: int
         for answer, objects in zip(answers, way.objects):
             tally.add(decode(answer), objects)
     return tally
-
-
-__all__ = ["Clips", "Recipe", "VisionTask", "loss", "mirrored", "targets", "test_on"]
