@@ -269,28 +269,6 @@ def rows(count, seed=0):
     return found
 
 
-def test_numpy_and_torch_compute_the_same():
-    torch = pytest.importorskip("torch")
-    from brain_regions.neurons import LIFState, li_weights, lif_run
-
-    tensors = {name: value.astype(np.float32) for name, value in weights.load().tensors.items()}
-    policy, currents = network.SpikingPolicy(tensors), coding.encode(rows(20))
-    state, spikes = policy.rest(20), None
-    t = {name: torch.from_numpy(value) for name, value in tensors.items()}
-    v, u = [torch.zeros(20, n) for n in network.LAYERS[1:]], torch.zeros(20, network.ANSWERS)
-    for steps in (10, 7, 1, 10):
-        state, spikes = policy.step(currents, state, steps)
-        x = (torch.from_numpy(currents) @ t["w0"] + t["b0"]).expand(steps, -1, -1)
-        for k in range(3):
-            x, after = lif_run(x if k == 0 else x @ t[f"w{k}"] + t[f"b{k}"], LIFState(v[k]), network.NEURON)
-            v[k] = after.v
-            # a potential on the threshold to the last bit may fire a micro-step sooner
-            assert (x.numpy() != spikes[k]).mean() < 2e-3
-        kept, share = li_weights(steps, network.READOUT)
-        u = kept * u + torch.tensordot(share, x, 1) @ t["readout"]
-    assert np.abs(u.numpy() - state["u"]).mean() < 5e-3 and spikes[2].any()
-
-
 def test_input_populations_tell_numbers_apart_and_nobody_answers_to_nothing():
     a = rows(1)
     for field in (senses.HEADING, senses.SPEED, senses.MAX_LINEAR, senses.LAST_ANGULAR):
