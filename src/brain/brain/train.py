@@ -21,8 +21,9 @@ ALL = "all"
 def train(
         name: Annotated[str, typer.Argument(metavar="NETWORK", help="vision, language, motor, or all: every one at "
                                             "once. The prefrontal cortex is wired, not trained.")],
-        out: Annotated[Path | None, typer.Option(help="Weight file; the twin's is written beside it, with _twin in its "
-                                                 "name. Of all: a folder. Default: the shipped ones are replaced.")] = None,
+        out: Annotated[Path | None, typer.Option(
+            help="Weight file; the twin's is written beside it, with _twin in its name. Of all: a folder. Default: the "
+            "shipped ones are replaced.")] = None,
         seed: Annotated[int, typer.Option(min=0, help="Seed of weights, data and order.")] = 0,
         quick: Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works; needs --out.")
                          ] = False,

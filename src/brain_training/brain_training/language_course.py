@@ -64,8 +64,9 @@ class Course:
         return self._begins[-1]
 
     def rows(self, step: int) -> Tensor:
-        """Row numbers of the batch of a step; :meth:`note` what each was like before asking for a step of the next
-        chapter.
+        """Row numbers of the batch of a step.
+
+        Those of a chapter rest on what the one before was like: :meth:`note` each batch before asking for the next.
 
         Raises:
             ValueError: the step is of a chapter that is over.
@@ -96,7 +97,8 @@ class Course:
         """Begins a chapter, the reviews scattered among what is fresh."""
         generator, chapter = torch_stream("language chapter", self._seed, number), self._chapters[number]
         reviews = by_length(again, self._lengths, self._recipe.batch, generator) if len(again) else []
-        when = torch.cat([torch.arange(len(chapter)).float(), len(chapter) * torch.rand(len(reviews), generator=generator)])
+        when = torch.cat([torch.arange(len(chapter)).float(),
+                          len(chapter) * torch.rand(len(reviews), generator=generator)])
         todo = chapter + reviews
         self._number, self._again, self._todo = number, again, [todo[place] for place in when.argsort(stable=True)]
 

@@ -31,12 +31,13 @@ BURN_IN = 2             # of them, in which potentials find their level and noth
 SHARP = 8.0             # of the evidence for states, as logits
 STATE_WEIGHTS = (2.0, 1.0, 3.0, 2.0)
 QUIET = 0.15            # spikes a neuron and micro-step that cost nothing
+BUSY = 0.5              # weight of what is fired beyond
 NEAR, DANGER = 0.15, 2.0    # m, and how much more what is so near counts
 FEWEST = 6              # micro-steps, where a step came sooner
 USUAL = 0.8             # of the batches have STEPS
 REPORT_ROOMS = 100, 300_000         # number and first seed of the rooms of val that are reported on
 QUICK_ROOMS, QUICK_SECONDS = 6, 4.0
-BUSY = replace(Trouble(), profiles=False, actions=0.0, pushes=0.0, wrong=0.0, turns=0.0, halts=0.0, movers=1.0)
+WALKERS = replace(Trouble(), profiles=False, actions=0.0, pushes=0.0, wrong=0.0, turns=0.0, halts=0.0, movers=1.0)
 """Held-out drives in which something moves in every room."""
 
 
@@ -159,8 +160,10 @@ class MotorTask(Task):
         currents, label, weight = batch
         steps = STEPS if rng.random() < USUAL else int(rng.integers(FEWEST, STEPS))
         answer = network(currents, network.rest(currents.shape[1]), steps)
-        busy = sum((F.relu(train.mean((0, 1)) - QUIET).mean() for train in answer.trains), torch.zeros_like(weight.sum()))
-        return Lost(loss(answer.readouts, label, weight) + 0.5 * busy)
+        value = loss(answer.readouts, label, weight)
+        for train in answer.trains:
+            value = value + BUSY * F.relu(train.mean((0, 1)) - QUIET).mean()
+        return Lost(value)
 
     def end(self, network: nn.Module, indices: Sequence[int], lost: Lost) -> None:
         """Keeps what silence rests on."""
@@ -185,7 +188,7 @@ class MotorTask(Task):
         rooms, seconds = (QUICK_ROOMS, QUICK_SECONDS) if self.quick else (REPORT_ROOMS[0], 60.0)
         drivers = {"": network.live(), **({"teacher": None} if self.spiking else {})}
         found: dict[str, Any] = {name: {} for name in drivers}
-        places = [(name, suffix, trouble) for suffix, trouble in (("", HONEST), ("_moving", BUSY)) for name in drivers]
+        places = [(name, suffix, trouble) for suffix, trouble in (("", HONEST), ("_moving", WALKERS)) for name in drivers]
         for number, (name, suffix, trouble) in enumerate(places):
             reached = held_out(drivers[name], rooms, first_seed=REPORT_ROOMS[1], trouble=trouble, seconds=seconds)
             found[name] |= {key + suffix: value for key, value in reached.items()}

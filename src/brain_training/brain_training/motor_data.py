@@ -166,7 +166,8 @@ def held_out(driver: Driver, rooms: int, *, split: str = "val", first_seed: int 
     Returns:
         ``success`` and ``contact`` (shares of the rooms), ``contact_per_100m``, ``time`` (mean of the successes, s).
     """
-    fleet = Fleet(Straight(rooms, split, first_seed), [stream("motor held out", seed, k) for k in range(rooms)], trouble)
+    rngs = [stream("motor held out", seed, k) for k in range(rooms)]
+    fleet = Fleet(Straight(rooms, split, first_seed), rngs, trouble)
     seats = Seats([driver] * rooms)
     outcome, length, times = np.zeros(rooms, int), 0.0, []
     nothing = np.zeros((3, rooms), np.float32)

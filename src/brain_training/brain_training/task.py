@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is learned: a task has data, a network, a loss, an examination and a weight file. How it is learned is
-:mod:`.trainer`'s.
+"""What is learned: a task has data, a network, a loss, an examination and a weight file.
+
+How it is learned is a matter of :mod:`.trainer`.
 """
 from __future__ import annotations
 

@@ -225,7 +225,8 @@ def test_lists_by_hand_are_scored_where_there_are_some(tmp_path):
         (tmp_path / f"{name}_japanese.txt").write_text("stop : 止まれ\n")
     task = LanguageTask(quick=True)
     task.lists = tmp_path
-    found = task.score(of_weights(SpikingReader, weights.load(weights.SHIPPED, live.SpikingReader)[0]), print)["held_out"]
+    network = of_weights(SpikingReader, weights.load(weights.SHIPPED, live.SpikingReader)[0])
+    found = task.score(network, lambda *news: None)["held_out"]
     assert found["list by hand, understood, en"] == {"right": 1.0, "of": 1}
     for whose in LISTS:
         assert found[f"list by {whose}, understood, ja"] == {"right": 1.0, "of": 1}

@@ -131,8 +131,8 @@ def test_without_a_checkpoint_it_begins_at_the_beginning(tmp_path):
 def test_a_checkpoint_of_another_training_is_refused(tmp_path):
     path = tmp_path / "line.checkpoint"
     Trainer(Line(quick=True), 3, checkpoint=path).run()
-    for task, seed, what in ((Line(quick=True), 4, "seed"), (Line(), 3, "recipe"), (Line("twin", quick=True), 3,
-                                                                                 "network")):
+    for task, seed, what in (
+            (Line(quick=True), 4, "seed"), (Line(), 3, "recipe"), (Line("twin", quick=True), 3, "network")):
         with pytest.raises(CheckpointError, match=f"{path} is of another training: its {what} is .*--checkpoint"):
             Trainer(task, seed, checkpoint=path).resume()
     threads = torch.get_num_threads()

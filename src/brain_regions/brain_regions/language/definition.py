@@ -314,7 +314,8 @@ class SpikingReader(nn.Module):
         size = spikes.shape[1]
         said = _Leaky.apply(spikes.transpose(0, 1), decay(z.SYNAPSE.tau)).transpose(0, 1)
         back = said[1].gather(0, mirror.T[..., None].expand_as(said[1]))
-        both = torch.cat([said[0], back], -1) * (torch.arange(size, device=lengths.device)[:, None] < lengths)[..., None]
+        inside = torch.arange(size, device=lengths.device)[:, None] < lengths
+        both = torch.cat([said[0], back], -1) * inside[..., None]
         both = F.pad(both, (0, 0, 0, 0, 0, -size % z.STRIDE))
         return both.unflatten(0, (-1, z.STRIDE)).mean(1)
 
