@@ -22,7 +22,7 @@ from brain.ablations import NONE, Ablation
 from brain.episodes import text_message
 from brain.lockstep import lockstep_parts
 from brain_regions.circuits import INPUT, Convolution
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 
 INTEGRATION = {
     "vision": ("_looking.look",), "language": ("_reader.read",), "motor": ("network.step",),

@@ -12,7 +12,7 @@ from brain import graphs, policies
 from brain.ablations import NONE, Ablation
 from brain_runtime import messages
 from brain_runtime.energy import PARAMETER, Traffic
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.stepper import RegionError
 
 SETTLE = 0.5        # s from the episode's start to the first word: the sensors have spoken by then

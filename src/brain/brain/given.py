@@ -21,7 +21,7 @@ def check(name: str, namespace: str, parameters: type, ros: Any) -> None:
     """
     from brain_runtime import energy
     from brain_runtime.parameters import ParameterError, check_parameters
-    from brain_runtime.zenoh_host import OVERRIDES, RCLPYS, SIM_TIME
+    from brain_runtime.hosts.zenoh import OVERRIDES, RCLPYS, SIM_TIME
 
     values = {key: value for key, value in ros.parameters(name, namespace).items()
               if key != RCLPYS and not key.startswith(OVERRIDES)}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from brain_regions.sights import thing
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 
 PERIOD = 0.2            # s between two moments
 WINDOW = 1.0            # s of motor's spikes that a moment keeps

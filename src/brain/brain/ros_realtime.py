@@ -27,8 +27,8 @@ from brain.listen import Latency
 from brain_runtime import heartbeat as beat
 from brain_runtime import messages
 from brain_runtime.qos import LATCHED, STREAM, QoS
-from brain_runtime.ros_host import profile
-from brain_runtime.ros_types import interface
+from brain_runtime.hosts.ros import profile
+from brain_runtime.hosts.ros_types import interface
 
 READY = 90.0    # s for all processes to be active
 TURN = 0.05     # s that one look at what has come takes at most

@@ -110,7 +110,7 @@ def test_with_the_pages_profile_every_frame_has_the_prefix(tmp_path):
     from brain import graphs, policies
     from brain.episodes import text_message
     from brain.robots import load_robot
-    from brain_runtime.local_host import LocalHost
+    from brain_runtime.hosts.local import LocalHost
 
     if not PAGE.is_file():
         pytest.skip("docs are not beside an installed package")

@@ -9,7 +9,7 @@ from brain_regions.goals import REPLACED, UNANSWERED, Goals
 from brain_regions.sights import fits, in_words, thing
 from brain_runtime import SILENCE, messages
 from brain_runtime.actions import Status
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.messages import make
 
 TEXT = "go to the red ball"

@@ -10,7 +10,7 @@ from brain_regions.pfc import AnnPrefrontalCortex, PrefrontalCortex, region
 from brain_regions.window import Window, markers, picture, ring, words
 from brain_regions.window.region import ACTIONS, BELIEFS, PATH_POINTS, PFC_RATES, POPULATIONS, RATES
 from brain_runtime.constants import GOAL_STATES
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2

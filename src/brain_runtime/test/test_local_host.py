@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, ParameterError, Region, messages, parameter
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.stepper import RegionError
 
 STRING = "std_msgs/msg/String"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.messages import make, time_seconds
 from brain_runtime.parameters import ParameterError
 from brain_sim import robot

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from brain_runtime.actions import Status
-from brain_runtime.local_host import Asked
+from brain_runtime.hosts.local import Asked
 from brain_runtime.messages import make
 from brain_runtime.qos import QoS
 from brain_runtime.services import action_type

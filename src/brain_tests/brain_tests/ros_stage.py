@@ -14,9 +14,9 @@ from rclpy.node import Node
 
 from brain_runtime import messages
 from brain_runtime.actions import Status
-from brain_runtime.local_host import Asked
-from brain_runtime.ros_host import profile
-from brain_runtime.ros_types import interface, ours, theirs
+from brain_runtime.hosts.local import Asked
+from brain_runtime.hosts.ros import profile
+from brain_runtime.hosts.ros_types import interface, ours, theirs
 from brain_runtime.services import action_type, service_type
 from brain_tests.stages import PATIENCE, ProcessStage
 

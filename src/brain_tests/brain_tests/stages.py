@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 from brain_runtime import messages
 from brain_runtime.graph import RegionSpec
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.parameter_services import value_message
 from brain_runtime.parameters import ParameterError
 from brain_runtime.qos import QoS
@@ -69,7 +69,7 @@ class Stage:
     def ask(self, text: str) -> Any:
         """Gives the region a goal of its action ``seek``.
 
-        Returns an object with what :class:`brain_runtime.local_host.Asked` has; None where it was not accepted.
+        Returns an object with what :class:`brain_runtime.hosts.local.Asked` has; None where it was not accepted.
         """
         raise NotImplementedError
 

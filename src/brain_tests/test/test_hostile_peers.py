@@ -24,7 +24,7 @@ from brain_runtime.wire import service as wire_service
 from brain_runtime.wire import watch as wire_watch
 from brain_runtime.wire.attachment import pack
 from brain_runtime.wire.clock import SimulatedTime
-from brain_runtime.zenoh_host import ZenohHost
+from brain_runtime.hosts.zenoh import ZenohHost
 from brain_tests import hostile
 from brain_tests.fuzzing import fuzz
 from brain_tests.regions import Mirror

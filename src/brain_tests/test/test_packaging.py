@@ -25,7 +25,7 @@ DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
 ROBOT = ["brain_interfaces", "brain_runtime", "brain_regions", "brain"]
-# What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
+# What only a ROS installation has: modules named ros and ros_* import it, and tests that are collected only there.
 ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
             "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}
 # rosdep's keys for what pip calls otherwise; None: rosdep has no key, or Ubuntu 24.04's version is too old. Then
@@ -153,7 +153,7 @@ def test_ros_is_imported_where_it_is_known_to_be_and_declared(package: str) -> N
     source, tests = (imported(ROOT / "src" / package / part) for part in (package, "test"))
     told = {element.text for element in manifest(package) if element.tag.endswith("depend")}
     for module in ROS_ONLY - {"brain_interfaces"}:
-        assert source.get(module, Path("ros_")).name.startswith("ros_"), source.get(module)
+        assert source.get(module, Path("ros_")).name.startswith(("ros_", "ros.")), source.get(module)
         assert module in told or module not in {**source, **tests}, f"{package}'s package.xml lacks {module}"
 
 

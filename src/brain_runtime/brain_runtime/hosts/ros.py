@@ -35,11 +35,11 @@ from brain_runtime.health import Limits
 from brain_runtime.lifecycle import Outcome
 from brain_runtime.parameters import ParameterError, check_parameters, describe
 from brain_runtime.ports import In
-from brain_runtime.process_host import ProcessHost
+from brain_runtime.hosts.process import ProcessHost
 from brain_runtime.qos import QoS
 from brain_runtime.region import Region
-from brain_runtime.ros_action import RosAction
-from brain_runtime.ros_types import interface
+from brain_runtime.hosts.ros_action import RosAction
+from brain_runtime.hosts.ros_types import interface
 
 log = logging.getLogger(__name__)
 

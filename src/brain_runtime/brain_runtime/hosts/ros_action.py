@@ -10,7 +10,7 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.lifecycle import LifecycleNode
 
 from brain_runtime.actions import Act, Goal, News, Status
-from brain_runtime.ros_types import interface, ours, theirs
+from brain_runtime.hosts.ros_types import interface, ours, theirs
 
 
 class RosAction:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Mapping
 from brain_runtime import diagnostics, energy, lifecycle, messages, parameter_services, type_descriptions
 from brain_runtime import heartbeat as beat
 from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
-from brain_runtime.process_host import QUICK, ProcessHost
+from brain_runtime.hosts.process import QUICK, ProcessHost
 from brain_runtime.qos import QoS
 from brain_runtime.region import Region
 from brain_runtime.wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
