@@ -18,7 +18,7 @@ from brain import ros_bare_node
 from brain_runtime import diagnostics, messages
 from brain_runtime import heartbeat as beat
 from brain_runtime.graph import RegionSpec
-from brain_runtime.hosts.ros import interface, profile
+from brain_runtime.hosts.ros_topics import interface, profile
 
 if TYPE_CHECKING:
     from brain.ros_bench import Processes

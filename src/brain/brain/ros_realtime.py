@@ -27,7 +27,7 @@ from brain.listen import Latency
 from brain_runtime import heartbeat as beat
 from brain_runtime import messages
 from brain_runtime.qos import LATCHED, STREAM, QoS
-from brain_runtime.hosts.ros import profile
+from brain_runtime.hosts.ros_topics import profile
 from brain_runtime.hosts.ros_types import interface
 
 READY = 90.0    # s for all processes to be active

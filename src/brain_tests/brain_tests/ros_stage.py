@@ -15,7 +15,7 @@ from rclpy.node import Node
 from brain_runtime import messages
 from brain_runtime.actions import Status
 from brain_runtime.hosts.local import Asked
-from brain_runtime.hosts.ros import profile
+from brain_runtime.hosts.ros_topics import profile
 from brain_runtime.hosts.ros_types import interface, ours, theirs
 from brain_runtime.services import action_type, service_type
 from brain_tests.stages import PATIENCE, ProcessStage

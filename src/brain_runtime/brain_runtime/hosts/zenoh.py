@@ -1,33 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """ZenohHost: one region as a process, which is a ROS 2 node to every rmw_zenoh node on the same router.
 
-None of its threads is Zenoh's: there is one that receives for each topic. Where steps are quick and nobody is at one,
-the thread that received makes the step at once, since to wake the worker would take longer than the step.
+None of its threads is Zenoh's: there is one that receives for each topic.
 """
 from __future__ import annotations
 
 import functools
 import time
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_runtime import diagnostics, energy, lifecycle, messages, parameter_services, type_descriptions
 from brain_runtime import heartbeat as beat
-from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
-from brain_runtime.hosts.process import QUICK, ProcessHost
+from brain_runtime import lifecycle, messages, parameter_services, type_descriptions
+from brain_runtime.actions import Act
+from brain_runtime.hosts.connections import Connections
+from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.hosts.node_parameters import SIM_TIME, HostParameter, NodeParameters, flag, split
+from brain_runtime.hosts.process import ProcessHost
+from brain_runtime.parameters import Description
 from brain_runtime.qos import QoS
 from brain_runtime.region import Region
 from brain_runtime.wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
 from brain_runtime.wire.action import ActionServer
 from brain_runtime.wire.attachment import AttachmentProblem
 from brain_runtime.wire.clock import SimulatedTime
-from brain_runtime.wire.names import PUBLISHER, expand
+from brain_runtime.wire.names import PUBLISHER
 
-SIM_TIME = "use_sim_time"
-RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too
-OVERRIDES = "qos_overrides."
-EVENT_QUALITY = QoS(reliable=True, latched=False, depth=10)
 SHARE = 0.02            # s between two heartbeats in which requests are answered at least
 
 
@@ -59,197 +57,77 @@ class ZenohHost(ProcessHost):
                  domain: int | None = None, parameters: Mapping[str, Any] | None = None,
                  topic: Callable[[str], str] | None = None, seed: int = 0, state_dir: Path | None = None,
                  critical: bool = False, restarts: int = 0, autostart: bool = True) -> None:
-        given = {key: value for key, value in (parameters or {}).items()
-                 if key != RCLPYS and not key.startswith(OVERRIDES)}
-        sim_time = given.pop(SIM_TIME, False)
-        budget = energy.budget_of(name or region.name, given)
-        given.pop(energy.PARAMETER, None)
-        self._wanted = check_parameters(name or region.name, region.Parameters, given)
+        values, budget, sim_time = split(name or region.name, region.Parameters, parameters or {})
         self.node = Node(session, name or region.name, namespace, domain)
+        self._name = topic or (lambda declared: declared)
+        self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
+        self._sim_time: SimulatedTime | None = None
+        self._time: Callable[[], float] = time.time
         super().__init__(region, name=name, namespace=self.node.namespace, seed=seed, state_dir=state_dir,
                          critical=critical, restarts=restarts, autostart=autostart)
-        self._name = topic or (lambda declared: declared)
-        self._sim_time: SimulatedTime | None = None
         self._set_sim_time(sim_time)
-        self._gate.budget = budget
-        self._heartbeat = self.node.publisher(self._name(beat.PORT.topic), beat.TYPE, beat.PORT.qos)
-        self._diagnostics = self.node.publisher(self._name(diagnostics.TOPIC), diagnostics.TYPE, diagnostics.QUALITY)
+        self.gate.budget = budget
         self._changes = self.node.publisher(parameter_services.EVENTS, parameter_services.EVENT_TYPE,
                                             parameter_services.EVENT_QUALITY)
-        events = self.node.publisher("~/transition_event", "lifecycle_msgs/msg/TransitionEvent", EVENT_QUALITY)
-        self.life = lifecycle.Lifecycle(
-            {"configure": lambda: self.attempt("configure", self.connect),
-             "activate": lambda: self.attempt("activate", self.activate),
-             "deactivate": lambda: self.attempt("deactivate", self.deactivate),
-             "cleanup": lambda: self.attempt("cleanup", self.disconnect),
-             "shutdown": lambda: self.attempt("shutdown", self.shut_down)}, self.recover, events.publish)
-        access = parameter_services.Access(self._descriptions, self._values, self._change_parameters)
+        self._values = NodeParameters(self, values, {SIM_TIME: HostParameter(
+            Description(bool, "stamps come from /clock; timeouts stay on the steady clock"),
+            lambda: self._sim_time is not None, functools.partial(flag, region.name), self._set_sim_time)}, self._tell_changes)
+        self.life = self.lifecycle()
         self._services: list[tuple[Service, Callable[[Any], Any]]] = [
-            (self.node.service(f"~/{service}", kind, self._stop.set), handler)
-            for service, (kind, handler) in {**parameter_services.handlers(access),
+            (self.node.service(f"~/{service}", kind, self._attention.set), handler)
+            for service, (kind, handler) in {**parameter_services.handlers(self._values.access()),
                                              **lifecycle.handlers(self.life),
                                              **type_descriptions.handlers(self._types)}.items()]
-        self._servers: list[ActionServer] = []
-        self._publishers: dict[str, Publisher] = {}
-        self._subscriptions: dict[str, Subscription] = {}
-        self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
 
-    # -- ports -----------------------------------------------------------------------------------------------------
-
-    def _plug(self) -> None:
-        for name, port in self.region.publishes().items():
-            publisher = self._publishers[name] = self.node.publisher(self._name(port.topic), port.type, port.qos)
-            self._senders[port.topic] = self._gated(port, publisher.publish, publisher.publish_bytes)
-        for port_name, port in self.region.hears().items():
-            if not port.feeds:
-                self._hear(port_name)
-        for name, act in self.region.actions().items():
-            server = ActionServer(self.node, act, self._name(act.topic), ready=lambda: self._state == beat.ACTIVE,
-                                  give=functools.partial(self.hand_in, name), arrived=self._stop.set)
-            self._servers.append(server)
-            self._senders[act.topic] = server.tell
-
-    def _unplug(self) -> None:
-        for server in self._servers:
-            server.close()
-        for part in [*self._subscriptions.values(), *self._publishers.values()]:
-            self.node.let_go(part)
-        self._subscriptions, self._publishers, self._servers, self._senders, self._takers = {}, {}, [], {}, {}
-
-    # -- parameters ------------------------------------------------------------------------------------------------
-
-    def _parameters(self) -> dict[str, Any]:
-        return {field.name: getattr(self._wanted, field.name) for field in fields(self._wanted)}
-
-    def _descriptions(self) -> dict[str, Description]:
-        return {SIM_TIME: Description(bool, "stamps come from /clock; timeouts stay on the steady clock"),
-                **{field.name: describe(field)
-                   for field in (*fields(energy.HostParameters), *fields(self._wanted))}}
-
-    def _values(self) -> dict[str, Any]:
-        return {SIM_TIME: self._sim_time is not None, energy.PARAMETER: self._gate.budget, **self._parameters()}
-
-    def _change_parameters(self, values: Mapping[str, Any]) -> None:
-        """Changes parameters, all or none. Raises ParameterError."""
-        own = {name: value for name, value in values.items() if name not in (SIM_TIME, energy.PARAMETER)}
-        sim_time = values.get(SIM_TIME, self._sim_time is not None)
-        if type(sim_time) is not bool:
-            raise ParameterError(f"parameter {SIM_TIME} must be true or false, but is {sim_time!r}")
-        budget = energy.budget_of(self.region.name, {energy.PARAMETER: self._gate.budget, **values})
-        if own:
-            fitted = check_parameters(self.region.name, self.region.Parameters, own)
-            self.apply(own)
-            self._wanted = replace(self._wanted, **{name: getattr(fitted, name) for name in own})
-        self._set_sim_time(sim_time)
-        self._set_budget(budget)
-        told = {name: value for name, value in self._values().items() if name in values}
-        self._changes.publish(parameter_services.changed(self.fqn, messages.time_message(self._clock()), told))
-
-    def _types(self) -> set[str]:
-        """Names of the types that the node has on its topics and in its services."""
-        return {endpoint.type for endpoint in self.node.endpoints}
-
-    def _set_sim_time(self, wanted: Any) -> None:
-        if type(wanted) is not bool:
-            raise ParameterError(f"parameter {SIM_TIME} must be true or false, but is {wanted!r}")
-        if wanted == (self._sim_time is not None):
-            return
-        if wanted:
-            self._sim_time = self._clock = SimulatedTime(self.node, self._name(SimulatedTime.TOPIC))
-        else:
-            self._sim_time.close()
-            self._sim_time, self._clock = None, time.time
-
-    # -- arrivals --------------------------------------------------------------------------------------------------
-
-    def _at_once(self, port_name: str, decode: Callable[[bytes], Any], arrival: Arrival) -> bool:
-        """Makes the step that an arrival triggers in the thread that received it.
-
-        Only where steps are quick, nobody is at one, and nothing else waits to be taken in. Returns False where it is
-        not so.
-        """
-        if self._usual_step > QUICK or not self._turn.acquire(False):
-            return False
-        try:
-            if self._ready or self._idle:
-                return False
-            try:
-                message = decode(arrival.payload.to_bytes())
-            except messages.MessageError as error:
-                self._complain(port_name, self._sender(arrival), str(error))
-                return True
-            self.stepper.slots[port_name].offer(message, arrival.received)
-            self._step(time.monotonic())
-        except BaseException as error:
-            self._give_up(error)
-        finally:
-            self._turn.release()
-        return True
-
-    def _arrived(self, take: Callable[[], None]) -> None:
-        """Notes an arrival that triggers, in the thread that received it, which steps itself where that is quick."""
-        self._note(take)
-        self._step_or_wake()
-
-    def _hear(self, port_name: str) -> None:
-        if port_name in self._subscriptions:
-            return
-        port = self.region.hears()[port_name]
-        take = self._taker(port_name, functools.partial(self._arrivals, port_name))
-        # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
-        self._subscriptions[port_name] = self.node.subscription(
-            self._name(port.topic), port.type, port.qos, wake=self._wake, by_publisher=bool(port.key),
-            arrived=functools.partial(self._arrived if port.trigger else self._note, take),
-            at_once=functools.partial(self._at_once, port_name, messages.decoder(port.type))
-            if port.trigger and not port.key else None)
-
-    def _unhear(self, port_name: str) -> None:
-        subscription = self._subscriptions.pop(port_name, None)
-        if subscription is not None:
-            del self._takers[port_name]
-            self.node.let_go(subscription)
-
-    def _is_wanted(self, port_name: str) -> bool:
-        return self._publishers[port_name].heard
-
-    def _arrivals(self, port_name: str) -> list[Arrival]:
-        subscription = self._subscriptions.get(port_name)
-        if subscription is None:    # it arrived just before the subscription was ended
-            return []
-        for _ in range(len(subscription.refused)):
-            self._complain(port_name, "", subscription.refused.popleft())
-        return subscription.take()
-
-    def _sender(self, arrival: Arrival) -> str:
-        try:
-            gid = arrival.attachment.gid
-        except AttachmentProblem:
-            return " of a publisher without a ROS 2 attachment"
-        publisher = self._watch.publisher(gid)
-        return f" of {publisher.name}" if publisher is not None else f" of publisher {gid.hex()}"
-
-    # -- hooks -----------------------------------------------------------------------------------------------------
+    # -- verbs -----------------------------------------------------------------------------------------------------
 
     @property
     def fqn(self) -> str:
         return self.node.fqn
 
-    def _topic(self, port_name: str) -> str:
-        port = {**self.region.hears(), **self.region.publishes()}[port_name]
-        return expand(self._name(port.topic), self.node.namespace, self.node.name)
+    def publish(self, topic: str, type_name: str, qos: QoS) -> _Publication:
+        return _Publication(self.node, self._watch, self.node.publisher(self._name(topic), type_name, qos))
 
-    def _others(self, port_name: str) -> list[str]:
-        publisher = self._publishers.get(port_name)
-        return [] if publisher is None else [
-            e.name for e in self._watch.endpoints(publisher.endpoint.topic, PUBLISHER) if e != publisher.endpoint]
+    def subscribe(self, inlet: Inlet) -> _Subscription:
+        port = inlet.port
+        # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
+        deliver = functools.partial(self.deliver, inlet)
+        subscription = self.node.subscription(
+            self._name(port.topic), port.type, port.qos, by_publisher=bool(port.key), arrived=deliver,
+            at_once=deliver if inlet.alone else None)
+        return _Subscription(self.node, self._watch, subscription, self.connections, inlet)
 
-    def _tell(self, heartbeat: Any) -> None:
-        self._heartbeat.publish(heartbeat)
+    def serve(self, name: str, act: Act) -> ActionServer:
+        return ActionServer(self.node, act, self._name(act.topic), ready=lambda: self.state == beat.ACTIVE,
+                            give=functools.partial(self.hand_in, name), arrived=self._attention.set)
 
-    def _diagnose(self, status: Any) -> None:
-        self._diagnostics.publish(status)
+    def clock(self) -> float:
+        return self._time()
 
-    def _change(self, transition: str) -> bool:
+    # -- parameters ------------------------------------------------------------------------------------------------
+
+    def parameters(self) -> dict[str, Any]:
+        return self._values.region()
+
+    def _tell_changes(self, values: Mapping[str, Any]) -> None:
+        self._changes.publish(parameter_services.changed(self.fqn, messages.time_message(self.clock()), values))
+
+    def _types(self) -> set[str]:
+        """Names of the types that the node has on its topics and in its services."""
+        return {endpoint.type for endpoint in self.node.endpoints}
+
+    def _set_sim_time(self, wanted: bool) -> None:
+        if wanted == (self._sim_time is not None):
+            return
+        if wanted:
+            self._sim_time = self._time = SimulatedTime(self.node, self._name(SimulatedTime.TOPIC))
+        else:
+            self._sim_time.close()
+            self._sim_time, self._time = None, time.time
+
+    # -- control ---------------------------------------------------------------------------------------------------
+
+    def change(self, transition: str) -> bool:
         return self.life.change(transition)
 
     def _pause(self, seconds: float) -> None:
@@ -258,13 +136,13 @@ class ZenohHost(ProcessHost):
             enough = max(until, time.monotonic() + SHARE)   # however many ask, the heart beats
             for service, handler in self._services:
                 service.answer(handler, enough)
-            for server in self._servers:
+            for server in tuple(self.connections.served.values()):
                 server.serve()
-            self._hand_in()
+            self.hand_in_goals()
             left = until - time.monotonic()
             if left <= 0:
                 return
-            self._stop.wait(left)
+            self._attention.wait(left)
 
     def _look_about(self) -> None:
         self._watch.poll()
@@ -272,3 +150,52 @@ class ZenohHost(ProcessHost):
     def _close(self) -> None:
         self._watch.close()
         self.node.close()
+
+
+class _Publication:
+    """See :class:`brain_runtime.hosts.host.Publication`."""
+
+    def __init__(self, node: Node, watch: Watch, publisher: Publisher) -> None:
+        self._node, self._watch, self._publisher = node, watch, publisher
+        self.topic = publisher.endpoint.topic
+        self.send = publisher.publish
+
+    def send_encoded(self, message: Any, data: bytes) -> None:
+        self._publisher.publish_bytes(data)
+
+    def heard(self) -> bool:
+        return self._publisher.heard
+
+    def others(self) -> list[str]:
+        own = self._publisher.endpoint
+        return [e.name for e in self._watch.endpoints(self.topic, PUBLISHER) if e != own]
+
+    def close(self) -> None:
+        self._node.let_go(self._publisher)
+
+
+class _Subscription:
+    """See :class:`brain_runtime.hosts.host.Subscription`."""
+
+    def __init__(self, node: Node, watch: Watch, subscription: Subscription, connections: Connections, inlet: Inlet
+                 ) -> None:
+        self._node, self._watch, self._subscription = node, watch, subscription
+        self._complain = functools.partial(connections.complain, inlet)
+        self.topic = subscription.endpoint.topic
+
+    def take(self) -> list[Arrival]:
+        refused = self._subscription.refused
+        for _ in range(len(refused)):
+            self._complain(refused.popleft())
+        return self._subscription.take()
+
+    def sender(self, arrival: Arrival) -> str:
+        try:
+            gid = arrival.attachment.gid
+        except AttachmentProblem:
+            return " of a publisher without a ROS 2 attachment"
+        publisher = self._watch.publisher(gid)
+        return f" of {publisher.name}" if publisher is not None else f" of publisher {gid.hex()}"
+
+    def close(self) -> None:
+        self._node.let_go(self._subscription)
