@@ -41,12 +41,12 @@ def free_port() -> int:
 def alone() -> tuple[Any, str, int]:
     """For who measures a brain of its own, which nobody else reaches: its end, its router's endpoint and its domain.
 
-    The end is a :class:`brain_runtime.waking.Flag` that SIGINT and SIGTERM set.
+    The end is a :class:`brain_wire.waking.Flag` that SIGINT and SIGTERM set.
     """
     import signal
 
     from brain.options import use_domain
-    from brain_runtime.waking import Flag
+    from brain_wire.waking import Flag
 
     stop = Flag()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -69,7 +69,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
     from brain import bench_wire
     from brain.results import cpu
     from brain_runtime.supervisor import Child, Supervisor
-    from brain_runtime.wire import NoRouter
+    from brain_wire import NoRouter
 
     use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
@@ -78,7 +78,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
         return (sys.executable, "-m", "brain_runtime.process", "--class", f"brain.bench_wire:{name}", "--name",
                 name.lower(), "--router", endpoint)
 
-    children = [Child("router", (sys.executable, "-m", "brain_runtime.router", "--listen", endpoint), stop_after=2),
+    children = [Child("router", (sys.executable, "-m", "brain_wire.router", "--listen", endpoint), stop_after=2),
                 Child("echo", region("Echo")), Child("ping", region("Ping")),
                 Child("bare", (sys.executable, "-m", "brain.bench_wire", endpoint))]
     found: list[bench_wire.Comparison] = []
@@ -118,7 +118,7 @@ def tls(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tri
     from brain import bench_tls
     from brain.results import cpu
     from brain_runtime.supervisor import Supervisor
-    from brain_runtime.wire import NoRouter
+    from brain_wire import NoRouter
 
     plain, secured = f"tcp/127.0.0.1:{free_port()}", f"tls/127.0.0.1:{free_port()}"
     found: list[bench_tls.Cost] = []
@@ -160,7 +160,7 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     from brain.results import cpu
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
-    from brain_runtime.wire import NoRouter, SessionProblem
+    from brain_wire import NoRouter, SessionProblem
 
     stop, endpoint, domain = alone()
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:

@@ -46,7 +46,7 @@ def children(folder: Path, plain: str, secured: str) -> list[Child]:
     ping, pong = frozenset({"/bench/ping"}), frozenset({"/bench/pong"})
     fill(folder, [Rights("/echo", publishes=pong, hears=ping), Rights("/ping", publishes=ping, hears=pong)], domain=0,
          namespace="/", about={}, days=100.0)
-    router = (sys.executable, "-m", "brain_runtime.router", "--listen")
+    router = (sys.executable, "-m", "brain_wire.router", "--listen")
     echo = (sys.executable, "-m", "brain.bench_wire")
     return [Child("plain", (*router, plain), stop_after=2),
             Child("secured", (*router, secured, "--config", str(folder / "router.json5")), stop_after=2),
@@ -60,7 +60,7 @@ def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[Cos
         TimeoutError: one of the echoes does not answer.
         NoRouter: one of the routers is not there.
     """
-    from brain_runtime.wire import open_session
+    from brain_wire import open_session
 
     os.environ["BRAIN_SECURITY"] = ""
     with open_session(plain, patience=READY) as first:

@@ -44,8 +44,8 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     from brain.stage import Stage
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
-    from brain_runtime.waking import Flag
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
+    from brain_wire import NameProblem, NoRouter, SessionProblem
+    from brain_wire.waking import Flag
 
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     stop = Flag()
@@ -75,7 +75,7 @@ def _play(stage: Any, folder: Path, turn: bool) -> tuple[int, dict[str, Any]]:
     """Plays both sentences; returns the exit status and the summary."""
     from brain.draw import Leg, draw_all
     from brain.results import environment
-    from brain_runtime import shown
+    from brain_wire import shown
 
     stage.settle(SETTLE)
     legs, outcomes, blames = [], [], []

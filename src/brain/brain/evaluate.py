@@ -78,9 +78,9 @@ def evaluate(
     from brain import ablations, policies, results
     from brain.crew import CrewError
     from brain.graphs import find_graph
-    from brain_runtime import shown
     from brain_runtime.graph import GraphError
-    from brain_runtime.wire import NoRouter
+    from brain_wire import shown
+    from brain_wire import NoRouter
 
     if suite not in results.SUITES:
         fail(f"there is no suite {suite!r}; there are {', '.join(results.SUITES)}", 2)

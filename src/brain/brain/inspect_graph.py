@@ -16,9 +16,9 @@ from typing import Any, Iterable
 from brain.given import check_files
 from brain.robots import SIM, RobotError, load_robot
 from brain_runtime.graph import Graph, GraphError, RegionSpec, check_graph, load_graph
-from brain_runtime.parameters import ParameterError
 from brain_runtime.region import Region
 from brain_runtime.ros_args import RosArgsError
+from brain_wire.parameters import ParameterError
 
 TIMEOUT = 120.0  # s; importing is slow on a machine that has just been set up
 

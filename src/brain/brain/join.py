@@ -47,10 +47,10 @@ def run(context: typer.Context,
     from brain.up import refuse_twice
     from brain_runtime import ros_args
     from brain_runtime.graph import Graph, GraphError, RegionSpec
-    from brain_runtime.parameters import ParameterError
-    from brain_runtime.router import is_router
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
-    from brain_runtime.wire.session import session_config
+    from brain_wire import NameProblem, NoRouter, SessionProblem
+    from brain_wire.parameters import ParameterError
+    from brain_wire.router import is_router
+    from brain_wire.session import session_config
 
     path = None
     try:

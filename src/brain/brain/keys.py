@@ -37,7 +37,7 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
     number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer)
     from brain.security.certificates import CertificateError
     from brain.security.folder import FolderError, fill
-    from brain_runtime.wire.names import absolute
+    from brain_wire.names import absolute
 
     try:
         done = fill(folder, rights, domain=number, namespace=absolute(namespace), about=about, days=days,
@@ -78,7 +78,7 @@ def _rights(graph: str, robot: str | None, world: str, domain: int | None, names
     from brain.robots import SIM, RobotError
     from brain.security.rights import OPERATOR, RightsError, rights_of
     from brain_runtime.graph import GraphError
-    from brain_runtime.wire import NameProblem
+    from brain_wire import NameProblem
 
     try:
         robot = robot or SIM    # for names of topics; `brain up` asks which robot it is

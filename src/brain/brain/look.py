@@ -24,8 +24,8 @@ def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.p
     use_security(secure)
     check_writable(out)
     _check_kind(out)
-    from brain_runtime.qos import FEATURE, SENSOR
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
+    from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
+    from brain_wire.qos import FEATURE, SENSOR
 
     try:
         with open_node("brain_look", namespace or "/", router=router) as node:

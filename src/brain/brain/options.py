@@ -11,7 +11,7 @@ import typer
 
 def _check_namespace(value: str) -> str:
     if value.strip("/"):
-        from brain_runtime.wire.names import NameProblem, absolute
+        from brain_wire.names import NameProblem, absolute
 
         try:
             absolute(value)
@@ -39,7 +39,7 @@ def use_domain(domain: int | None) -> int:
     """Makes a domain that of this process and of those that it starts."""
     if domain is not None:
         os.environ["ROS_DOMAIN_ID"] = str(domain)
-    from brain_runtime.wire import domain_id
+    from brain_wire import domain_id
 
     return domain_id()
 
@@ -89,21 +89,21 @@ def check_folder(path: Path | None, option: str) -> None:
 
 def tell(text: str, color: str | None = None, *, err: bool = False) -> None:
     """Says a line, or a few, on standard output; what is foreign in it stands escaped."""
-    from brain_runtime import shown
+    from brain_wire import shown
 
     typer.secho(shown.block(text), fg=color, err=err)
 
 
 def tell_json(value: Any, indent: int | None = 1) -> None:
     """Prints the one JSON object that ``--json`` asks for."""
-    from brain_runtime import shown
+    from brain_wire import shown
 
     typer.echo(shown.as_json(value, indent))
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
     """Ends the command with a line on standard error, with ``--json`` too: then standard output stays empty."""
-    from brain_runtime import shown
+    from brain_wire import shown
 
     typer.secho(f"brain: {shown.line(' '.join(message.split()))}", fg="red", err=True)
     raise typer.Exit(status)

@@ -22,8 +22,8 @@ import yaml
 from brain.graphs import DEFAULT, config_directory, find_graph
 from brain_runtime import yaml_text
 from brain_runtime.graph import Graph, load_graph, load_worlds
-from brain_runtime.parameters import ParameterError, check_parameters
-from brain_runtime.shown import quoted
+from brain_wire.parameters import ParameterError, check_parameters
+from brain_wire.shown import quoted
 
 SIM = "sim"
 NO_WORLD = "none"

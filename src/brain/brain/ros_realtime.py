@@ -25,10 +25,10 @@ from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain.launching import SIM, LaunchedNode, launched
 from brain.listen import Latency
 from brain_runtime import heartbeat as beat
-from brain_runtime import messages
-from brain_runtime.qos import LATCHED, STREAM, QoS
 from brain_runtime.hosts.ros_topics import profile
 from brain_runtime.hosts.ros_types import interface
+from brain_wire import messages
+from brain_wire.qos import LATCHED, STREAM, QoS
 
 READY = 90.0    # s for all processes to be active
 TURN = 0.05     # s that one look at what has come takes at most

@@ -7,9 +7,9 @@ from typing import Mapping
 
 from brain.inspect_graph import Facts
 from brain_runtime.graph import Graph
-from brain_runtime.wire import names
-from brain_runtime.wire.credentials import (OPERATOR, CredentialsProblem, credentials_file, place, read_credentials)
-from brain_runtime.wire.refusal import why_not
+from brain_wire import names
+from brain_wire.credentials import (OPERATOR, CredentialsProblem, credentials_file, place, read_credentials)
+from brain_wire.refusal import why_not
 
 ROUTER = "router"
 

@@ -10,8 +10,8 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
-from brain_runtime import shown
-from brain_runtime.observers import LastingFile
+from brain_wire import shown
+from brain_wire.observers import LastingFile
 
 
 class Terminal(Console):

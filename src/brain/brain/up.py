@@ -79,9 +79,9 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
-    from brain_runtime.waking import Flag
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
-    from brain_runtime.wire.refusal import open_to_a_network
+    from brain_wire import NameProblem, NoRouter, SessionProblem
+    from brain_wire.refusal import open_to_a_network
+    from brain_wire.waking import Flag
 
     console = Terminal(lasting=True, stderr=as_json)
     stop = Flag()
@@ -171,7 +171,7 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
         for line in missing:
             console.tell(f"still waiting: {line}", style="yellow")
     if told is not None:
-        from brain_runtime.observers import guarded
+        from brain_wire.observers import guarded
 
         guarded(tell_json, "printing JSON")({**told, "ready": ready, "under_control": ready and crew.has_brainstem,
                                              "seconds": round(took, 2), "example": words, "missing": missing}, None)
@@ -199,7 +199,7 @@ class Spoken:
 
 def _spoken(simulated: bool, endpoint: str, secure: Path | None, domain: int, namespace: str) -> Spoken:
     """How another terminal, without this one's environment, reaches the brain."""
-    from brain_runtime.wire.session import DEFAULT_ROUTER
+    from brain_wire.session import DEFAULT_ROUTER
 
     usual = DEFAULT_ROUTER if secure is None else DEFAULT_ROUTER.replace("tcp/", "tls/")
     return Spoken(simulated, (*(["--router", endpoint] if endpoint != usual else []),
@@ -217,7 +217,7 @@ def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: in
         identity: whose credentials are used; None: the operator's.
     """
     from brain.crew import CrewError
-    from brain_runtime.wire import Watch, open_session
+    from brain_wire import Watch, open_session
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
     ours = {f"{prefix}/{name}" for name in names}

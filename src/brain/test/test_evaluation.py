@@ -13,9 +13,9 @@ from brain.confused_vision import MISTAKEN
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
-from brain_runtime import messages
 from brain_runtime.hosts.local import LocalHost
 from brain_sim.suite import episodes
+from brain_wire import messages
 
 
 def made_up(outcome, *, kind="go", lang="en", visibility="front", time=10.0, spl=0.5):

@@ -17,8 +17,8 @@ from brain.security.access import access_control
 from brain.security.policy import policy_xml
 from brain.security.rights import READING, RightsError, rights_of
 from brain_runtime.graph import load_graph, parse_graph
-from brain_runtime.wire import names
-from brain_runtime.wire.credentials import read_credentials
+from brain_wire import names
+from brain_wire.credentials import read_credentials
 
 GRAPH = {"regions": {"eye": "m:Eye", "brainstem": "m:Stem"}}
 FACTS = {"eye": Facts(None, (), (), publishes=("eye/features",), hears=("image", "goal/text")),

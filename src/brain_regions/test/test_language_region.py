@@ -8,7 +8,7 @@ import pytest
 from brain_regions.language import AnnLanguage, GrammarLanguage, Language, Verb
 from brain_regions.language.decode import framed, spell
 from brain_regions.membranes import MICRO_STEP
-from brain_runtime import SILENCE, Region, messages, snapshot
+from brain_runtime import Region, SILENCE, messages, snapshot
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.stepper import Stepper
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Iterable
 
 from brain.security.rights import Rights
-from brain_runtime.wire import names
+from brain_wire import names
 
 INGRESS, EGRESS = "ingress", "egress"
 # Keys of zenoh-ext beside a latched topic's own; @adv is not matched by * or **.

@@ -18,9 +18,9 @@ from typing import Any, Iterable, Mapping
 from brain.security.access import access_control
 from brain.security.certificates import CertificateError, Pair, make_authority, make_pair
 from brain.security.rights import AUTHORITY, ROUTER, Rights
-from brain_runtime.router import settings as router_settings
-from brain_runtime.wire import names
-from brain_runtime.wire.session import default_settings
+from brain_wire import names
+from brain_wire.router import settings as router_settings
+from brain_wire.session import default_settings
 
 ENDPOINT = "tls/localhost:7447"
 LOCAL = ("localhost", "127.0.0.1", "::1")

@@ -12,10 +12,10 @@ from typing import Iterable, Mapping
 from brain.inspect_graph import Facts
 from brain_runtime import diagnostics, heartbeat
 from brain_runtime.graph import Graph, RegionSpec
-from brain_runtime.parameter_services import EVENTS
-from brain_runtime.wire import names, rosout
-from brain_runtime.wire.clock import SimulatedTime
-from brain_runtime.wire.credentials import OPERATOR
+from brain_wire import names, rosout
+from brain_wire.clock import SimulatedTime
+from brain_wire.credentials import OPERATOR
+from brain_wire.parameter_services import EVENTS
 
 REGION, OPERATES, MAINTAINS, ROBOT_ROLE = "region", "operator", "maintainer", "robot"
 ROBOT = "robot"         # whose credentials the drivers of a real robot take

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-from brain_runtime import messages
 from brain_runtime.hosts.inlet import Inlet
+from brain_wire import messages
 
 
 class OnBus(NamedTuple):

@@ -22,8 +22,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Iterable, Protocol
 
-from brain_runtime.actions import Act, News
-from brain_runtime.qos import QoS
+from brain_wire.goals import Act, News
+from brain_wire.qos import QoS
 
 if TYPE_CHECKING:
     from brain_runtime.hosts.inlet import Inlet

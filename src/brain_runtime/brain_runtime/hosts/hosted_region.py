@@ -18,18 +18,19 @@ from typing import Any, Callable, Mapping
 import numpy as np
 
 from brain_runtime import heartbeat as beat
-from brain_runtime import messages, snapshot
-from brain_runtime.actions import Goal
+from brain_runtime import snapshot
 from brain_runtime.energy import Gate
 from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.host import Arrived, Host
 from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.hosts.policy import Policy
-from brain_runtime.lifecycle import Lifecycle, Outcome
-from brain_runtime.parameters import ParameterError, check_parameters
-from brain_runtime.qos import QoS
 from brain_runtime.region import Region, State
 from brain_runtime.stepper import RegionError, Stepper
+from brain_wire import messages
+from brain_wire.goals import Goal
+from brain_wire.lifecycle import Lifecycle, Outcome
+from brain_wire.parameters import ParameterError, check_parameters
+from brain_wire.qos import QoS
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any, Callable, NamedTuple
 
 from brain_runtime.hosts.host import Arrived, Subscription
 from brain_runtime.inbox import Slot
-from brain_runtime.messages import MessageError
 from brain_runtime.ports import In
+from brain_wire.messages import MessageError
 
 
 class Inlet:

@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Any, Callable, Mapping
 
 from brain_runtime import heartbeat as beat
-from brain_runtime import lifecycle, messages, parameter_services
-from brain_runtime.actions import Act, Goal, News, Status
 from brain_runtime.energy import Gate
 from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
 from brain_runtime.hosts.hosted_region import HostedRegion
@@ -17,10 +15,12 @@ from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.hosts.node_parameters import NodeParameters, split
 from brain_runtime.hosts.policy import Lockstep
 from brain_runtime.hosts.schedule import LocalSchedule
-from brain_runtime.messages import make
-from brain_runtime.qos import QoS
 from brain_runtime.region import Region, State
 from brain_runtime.stepper import Stepper
+from brain_wire import lifecycle, messages, parameter_services
+from brain_wire.goals import Act, Goal, News, Status
+from brain_wire.messages import make
+from brain_wire.qos import QoS
 
 
 class Asked:

@@ -7,8 +7,8 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 from brain_runtime import energy
 from brain_runtime.hosts.hosted_region import HostedRegion
-from brain_runtime.parameter_services import Access
-from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
+from brain_wire.parameter_services import Access
+from brain_wire.parameters import Description, ParameterError, check_parameters, describe
 
 SIM_TIME = "use_sim_time"
 RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too

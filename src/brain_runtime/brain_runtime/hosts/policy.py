@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 from brain_runtime.hosts.host import Arrived
 from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.stepper import RegionError
-from brain_runtime.waking import Signal
+from brain_wire.waking import Signal
 
 if TYPE_CHECKING:
     from brain_runtime.hosts.hosted_region import HostedRegion

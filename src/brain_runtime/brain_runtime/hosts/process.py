@@ -20,10 +20,10 @@ from brain_runtime.hosts import resting
 from brain_runtime.hosts.hosted_region import HostedRegion
 from brain_runtime.hosts.policy import Threaded
 from brain_runtime.hosts.rivals import Rivals
-from brain_runtime.parameters import ParameterError
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
-from brain_runtime.waking import Signal
+from brain_wire.parameters import ParameterError
+from brain_wire.waking import Signal
 
 log = logging.getLogger(__name__)
 

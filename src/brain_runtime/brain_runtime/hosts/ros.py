@@ -23,7 +23,6 @@ from rclpy.parameter import Parameter
 
 from brain_runtime import energy
 from brain_runtime import heartbeat as beat
-from brain_runtime.actions import Act
 from brain_runtime.health import Limits
 from brain_runtime.hosts import ros_parameters
 from brain_runtime.hosts.inlet import Inlet, Ring
@@ -31,10 +30,11 @@ from brain_runtime.hosts.policy import Afterwards
 from brain_runtime.hosts.process import ProcessHost
 from brain_runtime.hosts.ros_action import RosAction
 from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
-from brain_runtime.lifecycle import Outcome
-from brain_runtime.parameters import ParameterError
-from brain_runtime.qos import QoS
 from brain_runtime.region import Region
+from brain_wire.goals import Act
+from brain_wire.lifecycle import Outcome
+from brain_wire.parameters import ParameterError
+from brain_wire.qos import QoS
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 
 from brain_runtime import energy
-from brain_runtime.parameters import check_parameters, describe
+from brain_wire.parameters import check_parameters, describe
 
 OF_EVERY_NODE = ("use_sim_time", "start_type_description_service", energy.PARAMETER)
 
@@ -45,7 +45,7 @@ def values(node: Node, cls: type) -> dict[str, Any]:
 
 
 def descriptor(field: Any) -> ParameterDescriptor:
-    """How ROS 2 describes a parameter; see :func:`brain_runtime.parameters.describe`."""
+    """How ROS 2 describes a parameter; see :func:`brain_wire.parameters.describe`."""
     about = describe(field)
     found = ParameterDescriptor(description=about.text, additional_constraints=about.constraints,
                                 dynamic_typing=about.dynamic)

@@ -10,10 +10,10 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from brain_runtime import messages
 from brain_runtime.hosts.inlet import Inlet, Ring
 from brain_runtime.hosts.ros_types import interface
-from brain_runtime.qos import QoS
+from brain_wire import messages
+from brain_wire.qos import QoS
 
 KEYED = 64              # messages that wait where the newest of each publisher counts
 

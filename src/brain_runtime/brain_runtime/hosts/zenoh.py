@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from brain_runtime import heartbeat as beat
-from brain_runtime import lifecycle, messages, parameter_services, type_descriptions
-from brain_runtime.actions import Act
 from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.hosts.node_parameters import SIM_TIME, HostParameter, NodeParameters, flag, split
 from brain_runtime.hosts.process import ProcessHost
-from brain_runtime.parameters import Description
-from brain_runtime.qos import QoS
 from brain_runtime.region import Region
-from brain_runtime.wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
-from brain_runtime.wire.action import ActionServer
-from brain_runtime.wire.attachment import AttachmentProblem
-from brain_runtime.wire.clock import SimulatedTime
-from brain_runtime.wire.names import PUBLISHER
+from brain_wire import lifecycle, messages, parameter_services, type_descriptions
+from brain_wire.goals import Act
+from brain_wire.parameters import Description
+from brain_wire.qos import QoS
+from brain_wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
+from brain_wire.action import ActionServer
+from brain_wire.attachment import AttachmentProblem
+from brain_wire.clock import SimulatedTime
+from brain_wire.names import PUBLISHER
 
 SHARE = 0.02            # s between two heartbeats in which requests are answered at least
 
