@@ -318,7 +318,7 @@ def host(sessions):
     thread = threading.Thread(target=host.run)
     thread.start()
     yield host, theirs
-    assert thread.is_alive() and host._failure is None
+    assert thread.is_alive() and host.failure is None
     host.stop()
     thread.join(PATIENCE)
     assert not thread.is_alive()
@@ -421,4 +421,4 @@ def test_a_goal_of_endless_questions_is_not_kept_for_ever(host):
         while len(refused) < 24 and time.monotonic() < end:
             time.sleep(0.02)
         assert refused == [True] * 24
-        assert len(next(iter(running._servers[0]._book.values())).waiting) == 16
+        assert len(next(iter(running.connections.served["seek"]._book.values())).waiting) == 16

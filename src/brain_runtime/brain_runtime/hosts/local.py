@@ -12,7 +12,7 @@ from brain_runtime.energy import Gate
 from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
 from brain_runtime.hosts.hosted_region import HostedRegion
 from brain_runtime.hosts.inlet import Inlet
-from brain_runtime.hosts.node_parameters import NodeParameters, split
+from brain_runtime.hosts.node_parameters import SIM_TIME, HostParameter, NodeParameters, flag, split
 from brain_runtime.hosts.policy import Lockstep
 from brain_runtime.hosts.schedule import LocalSchedule
 from brain_runtime.region import Region, State
@@ -20,6 +20,7 @@ from brain_runtime.stepper import Stepper
 from brain_wire import lifecycle, messages, parameter_services
 from brain_wire.goals import Act, Goal, News, Status
 from brain_wire.messages import make
+from brain_wire.parameters import Description
 from brain_wire.qos import QoS
 
 
@@ -69,12 +70,14 @@ class LocalRegion(HostedRegion):
 
     def __init__(self, host: LocalHost, region: Region, *, name: str, order: int, parameters: Mapping[str, Any],
                  state: State | None, critical: bool) -> None:
-        values, budget, _ = split(name, region.Parameters, parameters)
+        values, budget, self._sim_time = split(name, region.Parameters, parameters)
         self._host, self._order, self._kept = host, order, state
         super().__init__(region, name=name, namespace="/", seed=host.seed, state_dir=None, critical=critical,
                          restarts=0, policy=lambda hosted: Lockstep(hosted, host.schedule))
         self.gate.budget = budget
-        self._values = NodeParameters(self, values, {}, self._tell_changes)
+        self._values = NodeParameters(self, values, {SIM_TIME: HostParameter(
+            Description(bool, "as every node has it; in lockstep time is simulated, whatever this says"),
+            lambda: self._sim_time, functools.partial(flag, name), self._set_sim_time)}, self._tell_changes)
         self.asked: dict[bytes, Asked] = {}
         self.life = self.lifecycle()
         self.services = {**parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life)}
@@ -127,6 +130,9 @@ class LocalRegion(HostedRegion):
 
     def parameters(self) -> dict[str, Any]:
         return self._values.region()
+
+    def _set_sim_time(self, wanted: bool) -> None:
+        self._sim_time = wanted
 
     def _tell_changes(self, values: Mapping[str, Any]) -> None:
         self._host.bus.publish(parameter_services.EVENTS, parameter_services.changed(
