@@ -84,7 +84,7 @@ class Bus:
         reader = _Reader((order, len(self._readers.get(topic, ()))), inlet, deliver)
         self._readers[topic] = tuple(sorted((*self._readers.get(topic, ()), reader), key=lambda r: r.order))
         if inlet.port.qos.latched and topic in self.latched:
-            inlet.offer(self._arrival(self.latched[topic]))
+            deliver(inlet, self._arrival(self.latched[topic]))
         return BusSubscription(topic, lambda: self._end(topic, reader))
 
     def _end(self, topic: str, reader: _Reader) -> None:

@@ -235,7 +235,9 @@ class Lockstep(Policy):
             self._schedule.due(self._hosted)
 
     def begin(self) -> None:
-        """Nothing waits: it is in the inbox already."""
+        """What has come before is in the inbox already."""
+        if not self._hosted.idle and self._hosted.stepper.triggered:
+            self._schedule.due(self._hosted)
 
     def forget(self) -> None:
         """Nothing waits."""
