@@ -24,6 +24,18 @@ from brain_wire.services import service_type
 PATIENCE = 30.0     # s until something that should come is given up
 
 
+def free_port() -> int:
+    """A TCP port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def domain_of(port: int) -> int:
+    """The ROS domain for who has that port: DDS derives ports from it, which must stay below the ephemeral ones."""
+    return port % 80 + 1
+
+
 class Stage(ABC):
     """Runs one region named ``mirror``. Time passes only in :meth:`pause` and :meth:`until`."""
 
@@ -170,10 +182,8 @@ class ProcessStage(Stage):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._children: list[subprocess.Popen] = []
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.domain = self.port % 80 + 1    # DDS derives ports from it, which must stay below the ephemeral ones
+        self.port = free_port()
+        self.domain = domain_of(self.port)
 
     def _arguments(self) -> list[str]:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts: what connects a region's ports to a wire, and gives it steps and the time. See :mod:`brain_runtime.hosts.host`.
+"""Hosts: what connects a region's ports to a wire, and gives it steps and the time. Begin with :mod:`.host`.
 
 A host's module is loaded when its name is first used, since each needs what another machine may not have.
 """

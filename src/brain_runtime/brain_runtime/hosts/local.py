@@ -12,7 +12,7 @@ from brain_runtime.energy import Gate
 from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
 from brain_runtime.hosts.hosted_region import HostedRegion
 from brain_runtime.hosts.inlet import Inlet
-from brain_runtime.hosts.node_parameters import SIM_TIME, HostParameter, NodeParameters, flag, split
+from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
 from brain_runtime.hosts.policy import Lockstep
 from brain_runtime.hosts.schedule import LocalSchedule
 from brain_runtime.region import Region, State
@@ -20,7 +20,6 @@ from brain_runtime.stepper import Stepper
 from brain_wire import lifecycle, messages, parameter_services
 from brain_wire.goals import Act, Goal, News, Status
 from brain_wire.messages import make
-from brain_wire.parameters import Description
 from brain_wire.qos import QoS
 
 
@@ -75,9 +74,9 @@ class LocalRegion(HostedRegion):
         super().__init__(region, name=name, namespace="/", seed=host.seed, state_dir=None, critical=critical,
                          restarts=0, policy=lambda hosted: Lockstep(hosted, host.schedule))
         self.gate.budget = budget
-        self._values = NodeParameters(self, values, {SIM_TIME: HostParameter(
-            Description(bool, "as every node has it; in lockstep time is simulated, whatever this says"),
-            lambda: self._sim_time, functools.partial(flag, name), self._set_sim_time)}, self._tell_changes)
+        own = sim_time(name, "as every node has it; in lockstep time is simulated, whatever this says",
+                       lambda: self._sim_time, self._set_sim_time)
+        self._values = NodeParameters(self, values, own, self._tell_changes)
         self.asked: dict[bytes, Asked] = {}
         self.life = self.lifecycle()
         self.services = {**parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life)}
@@ -265,9 +264,12 @@ class LocalHost:
 
     def _heed(self) -> None:
         """Finds out which outputs on demand are wanted; what is heard only to be shown is itself heard by somebody."""
-        while any([hosted.connections.heed(hosted.state == beat.ACTIVE) for hosted in tuple(self._regions.values())
-                   if hosted.stepper is not None]):
-            pass
+        changed = True
+        while changed:
+            changed = False
+            for hosted in tuple(self._regions.values()):
+                if hosted.stepper is not None:
+                    changed |= hosted.connections.heed(hosted.state == beat.ACTIVE)
 
     def stepper(self, name: str) -> Stepper:
         """The stepper of a region: its state, steps and statistics."""

@@ -2,6 +2,7 @@
 """NodeParameters: the parameters of a node on hosts without rclpy, its region's and those that its host adds."""
 from __future__ import annotations
 
+import functools
 from dataclasses import fields, replace
 from typing import Any, Callable, Mapping, NamedTuple
 
@@ -54,6 +55,11 @@ def flag(region: str, value: Any) -> bool:
     if type(value) is not bool:
         raise ParameterError(f"parameter {SIM_TIME} of {region} must be true or false, but is {value!r}")
     return value
+
+
+def sim_time(region: str, about: str, get: Callable[[], bool], take: Callable[[bool], None]) -> dict[str, HostParameter]:
+    """``use_sim_time`` of the node ``region``: what it does, its value now, and what takes over another."""
+    return {SIM_TIME: HostParameter(Description(bool, about), get, functools.partial(flag, region), take)}
 
 
 class NodeParameters:

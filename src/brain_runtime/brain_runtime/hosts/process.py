@@ -58,7 +58,8 @@ class ProcessHost(HostedRegion):
         super().__init__(region, name=name, namespace=namespace, seed=seed, state_dir=state_dir, critical=critical,
                          restarts=restarts, policy=policy)
         self._autostart = autostart
-        self._attention = Signal()          # of the thread that controls; unlike an Event's, set in a signal handler too
+        # Of the thread that controls; unlike an Event, it may be set in a signal handler at any moment.
+        self._attention = Signal()
         self._over = False                  # nothing moves any more: the threads end
         self._next_diagnostics = -math.inf
         self._rivals = Rivals(self._alone, self.connections.others)

@@ -48,7 +48,7 @@ class LocalSchedule:
         """Lets simulated time pass.
 
         Raises:
-            RegionError: regions trigger each other without end. Whatever a step leads to: see :class:`.policy.Lockstep`.
+            RegionError: regions trigger each other without end. Whatever a step leads to.
         """
         end = self._ticks + round(seconds / TICK)
         self.settle()

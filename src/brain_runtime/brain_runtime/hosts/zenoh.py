@@ -13,12 +13,11 @@ from typing import Any, Callable, Mapping
 from brain_runtime import heartbeat as beat
 from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.inlet import Inlet
-from brain_runtime.hosts.node_parameters import SIM_TIME, HostParameter, NodeParameters, flag, split
+from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
 from brain_runtime.hosts.process import ProcessHost
 from brain_runtime.region import Region
 from brain_wire import lifecycle, messages, parameter_services, type_descriptions
 from brain_wire.goals import Act
-from brain_wire.parameters import Description
 from brain_wire.qos import QoS
 from brain_wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
 from brain_wire.action import ActionServer
@@ -57,7 +56,7 @@ class ZenohHost(ProcessHost):
                  domain: int | None = None, parameters: Mapping[str, Any] | None = None,
                  topic: Callable[[str], str] | None = None, seed: int = 0, state_dir: Path | None = None,
                  critical: bool = False, restarts: int = 0, autostart: bool = True) -> None:
-        values, budget, sim_time = split(name or region.name, region.Parameters, parameters or {})
+        values, budget, simulated = split(name or region.name, region.Parameters, parameters or {})
         self.node = Node(session, name or region.name, namespace, domain)
         self._name = topic or (lambda declared: declared)
         self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
@@ -65,13 +64,13 @@ class ZenohHost(ProcessHost):
         self._time: Callable[[], float] = time.time
         super().__init__(region, name=name, namespace=self.node.namespace, seed=seed, state_dir=state_dir,
                          critical=critical, restarts=restarts, autostart=autostart)
-        self._set_sim_time(sim_time)
+        self._set_sim_time(simulated)
         self.gate.budget = budget
         self._changes = self.node.publisher(parameter_services.EVENTS, parameter_services.EVENT_TYPE,
                                             parameter_services.EVENT_QUALITY)
-        self._values = NodeParameters(self, values, {SIM_TIME: HostParameter(
-            Description(bool, "stamps come from /clock; timeouts stay on the steady clock"),
-            lambda: self._sim_time is not None, functools.partial(flag, region.name), self._set_sim_time)}, self._tell_changes)
+        own = sim_time(region.name, "stamps come from /clock; timeouts stay on the steady clock",
+                       lambda: self._sim_time is not None, self._set_sim_time)
+        self._values = NodeParameters(self, values, own, self._tell_changes)
         self.life = self.lifecycle()
         self._services: list[tuple[Service, Callable[[Any], Any]]] = [
             (self.node.service(f"~/{service}", kind, self._attention.set), handler)
