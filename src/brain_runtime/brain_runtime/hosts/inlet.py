@@ -78,13 +78,12 @@ class Ring:
 
     def __init__(self, topic: str, depth: int, close: Callable[[], None]) -> None:
         self.topic = topic
-        self.depth = depth
         self._close = close
         self._waiting: deque[Received] = deque(maxlen=depth)
 
-    def put(self, data: bytes) -> None:
-        """Keeps what has just been received."""
-        self._waiting.append(Received(data, time.monotonic()))
+    def keep(self, arrival: Received) -> None:
+        """Keeps a message until it is taken."""
+        self._waiting.append(arrival)
 
     def take(self) -> list[Received]:
         """See :class:`.host.Subscription`."""
@@ -101,3 +100,8 @@ class Ring:
         """See :class:`.host.Subscription`."""
         self._close()
         self._waiting.clear()
+
+
+def received(data: bytes) -> Received:
+    """What has just been received."""
+    return Received(data, time.monotonic())

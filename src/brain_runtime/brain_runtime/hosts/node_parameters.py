@@ -57,7 +57,8 @@ def flag(region: str, value: Any) -> bool:
     return value
 
 
-def sim_time(region: str, about: str, get: Callable[[], bool], take: Callable[[bool], None]) -> dict[str, HostParameter]:
+def sim_time(region: str, about: str, get: Callable[[], bool], take: Callable[[bool], None]
+             ) -> dict[str, HostParameter]:
     """``use_sim_time`` of the node ``region``: what it does, its value now, and what takes over another."""
     return {SIM_TIME: HostParameter(Description(bool, about), get, functools.partial(flag, region), take)}
 

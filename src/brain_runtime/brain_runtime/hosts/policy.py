@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a step starts. There are three policies, and each starts steps in one place of its own.
+"""When a step starts: three policies, each of which starts steps in one place.
 
-===================  ============================================================================  =====================
-policy               a step starts                                                                 in which thread
-===================  ============================================================================  =====================
-:class:`Threaded`    when a message has come that triggers: at once, where steps usually take at   that received it
-                     most :data:`QUICK` and nobody is at one or has the region's turn
-                     else, and when a goal was handed in or the region's rate asks for it          the worker
-:class:`Afterwards`  as Threaded, but never inside the callback that receives                      that spins, after the
-                                                                                                   callback; the worker
-:class:`Lockstep`    when the schedule of all regions says so                                      of the schedule
-===================  ============================================================================  =====================
+:class:`Threaded` (ZenohHost), in ``_round``:
+    A message that triggers has come: in the thread that received it, at once, if steps usually take at most
+    :data:`QUICK` and nobody has the region's turn. Else, and where the rate, a goal or the energy budget asks for it:
+    in the worker.
+
+:class:`Afterwards` (RosHost), in the same place:
+    As Threaded, but the thread that received makes the step after the callback and not in it.
+
+:class:`Lockstep` (LocalHost), in ``step``:
+    When the schedule of all regions says so, in its thread.
 
 There is never more than one step of a region at a time: who starts one has the region's turn.
 """

@@ -10,7 +10,7 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from brain_runtime.hosts.inlet import Inlet, Ring
+from brain_runtime.hosts.inlet import Inlet, Ring, received
 from brain_runtime.hosts.ros_types import interface
 from brain_wire import messages
 from brain_wire.qos import QoS
@@ -116,7 +116,7 @@ def subscribe(node: Node, inlet: Inlet, deliver: Callable[[Inlet], Any]) -> Ring
     ring = Ring(node.resolve_topic_name(port.topic), depth, close)
 
     def arrived(data: bytes) -> None:
-        ring.put(data)
+        ring.keep(received(data))
         deliver(inlet)
 
     qos = port.qos.with_depth(depth) if port.key else port.qos
