@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.options import Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security
+from brain_runtime.command.options import (
+    Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security)
 
 WINDOW = 1.5        # s of listening where nothing else is said
 REFRESH = 0.5       # s between two pictures of --watch
@@ -37,7 +38,7 @@ def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[s
     """How a brain is.
 
     Args:
-        ear: a :class:`brain.listen.Ear` that has listened.
+        ear: a :class:`brain_runtime.listen.Ear` that has listened.
         expected: full names of the regions that ought to be there, if any of them is.
     """
     from brain_runtime.constants import trace_action
@@ -152,9 +153,9 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
     """
     number = use_domain(domain)
     use_security(secure)
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
-    from brain.listen import Ear
+    from brain_runtime.listen import Ear
     from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
 
     expected = _expected(graph, namespace)
@@ -191,8 +192,8 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
 
 
 def _expected(graph: str, namespace: str) -> list[str]:
-    from brain.graphs import load
     from brain_runtime.graph import GraphError
+    from brain_runtime.graphs import load
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
     try:

@@ -16,7 +16,7 @@ from brain_runtime.hosts.local import Asked
 from brain_runtime.hosts.ros_topics import profile
 from brain_runtime.hosts.ros_types import interface, ours, theirs
 from brain_tests.stages import PATIENCE, ProcessStage
-from brain_runtime import messages
+from brain_wire import messages
 from brain_wire.goals import Status
 from brain_wire.services import action_type, service_type
 

@@ -14,9 +14,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_runtime import messages
 from brain_runtime.graph import RegionSpec
 from brain_runtime.hosts.local import LocalHost
+from brain_wire import messages
 from brain_wire.parameter_services import value_message
 from brain_wire.qos import QoS
 from brain_wire.services import service_type

@@ -9,12 +9,13 @@ import torch
 
 from brain_regions.vision import Vision, looking, weights
 from brain_regions.vision.network import SpikingVision, prepare
-from brain_runtime import messages, snapshot
+from brain_runtime import snapshot
 from brain_runtime.hosts.local import LocalHost
 from brain_sim.camera import RayCamera
 from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room
 from brain_sim.things import COLORS, SHAPES
+from brain_wire import messages
 
 
 def image(picture, encoding="rgb8", **fields):
@@ -186,7 +187,7 @@ def test_a_snapshot_brings_the_membranes_back(picture, tmp_path):
     state, warnings = snapshot.restore(tmp_path / "vision.safetensors", again)
     assert warnings == []
     assert all(np.array_equal(np.asarray(state[k]), np.asarray(v)) for k, v in stepper.state.items())
-    again._weights = "others"
+    again._digest = "others"
     state, warnings = snapshot.restore(tmp_path / "vision.safetensors", again)
     assert state is None and "weights" in warnings[0] and (tmp_path / "vision.safetensors.refused-1").exists()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rmw_zenoh's wire format on plain eclipse-zenoh: what a ``Node`` here says and hears, real ROS 2 nodes hear and say.
+"""ROS 2 nodes in plain Python, in the wire format of rmw_zenoh: real ROS 2 nodes hear and see them as their own.
 
-Usable alone, without regions or hosts::
+It knows nothing of a brain, and needs no ROS installation::
 
     with open_node("say") as node:
         node.publisher("goal/text", "std_msgs/msg/String", LATCHED).publish(text)
@@ -10,11 +10,12 @@ import importlib
 from typing import Any
 
 # Where each name is. Loaded when it is asked for: who checks parameters or names, as launch does, needs no Zenoh.
-_PLACES = {"Arrival": "node", "Attachment": "attachment", "Client": "service", "Endpoint": "names",
-           "NameProblem": "names", "NoAnswer": "service", "NoRouter": "session", "Node": "node", "Publisher": "node",
-           "Request": "service", "Service": "service", "Session": "session", "SessionProblem": "session",
-           "Subscription": "node", "Watch": "watch", "domain_id": "names", "open_node": "node",
-           "open_session": "session"}
+_PLACES = {"Act": "goals", "ActionClient": "asking", "Arrival": "node", "Attachment": "attachment", "Client": "service",
+           "Endpoint": "names", "Goal": "goals", "NameProblem": "names", "NoAnswer": "service", "NoRouter": "session",
+           "Node": "node", "Outcome": "lifecycle", "ParameterError": "parameters", "Publisher": "node", "QoS": "qos",
+           "Request": "service", "Server": "server", "Service": "service", "Session": "session", "SessionProblem":
+           "session", "Subscription": "node", "Watch": "watch", "domain_id": "names", "open_node": "node",
+           "open_session": "session", "parameter": "parameters", "register": "definitions"}
 __all__ = sorted(_PLACES)
 
 
