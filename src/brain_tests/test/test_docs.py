@@ -39,7 +39,7 @@ def test_the_task_of_the_docs_is_trained(tmp_path):
 
 
 def test_the_action_of_the_docs_is_served(tmp_path, monkeypatch):
-    from brain_runtime.local_host import LocalHost
+    from brain_runtime.hosts.local import LocalHost
     write_region(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     host = LocalHost({"nod": importlib.import_module("nod").Nod()})
