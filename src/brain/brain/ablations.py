@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any, Sequence
 
 from brain_regions.pfc.feedback import MODES
+from brain_runtime.ablation import Ablation
 
 INSTEAD = {
     "vision": {"ann": "brain_regions.vision.region:AnnVision", "conventional": "brain.color_vision:ColorVision",
@@ -36,22 +37,6 @@ PARTS = {
     ("integration", "on"): {"pfc": {"integrate": True}},
 }
 """Parameters, by region, of what is not a whole region."""
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """What changes.
-
-    Attributes:
-        classes: ``package.module:Class`` by region.
-        parameters: by region and name.
-    """
-
-    classes: dict[str, str] = field(default_factory=dict)
-    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
-NONE = Ablation()
 
 
 def parse(options: Sequence[str]) -> Ablation:

@@ -18,7 +18,8 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from brain_runtime import graphs
-from brain.ablations import NONE, Ablation
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.ablation import NONE, Ablation
 from brain.episodes import text_message
 from brain.lockstep import lockstep_parts
 from brain_regions.circuits import INPUT, Convolution
@@ -38,7 +39,7 @@ CALM = 0.1                  # share of the steps that were quicker than what is 
 
 def networks() -> list[str]:
     """Regions of the shipped graph that are made of neurons."""
-    return [spec.name for spec in graphs.load(graphs.DEFAULT, "arena").regions if hasattr(spec.load(), "circuit")]
+    return [spec.name for spec in graphs.load(graphs.DEFAULT, SIM_WORLD).regions if hasattr(spec.load(), "circuit")]
 
 
 def reference(repeats: int = 60) -> float:

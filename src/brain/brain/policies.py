@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Sequence
 
-from brain.ablations import NONE, Ablation
-from brain_runtime.graph import Graph
-from brain_runtime.region import Region
+from brain_runtime.ablation import NONE, Ablation
 
 WITHOUT_BRAIN = ("oracle", "tour")
 WITH_BRAIN = ("brain", "scripted", "blind", "shuffled-words")
@@ -20,24 +18,17 @@ POLICIES = WITH_BRAIN + WITHOUT_BRAIN
 _INSTEAD = {"blind": {"camera": "brain.blind:BlindCamera"}, "scripted": {"vision": "brain.color_vision:ColorVision"}}
 
 
-def regions_of(graph: Graph, policy: str, ablation: Ablation = NONE) -> dict[str, str]:
-    """Class, as ``package.module:Class``, of each region of the graph under a policy and an ablation.
+def ablation_of(policy: str, ablation: Ablation = NONE) -> Ablation:
+    """What a policy changes of the brain, and an ablation beside it, which wins.
 
     Raises:
-        ValueError: an unknown policy, or one region is to be replaced that the graph does not have.
+        ValueError: an unknown policy.
     """
     if policy not in WITH_BRAIN:
         raise ValueError(f"policy {policy!r} does not run a brain; those that do are {', '.join(WITH_BRAIN)}")
-    found = {spec.name: spec.cls for spec in graph.regions}
-    for name, cls in _INSTEAD.get(policy, {}).items():
-        if name not in found:
-            raise ValueError(f"policy {policy} replaces the region {name}, which graph {graph.name} does not have")
-        found[name] = cls
-    for name, cls in ablation.classes.items():
-        if name not in found:
-            raise ValueError(f"an ablation replaces the region {name}, which graph {graph.name} does not have")
-        found[name] = cls
-    return found
+    instead = _INSTEAD.get(policy, {})
+    return replace(ablation, classes={**instead, **ablation.classes},
+                   asked_by={name: f"policy {policy}" for name in instead if name not in ablation.classes})
 
 
 def joined(classes: Sequence[str]) -> dict[str, str]:
@@ -53,14 +44,6 @@ def joined(classes: Sequence[str]) -> dict[str, str]:
             raise ValueError(f"--join {cls!r} must read package.module:Class, each class once")
         found[name.lower()] = cls
     return found
-
-
-def make_regions(graph: Graph, policy: str, join: Sequence[str] = (), ablation: Ablation = NONE) -> dict[str, Region]:
-    """New regions of the graph, by name, in its order, and then those that join."""
-    from brain_runtime.graph import RegionSpec
-
-    return {name: RegionSpec(name, cls).load()(name)
-            for name, cls in {**regions_of(graph, policy, ablation), **joined(join)}.items()}
 
 
 def told(policy: str, episodes: Sequence, index: int) -> Any:

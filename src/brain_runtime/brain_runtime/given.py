@@ -1,48 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters that a person gives by file or on the command line, checked before any process starts."""
+"""What a node is given by files and on the command line, checked before any process starts."""
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Iterable
+from dataclasses import fields
+from typing import Any, Mapping
 
-from brain_runtime.graph import Graph
+SIM_TIME = "use_sim_time"
+RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too
+OVERRIDES = "qos_overrides."
 
 
-def check(name: str, namespace: str, parameters: type, ros: Any) -> None:
-    """Checks what a node is given as the hosts do when they start it.
+def of_the_region(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a node's parameters that are no ROS 2 node's own; the host's ``energy_budget`` is among them."""
+    return {name: value for name, value in values.items()
+            if name not in (SIM_TIME, RCLPYS) and not name.startswith(OVERRIDES)}
+
+
+def check(name: str, parameters: type, values: Mapping[str, Any], host: str) -> None:
+    """Checks what a node is given as its host does when it starts.
 
     Args:
-        name, namespace: of the node.
+        name: of the node.
         parameters: the region's dataclass.
-        ros: a :class:`brain_runtime.ros_args.RosArgs`.
+        values: all that it is given.
+        host: ``ros`` reads numbers as ROS 2 does.
 
     Raises:
         ParameterError: a parameter that there is not, or a value that does not fit.
     """
-    from brain_runtime import energy
+    from brain_runtime import energy    # the processes of regions take this module's names only
     from brain_runtime.parameters import ParameterError, check_parameters
-    from brain_runtime.zenoh_host import OVERRIDES, RCLPYS, SIM_TIME
 
-    values = {key: value for key, value in ros.parameters(name, namespace).items()
-              if key != RCLPYS and not key.startswith(OVERRIDES)}
-    sim_time = values.pop(SIM_TIME, False)
-    if not isinstance(sim_time, bool):
-        raise ParameterError(f"parameter {SIM_TIME} of {name} must be true or false, but is {sim_time!r}")
-    energy.budget_of(name, values)
-    values.pop(energy.PARAMETER, None)
-    check_parameters(name, parameters, values)
+    if not isinstance(values.get(SIM_TIME, False), bool):
+        raise ParameterError(f"parameter {SIM_TIME} of {name} must be true or false, but is {values[SIM_TIME]!r}")
+    own = of_the_region(values)
+    if host == "ros":
+        numbers = {field.name for kind in (parameters, energy.HostParameters) for field in fields(kind)
+                   if isinstance(field.default, float)}
+        own = {key: _as_rcl(value) if key in numbers else value for key, value in own.items()}
+    energy.budget_of(name, own)
+    own.pop(energy.PARAMETER, None)
+    check_parameters(name, parameters, own)
 
 
-def check_files(graph: Graph, files: Iterable[Path | str], namespace: str = "") -> None:
-    """Checks parameter files for all regions of a graph.
-
-    Raises:
-        RosArgsError: a file cannot be read or is none.
-        ParameterError: see :func:`check`.
-        GraphError: a class that cannot be loaded.
-    """
-    from brain_runtime import ros_args
-
-    ros, _ = ros_args.parse(["--ros-args", *(word for file in files for word in ("--params-file", str(file)))])
-    for spec in graph.regions:
-        check(spec.name, "/" + namespace.strip("/"), spec.load().Parameters, ros)
+def _as_rcl(value: Any) -> Any:
+    """A number as ROS 2 reads it: ``1e3`` is one there, though YAML 1.1 wants ``1.0e+3``."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value

@@ -14,6 +14,7 @@ from typing import Any, Callable, Mapping
 
 from brain_runtime import diagnostics, energy, lifecycle, messages, parameter_services, type_descriptions
 from brain_runtime import heartbeat as beat
+from brain_runtime.given import OVERRIDES, RCLPYS, SIM_TIME
 from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
 from brain_runtime.process_host import QUICK, ProcessHost
 from brain_runtime.qos import QoS
@@ -24,9 +25,6 @@ from brain_runtime.wire.attachment import AttachmentProblem
 from brain_runtime.wire.clock import SimulatedTime
 from brain_runtime.wire.names import PUBLISHER, expand
 
-SIM_TIME = "use_sim_time"
-RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too
-OVERRIDES = "qos_overrides."
 EVENT_QUALITY = QoS(reliable=True, latched=False, depth=10)
 SHARE = 0.02            # s between two heartbeats in which requests are answered at least
 

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ablation: what of a brain is taken away or replaced, to see what it contributes."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What changes.
+
+    Attributes:
+        classes: ``package.module:Class`` by region.
+        parameters: by region and name.
+        asked_by: who wants a region's class replaced, for messages; a region that is not in it: an ablation.
+    """
+
+    classes: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    asked_by: dict[str, str] = field(default_factory=dict)
+
+
+NONE = Ablation()
