@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from brain_regions import gating
-from brain_runtime import FEATURE, SENSOR, In, Out, Region, messages, parameter
+from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter
+from brain_wire import messages
 
 SATURATION = 0.5        # walls, floor and obstacles stay below
 DARKEST = 30            # of 255; hue means nothing below

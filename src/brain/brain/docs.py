@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 
 def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/reference"),
@@ -18,7 +18,7 @@ def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path(
     """Write the reference from the code: topics, ports, parameters, messages, launch arguments, words."""
     from brain.reference import pages
     from brain_runtime.graph import GraphError
-    from brain_runtime.parameters import ParameterError
+    from brain_wire.parameters import ParameterError
     from brain_runtime.ros_args import RosArgsError
 
     try:

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any, Iterator, Mapping, Protocol, Sequence
 
 from brain import policies
-from brain_runtime import messages
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.energy import Traffic
 from brain_runtime.graph import SIM_WORLD
@@ -17,6 +16,7 @@ from brain_runtime.graphs import DEFAULT
 from brain_runtime.local_host import LocalHost
 from brain_runtime.resolve import resolve
 from brain_runtime.stepper import RegionError
+from brain_wire import messages
 
 SETTLE = 0.5        # s from the episode's start to the first word: the sensors have spoken by then
 PATIENCE = 75.0     # s after the first word, by when the referee must have spoken

@@ -9,7 +9,7 @@ from typing import Annotated, Iterable
 
 import typer
 
-from brain.options import (
+from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)
 
 
@@ -40,18 +40,18 @@ def run(context: typer.Context,
     if context.args and context.args[0] != "--ros-args":
         fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
     check_folder(state_dir, "--state-dir")
-    from brain.runs import state_home
+    from brain_runtime.runs import state_home
     from brain.up import refuse_twice
     from brain_runtime.command_lines import arguments
     from brain_runtime.crew import CrewError, router_endpoint
     from brain_runtime.graph import GraphError
-    from brain_runtime.parameters import ParameterError
+    from brain_wire.parameters import ParameterError
     from brain_runtime.resolve import refuse_nameless, resolve_region
     from brain_runtime.robots import RobotError, write_parameters
     from brain_runtime.ros_args import RosArgsError
-    from brain_runtime.router import is_router
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
-    from brain_runtime.wire.session import session_config
+    from brain_wire.router import is_router
+    from brain_wire import NameProblem, NoRouter, SessionProblem
+    from brain_wire.session import session_config
 
     rules, files, values = list(remap or ()), list(params_file or ()), list(param or ())
     more = [word for word in context.args if word != "--ros-args"]  # -p and -r were taken as the options of these names
@@ -95,3 +95,6 @@ def _words(rules: Iterable[str], files: Iterable[Path], values: Iterable[str], m
     return [*(word for rule in rules for word in ("-r", rule)),
             *(word for file in files for word in ("--params-file", str(file))),
             *(word for value in values for word in ("-p", value)), *more]
+
+
+run.context_settings = {"allow_extra_args": True, "ignore_unknown_options": True}

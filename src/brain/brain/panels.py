@@ -14,10 +14,10 @@ from brain_regions.motor import network
 from brain_regions.pfc.control import APPROACH, AVOID, SEARCH
 from brain_regions.pfc.decision import ACTIONS
 from brain_regions.pfc.memory import CAP
-from brain_regions.sights import COLORS
 from brain_regions.window import ring, words
-from brain_runtime import shown
 from brain_runtime.constants import goal_state
+from brain_runtime.sights import COLORS
+from brain_wire import shown
 
 WIDE, HIGH, SPOKEN = 930, 548, 112      # px: the frame, and what language adds to its height
 PICTURE = (288, 192)                    # px, the camera's

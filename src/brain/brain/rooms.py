@@ -30,8 +30,8 @@ def example(crew: Any, seconds: float, stop: threading.Event) -> str:
     Args:
         seconds: that the world gets to tell it.
     """
-    from brain_runtime import messages
-    from brain_runtime.qos import LATCHED
+    from brain_wire import messages
+    from brain_wire.qos import LATCHED
 
     worlds = crew.node.subscription("sim/world", "std_msgs/msg/String", LATCHED)
     try:

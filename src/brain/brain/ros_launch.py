@@ -30,7 +30,7 @@ from brain.launch_router import plan  # noqa: E402
 from brain.launching import (ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of,  # noqa: E402
                              planned, rviz_settings)
 from brain.preflight import find_executable  # noqa: E402
-from brain_runtime import shown  # noqa: E402
+from brain_wire import shown  # noqa: E402
 from brain_runtime.dry_run import lines  # noqa: E402
 from brain_runtime.graphs import names_of  # noqa: E402
 from brain_runtime.launch_watch import VARIABLE, mark  # noqa: E402

@@ -25,12 +25,12 @@ from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain.launching import LaunchedNode, launched
 from brain_runtime.listen import Latency
 from brain_runtime import heartbeat as beat
-from brain_runtime import messages
 from brain_runtime.command_lines import value_text
 from brain_runtime.graph import SIM_WORLD
-from brain_runtime.qos import LATCHED, STREAM, QoS
 from brain_runtime.ros_host import profile
 from brain_runtime.ros_types import interface
+from brain_wire import messages
+from brain_wire.qos import LATCHED, STREAM, QoS
 
 READY = 90.0    # s for all processes to be active
 TURN = 0.05     # s that one look at what has come takes at most

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Iterable
 
 import typer
 
-from brain import rooms, runs
+from brain import rooms
 from brain.evaluate import Split
-from brain.options import (
+from brain_runtime import runs
+from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)
 from brain.rooms import SPLIT
 
@@ -68,14 +69,14 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     use_security(secure)
     from brain_runtime import secured
     from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
     from brain_runtime.graph import NO_WORLD, GraphError
     from brain_runtime.graphs import names_of
     from brain_runtime.inspect_graph import inspect_graph
     from brain_runtime.robots import RobotError, write_parameters
-    from brain_runtime.waking import Flag
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
-    from brain_runtime.wire.refusal import open_to_a_network
+    from brain_wire.waking import Flag
+    from brain_wire import NameProblem, NoRouter, SessionProblem
+    from brain_wire.refusal import open_to_a_network
 
     console = Terminal(lasting=True, stderr=as_json)
     stop = Flag()
@@ -127,7 +128,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                      f"{endpoint}{'' if own_router else ' (was there)'}; logs in {run / 'logs'}")
         told = {"brain": resolved.name, "robot": resolved.robot, "world": world, "domain": number,
                 "namespace": namespace or "/", "router": endpoint, "run_dir": str(run.absolute()),
-                "state_dir": str(state_dir.absolute()), "regions": [child.node for child in children], "warnings": warnings}
+                "state_dir": str(state_dir.absolute()), "regions": [child.node for child in children],
+                "warnings": warnings}
         try:
             crew.start(stop=stop)
             spoken = (_spoken(world != NO_WORLD, endpoint, secure, number, namespace) if resolved.hears_sentences
@@ -175,7 +177,7 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
         for line in missing:
             console.tell(f"still waiting: {line}", style="yellow")
     if told is not None:
-        from brain_runtime.observers import guarded
+        from brain_wire.observers import guarded
 
         guarded(tell_json, "printing JSON")({**told, "ready": ready, "under_control": ready and crew.has_brainstem,
                                              "seconds": round(took, 2), "example": words, "missing": missing}, None)
@@ -203,7 +205,7 @@ class Spoken:
 
 def _spoken(simulated: bool, endpoint: str, secure: Path | None, domain: int, namespace: str) -> Spoken:
     """How another terminal, without this one's environment, reaches the brain."""
-    from brain_runtime.wire.session import DEFAULT_ROUTER
+    from brain_wire.session import DEFAULT_ROUTER
 
     usual = DEFAULT_ROUTER if secure is None else DEFAULT_ROUTER.replace("tcp/", "tls/")
     return Spoken(simulated, (*(["--router", endpoint] if endpoint != usual else []),
@@ -221,7 +223,7 @@ def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: in
         identity: whose credentials are used; None: the operator's.
     """
     from brain_runtime.crew import CrewError
-    from brain_runtime.wire import Watch, open_session
+    from brain_wire import Watch, open_session
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
     ours = {f"{prefix}/{name}" for name in names}

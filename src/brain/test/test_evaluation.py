@@ -16,9 +16,9 @@ from brain.confused_vision import MISTAKEN
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
-from brain_runtime import messages
 from brain_runtime.local_host import LocalHost
 from brain_sim.suite import episodes
+from brain_wire import messages
 
 
 def made_up(outcome, *, kind="go", lang="en", visibility="front", time=10.0, spl=0.5):
@@ -96,7 +96,7 @@ def test_controls_change_one_region(tmp_path):
         policies.ablation_of("oracle")
     (tmp_path / "small.graph.yaml").write_text("regions: {goals: 'brain_regions.goals:Goals'}")
     for changed, says in ((policies.ablation_of("scripted"), "policy scripted replaces the region vision, which graph"),
-                          (ablations.parse(["pfc=ann"]), "an ablation replaces the region pfc, which graph small does")):
+                          (ablations.parse(["pfc=ann"]), "an ablation replaces the region pfc, which graph small")):
         with pytest.raises(ValueError, match=says):
             resolve(tmp_path / "small.graph.yaml", robot=None, ablation=changed)
 

@@ -12,9 +12,9 @@ from PIL import Image
 
 from brain_runtime.graphs import config_directory, load
 from brain.look import remembered, save
-from brain_runtime.messages import has_field, make
 from brain_runtime.ports import Out
-from brain_runtime.qos import QoS, incompatibility
+from brain_wire.messages import has_field, make
+from brain_wire.qos import QoS, incompatibility
 
 # What each display of RViz subscribes to.
 TYPES = {"RobotModel": "std_msgs/msg/String", "LaserScan": "sensor_msgs/msg/LaserScan",

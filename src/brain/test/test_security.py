@@ -12,13 +12,13 @@ import zenoh
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain.security.access import access_control
-from brain.security.policy import policy_xml
-from brain.security.rights import READING, RightsError, rights_of
+from brain_security.access import access_control
+from brain_security.policy import policy_xml
+from brain_security.rights import READING, RightsError, rights_of
 from brain_runtime.inspect_graph import inspect_graph
 from brain_runtime.resolved import Resolved, ResolvedRegion
-from brain_runtime.wire import names
-from brain_runtime.wire.credentials import read_credentials
+from brain_wire import names
+from brain_wire.credentials import read_credentials
 
 EYE = ResolvedRegion("eye", "m:Eye", publishes=("eye/features",), hears=("image", "goal/text"))
 STEM = ResolvedRegion("brainstem", "m:Stem", publishes=("cmd_vel",), hears=("eye/features", "estop"))

@@ -5,13 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from brain_regions import sights
 from brain_regions.pfc import AnnPrefrontalCortex, PrefrontalCortex, region
 from brain_regions.window import Window, markers, picture, ring, words
 from brain_regions.window.region import ACTIONS, BELIEFS, PATH_POINTS, PFC_RATES, POPULATIONS, RATES
+from brain_runtime import interfaces
+from brain_runtime import sights
 from brain_runtime.constants import GOAL_STATES
 from brain_runtime.local_host import LocalHost
-from brain_runtime.messages import encode, make, time_message
+from brain_wire.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2
 ALL = [port.topic for port in Window.outputs().values()]
@@ -225,10 +226,9 @@ def test_populations_and_actions_are_the_prefrontal_cortexs():
 
 
 def test_numbers_and_names_fit_the_messages():
-    from brain_runtime import messages
 
-    text = (messages.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
-    goals = (messages.definitions() / "msg" / "GoalStatus.msg").read_text(encoding="utf-8")
+    text = (interfaces.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
+    goals = (interfaces.definitions() / "msg" / "GoalStatus.msg").read_text(encoding="utf-8")
     for number, color in enumerate(sights.COLORS):
         assert f"COLOR_{color.upper() or 'UNKNOWN'}={number}" in text
     for number, shape in enumerate(sights.SHAPES[1:], 1):

@@ -14,14 +14,14 @@ from brain_runtime import secured
 from brain_runtime.command_lines import command
 from brain_runtime.constants import trace_action
 from brain_runtime.listen import Ear
-from brain_runtime.observers import guarded
 from brain_runtime.resolved import Resolved
-from brain_runtime.router import is_router
 from brain_runtime.supervisor import Child, Event, Supervisor
-from brain_runtime.wire import Node, NoRouter, Session, open_session
-from brain_runtime.wire.credentials import place
-from brain_runtime.wire.refusal import address
-from brain_runtime.wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
+from brain_wire import Node, NoRouter, Session, open_session
+from brain_wire.credentials import place
+from brain_wire.observers import guarded
+from brain_wire.refusal import address
+from brain_wire.router import is_router
+from brain_wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 ROUTER, BRAINSTEM = "router", "brainstem"
@@ -61,11 +61,11 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
     if protocol != scheme or host not in LOOPBACK or not port:
         more = "" if folder is None else f" --config {folder}/{ROUTER}.json5"
         raise CrewError(f"no router answers at {endpoint}, and it cannot be started from here; start one there with "
-                        f"`python -m brain_runtime.router --listen {scheme}/0.0.0.0:7447{more}`")
+                        f"`python -m brain_wire.router --listen {scheme}/0.0.0.0:7447{more}`")
     if _taken(host, port):
         raise CrewError(f"port {port} is taken by a program that is no Zenoh router; end it, or choose another with "
                         f"--router {scheme}/localhost:PORT or {ROUTER_VARIABLE}")
-    argv = [sys.executable, "-m", "brain_runtime.router"]
+    argv = [sys.executable, "-m", "brain_wire.router"]
     if folder is not None:
         argv += ["--config", str(folder / f"{ROUTER}.json5")]
         plain = [e for e in listen if not e.startswith("tls/")]

@@ -29,7 +29,7 @@ def check(name: str, parameters: type, values: Mapping[str, Any], host: str) -> 
         ParameterError: a parameter that there is not, or a value that does not fit.
     """
     from brain_runtime import energy    # the processes of regions take this module's names only
-    from brain_runtime.parameters import ParameterError, check_parameters
+    from brain_wire.parameters import ParameterError, check_parameters
 
     if not isinstance(values.get(SIM_TIME, False), bool):
         raise ParameterError(f"parameter {SIM_TIME} of {name} must be true or false, but is {values[SIM_TIME]!r}")

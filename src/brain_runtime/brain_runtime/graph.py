@@ -11,9 +11,9 @@ from typing import Any, Iterable, Mapping
 
 from brain_runtime.moved import new_name
 from brain_runtime.ports import In, Out
-from brain_runtime.qos import incompatibility
 from brain_runtime.region import Region
-from brain_runtime.shown import quoted
+from brain_wire.qos import incompatibility
+from brain_wire.shown import quoted
 
 NO_WORLD = "none"           # a real robot
 SIM_WORLD = "sim"           # the first world of a graph, whatever its name

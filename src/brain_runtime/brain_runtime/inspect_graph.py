@@ -64,7 +64,7 @@ def main() -> None:
     except GraphError as error:
         answer = {"error": str(error)}
     except Exception as error:  # a region's module may raise anything while it is imported
-        from brain_runtime.parameters import ParameterError
+        from brain_wire.parameters import ParameterError
         from brain_runtime.ros_args import RosArgsError
 
         answer = ({"error": str(error), "whose": "given"} if isinstance(error, (ParameterError, RosArgsError)) else

@@ -8,12 +8,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from brain_runtime.observers import guarded
-from brain_runtime import heartbeat, messages
+from brain_runtime import heartbeat
 from brain_runtime.constants import heartbeat_state
-from brain_runtime.qos import STREAM
-from brain_runtime.waking import Signal
-from brain_runtime.wire import Node, Watch
+from brain_wire import messages
+from brain_wire import Node, Watch
+from brain_wire.observers import guarded
+from brain_wire.qos import STREAM
+from brain_wire.waking import Signal
 
 TRACE = "brain_interfaces/msg/Trace"
 MOVED = (0, 1, 2)   # actions in which motor's command had a say

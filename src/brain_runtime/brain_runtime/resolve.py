@@ -27,7 +27,7 @@ from brain_runtime.region import Region
 from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.robots import SIM, RobotError, load_robot, robot_in
 from brain_runtime.ros_args import RosArgs, parse
-from brain_runtime.wire.names import expand
+from brain_wire.names import expand
 
 HOSTS = ("zenoh", "ros", "local", "torch")
 Values = Mapping[str, Mapping[str, Any]]     # by region and name
@@ -79,12 +79,12 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     if profile is not None:
         loaded = profile.on(loaded)
         profiles = profile.parameters(loaded)
-        if not robot and (profiles or loaded.world != NO_WORLD):
-            robot = robot_in(loaded.world)
     loaded = _ablated(loaded, ablation)
     classes = {spec.name: spec.load() for spec in loaded.regions}
     if edges:
         warnings += check_graph(loaded)
+    if robot == "" and (profiles or loaded.world != NO_WORLD):
+        robot = robot_in(loaded.world)
     files, beside = tuple(map(Path, files)), params_file(path)
     space = "/" + namespace.strip("/")
     profiles = {name: {key: value for key, value in values.items() if key in _names(classes[name])}

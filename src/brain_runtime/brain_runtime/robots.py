@@ -22,8 +22,8 @@ import yaml
 from brain_runtime import yaml_text
 from brain_runtime.graph import NO_WORLD, Graph, load_graph, load_worlds
 from brain_runtime.graphs import config_directory, default_graph
-from brain_runtime.parameters import ParameterError, check_parameters
-from brain_runtime.shown import quoted
+from brain_wire.parameters import ParameterError, check_parameters
+from brain_wire.shown import quoted
 
 SIM = "sim"
 _KEYS = {"description", "topics", "shared", "regions"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from brain_runtime.resolved import Resolved
-from brain_runtime.wire import names
-from brain_runtime.wire.credentials import (OPERATOR, CredentialsProblem, credentials_file, place, read_credentials)
-from brain_runtime.wire.refusal import why_not
+from brain_wire import names
+from brain_wire.credentials import (OPERATOR, CredentialsProblem, credentials_file, place, read_credentials)
+from brain_wire.refusal import why_not
 
 ROUTER = "router"
 

@@ -16,7 +16,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[3]
 # From the lowest layer up: a package may import those before it. brain_fleet joins when it holds something.
-LAYERS = ["brain_interfaces", "brain_runtime", "brain_regions", "brain_sim", "brain_training", "brain", "brain_tests"]
+LAYERS = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain_sim",
+          "brain_training", "brain", "brain_tests"]
 PYTHON_PACKAGES = LAYERS[1:]
 # The simulator is one more set of regions: it knows the runtime, not the brain.
 FORBIDDEN = {"brain_sim": {"brain_regions"}}
@@ -24,7 +25,7 @@ FORBIDDEN = {"brain_sim": {"brain_regions"}}
 DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
-ROBOT = ["brain_interfaces", "brain_runtime", "brain_regions", "brain"]
+ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain"]
 # What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
 ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
             "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}

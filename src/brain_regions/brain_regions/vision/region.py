@@ -175,7 +175,7 @@ class Vision(Region):
 
     @staticmethod
     def _object(seen, bearing: float, distance: float) -> Any:
-        from brain_runtime.messages import make
+        from brain_wire.messages import make
 
         return make("brain_interfaces/msg/DetectedObject", color=seen.color + 1, shape=seen.shape + 1,
                     confidence=min(seen.confidence, 1.0), bearing=bearing, distance=distance, width=seen.width)
