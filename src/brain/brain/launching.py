@@ -200,12 +200,14 @@ def planned(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", nam
                            external=external, room={"seed": seed, "split": split}, edges=False)
     except (RosArgsError, ParameterError) as error:
         raise GraphError(f"params_file: {error}" if params else str(error)) from error
+    # One dict of what stands below the user's files: the order in which patterns of names come first counts, so that a
+    # file beside the graph in front would have the user's own, for the same pattern, lose to the profile.
+    below = {region.name: {**region.beside, **region.profile} for region in resolved.regions}
     # In a namespace the simulated robot has a clock of its own; ROS 2 nodes look for it at the top.
     clock = (("/clock", "clock"),) if use_sim_time and any(region.device for region in resolved.regions) else ()
     return Planned(resolved, tuple(LaunchedNode(
         region.name, namespace, tuple(process_arguments(region, seed, state_dir)),
-        (*filter(None, (resolved.beside, dict(region.profile))), *resolved.files,
-         {SIM_TIME: use_sim_time, **region.own}),
+        (*filter(None, [below[region.name]]), *resolved.files, {SIM_TIME: use_sim_time, **region.own}),
         (*region.remap.items(), *clock), region.restart == "always", region.device, log_level)
         for region in chosen(resolved, only)))
 

@@ -2,7 +2,6 @@
 """What a node is given by files and on the command line, checked before any process starts."""
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Mapping
 
 SIM_TIME = "use_sim_time"
@@ -16,14 +15,13 @@ def of_the_region(values: Mapping[str, Any]) -> dict[str, Any]:
             if name not in (SIM_TIME, RCLPYS) and not name.startswith(OVERRIDES)}
 
 
-def check(name: str, parameters: type, values: Mapping[str, Any], host: str) -> None:
+def check(name: str, parameters: type, values: Mapping[str, Any]) -> None:
     """Checks what a node is given as its host does when it starts.
 
     Args:
         name: of the node.
         parameters: the region's dataclass.
         values: all that it is given.
-        host: ``ros`` reads numbers as ROS 2 does.
 
     Raises:
         ParameterError: a parameter that there is not, or a value that does not fit.
@@ -34,18 +32,6 @@ def check(name: str, parameters: type, values: Mapping[str, Any], host: str) -> 
     if not isinstance(values.get(SIM_TIME, False), bool):
         raise ParameterError(f"parameter {SIM_TIME} of {name} must be true or false, but is {values[SIM_TIME]!r}")
     own = of_the_region(values)
-    if host == "ros":
-        numbers = {field.name for kind in (parameters, energy.HostParameters) for field in fields(kind)
-                   if isinstance(field.default, float)}
-        own = {key: _as_rcl(value) if key in numbers else value for key, value in own.items()}
     energy.budget_of(name, own)
     own.pop(energy.PARAMETER, None)
     check_parameters(name, parameters, own)
-
-
-def _as_rcl(value: Any) -> Any:
-    """A number as ROS 2 reads it: ``1e3`` is one there, though YAML 1.1 wants ``1.0e+3``."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value

@@ -92,16 +92,23 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     own = {spec.name: {**(parameters or {}).get(spec.name, {}), **ablation.parameters.get(spec.name, {}),
                        **_of_room(classes[spec.name], room), **_of_graph(classes[spec.name], spec.name, loaded)}
            for spec in loaded.regions}
-    read = RosArgs()
+    first = RosArgs()
     if beside:
-        read.add_file(str(beside))
-    for name, values in profiles.items():   # launch writes the node's full name, `brain up` one for every namespace
-        read.add_values(f"{space}/{name}" if host == "ros" else f"/**/{name}", values)
+        first.add_file(str(beside))
+    read = RosArgs() if host == "ros" else copy.deepcopy(first)
+    for spec in loaded.regions:     # launch writes the node's full name, `brain up` one that fits in every namespace
+        below = profiles.get(spec.name, {})
+        if host == "ros":
+            below = {**first.parameters(spec.name, space), **below}
+        if below:
+            read.add_values(f"{space.rstrip('/')}/{spec.name}" if host == "ros" else f"/**/{spec.name}", below)
     for file in files:
         read.add_file(str(file))
     regions = tuple(_region(spec, classes[spec.name], space, _final(read, spec, classes[spec.name], space, host, own,
-                                                                    energy), host, profiles, own)
-                    for spec in loaded.regions)
+                                                                    energy), profiles, own,
+                            first.parameters(spec.name, space)) for spec in loaded.regions)
+    if host == "local":     # which has no nodes
+        regions = tuple(replace(region, parameters=given.of_the_region(region.parameters)) for region in regions)
     return Resolved(loaded.name, regions, path, loaded.world, robot or None, host, space, beside, files,
                     tuple(warnings))
 
@@ -143,8 +150,8 @@ def resolve_region(region: str, graph: str | Path = DEFAULT, robot: str = "", *,
         read.add_file(str(beside))
     read.add_values(f"/**/{node}", values)
     read, _ = parse(["--ros-args", *named], read)
-    found = _region(replace(alone.regions[0], name=node), cls, space, read.parameters(node, space), "zenoh",
-                    {node: values}, {}, lambda topic: _shown(read, topic, node, space))
+    found = _region(replace(alone.regions[0], name=node), cls, space, read.parameters(node, space), {node: values}, {},
+                    {}, lambda topic: _shown(read, topic, node, space))
     return Resolved("alone", (found,), path, robot=robot or None, namespace=space, beside=beside)
 
 
@@ -229,21 +236,20 @@ def _final(read: RosArgs, spec: RegionSpec, cls: type[Region], namespace: str, h
            ) -> dict[str, Any]:
     """All that a node is given, as its host takes it from files and the command line."""
     if host == "local":
-        return {**_of_lockstep(spec, cls, energy), **given.of_the_region(read.parameters(spec.name, namespace)),
-                **own[spec.name]}
+        return {**_of_lockstep(spec, cls, energy), **read.parameters(spec.name, namespace), **own[spec.name]}
     everything = copy.deepcopy(read)
     everything.add_values(f"{namespace.rstrip('/')}/{spec.name}" if host == "ros" else "/**", own[spec.name])
     return everything.parameters(spec.name, namespace)
 
 
-def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping[str, Any], host: str,
-            profiles: Values, own: Values, renamed: Callable[[str], str] | None = None) -> ResolvedRegion:
+def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping[str, Any], profiles: Values,
+            own: Values, beside: Mapping[str, Any], renamed: Callable[[str], str] | None = None) -> ResolvedRegion:
     """A region with all that is known of it; checks what it is given.
 
     Raises:
         ParameterError: what it is given does not fit.
     """
-    given.check(spec.name, cls.Parameters, values, host)
+    given.check(spec.name, cls.Parameters, values)
     default = {budget.PARAMETER: 0.0, given.SIM_TIME: False, **{
         name: getattr(cls.Parameters(), name) for name in _names(cls)}}
     differs = tuple(name for name, value in values.items()
@@ -253,7 +259,7 @@ def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping
                                  for declared in (cls.outputs(), cls.inputs(), cls.actions()))
     return ResolvedRegion(
         spec.name, spec.cls, namespace, spec.critical, spec.restart, spec.device, spec.external, spec.remap, values,
-        differs, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,
+        differs, beside, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,
         tuple(renamed(port.topic) for port in cls.inputs().values() if port.trigger), cls.rate,
         cls.come_to_rest is not Region.come_to_rest)
 

@@ -29,6 +29,7 @@ class ResolvedRegion:
         remap: topics by other names: the graph's rules, led on by the robot's profile.
         parameters: all that it is given, by any layer; what is not among them has the class's default.
         differs: names of those whose value is not that default.
+        beside: what the file beside the graph gives it.
         profile: what the robot's profile gives it; the user's files win over it.
         own: what wins over all files: the user's values, ablations, and what follows from graph and world.
         hears, publishes, actions: topics of its ports and names of its actions, remapped.
@@ -47,6 +48,7 @@ class ResolvedRegion:
     remap: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     differs: tuple[str, ...] = ()
+    beside: Mapping[str, Any] = field(default_factory=dict)
     profile: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
     hears: tuple[str, ...] = ()
