@@ -97,7 +97,7 @@ def full(graph, **more):
                 ablation=Ablation({"toy": "toys19:Other"}, {"toy": {"e": 5.0}}), **more)
 
 
-@pytest.mark.parametrize("host", ["zenoh", "ros", "local"])
+@pytest.mark.parametrize("host", ["zenoh", "local", "torch"])
 def test_each_layer_of_parameters_wins_over_the_one_before(toys, host):
     found = resolve(**full(toys, host=host, namespace="r1"))
     spikes = {"spikes": False} if host == "local" else {}   # nobody hears them in lockstep
@@ -124,7 +124,7 @@ def test_the_process_is_given_what_the_answer_says(toys):
 
 
 def test_launch_gives_what_the_answer_says(toys):
-    """In ROS 2 the order counts in which patterns of names come first, and launch writes dicts under the full name."""
+    """In ROS 2 patterns of names count in the order in which they come; launch writes dicts under the full name."""
     from brain.launching import planned
     from brain_runtime.ros_args import RosArgs
 
@@ -191,7 +191,8 @@ def test_what_does_not_fit_is_named_by_every_host(toys, text, error, says):
 
 def test_numbers_are_read_as_ros_does(toys):
     (toys.parent / "mine.yaml").write_text("/**/toy: {ros__parameters: {a: 1e3, use_sim_time: true}}")  # YAML 1.2's
-    for host, more in (("ros", {"use_sim_time": True}), ("zenoh", {"use_sim_time": True}), ("local", {"spikes": False})):
+    sim_time = {"use_sim_time": True}
+    for host, more in (("ros", sim_time), ("zenoh", sim_time), ("local", {"spikes": False})):
         toy = resolve(toys, robot=None, files=[toys.parent / "mine.yaml"], host=host).region("toy")
         assert toy.parameters == {"a": 1000.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 1.0, **more}
 
@@ -204,8 +205,8 @@ def test_what_is_optional_and_not_installed_is_left_out_with_one_line(toys):
     toys.write_text(with_one)
     for found in (resolve(toys), inspect_graph(toys)):
         assert [r.name for r in found.regions] == ["toy", "stem"]
-        assert found.warnings == ("region extra is left out: the package brain_lacking is not installed, and graph toys "
-                                  "calls it optional",)
+        assert found.warnings == ("region extra is left out: the package brain_lacking is not installed, and graph "
+                                  "toys calls it optional",)
     toys.write_text(with_one.replace(", optional: true", ""))
     with pytest.raises(GraphError, match="cannot import brain_lacking"):
         resolve(toys)

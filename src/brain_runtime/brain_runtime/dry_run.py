@@ -6,6 +6,7 @@ from typing import Any, Collection
 
 from brain_runtime.resolved import Resolved, ResolvedRegion
 
+LONGEST = 60    # characters of a parameter's value
 HEADS = ("region", "class", "critical", "restart", "")
 
 
@@ -22,7 +23,7 @@ def lines(resolved: Resolved, only: Collection[str] | None = None) -> list[str]:
     table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
     started = sum(not region.external for region in wanted)
     found = [f"graph {resolved.name}, robot {resolved.robot or 'none'}, world {resolved.world}, host {resolved.host}, "
-             f"namespace {resolved.namespace}: {started} processes would be started", table[0]]
+             f"namespace {resolved.namespace}: {started} process{'' if started == 1 else 'es'} would be started", table[0]]
     for region, row in zip(wanted, table[1:]):
         found += [row, *(f"    {what}: {text}" for what, text in _more(region) if text)]
     return found
@@ -40,4 +41,5 @@ def _more(region: ResolvedRegion) -> list[tuple[str, str]]:
 
 
 def _value(value: Any) -> str:
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, (list, tuple)) else str(value)
+    text = f"[{', '.join(map(str, value))}]" if isinstance(value, (list, tuple)) else str(value)
+    return text if len(text) <= LONGEST else text[:LONGEST - 3] + "..."

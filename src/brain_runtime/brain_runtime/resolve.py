@@ -9,7 +9,9 @@ Parameters come in layers, each of which wins over those before it:
 4. ablations;
 5. what follows from the graph (which regions the brainstem watches) and from the world (its room).
 
-Files are read as the host reads them: within them a name of a node wins over wildcards (:mod:`brain_runtime.ros_args`).
+Files are read as the host reads them: patterns of names count in the order in which they first come
+(:mod:`brain_runtime.ros_args`). On ROS 2 launch writes 2 and 5 under the node's full name, so that of a node to which the
+profile gives anything the user's files win over 5 where they name the same parameter; the answer says so.
 """
 from __future__ import annotations
 
