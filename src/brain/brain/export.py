@@ -56,8 +56,9 @@ def _circuit(region: str, graph: str) -> Any:
         if region not in specs:
             fail(f"there is no region {region!r} in the graph {graph}; there are {', '.join(specs)}", 2)
         cls = specs[region].load()
-        if not hasattr(cls, "circuit"):
-            networks = (name for name, spec in specs.items() if hasattr(spec.load(), "circuit"))
+        if cls.network is None or not cls.network.spiking:
+            others = {name: spec.load().network for name, spec in specs.items()}
+            networks = (name for name, network in others.items() if network is not None and network.spiking)
             fail(f"{region} ({specs[region].cls}) is no spiking network, so there is nothing to export; there are "
                  f"{', '.join(networks)}")
         return cls.circuit()

@@ -2,33 +2,46 @@
 """Policies of an evaluation: the brain, and the controls that it is to be compared with.
 
 ``oracle`` and ``tour`` know the true room and need no brain. The others are the brain with one thing changed:
-``blind`` gets black pictures, ``shuffled-words`` the sentences of another episode, ``scripted`` sees by color
-thresholds instead of by its spiking network.
+``blind`` gets black pictures, ``shuffled-words`` the sentences of another episode, ``scripted`` sees by what the
+graph's vision names as its conventional baseline.
 """
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Sequence
 
+from brain.ablations import of_region
 from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.graphs import DEFAULT, load
 
 WITHOUT_BRAIN = ("oracle", "tour")
 WITH_BRAIN = ("brain", "scripted", "blind", "shuffled-words")
 POLICIES = WITH_BRAIN + WITHOUT_BRAIN
-_INSTEAD = {"blind": {"camera": "brain.blind:BlindCamera"}, "scripted": {"vision": "brain.color_vision:ColorVision"}}
+_INSTEAD = {"blind": ("camera", "blind"), "scripted": ("vision", "conventional")}
+"""Region that a policy replaces, and by which of its ablations."""
 
 
-def ablation_of(policy: str, ablation: Ablation = NONE) -> Ablation:
-    """What a policy changes of the brain, and an ablation beside it, which wins.
+def ablation_of(policy: str, ablation: Ablation = NONE, graph: str = DEFAULT) -> Ablation:
+    """What a policy changes of a graph's brain, and an ablation beside it, which wins.
 
     Raises:
-        ValueError: an unknown policy.
+        ValueError: an unknown policy, or one region is to be replaced that the graph does not have.
+        GraphError: there is no such graph, or the class of that region cannot be loaded.
     """
     if policy not in WITH_BRAIN:
         raise ValueError(f"policy {policy!r} does not run a brain; those that do are {', '.join(WITH_BRAIN)}")
-    instead = _INSTEAD.get(policy, {})
-    return replace(ablation, classes={**instead, **ablation.classes},
-                   asked_by={name: f"policy {policy}" for name in instead if name not in ablation.classes})
+    if policy not in _INSTEAD:
+        return ablation
+    name, way = _INSTEAD[policy]
+    loaded = load(graph, SIM_WORLD)
+    if name not in {spec.name for spec in loaded.regions}:
+        raise ValueError(f"policy {policy} replaces the region {name}, which graph {loaded.name} does not have")
+    instead = of_region(loaded.spec(name).load()).get(way)
+    if not isinstance(instead, str):
+        raise ValueError(f"policy {policy} replaces the region {name} by what it names as {way}; "
+                         f"{loaded.spec(name).cls} names none")
+    return replace(ablation, classes={name: instead, **ablation.classes})
 
 
 def joined(classes: Sequence[str]) -> dict[str, str]:

@@ -41,7 +41,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
             yield index, run_local(episode, policy)
         return
     resolved = inspect_graph(graph, SIM_WORLD, None, parameters=parameters or {}, join=policies.joined(join),
-                             ablation=policies.ablation_of(policy, ablation))
+                             ablation=policies.ablation_of(policy, ablation, graph))
     use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from brain import ablations, cli, policies, results
+from brain_baselines.confused_vision import MISTAKEN
 from brain_runtime import graphs
 from brain_runtime.ablation import NONE
 from brain_runtime.resolve import resolve
-from brain.confused_vision import MISTAKEN
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
@@ -81,7 +81,7 @@ def test_shuffled_words_are_judged():
 
 
 def classes(policy, ablation=NONE):
-    changed = policies.ablation_of(policy, ablation)
+    changed = policies.ablation_of(policy, ablation, "brain")
     return {region.name: region.cls for region in resolve("brain", "sim", None, ablation=changed).regions}
 
 
@@ -94,11 +94,14 @@ def test_controls_change_one_region(tmp_path):
     assert classes("scripted", ablations.parse(["vision=late"])) == classes("brain", ablations.parse(["vision=late"]))
     with pytest.raises(ValueError, match="does not run a brain"):
         policies.ablation_of("oracle")
-    (tmp_path / "small.graph.yaml").write_text("regions: {goals: 'brain_regions.goals:Goals'}")
-    for changed, says in ((policies.ablation_of("scripted"), "policy scripted replaces the region vision, which graph"),
-                          (ablations.parse(["pfc=ann"]), "an ablation replaces the region pfc, which graph small")):
-        with pytest.raises(ValueError, match=says):
-            resolve(tmp_path / "small.graph.yaml", robot=None, ablation=changed)
+    (small := tmp_path / "small.graph.yaml").write_text(
+        "regions: {vision: 'brain_regions.goals:Goals'}\nworlds: {w: {world: 'brain_sim.world:World'}}")
+    with pytest.raises(ValueError, match="policy blind replaces the region camera, which graph small does not have"):
+        policies.ablation_of("blind", graph=str(small))
+    with pytest.raises(ValueError, match="policy scripted replaces the region vision .*:Goals names none"):
+        policies.ablation_of("scripted", graph=str(small))
+    with pytest.raises(ValueError, match="an ablation replaces the region pfc, which graph small does not have"):
+        resolve(small, robot=None, ablation=ablations.parse(["pfc=ann"]))
 
 
 def test_a_controls_region_has_the_ports_of_what_it_replaces():
@@ -239,9 +242,9 @@ def test_parameters_of_the_file_beside_a_graph_count(tmp_path):
 
 def test_ablations_name_what_they_change():
     both = ablations.parse(["pfc=ann", "qpfc=off", "vision=silent"])
-    assert both.classes == {"pfc": "brain_regions.pfc:AnnPrefrontalCortex"}
+    assert both.classes == {"pfc": "brain_baselines.ann_pfc:AnnPrefrontalCortex"}
     assert both.parameters == {"pfc": {"qpfc": "off"}, "vision": {"silent": True}}
-    assert set(ablations.parse(["all=ann"]).classes) == set(ablations.INSTEAD)
+    assert set(ablations.parse(["all=ann"]).classes) == {"vision", "language", "pfc", "motor"}
     assert ablations.parse(["language=silent"]).parameters == {"language": {"silent": True}}
     assert ablations.parse([]) == NONE
     assert ablations.parse(["qpfc=constant:0.5"]).parameters == {"pfc": {"qpfc": "constant", "qpfc_alpha": 0.5}}

@@ -13,12 +13,10 @@ class Ablation:
     Attributes:
         classes: ``package.module:Class`` by region.
         parameters: by region and name.
-        asked_by: who wants a region's class replaced, for messages; a region that is not in it: an ablation.
     """
 
     classes: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
-    asked_by: dict[str, str] = field(default_factory=dict)
 
 
 NONE = Ablation()

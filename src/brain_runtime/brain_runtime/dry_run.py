@@ -22,8 +22,9 @@ def lines(resolved: Resolved, only: Collection[str] | None = None) -> list[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(len(HEADS))]
     table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
     started = sum(not region.external for region in wanted)
+    processes = "1 process" if started == 1 else f"{started} processes"
     found = [f"graph {resolved.name}, robot {resolved.robot or 'none'}, world {resolved.world}, host {resolved.host}, "
-             f"namespace {resolved.namespace}: {started} process{'' if started == 1 else 'es'} would be started", table[0]]
+             f"namespace {resolved.namespace}: {processes} would be started", table[0]]
     for region, row in zip(wanted, table[1:]):
         found += [row, *(f"    {what}: {text}" for what, text in _more(region) if text)]
     return found

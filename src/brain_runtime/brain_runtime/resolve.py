@@ -10,8 +10,8 @@ Parameters come in layers, each of which wins over those before it:
 5. what follows from the graph (which regions the brainstem watches) and from the world (its room).
 
 Files are read as the host reads them: patterns of names count in the order in which they first come
-(:mod:`brain_runtime.ros_args`). On ROS 2 launch writes 2 and 5 under the node's full name, so that of a node to which the
-profile gives anything the user's files win over 5 where they name the same parameter; the answer says so.
+(:mod:`brain_runtime.ros_args`). On ROS 2 launch writes 2 and 5 under the node's full name, so that of a node to which
+the profile gives anything the user's files win over 5 where they name the same parameter; the answer says so.
 """
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     profiles = {name: {key: value for key, value in values.items() if key in _names(classes[name])}
                 for name, values in profiles.items()}   # an ablation's class may have fewer
     own = {spec.name: {**(parameters or {}).get(spec.name, {}), **ablation.parameters.get(spec.name, {}),
-                       **_of_room(classes[spec.name], room), **_of_graph(classes[spec.name], spec.name, loaded)}
+                       **_of_room(classes[spec.name], room), **_of_graph(spec.name, classes, loaded)}
            for spec in loaded.regions}
     first = RosArgs()
     if beside:
@@ -188,8 +188,7 @@ def _ablated(graph: Graph, ablation: Ablation) -> Graph:
     """The graph with other classes."""
     for name in ablation.classes:
         if name not in {spec.name for spec in graph.regions}:
-            raise GraphError(f"{ablation.asked_by.get(name, 'an ablation')} replaces the region {name}, which graph "
-                             f"{graph.name} does not have")
+            raise GraphError(f"an ablation replaces the region {name}, which graph {graph.name} does not have")
     return replace(graph, regions=tuple(
         replace(spec, cls=ablation.classes.get(spec.name, spec.cls)) for spec in graph.regions))
 
@@ -214,9 +213,19 @@ def _names(cls: type[Region]) -> set[str]:
     return {field.name for field in fields(cls.Parameters)}
 
 
-def _of_graph(cls: type[Region], name: str, graph: Graph) -> dict[str, Any]:
-    """What follows from the graph: who watches critical regions is told which others are."""
-    return {"critical": [other for other in graph.critical if other != name]} if "critical" in _names(cls) else {}
+def _of_graph(name: str, classes: Mapping[str, type[Region]], graph: Graph) -> dict[str, Any]:
+    """What follows from the graph itself.
+
+    The brainstem watches the other critical regions, and window shows the populations that it does not know of itself.
+    """
+    known, found = _names(classes[name]), {}
+    if "critical" in known:
+        found["critical"] = [other for other in graph.critical if other != name]
+    others = [f"{other}/{population.name}" for other, cls in classes.items() for population in cls.populations
+              if population.told and not population.rate]
+    if others and "populations" in known:
+        found["populations"] = others
+    return found
 
 
 def _of_room(cls: type[Region], room: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ["brain", "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_tests",
+PACKAGES = ["brain", "brain_baselines", "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_tests",
             "brain_training", "brain_wire"]
 SCRIPTS = {"brain": ["brain"], "brain_runtime": ["ros_region"]}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the prefrontal cortex remembers of objects: where they are, and the evidence for what they are.
+"""What the conventional prefrontal cortex remembers of objects: where they are, and the evidence for what they are.
 
 A fixed table float32[TRACKS, WIDTH] in the odometry's frame, so that it is part of a region's state.
 """
@@ -24,13 +24,6 @@ FORGET = 0.05                   # strength below which a row is free
 def empty() -> np.ndarray:
     """A memory of nothing."""
     return np.zeros((TRACKS, WIDTH), np.float32)
-
-
-def sound(detection: Any) -> bool:
-    """Whether a DetectedObject holds numbers and classes that can be used."""
-    return (1 <= detection.color <= 4 and 1 <= detection.shape <= 3
-            and all(map(math.isfinite, (detection.bearing, detection.distance, detection.confidence)))
-            and 0.05 < detection.distance < 15 and 0 < detection.confidence <= 1.0001)
 
 
 def class_mask(color: int, shape: int) -> np.ndarray:

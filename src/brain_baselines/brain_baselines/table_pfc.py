@@ -10,14 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth, gating, object_memory
+from brain_baselines import object_memory
+from brain_regions import azimuth
 from brain_regions.past import Past, since
 from brain_regions.pfc import eyes, in_front, last_look
-from brain_regions.pfc.control import (APPROACH, IDLE, M_ARRIVED, S_APPROACHING, S_IDLE, S_NOT_FOUND, S_NOT_UNDERSTOOD,
-                                       S_REACHED, S_SEARCHING, S_STOPPED, S_WAITING, SEARCH, STOP, TEXT, VERB_STOP,
-                                       keep_away)
+from brain_regions.pfc.control import (APPROACH, GATED, IDLE, M_ARRIVED, S_APPROACHING, S_IDLE, S_NOT_FOUND,
+                                       S_NOT_UNDERSTOOD, S_REACHED, S_SEARCHING, S_STOPPED, S_WAITING, SEARCH, STOP,
+                                       TEXT, VERB_STOP, keep_away)
 from brain_regions.pfc.parameters import CortexParameters
+from brain_regions.pfc.region import PICTURES
 from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, clip_utf8, parameter
+from brain_runtime.sights import sound
 from brain_wire import messages
 
 ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD = range(7)         # of state "goal"
@@ -37,6 +40,7 @@ class TablePrefrontalCortex(Region):
 
     rate = 10.0
     Parameters = TableParameters
+    pictures = PICTURES
 
     objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), trigger=True,
                  key="source")
@@ -47,7 +51,7 @@ class TablePrefrontalCortex(Region):
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
 
-    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE, gated=gating.CONTROL)
+    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE, gated=GATED)
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
     memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
 
@@ -124,7 +128,7 @@ class TablePrefrontalCortex(Region):
             turned = since(then, pose)[2]
             as_then = (azimuth.wrap(beams[0] + turned), beams[1]) if beams is not None and turned else beams
             state["tracks"] = object_memory.see(
-                state["tracks"], [d for d in frame.objects if object_memory.sound(d)], then,
+                state["tracks"], [d for d in frame.objects if sound(d)], then,
                 (float(frame.azimuth_min), float(frame.azimuth_max)), as_then, self.parameters.fade,
                 min(max(dt, 0.05), 0.2))
 

@@ -15,10 +15,12 @@ EVERY = 4       # pictures, of which one is looked at
 class LateVision(Vision):
     """The spiking vision, which tells of every fourth picture :data:`AGE` s after it was taken, with its stamp."""
 
+    baselines, ablations = {}, {}
+
     objects = replace(Vision.objects, stamp_from=None)
 
     def configure(self, parameters) -> None:
-        """Loads the shipped weights."""
+        """Loads the weights."""
         super().configure(parameters)
         self._waiting: deque[tuple[float, Any]] = deque()
         self._pictures = 0

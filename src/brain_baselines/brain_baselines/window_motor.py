@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conventional motor, an alternative to the spiking one and its control: ``brain_regions.motor:WindowMotor``.
+"""The conventional motor, an alternative to the spiking one and its control.
 
 Short arcs are tried against scan and hazard maps and the best is taken (the dynamic window approach: Fox, Burgard,
 Thrun, IEEE Robotics & Automation Magazine 4(1), 1997, with the goal's heading, clearance and speed as the three terms
@@ -14,6 +14,7 @@ import numpy as np
 from brain_regions import azimuth
 from brain_regions.motor.body import (APPROACH, ARRIVED, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, MOVING,
                                       SCAN_TIMEOUT, STANDING, STOP, TRUSTED, AnyMotor)
+from brain_regions.motor.region import PICTURES
 
 HORIZON = 1.2                                       # s that an arc is looked ahead
 SAMPLES = 6                                         # positions tried along an arc
@@ -21,6 +22,8 @@ SAMPLES = 6                                         # positions tried along an a
 
 class WindowMotor(AnyMotor):
     """From control, scan and hazard maps to a velocity, by trying arcs."""
+
+    pictures = PICTURES
 
     def initial_state(self):
         return {"velocity": np.zeros(2, np.float32),    # m/s, rad/s commanded last

@@ -10,6 +10,8 @@ from brain_sim.camera_region import Camera
 class BlindCamera(Camera):
     """A camera whose pictures are black."""
 
+    ablations = {}
+
     def step(self, inbox, state, dt, rng):
         outbox, state = super().step(inbox, state, dt, rng)
         for message in outbox.values():

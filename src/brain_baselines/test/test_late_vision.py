@@ -7,10 +7,11 @@ from collections import deque
 import numpy as np
 import pytest
 
+from brain_baselines.table_pfc import TablePrefrontalCortex
 from brain_regions import past, room_map
 from brain_regions.azimuth import wrap
 from brain_regions.past import Past
-from brain_regions.pfc import PrefrontalCortex, TablePrefrontalCortex
+from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc import control as c
 from brain_regions.place import Place
 from brain_runtime.local_host import LocalHost

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import gating
-from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter
+from brain_regions.vision import Vision
+from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter, sights
 from brain_wire import messages
 
 SATURATION = 0.5        # walls, floor and obstacles stay below
@@ -82,6 +82,8 @@ def shape_of(image: np.ndarray, mask: np.ndarray) -> int:
 class ColorVision(Region):
     """Objects by color and outline; see the module."""
 
+    pictures = Vision.pictures
+
     @dataclass(frozen=True)
     class Parameters:
         """Where the camera sits."""
@@ -94,7 +96,7 @@ class ColorVision(Region):
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
 
     objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image",
-                  gated=gating.OBJECTS)
+                  gated=sights.GATED)
 
     def step(self, inbox, state, dt, rng):
         message = inbox.get("image")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Language by rules: the conventional alternative to the spiking region, and its control.
 
-It is a lexicon and a grammar (:mod:`.grammar`), and does not pretend otherwise: it has no neurons, so it counts no
-spikes and no synaptic operations, and its features carry no embedding.
+It is a lexicon and a grammar (:mod:`brain_regions.language.grammar`), and does not pretend otherwise: it has no
+neurons, so it counts no spikes and no synaptic operations, and its features carry no embedding.
 """
 from __future__ import annotations
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from brain_regions.language import AnnLanguage, GrammarLanguage, Language, Verb
+from brain_baselines.ann_language import AnnLanguage
+from brain_baselines.grammar_language import GrammarLanguage
+from brain_regions.language import Language, Verb
 from brain_regions.language.decode import framed, spell
 from brain_regions.membranes import MICRO_STEP
 from brain_runtime import Region, SILENCE, snapshot
