@@ -18,10 +18,12 @@ def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path(
     """Write the reference from the code: topics, ports, parameters, messages, launch arguments, words."""
     from brain.reference import pages
     from brain_runtime.graph import GraphError
+    from brain_wire.parameters import ParameterError
+    from brain_runtime.ros_args import RosArgsError
 
     try:
         made = pages(graph)
-    except GraphError as error:
+    except (GraphError, ParameterError, RosArgsError) as error:
         fail(str(error))
     stale = [name for name, text in made.items() if not (out / name).is_file()
              or (out / name).read_text(encoding="utf-8") != text]
