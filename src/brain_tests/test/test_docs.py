@@ -18,8 +18,9 @@ def blocks(path, language):
 
 def write_region(folder):
     for code in blocks(ROOT / "docs" / "write-a-region.md", "python"):
-        name = re.match(r"# (\w+\.py)\n", code)
+        name = re.match(r"# ((\w+/)?\w+\.py)\n", code)
         assert name, "a python block of write-a-region.md must begin with the name of its file"
+        (folder / name[1]).parent.mkdir(exist_ok=True)
         (folder / name[1]).write_text(code, encoding="utf-8")
 
 
