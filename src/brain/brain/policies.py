@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Sequence
 
 from brain.ablations import NONE, Ablation, of_region
+from brain_runtime.declared import named
 from brain_runtime.graph import Graph
 from brain_runtime.region import Region
 
@@ -26,6 +27,7 @@ def regions_of(graph: Graph, policy: str, ablation: Ablation = NONE) -> dict[str
 
     Raises:
         ValueError: an unknown policy, or one region is to be replaced that the graph does not have.
+        ModuleNotFoundError: the package of what the policy puts in is not installed.
     """
     if policy not in WITH_BRAIN:
         raise ValueError(f"policy {policy!r} does not run a brain; those that do are {', '.join(WITH_BRAIN)}")
@@ -38,6 +40,7 @@ def regions_of(graph: Graph, policy: str, ablation: Ablation = NONE) -> dict[str
         if not isinstance(instead, str):
             raise ValueError(f"policy {policy} replaces the region {name} by what it names as {way}; {found[name]} "
                              f"names none")
+        named(instead, f"policy {policy}")
         found[name] = instead
     for name, cls in ablation.classes.items():
         if name not in found:

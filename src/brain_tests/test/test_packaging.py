@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[3]
 # From the lowest layer up: a package may import those before it. brain_fleet joins when it holds something.
-LAYERS = ["brain_interfaces", "brain_runtime", "brain_regions", "brain_baselines", "brain_sim", "brain_training", "brain",
-          "brain_tests"]
+LAYERS = ["brain_interfaces", "brain_runtime", "brain_regions", "brain_baselines", "brain_sim", "brain_training",
+          "brain", "brain_tests"]
 PYTHON_PACKAGES = LAYERS[1:]
 # The simulator is one more set of regions: it knows the runtime, not the brain.
 FORBIDDEN = {"brain_sim": {"brain_regions", "brain_baselines"}}
@@ -202,7 +202,8 @@ def test_each_set_includes_the_one_before_and_a_robot_gets_neither_simulator_nor
 def test_a_robots_packages_need_no_simulator_training_or_tests_to_run() -> None:
     for package in ROBOT:
         needs = {element.text for element in manifest(package) if element.tag in ("depend", "exec_depend")}
-        assert not needs & {"brain_baselines", "brain_sim", "brain_training", "brain_tests", "python3-matplotlib"}, package
+        assert not needs & {"brain_baselines", "brain_sim", "brain_training", "brain_tests",
+                            "python3-matplotlib"}, package
         assert {need for need in needs if need.startswith("brain")} <= set(ROBOT), package
 
 

@@ -50,8 +50,8 @@ class WindowParameters:
     field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
                                      high=2.8)
     columns: int = parameter(384, "width up to which a small picture is enlarged", unit="px", low=16, high=1920)
-    populations: tuple = parameter((), "populations of the graph's other regions, as ears/hair, whose rates are "
-                                          "shown on inside/rates/ears/hair", live=False)
+    populations: tuple = parameter((), "populations of the graph's other regions, as ears/hair, whose rates are shown "
+                                       "on inside/rates/ears/hair", live=False)
 
 
 def _number(topic: str) -> Out:
