@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Mapping, Sequence
 
-from brain import graphs
+from brain_runtime import graphs
 from brain_runtime.declared import NUMBER, named
-from brain_runtime.parameters import ParameterError, check_parameters
 from brain_runtime.region import Region
+from brain_wire.parameters import ParameterError, check_parameters
 
 ALL = "all"
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 BOUNDS = {"brainstem": 1.5, "router": 0.7}  # s, for the median
 READY = 60.0        # s after which a brain counts as not coming up
@@ -32,9 +32,9 @@ def measure(folder: Path, *, kills: int, endpoint: str, domain: int, console: An
         TimeoutError: after a kill no command came any more.
     """
     from brain.stage import Stage
-    from brain_runtime.qos import FEATURE
-    from brain_runtime.wire import open_node
     from brain_sim.room import generate_room
+    from brain_wire import open_node
+    from brain_wire.qos import FEATURE
 
     stage = Stage("brain", folder, split=SPLIT, seed=SEED, router=endpoint, domain=domain, stop=stop, console=console,
                   request={"split": SPLIT, "seed": SEED})
@@ -84,11 +84,11 @@ def gaps(kills: Annotated[int, typer.Option(min=1, help="Of each of the two.")] 
     brainstem was killed, and 0.7 s after the router was, in the median.
     """
     from brain.bench import alone
-    from brain.crew import CrewError
     from brain.results import cpu
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
+    from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
-    from brain_runtime.wire import NoRouter, SessionProblem
+    from brain_wire import NoRouter, SessionProblem
 
     stop, endpoint, domain = alone()
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:

@@ -15,9 +15,9 @@ from typing import Any, Iterator
 import numpy as np
 
 from brain.bench_wire import BLOCK, READY, WARM_UP, BarePing, wait_for
-from brain.security.folder import fill
-from brain.security.rights import Rights
 from brain_runtime.supervisor import Child
+from brain_security.folder import fill
+from brain_security.rights import Rights
 
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 2**20}
 
@@ -46,7 +46,7 @@ def children(folder: Path, plain: str, secured: str) -> list[Child]:
     ping, pong = frozenset({"/bench/ping"}), frozenset({"/bench/pong"})
     fill(folder, [Rights("/echo", publishes=pong, hears=ping), Rights("/ping", publishes=ping, hears=pong)], domain=0,
          namespace="/", about={}, days=100.0)
-    router = (sys.executable, "-m", "brain_runtime.router", "--listen")
+    router = (sys.executable, "-m", "brain_wire.router", "--listen")
     echo = (sys.executable, "-m", "brain.bench_wire")
     return [Child("plain", (*router, plain), stop_after=2),
             Child("secured", (*router, secured, "--config", str(folder / "router.json5")), stop_after=2),
@@ -60,7 +60,7 @@ def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[Cos
         TimeoutError: one of the echoes does not answer.
         NoRouter: one of the routers is not there.
     """
-    from brain_runtime.wire import open_session
+    from brain_wire import open_session
 
     os.environ["BRAIN_SECURITY"] = ""
     with open_session(plain, patience=READY) as first:

@@ -16,7 +16,8 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from brain_runtime import FEATURE, LATCHED, In, Out, Region, messages
+from brain_runtime import FEATURE, In, LATCHED, Out, Region
+from brain_wire import messages
 
 TYPE = "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024}
@@ -152,7 +153,7 @@ def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison |
     Raises:
         TimeoutError: one of the processes does not answer.
     """
-    from brain_runtime.wire import open_node, open_session
+    from brain_wire import open_node, open_session
 
     with open_session(endpoint, patience=READY) as session, open_node("bench", router=endpoint) as node:
         bare = BarePing(session.zenoh)
@@ -209,7 +210,7 @@ def main(endpoint: str, credentials: str = "") -> None:
     import os
     import signal
 
-    from brain_runtime.wire import open_session
+    from brain_wire import open_session
 
     os.environ["BRAIN_SECURITY"] = credentials
     stop = threading.Event()

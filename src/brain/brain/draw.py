@@ -10,7 +10,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain.record import Recorder, Spikes
-from brain_runtime import shown
+from brain_wire import shown
 
 PANEL = (240, 160)      # px, each of the three panels of the moving picture
 CAPTION = 26            # px below them

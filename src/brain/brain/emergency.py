@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from brain.options import (
+from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
 
 OWN = "USE THE ROBOT'S OWN EMERGENCY STOP"
@@ -16,9 +16,9 @@ def _send(stop: bool, as_json: bool, router: str | None, secure: Path | None, do
           namespace: str) -> None:
     use_domain(domain)
     use_security(secure)
-    from brain_runtime import messages
-    from brain_runtime.qos import FEATURE, LATCHED
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
+    from brain_wire import messages
+    from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
+    from brain_wire.qos import FEATURE, LATCHED
 
     try:
         with open_node("brain_estop" if stop else "brain_release", namespace or "/", router=router) as node:

@@ -8,12 +8,13 @@ import time
 from dataclasses import asdict
 from typing import Any, Iterator, Mapping, Protocol, Sequence
 
-from brain import graphs, policies
+from brain import policies
+from brain_runtime import graphs
 from brain.ablations import NONE, Ablation
-from brain_runtime import messages
 from brain_runtime.energy import PARAMETER, Traffic
 from brain_runtime.local_host import LocalHost
 from brain_runtime.stepper import RegionError
+from brain_wire import messages
 
 SETTLE = 0.5        # s from the episode's start to the first word: the sensors have spoken by then
 PATIENCE = 75.0     # s after the first word, by when the referee must have spoken

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Json, check_writable, fail, tell_json
+from brain_runtime.command.options import Json, check_writable, fail, tell_json
 
 
 class Policy(str, Enum):
@@ -73,15 +73,15 @@ def evaluate(
     oracle knows the room, tour visits everything, blind sees black, shuffled-words hears another episode's words,
     scripted sees by color thresholds.
     """
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain import ablations, policies, results
     from brain.command import PACKAGES, lacks
-    from brain.crew import CrewError
-    from brain.graphs import load
-    from brain_runtime import shown
+    from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
-    from brain_runtime.wire import NoRouter
+    from brain_runtime.graphs import load
+    from brain_wire import shown
+    from brain_wire import NoRouter
 
     if suite not in results.SUITES:
         fail(f"there is no suite {suite!r}; there are {', '.join(results.SUITES)}", 2)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 # Kept here, since nir_files imports what is slow to import; a test holds them together.
 FOR = ("nir", "norse", "snntorch", "spikingjelly")
@@ -47,9 +47,9 @@ def export(region: Annotated[str, typer.Argument(help="Region of the graph, as v
 
 
 def _circuit(region: str, graph: str) -> Any:
-    from brain.graphs import load
     from brain_regions.weight_files import WeightsError
     from brain_runtime.graph import GraphError
+    from brain_runtime.graphs import load
 
     try:
         specs = {spec.name: spec for spec in load(graph).regions}
@@ -76,7 +76,7 @@ def _costs(circuit: Any) -> list[dict[str, Any]]:
 
 def _print(told: dict[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
     from rich.table import Table
 
     table = Table(title=f"{told['region']}, a micro-step of {1e3 * told['h']:g} ms", box=SIMPLE_HEAD)

@@ -9,10 +9,10 @@ import numpy as np
 from brain.draw import CJK, INK, PAPER
 from brain.moments import Moment
 from brain_regions.window import words
-from brain_runtime import shown
 from brain_runtime.constants import goal_state
 from brain_runtime.declared import named
 from brain_runtime.region import Region
+from brain_wire import shown
 
 WIDE, HIGH = 930, 548                   # px: the frame, without the strips below
 PICTURE = (288, 192)                    # px, the camera's

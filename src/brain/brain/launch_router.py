@@ -163,7 +163,7 @@ def _command(listen: tuple[str, ...], settings: ZenohSettings) -> tuple[str, ...
             raise LaunchProblem(f"there is no program for a Zenoh router: {install(PACKAGE)}, or `pip install "
                                 f"eclipse-zenoh`, {WITHOUT}") from None
     arguments = [] if settings.router_file else [item for endpoint in listen for item in ("--listen", endpoint)]
-    return (sys.executable, "-m", "brain_runtime.router", *arguments)
+    return (sys.executable, "-m", "brain_wire.router", *arguments)
 
 
 def _environment(listen: tuple[str, ...], settings: ZenohSettings) -> tuple[tuple[str, str], ...]:

@@ -11,9 +11,9 @@ from typing import Any, Mapping
 import numpy as np
 
 from brain_regions.pfc.control import APPROACH
-from brain_regions.sights import thing
 from brain_runtime.local_host import LocalHost
 from brain_runtime.region import Region
+from brain_runtime.sights import thing
 
 PERIOD = 0.2            # s between two moments
 WINDOW = 1.0            # s of motor's spikes that a moment keeps

@@ -8,16 +8,17 @@ import time
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
-from brain import graphs, policies
+from brain import policies
 from brain.ablations import NONE, Ablation
 from brain.bench import free_port
-from brain.crew import ROUTER, Crew, CrewError, region_children, router_child
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
-from brain.inspect_graph import inspect_graph
-from brain.options import use_no_security
+from brain_runtime import graphs
+from brain_runtime.command.options import use_no_security
+from brain_runtime.crew import ROUTER, Crew, CrewError, region_children, router_child
 from brain_runtime.graph import Graph, RegionSpec
-from brain_runtime.qos import LATCHED
+from brain_runtime.inspect_graph import inspect_graph
 from brain_runtime.supervisor import Child
+from brain_wire.qos import LATCHED
 
 READY = 60.0    # s for all processes to be active
 DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any will do
@@ -102,7 +103,7 @@ def _for(crew: Crew, seconds: float) -> None:
 
 
 def _decoded(subscription: Any) -> list[Any]:
-    from brain_runtime import messages
+    from brain_wire import messages
 
     return [messages.decode(arrival.data, subscription.type) for arrival in subscription.take()]
 

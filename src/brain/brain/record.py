@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime import messages
-from brain_runtime.qos import FEATURE, LATCHED, SENSOR, STREAM
-from brain_runtime.wire import Node
+from brain_wire import messages
+from brain_wire import Node
+from brain_wire.qos import FEATURE, LATCHED, SENSOR, STREAM
 
 PATH_PERIOD = 0.1       # s between two points of the path
 EYE_PERIOD = 0.2        # s between two pictures that are kept

@@ -9,17 +9,18 @@ import re
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
-from brain.graphs import find_graph, load
+from brain_runtime.graphs import find_graph, load
 from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of
 from brain.words import words_lines
-from brain_runtime import diagnostics, heartbeat, messages
-from brain_runtime.actions import Act
+from brain_runtime import diagnostics, heartbeat, interfaces
 from brain_runtime.declared import NUMBER
 from brain_runtime.graph import RegionSpec, load_worlds
 from brain_runtime.ports import In, Out, Port
 from brain_runtime.region import Region
-from brain_runtime.services import action_type, service_type
 from brain_runtime.share import share_directory
+from brain_wire import messages
+from brain_wire.goals import Act
+from brain_wire.services import action_type, service_type
 
 MADE = "<!-- Written by `brain docs` from the code. Change the code, then run it again. -->"
 KINDS = ("msg", "srv", "action")
@@ -163,7 +164,7 @@ def _how(spec: RegionSpec, port: Port) -> list[str]:
 
 def _type(name: str) -> str:
     package, _, leaf = name.split("/")
-    return f"[{leaf}](messages.md#{leaf.lower()})" if package == messages.PACKAGE else f"`{package}/{leaf}`"
+    return f"[{leaf}](messages.md#{leaf.lower()})" if package == interfaces.PACKAGE else f"`{package}/{leaf}`"
 
 
 def _parameter(field: dataclasses.Field) -> tuple[str, ...]:
@@ -197,11 +198,11 @@ def _value(default: Any) -> str:
 def messages_page(graph: str = "brain") -> str:
     """The definitions of brain_interfaces, and the hashes of every type that is used."""
     lines = [MADE, "", "# Messages and actions", "",
-             f"The definitions of `{messages.PACKAGE}`, and their RIHS01 hashes. The hash is part of the key on the "
+             f"The definitions of `{interfaces.PACKAGE}`, and their RIHS01 hashes. The hash is part of the key on the "
              "wire: a definition that changed has another hash, and then old and new do not hear each other.", ""]
     for kind in KINDS:
-        for path in sorted((messages.definitions() / kind).glob(f"*.{kind}")):
-            name = f"{messages.PACKAGE}/{kind}/{path.stem}"
+        for path in sorted((interfaces.definitions() / kind).glob(f"*.{kind}")):
+            name = f"{interfaces.PACKAGE}/{kind}/{path.stem}"
             lines += [f"## {path.stem}", "", f"`{name}`", "", *_hashes(name, kind), "",
                       "```", path.read_text(encoding="utf-8").strip(), "```", ""]
     users: dict[str, set[str]] = {}
@@ -211,7 +212,7 @@ def messages_page(graph: str = "brain") -> str:
     users.setdefault(diagnostics.TYPE, set()).add(diagnostics.TOPIC)
     lines += ["## Standard types that are used", "", *table(("type", "hash", "topics"), [
         (f"`{name}`", f"`{messages.type_hash(name)}`", ", ".join(f"`{topic}`" for topic in sorted(topics)))
-        for name, topics in sorted(users.items()) if not name.startswith(messages.PACKAGE + "/")])]
+        for name, topics in sorted(users.items()) if not name.startswith(interfaces.PACKAGE + "/")])]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -22,7 +22,7 @@ def demo(split: str = SPLIT, seed: int = SEED) -> dict[str, Any]:
 
 
 def example(crew: Any, seconds: float, stop: threading.Event) -> str:
-    """A sentence for the brain of a :class:`brain.crew.Crew`, or nothing where that is not known.
+    """A sentence for the brain of a :class:`brain_runtime.crew.Crew`, or nothing where that is not known.
 
     A simulated world tells on sim/world what stands in it: nobody is told to ask for what is not there. It is asked on
     the wire, so that the simulator need not be installed here. Nobody tells of a real room.
@@ -30,8 +30,8 @@ def example(crew: Any, seconds: float, stop: threading.Event) -> str:
     Args:
         seconds: that the world gets to tell it.
     """
-    from brain_runtime import messages
-    from brain_runtime.qos import LATCHED
+    from brain_wire import messages
+    from brain_wire.qos import LATCHED
 
     worlds = crew.node.subscription("sim/world", "std_msgs/msg/String", LATCHED)
     try:

@@ -29,9 +29,10 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from brain import ros_memory
 from brain.bench_wire import LOST, Comparison
 from brain_regions.brainstem import Brainstem
-from brain_runtime import FEATURE, In, Out, Region, messages
+from brain_runtime import FEATURE, In, Out, Region
 from brain_runtime.ros_host import interface, profile
 from brain_runtime.tether import __file__ as TETHER
+from brain_wire import messages
 
 IMAGE, STRING = "sensor_msgs/msg/Image", "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 2**20}     # of the picture in the message

@@ -15,10 +15,11 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from brain import ros_bare_node
-from brain_runtime import diagnostics, messages
+from brain_runtime import diagnostics
 from brain_runtime import heartbeat as beat
 from brain_runtime.graph import RegionSpec
 from brain_runtime.ros_host import interface, profile
+from brain_wire import messages
 
 if TYPE_CHECKING:
     from brain.ros_bench import Processes

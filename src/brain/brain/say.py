@@ -8,7 +8,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import (
+from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
 
 IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING, WRONG = range(9)     # GoalStatus
@@ -48,7 +48,7 @@ class Speaker:
     """
 
     def __init__(self, node: Any, look: Callable[[], None] | None = None) -> None:
-        from brain_runtime.qos import LATCHED
+        from brain_wire.qos import LATCHED
 
         self._goals = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
         self._statuses = node.subscription("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(16))
@@ -58,7 +58,7 @@ class Speaker:
 
     def hear(self, seconds: float = 0.0) -> list:
         """Goal statuses that have come since the last call, waiting up to ``seconds`` for the first."""
-        from brain_runtime import messages
+        from brain_wire import messages
 
         found = []
         for arrival in self._statuses.wait(seconds) if seconds > 0 else self._statuses.take():
@@ -72,7 +72,7 @@ class Speaker:
 
     def say(self, text: str) -> None:
         """Says a sentence."""
-        from brain_runtime import messages
+        from brain_wire import messages
 
         self.said = True
         self._goals.publish(messages.make("std_msgs/msg/String", data=text))
@@ -154,9 +154,8 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
         text = checked(text)
     except ValueError as error:
         fail(str(error), 2)
-    from brain.listen import Ear
-    from brain_runtime import shown
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
+    from brain_runtime.listen import Ear
+    from brain_wire import NameProblem, NoRouter, SessionProblem, open_node, shown
 
     speaker: Speaker | None = None
     begin = time.monotonic()

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from brain.record import Recorder
 from brain.status import footer, report, table
-from brain_regions.sights import place, thing
-from brain_runtime import shown
 from brain_runtime.constants import control_mode, goal_state
+from brain_runtime.sights import place, thing
+from brain_wire import shown
 
 EYE_COLUMNS, EYE_ROWS = 32, 20  # characters wide; pixels high, two to a character
 
@@ -63,7 +63,7 @@ class View:
     """Draws the live view.
 
     Args:
-        ear: a :class:`brain.listen.Ear`.
+        ear: a :class:`brain_runtime.listen.Ear`.
         recorder: what is recorded.
         expected: full names of the regions.
         domain: of the brain.

@@ -9,21 +9,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-from brain.terminal import Terminal
+from brain_runtime.command.terminal import Terminal
 from rich.live import Live
 
-from brain import graphs, say, secured
+from brain import say
 from brain.blame import blame
-from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
-from brain.inspect_graph import inspect_graph
-from brain_runtime.observers import guarded
 from brain.record import Recorder
 from brain.show import Ticker, View
 from brain.up import refuse_twice, world_parameters
-from brain_runtime import messages
+from brain_runtime import graphs, secured
 from brain_runtime.constants import goal_state
-from brain_runtime.qos import LATCHED
+from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
+from brain_runtime.inspect_graph import inspect_graph
 from brain_runtime.supervisor import Event
+from brain_wire import messages
+from brain_wire.observers import guarded
+from brain_wire.qos import LATCHED
 
 PICTURE = 0.25      # s between two pictures of the live view
 LINE = 3.0          # s between two lines where there is no terminal

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.options import Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security
+from brain_runtime.command.options import (
+    Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security)
 
 WINDOW = 1.5        # s of listening where nothing else is said
 REFRESH = 0.5       # s between two pictures of --watch
@@ -19,7 +20,7 @@ COLORS = {"active": "green", "gone": "red", "silent": "red", "error": "red"}
 
 def region_report(name: str, seen: Any, now: float) -> dict[str, Any]:
     """What is known of a region, as plain JSON values (SI units; None where it is not known)."""
-    from brain_runtime.messages import time_seconds
+    from brain_wire.messages import time_seconds
 
     b = seen.beat
     number = lambda v: round(float(v), 6) if math.isfinite(v) else None  # noqa: E731
@@ -37,7 +38,7 @@ def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[s
     """How a brain is.
 
     Args:
-        ear: a :class:`brain.listen.Ear` that has listened.
+        ear: a :class:`brain_runtime.listen.Ear` that has listened.
         expected: full names of the regions that ought to be there, if any of them is.
     """
     from brain_runtime.constants import trace_action
@@ -87,7 +88,7 @@ def table(found: dict[str, Any], *, live: bool = False) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from brain_runtime.shown import line
+    from brain_wire.shown import line
 
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     headings = ["region", "state", *([] if live else ["pid", "host"]), "Hz", "p50", "p99", "spk/s", "syn/s", "rst",
@@ -111,21 +112,21 @@ def table(found: dict[str, Any], *, live: bool = False) -> Any:
 
 def input_lines(found: dict[str, Any]) -> str:
     """A line for each region with its inputs and their ages (s)."""
-    from brain_runtime.shown import line
+    from brain_wire.shown import line
 
     return "\n".join(line(f"  {r['name']} hears {_inputs(r)}") for r in found["regions"] if r["inputs"])
 
 
 def reason_lines(found: dict[str, Any]) -> str:
     """A line for each region that says what is wrong with it or round it; empty where none does."""
-    from brain_runtime.shown import line
+    from brain_wire.shown import line
 
     return "\n".join(line(f"{r['name']}: {r['reason']}") for r in found["regions"] if r["reason"])
 
 
 def footer(found: dict[str, Any]) -> str:
     """One line: latency from camera to cmd_vel, and what the brainstem does."""
-    from brain_runtime.shown import line
+    from brain_wire.shown import line
 
     latency, stem = found["latency"], found["brainstem"]
     text = "camera to cmd_vel: " + (f"p50 {1000 * latency['p50']:.0f} ms, p95 {1000 * latency['p95']:.0f} ms "
@@ -152,10 +153,10 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
     """
     number = use_domain(domain)
     use_security(secure)
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
-    from brain.listen import Ear
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_node
+    from brain_runtime.listen import Ear
+    from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
 
     expected = _expected(graph, namespace)
     found: dict[str, Any] = {}
@@ -191,8 +192,8 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
 
 
 def _expected(graph: str, namespace: str) -> list[str]:
-    from brain.graphs import load
     from brain_runtime.graph import GraphError
+    from brain_runtime.graphs import load
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
     try:

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Iterable
 
 import typer
 
-from brain import rooms, runs
+from brain import rooms
 from brain.evaluate import Split
-from brain.options import (
+from brain_runtime import runs
+from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
 from brain.rooms import SPLIT
 
@@ -71,17 +72,17 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     """
     number = use_domain(domain)
     use_security(secure)
-    from brain import secured
-    from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
-    from brain.graphs import find_graph, names_of
-    from brain.graphs import params_file as file_beside
-    from brain.inspect_graph import GivenError, inspect_graph
-    from brain.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
-    from brain.terminal import Terminal
+    from brain_runtime import secured
+    from brain_runtime.command.terminal import Terminal
+    from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
     from brain_runtime.graph import GraphError
-    from brain_runtime.waking import Flag
-    from brain_runtime.wire import NameProblem, NoRouter, SessionProblem
-    from brain_runtime.wire.refusal import open_to_a_network
+    from brain_runtime.graphs import find_graph, names_of
+    from brain_runtime.graphs import params_file as file_beside
+    from brain_runtime.inspect_graph import GivenError, inspect_graph
+    from brain_runtime.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
+    from brain_wire import NameProblem, NoRouter, SessionProblem
+    from brain_wire.refusal import open_to_a_network
+    from brain_wire.waking import Flag
 
     console = Terminal(lasting=True, stderr=as_json)
     stop = Flag()
@@ -171,7 +172,7 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
         for line in missing:
             console.tell(f"still waiting: {line}", style="yellow")
     if told is not None:
-        from brain_runtime.observers import guarded
+        from brain_wire.observers import guarded
 
         guarded(tell_json, "printing JSON")({**told, "ready": ready, "under_control": ready and crew.has_brainstem,
                                              "seconds": round(took, 2), "example": words, "missing": missing}, None)
@@ -199,7 +200,7 @@ class Spoken:
 
 def _spoken(simulated: bool, endpoint: str, secure: Path | None, domain: int, namespace: str) -> Spoken:
     """How another terminal, without this one's environment, reaches the brain."""
-    from brain_runtime.wire.session import DEFAULT_ROUTER
+    from brain_wire.session import DEFAULT_ROUTER
 
     usual = DEFAULT_ROUTER if secure is None else DEFAULT_ROUTER.replace("tcp/", "tls/")
     return Spoken(simulated, (*(["--router", endpoint] if endpoint != usual else []),
@@ -216,8 +217,8 @@ def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: in
         endpoint: of a router.
         identity: whose credentials are used; None: the operator's.
     """
-    from brain.crew import CrewError
-    from brain_runtime.wire import Watch, open_session
+    from brain_runtime.crew import CrewError
+    from brain_wire import Watch, open_session
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
     ours = {f"{prefix}/{name}" for name in names}

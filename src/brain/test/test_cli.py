@@ -105,7 +105,7 @@ def test_an_unknown_graph_and_an_unknown_world(brain, tmp_path):
 def test_a_router_elsewhere_is_not_started_from_here(brain, tmp_path):
     result = brain("up", "--router", "tcp/192.0.2.1:7447", "--run-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert "python -m brain_runtime.router --listen" in result.output.replace("\n", " ")
+    assert "python -m brain_wire.router --listen" in result.output.replace("\n", " ")
 
 
 def test_a_port_that_something_else_has(brain, tmp_path):

@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from brain import ablations, cli, graphs, policies, results
+from brain import ablations, cli, policies, results
 from brain_baselines.confused_vision import MISTAKEN
+from brain_runtime import graphs
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
-from brain_runtime import messages
 from brain_runtime.local_host import LocalHost
 from brain_sim.suite import episodes
+from brain_wire import messages
 
 
 def made_up(outcome, *, kind="go", lang="en", visibility="front", time=10.0, spl=0.5):

@@ -13,8 +13,8 @@ from brain import nir_files
 from brain_regions.circuit_steps import Steps
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS
 from brain_regions.motor import Motor, network
-from brain_runtime import messages
 from brain_runtime.local_host import LocalHost
+from brain_wire import messages
 
 LAYERS = ("first", "second", "output")
 HALF = 2.0          # m, half the side of the room

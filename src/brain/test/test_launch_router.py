@@ -17,7 +17,7 @@ from brain.launch_router import plan
 from brain.preflight import LaunchProblem
 from brain.zenoh_probe import who
 from brain.zenoh_settings import ZenohSettingsProblem, json5, read
-from brain_runtime.router import Router, is_router
+from brain_wire.router import Router, is_router
 
 ZENOH = {"RMW_IMPLEMENTATION": "rmw_zenoh_cpp"}
 # As rmw_zenoh_cpp writes its own, with all that JSON5 allows.
@@ -190,7 +190,7 @@ def test_ours_takes_its_place_where_rmw_zenohd_is_missing(no_package):
     number = port()
     environment = {**ZENOH, **override(number)}
     found = plan("true", environment)
-    assert found.command[1:3] == ("-m", "brain_runtime.router")
+    assert found.command[1:3] == ("-m", "brain_wire.router")
     router = subprocess.Popen(found.command, env={**os.environ, **environment, **dict(found.environment)})
     try:
         until = time.monotonic() + 30

@@ -10,10 +10,11 @@ import time
 import pytest
 
 from brain.bench import free_port
-from brain_runtime import LATCHED, messages
+from brain_runtime import LATCHED
 from brain_runtime import heartbeat as beat
-from brain_runtime.router import Router
-from brain_runtime.wire import open_node
+from brain_wire import messages
+from brain_wire import open_node
+from brain_wire.router import Router
 
 TEXT = "go to the red ball"
 STATUS = messages.message_class("brain_interfaces/msg/GoalStatus")

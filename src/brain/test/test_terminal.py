@@ -16,13 +16,13 @@ from rich.text import Text
 import brain
 from brain.blame import blame
 from brain.compare import compare
-from brain.crew import Crew
-from brain.listen import Seen
-from brain_runtime.observers import LastingFile, guarded
 from brain.status import footer, input_lines, reason_lines, region_report, table
-from brain.terminal import Terminal
-from brain_runtime import messages
+from brain_runtime.command.terminal import Terminal
+from brain_runtime.crew import Crew
+from brain_runtime.listen import Seen
 from brain_runtime.supervisor import Child
+from brain_wire import messages
+from brain_wire.observers import LastingFile, guarded
 
 NASTY = "[/nope] :smile: \x1b[2J\x9b31m\x07\u202e"
 SAFE = "[/nope] :smile: \\x1b[2J\\x9b31m\\x07\\u202e"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import sights
 from brain_regions.vision import Vision
-from brain_runtime import FEATURE, SENSOR, In, Out, Region, messages, parameter
+from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter, sights
+from brain_wire import messages
 
 SATURATION = 0.5        # walls, floor and obstacles stay below
 DARKEST = 30            # of 255; hue means nothing below

@@ -2,8 +2,8 @@
 """Vision that mistakes things for others: the control that shows what it is worth to integrate looks over time."""
 from __future__ import annotations
 
-from brain_regions.sights import COLORS, SHAPES
 from brain_regions.vision import Vision
+from brain_runtime.sights import COLORS, SHAPES
 
 _COLORS, _SHAPES = len(COLORS) - 1, len(SHAPES) - 1     # without the unknown ones
 MISTAKEN = 0.3      # share of the objects in each look, independent of the look before

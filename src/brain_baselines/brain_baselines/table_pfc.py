@@ -19,8 +19,9 @@ from brain_regions.pfc.control import (APPROACH, GATED, IDLE, M_ARRIVED, S_APPRO
                                        TEXT, VERB_STOP, keep_away)
 from brain_regions.pfc.parameters import CortexParameters
 from brain_regions.pfc.region import PICTURES
-from brain_regions.sights import sound
-from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, Region, clip_utf8, messages, parameter
+from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, clip_utf8, parameter
+from brain_runtime.sights import sound
+from brain_wire import messages
 
 ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD = range(7)         # of state "goal"
 ELAPSED, TURN, EMPTY, CLEAR, ARRIVED, STATUS, TOLD = range(7)                   # of state "progress"

@@ -23,7 +23,8 @@ from brain_regions import azimuth, room_map
 from brain_regions.body import Body
 from brain_regions.past import AHEAD, Past
 from brain_regions.room_map import CELL, FAR, SIZE
-from brain_runtime import FEATURE, SENSOR, Gated, In, Out, Region, messages, parameter
+from brain_runtime import FEATURE, Gated, In, Out, Region, SENSOR, parameter
+from brain_wire import messages
 
 log = logging.getLogger(__name__)
 

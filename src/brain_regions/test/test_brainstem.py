@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from brain_regions.brainstem import ESTOP, LIMITED, PASSED, REFLEX, REFUSED, STALE, Brainstem
-from brain_runtime import messages
 from brain_runtime.local_host import LocalHost
+from brain_wire import messages
 
 
 class Rig:

@@ -6,11 +6,12 @@ import re
 import pytest
 
 from brain_regions.goals import REPLACED, UNANSWERED, Goals
-from brain_regions.sights import fits, in_words, thing
-from brain_runtime import SILENCE, messages
-from brain_runtime.actions import Status
+from brain_runtime import SILENCE, interfaces
 from brain_runtime.local_host import LocalHost
-from brain_runtime.messages import make
+from brain_runtime.sights import fits, in_words, thing
+from brain_wire import messages
+from brain_wire.goals import Status
+from brain_wire.messages import make
 
 TEXT = "go to the red ball"
 STATUS = messages.message_class("brain_interfaces/msg/GoalStatus")
@@ -78,7 +79,7 @@ def test_what_did_not_work_says_why(talk, state):
 
 def test_an_outcome_is_what_the_goals_status_says_or_a_number_that_it_does_not_use():
     def constants(path, prefix):
-        text = (messages.definitions() / path).read_text(encoding="utf-8")
+        text = (interfaces.definitions() / path).read_text(encoding="utf-8")
         return {name: int(number) for name, number in re.findall(rf"uint8 {prefix}_(\w+)=(\d+)", text)}
 
     states, outcomes = constants("msg/GoalStatus.msg", "STATE"), constants("action/Seek.action", "OUTCOME")

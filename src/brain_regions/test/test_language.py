@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from brain_runtime import interfaces
 from brain_regions.language import Verb, parse
 from brain_regions.language.grammar import MAX_CHARACTERS
 from brain_regions.language.lexicon import Kind, lexicon
 from brain_regions.language.reasons import Why
 from brain_regions.language.spelling import mended
 from brain_regions.language.tokens import fold, normalize, tokenize
-from brain_runtime import messages
 
 SENTENCES = Path(__file__).with_name("test_language_sentences")
 COLORS = {"any": 0, "red": 1, "green": 2, "blue": 3, "yellow": 4}
@@ -274,10 +274,10 @@ def test_reasons_say_what_would_be_understood_in_the_language_of_the_text():
 
 
 def test_numbers_are_those_of_the_messages():
-    text = (messages.definitions() / "msg" / "LanguageFeatures.msg").read_text(encoding="utf-8")
+    text = (interfaces.definitions() / "msg" / "LanguageFeatures.msg").read_text(encoding="utf-8")
     for verb in Verb:
         assert f"VERB_{verb.name}={verb.value}" in text
-    text = (messages.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
+    text = (interfaces.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
     for name, number in COLORS.items():
         assert f"COLOR_{name.upper() if number else 'UNKNOWN'}={number}" in text
     for name, number in SHAPES.items():

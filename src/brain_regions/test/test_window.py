@@ -5,13 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from brain_regions import sights, spike_trains
+from brain_regions import spike_trains
 from brain_regions.pfc import PrefrontalCortex, region
 from brain_regions.window import Window, markers, picture, ring, words
 from brain_regions.window.region import BELIEFS, PATH_POINTS, POPULATIONS
+from brain_runtime import interfaces, sights
 from brain_runtime.constants import GOAL_STATES
 from brain_runtime.local_host import LocalHost
-from brain_runtime.messages import encode, make, time_message
+from brain_wire.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2
 ALL = [port.topic for port in Window.outputs().values()]
@@ -230,10 +231,9 @@ def test_populations_that_the_graph_tells_of_are_shown_too():
 
 
 def test_numbers_and_names_fit_the_messages():
-    from brain_runtime import messages
 
-    text = (messages.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
-    goals = (messages.definitions() / "msg" / "GoalStatus.msg").read_text(encoding="utf-8")
+    text = (interfaces.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
+    goals = (interfaces.definitions() / "msg" / "GoalStatus.msg").read_text(encoding="utf-8")
     for number, color in enumerate(sights.COLORS):
         assert f"COLOR_{color.upper() or 'UNKNOWN'}={number}" in text
     for number, shape in enumerate(sights.SHAPES[1:], 1):

@@ -8,8 +8,8 @@ from typing import Any
 from brain_runtime import heartbeat as beat
 from brain_runtime.constants import heartbeat_state
 from brain_runtime.energy import Gate
-from brain_runtime.messages import make
-from brain_runtime.qos import QoS
+from brain_wire.messages import make
+from brain_wire.qos import QoS
 
 TOPIC = "/diagnostics"  # the one that all of a robot's parts share, outside every namespace
 TYPE = "diagnostic_msgs/msg/DiagnosticArray"

@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-from brain_runtime.waking import Flag
+from brain_wire.waking import Flag
 
 
 def leave(status: int) -> NoReturn:

@@ -22,9 +22,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, Mapping, NamedTuple
 
-from brain_runtime import messages
-from brain_runtime.parameters import check_parameters, parameter
 from brain_runtime.ports import Gated, Out
+from brain_wire import messages
+from brain_wire.parameters import check_parameters, parameter
 
 PARAMETER = "energy_budget"
 LONGEST_WAIT = 0.05     # s that a stream is silent at most while its region has something newer to say

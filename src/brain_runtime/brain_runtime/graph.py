@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 from brain_runtime.ports import In, Out
-from brain_runtime.qos import incompatibility
 from brain_runtime.region import Region
-from brain_runtime.shown import quoted
+from brain_wire.qos import incompatibility
+from brain_wire.shown import quoted
 
 RESTART = ("always", "never")
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)

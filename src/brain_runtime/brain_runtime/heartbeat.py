@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime import messages
-from brain_runtime.messages import clip_utf8
 from brain_runtime.ports import Out
-from brain_runtime.qos import STREAM
 from brain_runtime.stepper import Stepper
+from brain_wire import messages
+from brain_wire.messages import clip_utf8
+from brain_wire.qos import STREAM
 
 PERIOD = 0.1  # s
 TYPE = "brain_interfaces/msg/Heartbeat"

@@ -17,11 +17,11 @@ import numpy as np
 
 from brain_runtime import heartbeat as beat
 from brain_runtime import snapshot
-from brain_runtime.lifecycle import Outcome
-from brain_runtime.parameters import ParameterError, check_parameters
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
-from brain_runtime.waking import Signal
+from brain_wire.lifecycle import Outcome
+from brain_wire.parameters import ParameterError, check_parameters
+from brain_wire.waking import Signal
 
 log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ import math
 from typing import Any, Mapping, NamedTuple
 
 from brain_runtime.ports import In
+from brain_wire.goals import Goal
 
 MAX_KEPT = 64           # messages on one port; a stranger that renames itself with every message must not grow us
 FORGET_AFTER = 30.0     # s, after which a silent publisher on a keyed port is dropped
@@ -187,5 +188,27 @@ class Inbox:
         return [] if slot is None else slot.each(self.now, within)
 
     def goals(self, action: str) -> list[Any]:
-        """Goals of an action that have not ended yet, oldest first: :class:`brain_runtime.actions.Goal`."""
+        """Goals of an action that have not ended yet, oldest first: :class:`brain_wire.goals.Goal`."""
         return [received.message for received in self.each(action)]
+
+
+class GoalSlot(Slot):
+    """The goals of an action that have not ended yet, oldest first."""
+
+    __slots__ = ("goals",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goals: dict[bytes, Goal] = {}
+
+    def offer(self, message: Goal, now: float) -> None:
+        """Puts in a goal, or one anew that has changed."""
+        self.goals[message.id] = message
+        super().offer(message, now)
+
+    def ended(self, goal: bytes) -> None:
+        """Forgets a goal."""
+        self.goals.pop(goal, None)
+
+    def each(self, now: float = 0.0, within: float = math.inf) -> list[Received]:
+        return [Received(goal, 0.0, self.new) for goal in self.goals.values()]

@@ -7,13 +7,14 @@ from collections import deque
 from dataclasses import replace
 from typing import Any, Callable, Mapping
 
-from brain_runtime import energy, messages
+from brain_runtime import energy
 from brain_runtime import heartbeat as beat
-from brain_runtime.actions import Act, Goal, News, Status
 from brain_runtime.energy import Gate
-from brain_runtime.messages import make
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
+from brain_wire import messages
+from brain_wire.goals import Act, Goal, News, Status
+from brain_wire.messages import make
 
 TICK = 1e-6     # s; times are kept as whole ticks so that they do not drift
 MAX_CASCADE = 1000  # steps at one instant; more means that regions trigger each other for ever

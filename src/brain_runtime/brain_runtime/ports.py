@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Hashable
 
-from brain_runtime import messages
-from brain_runtime.qos import FEATURE, QoS
+from brain_wire import messages
+from brain_wire.qos import FEATURE, QoS
 
 
 @dataclass(frozen=True)
@@ -105,5 +105,5 @@ class Out(Port):
                              f"leave gated out")
 
     def __call__(self, /, **fields: Any) -> Any:
-        """A message of the port's type; see :func:`brain_runtime.messages.make`."""
+        """A message of the port's type; see :func:`brain_wire.messages.make`."""
         return messages.make(self.type, **fields)

@@ -16,15 +16,16 @@ import logging  # noqa: E402
 import sys  # noqa: E402
 from typing import Sequence  # noqa: E402
 
-from brain_runtime import heartbeat, messages, ros_args, shown, standby  # noqa: E402
+from brain_runtime import heartbeat, ros_args  # noqa: E402
+from brain_wire import messages, shown, standby  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
-from brain_runtime.logs import survive_full_disk  # noqa: E402
-from brain_runtime.parameters import ParameterError  # noqa: E402
+from brain_wire.logs import survive_full_disk  # noqa: E402
+from brain_wire.parameters import ParameterError  # noqa: E402
 from brain_runtime.process_arguments import arguments  # noqa: E402
 from brain_runtime.region import Region  # noqa: E402
-from brain_runtime.wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
-from brain_runtime.wire.rosout import Rosout  # noqa: E402
+from brain_wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
+from brain_wire.rosout import Rosout  # noqa: E402
 from brain_runtime.zenoh_host import ZenohHost  # noqa: E402
 
 log = logging.getLogger(__name__)

@@ -15,17 +15,18 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import Any, Callable, Iterable, Protocol
 
-from brain_runtime import diagnostics, messages, resting, snapshot
+from brain_runtime import diagnostics, resting, snapshot
 from brain_runtime import heartbeat as beat
-from brain_runtime.actions import Goal
 from brain_runtime.energy import Gate, Passed
 from brain_runtime.hosted_region import TURN, HostedRegion
-from brain_runtime.parameters import ParameterError
 from brain_runtime.ports import Out
 from brain_runtime.region import Region
 from brain_runtime.rivals import Rivals
 from brain_runtime.stepper import RegionError
-from brain_runtime.waking import Signal
+from brain_wire import messages
+from brain_wire.goals import Goal
+from brain_wire.parameters import ParameterError
+from brain_wire.waking import Signal
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Mapping
 
 import numpy as np
 
-from brain_runtime.actions import Act
 from brain_runtime.declared import Network, Picture, Population, Weights
 from brain_runtime.inbox import Inbox
-from brain_runtime.parameters import NoParameters, check_parameters
 from brain_runtime.ports import In, Out
+from brain_wire.goals import Act
+from brain_wire.parameters import NoParameters, check_parameters
 
 State = dict[str, Any]
 """Flat dict of float32 arrays or tensors: all that a region remembers from step to step, and all of a snapshot."""
@@ -33,7 +33,7 @@ class Region:
 
     Class attributes:
         rate: steps per second, or None to be triggered only (Hz).
-        Parameters: frozen dataclass of :func:`brain_runtime.parameters.parameter` fields.
+        Parameters: frozen dataclass of :func:`brain_wire.parameters.parameter` fields.
         network: what it computes with, if it has a network.
         weights: where the weights of its network are, if they are trained. Such a region has the parameters
             ``weights`` and ``device``.

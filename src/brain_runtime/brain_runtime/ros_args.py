@@ -11,8 +11,8 @@ import string
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
-from brain_runtime.shown import plain, quoted
-from brain_runtime.wire import names
+from brain_wire import names
+from brain_wire.shown import plain, quoted
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
            "error": logging.ERROR, "fatal": logging.CRITICAL}

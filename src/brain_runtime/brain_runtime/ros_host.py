@@ -29,17 +29,18 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from brain_runtime import diagnostics, energy, messages
+from brain_runtime import diagnostics, energy
 from brain_runtime import heartbeat as beat
 from brain_runtime.health import Limits
-from brain_runtime.lifecycle import Outcome
-from brain_runtime.parameters import ParameterError, check_parameters, describe
 from brain_runtime.ports import In
 from brain_runtime.process_host import ProcessHost
-from brain_runtime.qos import QoS
 from brain_runtime.region import Region
 from brain_runtime.ros_action import RosAction
 from brain_runtime.ros_types import interface
+from brain_wire import messages
+from brain_wire.lifecycle import Outcome
+from brain_wire.parameters import ParameterError, check_parameters, describe
+from brain_wire.qos import QoS
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ def profile(qos: QoS) -> QoSProfile:
 
 
 def descriptor(field: Any) -> ParameterDescriptor:
-    """How ROS 2 describes a parameter; see :func:`brain_runtime.parameters.describe`."""
+    """How ROS 2 describes a parameter; see :func:`brain_wire.parameters.describe`."""
     about = describe(field)
     found = ParameterDescriptor(description=about.text, additional_constraints=about.constraints,
                                 dynamic_typing=about.dynamic)

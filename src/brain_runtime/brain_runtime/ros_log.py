@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from brain_runtime import shown
+from brain_wire import shown
 
 
 class RosLog(logging.Handler):

@@ -21,13 +21,13 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
 
-from brain_runtime import shown  # noqa: E402
+from brain_wire import shown  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
 from brain_runtime.launch_starts import restarts  # noqa: E402
 from brain_runtime.launch_watch import end_with_launch  # noqa: E402
-from brain_runtime.logs import survive_full_disk  # noqa: E402
-from brain_runtime.parameters import ParameterError  # noqa: E402
+from brain_wire.logs import survive_full_disk  # noqa: E402
+from brain_wire.parameters import ParameterError  # noqa: E402
 from brain_runtime.process_arguments import arguments  # noqa: E402
 from brain_runtime.ros_host import RosHost  # noqa: E402
 from brain_runtime.ros_log import RosLog  # noqa: E402

@@ -8,7 +8,7 @@ from typing import Any
 
 from rclpy.serialization import deserialize_message, serialize_message
 
-from brain_runtime import messages
+from brain_wire import messages
 
 
 def interface(name: str) -> type:

@@ -13,11 +13,11 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
-from brain_runtime import messages
-from brain_runtime.actions import Act, GoalSlot, News, Status
-from brain_runtime.inbox import Inbox, make_slot
+from brain_runtime.inbox import GoalSlot, Inbox, make_slot
 from brain_runtime.ports import Out
 from brain_runtime.region import Region, State
+from brain_wire import messages
+from brain_wire.goals import Act, News, Status
 
 MAX_ORIGINS = 8
 STATISTICS_WINDOW = 5.0  # s over which rates and percentiles are taken

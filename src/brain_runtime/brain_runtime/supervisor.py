@@ -20,12 +20,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from brain_runtime import shown, tether
+from brain_runtime import tether
 from brain_runtime.child import Backoff, Child, Event
 from brain_runtime.health import Health, Limits
-from brain_runtime.logs import Logs
-from brain_runtime.observers import guarded
-from brain_runtime.standby import OPTION, Standby
+from brain_wire import shown
+from brain_wire.logs import Logs
+from brain_wire.observers import guarded
+from brain_wire.standby import OPTION, Standby
 
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 ROUND = 0.1         # s between two looks at everything

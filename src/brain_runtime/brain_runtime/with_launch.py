@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Sequence
 
 from brain_runtime import launch_watch, tether
-from brain_runtime.waking import Signal
+from brain_wire.waking import Signal
 
 LINGER = 8.0            # s that a router waits for its launch's regions to end; launch sends SIGTERM after 10
 LOOK = 0.1              # s between looks whether they have

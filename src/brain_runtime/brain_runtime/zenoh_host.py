@@ -12,17 +12,18 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_runtime import diagnostics, energy, lifecycle, messages, parameter_services, type_descriptions
+from brain_runtime import diagnostics, energy
 from brain_runtime import heartbeat as beat
-from brain_runtime.parameters import Description, ParameterError, check_parameters, describe
 from brain_runtime.process_host import QUICK, ProcessHost
-from brain_runtime.qos import QoS
 from brain_runtime.region import Region
-from brain_runtime.wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
-from brain_runtime.wire.action import ActionServer
-from brain_runtime.wire.attachment import AttachmentProblem
-from brain_runtime.wire.clock import SimulatedTime
-from brain_runtime.wire.names import PUBLISHER, expand
+from brain_wire import lifecycle, messages, parameter_services, type_descriptions
+from brain_wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
+from brain_wire.action import ActionServer
+from brain_wire.attachment import AttachmentProblem
+from brain_wire.clock import SimulatedTime
+from brain_wire.names import PUBLISHER, expand
+from brain_wire.parameters import Description, ParameterError, check_parameters, describe
+from brain_wire.qos import QoS
 
 SIM_TIME = "use_sim_time"
 RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too

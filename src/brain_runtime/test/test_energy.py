@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, LATCHED, Gated, In, Out, ParameterError, Region, messages
+from brain_runtime import FEATURE, Gated, In, LATCHED, Out, ParameterError, Region
 from brain_runtime.energy import BURST, LONGEST_WAIT, RESERVE, Gate, Traffic, budget_of
 from brain_runtime.local_host import LocalHost
+from brain_wire import messages
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
 STRING = "std_msgs/msg/String"

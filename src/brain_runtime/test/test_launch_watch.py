@@ -12,8 +12,8 @@ import pytest
 
 from brain_runtime import launch_watch
 from brain_runtime.launch_watch import VARIABLE, lives, mark
-from brain_runtime.router import is_router
 from brain_runtime.with_launch import siblings
+from brain_wire.router import is_router
 
 PATIENCE = 30.0     # s
 # Starts the command with its own mark, as launch does, and writes its child's process id.
@@ -198,7 +198,7 @@ def test_a_router_is_back_after_its_death_and_outlives_the_regions(tmp_path):
         endpoint = f"tcp/127.0.0.1:{probe.getsockname()[1]}"
     environment = {**os.environ, VARIABLE: mark()}
     region = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "--class", "a:B"], env=environment)
-    router = subprocess.Popen(keeper("--router", sys.executable, "-m", "brain_runtime.router", "--listen", endpoint),
+    router = subprocess.Popen(keeper("--router", sys.executable, "-m", "brain_wire.router", "--listen", endpoint),
                               env=environment)
     try:
         until(lambda: is_router(endpoint))

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, LATCHED, SENSOR, In, Out, ParameterError, Region, messages, parameter
+from brain_runtime import FEATURE, In, LATCHED, Out, ParameterError, Region, SENSOR, parameter
 from brain_runtime.local_host import LocalHost
 from brain_runtime.stepper import RegionError
+from brain_wire import messages
 
 STRING = "std_msgs/msg/String"
 SCAN = "sensor_msgs/msg/LaserScan"

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-from brain_runtime import cdr, messages
-from brain_runtime.definitions import DefinitionError, Nodetype, parse
-from brain_runtime.messages import MessageError, make
+from brain_runtime import interfaces
+from brain_wire import cdr, messages
+from brain_wire.definitions import DefinitionError, Nodetype, parse
+from brain_wire.messages import MessageError, make
 
 
 def other_store():
     """Another library's types: the standard ones, and ours as it reads them."""
     store = get_typestore(Stores.ROS2_KILTED)
-    for path in (messages.definitions() / "msg").glob("*.msg"):
+    for path in (interfaces.definitions() / "msg").glob("*.msg"):
         store.register(get_types_from_msg(path.read_text(encoding="utf-8"), f"brain_interfaces/msg/{path.stem}"))
     return store
 

@@ -8,11 +8,11 @@ import time
 import pytest
 import zenoh
 
-from brain_runtime import messages, services
-from brain_runtime.messages import make
-from brain_runtime.router import Router
-from brain_runtime.wire import NoAnswer, Node, names, open_session
-from brain_runtime.wire.attachment import pack, unpack
+from brain_wire import messages, services
+from brain_wire import NoAnswer, Node, names, open_session
+from brain_wire.attachment import pack, unpack
+from brain_wire.messages import make
+from brain_wire.router import Router
 
 GET_STATE = "lifecycle_msgs/srv/GetState"
 # As rosidl generated them for ROS 2 Kilted.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from brain_runtime import messages
 from brain_runtime.supervisor import Backoff, Child, Supervisor
+from brain_wire import messages
 
 RUNS = "import time; print('running', flush=True); time.sleep(600)"
 DEAF = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('running', flush=True); "
@@ -159,7 +159,7 @@ def test_two_children_of_one_name(tmp_path):
 
 
 WAITS = ("import sys\n"
-         "from brain_runtime.standby import wait_for_work\n"
+         "from brain_wire.standby import wait_for_work\n"
          "import threading, time\n"
          "restarts = wait_for_work(threading.Event()) if '--standby' in sys.argv else 0\n"
          "restarts is None and sys.exit(0)\n"

@@ -6,10 +6,11 @@ import time
 import pytest
 import zenoh
 
-from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, QoS, messages
-from brain_runtime.router import Router
-from brain_runtime.wire import Node, Watch, names, open_session
-from brain_runtime.wire.attachment import AttachmentProblem, pack, unpack
+from brain_runtime import FEATURE, LATCHED, QoS, SENSOR, STREAM, interfaces
+from brain_wire import messages
+from brain_wire import Node, Watch, names, open_session
+from brain_wire.attachment import AttachmentProblem, pack, unpack
+from brain_wire.router import Router
 
 STRING = "std_msgs/msg/String"
 STRING_HASH = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"
@@ -41,7 +42,7 @@ def test_our_hashes_are_pinned(name):
 
 
 def test_every_definition_is_pinned():
-    assert {p.stem for p in (messages.definitions() / "msg").glob("*.msg")} == set(OURS)
+    assert {p.stem for p in (interfaces.definitions() / "msg").glob("*.msg")} == set(OURS)
 
 
 # the first three as seen from rmw_zenoh_cpp, the others by its rules

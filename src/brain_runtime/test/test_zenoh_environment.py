@@ -15,10 +15,11 @@ import time
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, LATCHED, messages
-from brain_runtime.router import Router, is_router
-from brain_runtime.wire import NoRouter, SessionProblem, open_node, open_session
-from brain_runtime.wire.session import session_config
+from brain_runtime import FEATURE, LATCHED
+from brain_wire import messages
+from brain_wire import NoRouter, SessionProblem, open_node, open_session
+from brain_wire.router import Router, is_router
+from brain_wire.session import session_config
 
 FEATURES, STRING = "brain_interfaces/msg/SensorFeatures", "std_msgs/msg/String"
 PATIENCE = 30.0     # s
@@ -213,7 +214,7 @@ class Chain:
 
 def test_regions_as_peers_under_rmw_zenohs_settings_outlive_its_router(tmp_path, monkeypatch, spawn):
     endpoint, domain = f"tcp/127.0.0.1:{port()}", str(port() % 200)
-    router = spawn("brain_runtime.router", ZENOH_ROUTER_CONFIG_URI=str(router_file(tmp_path, endpoint)))
+    router = spawn("brain_wire.router", ZENOH_ROUTER_CONFIG_URI=str(router_file(tmp_path, endpoint)))
     until(lambda: is_router(endpoint), "the router")
     peers = dict(ZENOH_SESSION_CONFIG_URI=str(session_file(tmp_path, endpoint)), ROS_DOMAIN_ID=domain)
     for name in ("First", "Second"):
@@ -232,9 +233,9 @@ def test_regions_as_peers_under_rmw_zenohs_settings_outlive_its_router(tmp_path,
 
 def test_clients_of_two_linked_routers_go_on_with_the_other(monkeypatch, spawn):
     one, other = (f"tcp/127.0.0.1:{port()}" for _ in range(2))
-    first = spawn("brain_runtime.router", "--listen", one)
+    first = spawn("brain_wire.router", "--listen", one)
     until(lambda: is_router(one), "the first router")
-    spawn("brain_runtime.router", "--listen", other, "--connect", one)
+    spawn("brain_wire.router", "--listen", other, "--connect", one)
     until(lambda: is_router(other), "the second router")
     domain = str(port() % 200)
 

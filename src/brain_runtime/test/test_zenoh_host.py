@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from brain_runtime import LATCHED, STREAM, messages
-from brain_runtime.wire import Watch, open_node
+from brain_runtime import LATCHED, STREAM
+from brain_wire import messages
+from brain_wire import Watch, open_node
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
 REGIONS = '''
@@ -75,7 +76,7 @@ def wire(tmp_path):
             return child
 
         def router(self):
-            return self.spawn("brain_runtime.router", "--listen", self.endpoint)
+            return self.spawn("brain_wire.router", "--listen", self.endpoint)
 
         def echo(self, *argv):
             return self.spawn("brain_runtime.process", "--class", "regions:Echo", "--name", "echo", "--router",

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime.messages import make
-from brain_runtime.parameters import parameter
 from brain_runtime.ports import In, Out
-from brain_runtime.qos import LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
-from brain_runtime.seldom import Seldom
-from brain_runtime.shown import quoted
 from brain_sim import robot
 from brain_sim.camera import RayCamera
 from brain_sim.description import OPTICAL
 from brain_sim.movers import put_movers
+from brain_wire.messages import make
+from brain_wire.parameters import parameter
+from brain_wire.qos import LATCHED, SENSOR
+from brain_wire.seldom import Seldom
+from brain_wire.shown import quoted
 
 seldom = Seldom(logging.getLogger(__name__))
 

@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from brain_runtime.messages import make
 from brain_sim import robot
+from brain_wire.messages import make
 
 NAME = "brain_robot"
 MAP, ODOM, BASE, FOOTPRINT = "map", "odom", "base_link", "base_footprint"

@@ -12,13 +12,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from brain_runtime.messages import make, message_class
-from brain_runtime.parameters import parameter
 from brain_runtime.ports import In, Out
-from brain_runtime.qos import FEATURE, LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
-from brain_runtime.seldom import Seldom
-from brain_runtime.shown import quoted
 from brain_sim import robot
 from brain_sim.blobs import find_blobs
 from brain_sim.camera_region import camera_of, fresh_pose, mover_places
@@ -26,6 +21,11 @@ from brain_sim.geometry import Footprint
 from brain_sim.movers import Mover, put_movers
 from brain_sim.room import Room
 from brain_sim.sensors import Lidar
+from brain_wire.messages import make, message_class
+from brain_wire.parameters import parameter
+from brain_wire.qos import FEATURE, LATCHED, SENSOR
+from brain_wire.seldom import Seldom
+from brain_wire.shown import quoted
 
 seldom = Seldom(logging.getLogger(__name__))
 

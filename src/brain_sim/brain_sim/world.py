@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime.messages import make, time_message
-from brain_runtime.parameters import ParameterError, parameter
 from brain_runtime.ports import In, Out
-from brain_runtime.qos import FEATURE, LATCHED, SENSOR
 from brain_runtime.region import Inbox, Outbox, Region, State
 from brain_sim import description, robot
 from brain_sim.description import BASE, LEFT, LIDAR, MAP, ODOM, RIGHT
@@ -22,6 +19,9 @@ from brain_sim.judge import Judge, read_request
 from brain_sim.movers import MovingSimulation
 from brain_sim.physics import Simulation
 from brain_sim.sensors import OdometryState
+from brain_wire.messages import make, time_message
+from brain_wire.parameters import ParameterError, parameter
+from brain_wire.qos import FEATURE, LATCHED, SENSOR
 
 MAX_CATCH_UP = 1.0
 """Seconds of physics made up for in one step at most; a world that was frozen longer has lost that time."""

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from brain_runtime.local_host import LocalHost
-from brain_runtime.messages import make, time_seconds
 from brain_sim import description, robot
 from brain_sim.camera_region import Camera
 from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room
 from brain_sim.world import World
+from brain_wire.messages import make, time_seconds
 
 
 def text(value: str):
@@ -164,6 +164,6 @@ def test_what_nobody_hears_is_not_made_and_changes_nothing():
     for host in (quiet, looked):
         drive(host, 0.2, 0.5, 1.0)
     assert all(quiet.latest(topic) is None for topic in ("tf", "joint_states", "clock"))
-    from brain_runtime.messages import encode
+    from brain_wire.messages import encode
     for topic in topics:
         assert [encode(m) for m in heard[topic]] == [encode(m) for m in same[topic]]

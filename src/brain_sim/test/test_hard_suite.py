@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from brain_runtime import messages
 from brain_runtime.local_host import LocalHost
 from brain_sim import hard_suite, robot, suite
 from brain_sim.camera_region import Camera
@@ -18,6 +17,7 @@ from brain_sim.physics import Simulation
 from brain_sim.room import Room, generate_room
 from brain_sim.strangers import Bumper, Sonar
 from brain_sim.world import World
+from brain_wire import messages
 
 
 def moving(index=1, **more):

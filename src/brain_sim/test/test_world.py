@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from brain_runtime.local_host import LocalHost
-from brain_runtime.messages import make, time_seconds
-from brain_runtime.parameters import ParameterError
 from brain_sim import robot
 from brain_sim.camera import RayCamera
 from brain_sim.camera_region import Camera, planar_pose
 from brain_sim.controls import Oracle
 from brain_sim.suite import episodes
 from brain_sim.world import World
+from brain_wire.messages import make, time_seconds
+from brain_wire.parameters import ParameterError
 
 
 def text(value: str):
@@ -216,8 +216,8 @@ def test_a_second_goal_is_judged_in_the_same_room_without_a_reset():
     host.advance(0.05)
     world = host.stepper("world").region
     names = {o.kind: o for o in world.simulation.room.objects}
-    from brain_sim.planner import Planner
     from brain_sim.controls import _Visit
+    from brain_sim.planner import Planner
     for n, (said, kind) in enumerate(((first, ("red", "ball")), (second, ("blue", "box")))):
         host.publish("goal/text", text(said))
         host.advance(0.05)
@@ -234,7 +234,7 @@ def test_a_second_goal_is_judged_in_the_same_room_without_a_reset():
 
 def test_two_lockstep_runs_are_the_same_to_the_bit():
     def run() -> list[bytes]:
-        from brain_runtime.messages import encode
+        from brain_wire.messages import encode
         host, out = start(seed=6), []
         for topic in ("scan", "imu", "odom", "camera/image_raw", "sim/ground_truth"):
             host.listen(topic, lambda m: out.append(bytes(encode(m))))

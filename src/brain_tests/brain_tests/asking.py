@@ -6,12 +6,12 @@ import threading
 import uuid
 from typing import Any
 
-from brain_runtime.actions import Status
 from brain_runtime.local_host import Asked
-from brain_runtime.messages import make
-from brain_runtime.qos import QoS
-from brain_runtime.services import action_type
-from brain_runtime.wire import Node
+from brain_wire import Node
+from brain_wire.goals import Status
+from brain_wire.messages import make
+from brain_wire.qos import QoS
+from brain_wire.services import action_type
 
 SEEK = "brain_interfaces/action/Seek"
 PATIENCE = 60.0     # s
@@ -33,7 +33,7 @@ class WireAsked(Asked):
 
     @property
     def feedback(self) -> list:
-        from brain_runtime.messages import decode
+        from brain_wire.messages import decode
         told = [decode(a.data, self._types.feedback_message) for a in self._feedback.take()]
         self._heard += [m.feedback for m in told
                         if m.goal_id.uuid.tobytes() == self.goal.uuid.tobytes()]

@@ -17,12 +17,13 @@ from typing import Any, Callable
 
 import zenoh
 
-from brain_runtime import messages
-from brain_runtime.messages import MessageError
-from brain_runtime.services import action_type, service_type
-from brain_runtime.wire import Session, Watch, names, open_session
-from brain_runtime.wire.attachment import pack
+from brain_runtime import interfaces
 from brain_tests import hostile
+from brain_wire import messages
+from brain_wire import Session, Watch, names, open_session
+from brain_wire.attachment import pack
+from brain_wire.messages import MessageError
+from brain_wire.services import action_type, service_type
 
 # Topics on which sound messages of a stranger, whatever they say, are no commands.
 HARMLESS = ("brain/trace", "diagnostics", "parameter_events", "rosout", "brain/heartbeat")
@@ -150,7 +151,7 @@ class Attack:
     def _query(self) -> None:
         endpoint = self._endpoint(names.SERVER)
         request = f"{endpoint.type}_Request"
-        if endpoint.type.startswith(messages.PACKAGE):
+        if endpoint.type.startswith(interfaces.PACKAGE):
             action_type(endpoint.type.rpartition("_")[0])
         else:
             service_type(endpoint.type)

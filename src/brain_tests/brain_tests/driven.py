@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import Iterator
 
-from brain_runtime import FEATURE, LATCHED, STREAM, messages
-from brain_runtime.wire import open_node
+from brain_runtime import FEATURE, LATCHED, STREAM
+from brain_wire import messages
+from brain_wire import open_node
 
 REGIONS = ("vision", "language", "place", "pfc", "motor", "brainstem", "camera")
 ROOM = ("train", 3)     # split and seed

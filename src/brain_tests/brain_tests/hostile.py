@@ -12,9 +12,9 @@ import struct
 from typing import Any
 
 import numpy as np
-from brain_runtime.definitions import Nodetype
+from brain_wire.definitions import Nodetype
 
-from brain_runtime import cdr, messages
+from brain_wire import cdr, messages
 
 FLOATS = (0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 1e308, -1e308, 3.5e38, 3.4e38, -3.4e38, 1e20, 1e-320,
           1e9)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from brain_runtime import FEATURE, LATCHED, SENSOR, Act, Gated, In, Out, Region, parameter
-from brain_runtime.messages import time_seconds
+from brain_wire.messages import time_seconds
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
 STRING = "std_msgs/msg/String"

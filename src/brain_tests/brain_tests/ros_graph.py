@@ -10,8 +10,8 @@ from typing import Any, Mapping, Protocol
 
 import zenoh
 
-from brain_runtime.qos import FEATURE
-from brain_runtime.wire import Watch, names
+from brain_wire import Watch, names
+from brain_wire.qos import FEATURE
 
 
 class Sight(Protocol):
@@ -28,7 +28,7 @@ class Sight(Protocol):
 
 
 class WatchSight:
-    """The same of a :class:`brain_runtime.wire.Watch`, in the namespace ``/``."""
+    """The same of a :class:`brain_wire.Watch`, in the namespace ``/``."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_runtime import messages
 from brain_runtime.graph import RegionSpec
 from brain_runtime.local_host import LocalHost
-from brain_runtime.parameter_services import value_message
-from brain_runtime.parameters import ParameterError
-from brain_runtime.qos import QoS
+from brain_wire import messages
+from brain_wire.parameter_services import value_message
+from brain_wire.parameters import ParameterError
+from brain_wire.qos import QoS
 
 PATIENCE = 30.0     # s until something that should come is given up
 
@@ -205,8 +205,8 @@ class ZenohStage(ProcessStage):
     module = "brain_runtime.process"
 
     def __init__(self, folder: Path) -> None:
-        from brain_runtime.router import Router
-        from brain_runtime.wire import Node, open_session
+        from brain_wire import Node, open_session
+        from brain_wire.router import Router
 
         super().__init__(folder)
         self._endpoint = f"tcp/127.0.0.1:{self.port}"

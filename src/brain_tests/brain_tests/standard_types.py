@@ -11,7 +11,8 @@ from rosbags.interfaces import Nodetype
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from brain_runtime import definitions, messages
+from brain_runtime import interfaces
+from brain_wire import definitions
 
 EVENT_INFO = "service_msgs/msg/ServiceEventInfo"
 
@@ -19,8 +20,8 @@ EVENT_INFO = "service_msgs/msg/ServiceEventInfo"
 def store() -> Typestore:
     """Rosbags' store of the standard types and ours, with hashes as rosidl computes them."""
     found = get_typestore(Stores.ROS2_KILTED)
-    for path in sorted((messages.definitions() / "msg").glob("*.msg")):
-        found.register(get_types_from_msg(path.read_text(encoding="utf-8"), f"{messages.PACKAGE}/msg/{path.stem}"))
+    for path in sorted((interfaces.definitions() / "msg").glob("*.msg")):
+        found.register(get_types_from_msg(path.read_text(encoding="utf-8"), f"{interfaces.PACKAGE}/msg/{path.stem}"))
     # rosidl knows no char since Jazzy and takes it for uint8, which the hashes of all services depend on.
     constants, fields = found.fielddefs[EVENT_INFO]
     found.fielddefs[EVENT_INFO] = constants, [
@@ -49,7 +50,7 @@ def _kind(definition: tuple) -> str:
 def table() -> dict[str, str]:
     """What the file should hold."""
     return {name: text(*parts) for name, parts in sorted(store().fielddefs.items())
-            if not name.startswith(f"{messages.PACKAGE}/")}
+            if not name.startswith(f"{interfaces.PACKAGE}/")}
 
 
 if __name__ == "__main__":

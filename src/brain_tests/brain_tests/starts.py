@@ -84,7 +84,7 @@ def _made(argvs: list[list[str]], folder: Path) -> dict[str, str]:
 
 def _started(name: str, folder: Path, port: int) -> list[Any]:
     """Processes of one of :data:`COMMANDS`, without the command's own; for ``run``, that is what it becomes."""
-    from brain_runtime.router import Router
+    from brain_wire.router import Router
 
     endpoint = f"tcp/127.0.0.1:{port}"
     argv = [*COMMANDS[name], "--router", endpoint, "--domain", str(port % 200)]

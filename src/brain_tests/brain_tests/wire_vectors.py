@@ -15,12 +15,13 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from brain_runtime import heartbeat, messages
+from brain_runtime import heartbeat, interfaces
 from brain_runtime.diagnostics import TYPE as DIAGNOSTICS
-from brain_runtime.definitions import Nodetype
 from brain_runtime.graph import load_graph, load_worlds
-from brain_runtime.services import action_type
 from brain_runtime.share import share_directory
+from brain_wire import messages
+from brain_wire.definitions import Nodetype
+from brain_wire.services import action_type
 
 FILE = Path(__file__).with_name("wire_vectors.json")
 AGAIN = "write the vectors anew with `python -m brain_tests.ros_wire_vectors`, where rclpy is"
@@ -43,7 +44,7 @@ def types() -> list[str]:
     """Every type that must have a vector: ours, those of all ports of the graph with all its worlds, and some more."""
     path = share_directory("brain") / "config" / "brain.graph.yaml"
     specs = [spec for world in ("none", *load_worlds(path)) for spec in load_graph(path, world).regions]
-    ours = {f"{messages.PACKAGE}/msg/{file.stem}" for file in (messages.definitions() / "msg").glob("*.msg")}
+    ours = {f"{interfaces.PACKAGE}/msg/{file.stem}" for file in (interfaces.definitions() / "msg").glob("*.msg")}
     return sorted({*ours, *BESIDE, DIAGNOSTICS, heartbeat.TYPE,
                    *(port.type for spec in specs for port in spec.load().ports().values())})
 
@@ -51,8 +52,8 @@ def types() -> list[str]:
 def parts() -> list[str]:
     """Every message that our actions put on the wire as a request, a response or feedback."""
     found = []
-    for file in sorted((messages.definitions() / "action").glob("*.action")):
-        action = action_type(f"{messages.PACKAGE}/action/{file.stem}")
+    for file in sorted((interfaces.definitions() / "action").glob("*.action")):
+        action = action_type(f"{interfaces.PACKAGE}/action/{file.stem}")
         found += [action.send_goal.request, action.send_goal.response, action.get_result.request,
                   action.get_result.response, action.feedback_message]
     return found

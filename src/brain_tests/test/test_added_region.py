@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import yaml
 
-from brain import ablations, graphs, policies, reference
-from brain_runtime import messages
+from brain import ablations, policies, reference
+from brain_runtime import graphs
 from brain_runtime.declared import named
 from brain_runtime.graph import check_graph
 from brain_runtime.local_host import LocalHost
 from brain_runtime.region import Region
+from brain_wire import messages
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "write-a-region.md").read_text(encoding="utf-8")

@@ -8,10 +8,11 @@ import importlib.util
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, LATCHED, SENSOR, messages
-from brain_runtime.actions import Status
+from brain_runtime import FEATURE, LATCHED, SENSOR
 from brain_tests.regions import FEATURES, STRING, held, stamp
 from brain_tests.stages import make_stage
+from brain_wire import messages
+from brain_wire.goals import Status
 
 HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
          *(["ros"] if importlib.util.find_spec("rclpy") else [])]

@@ -8,15 +8,16 @@ import importlib.util
 import pytest
 import yaml
 
-from brain_runtime import FEATURE, messages, ros_args
-from brain_runtime.lifecycle import TRANSITIONS, State
-from brain_runtime.messages import make
-from brain_runtime.parameter_services import Kind, value_message, value_of
-from brain_runtime.parameters import check_parameters
-from brain_runtime.qos import STREAM, QoS
-from brain_runtime.services import service_type
+from brain_runtime import FEATURE, ros_args
 from brain_tests.regions import FEATURES, Mirror
 from brain_tests.stages import make_stage
+from brain_wire import messages
+from brain_wire.lifecycle import TRANSITIONS, State
+from brain_wire.messages import make
+from brain_wire.parameter_services import Kind, value_message, value_of
+from brain_wire.parameters import check_parameters
+from brain_wire.qos import STREAM, QoS
+from brain_wire.services import service_type
 
 HOSTS = [pytest.param("zenoh", marks=pytest.mark.sources), *(["ros"] if importlib.util.find_spec("rclpy") else [])]
 MIRROR, MOVES, REFUSES, FRAGILE, CHATTER = (f"brain_tests.regions:{name}"

@@ -5,7 +5,8 @@ import importlib.util
 
 import pytest
 
-from brain import ablations, graphs
+from brain import ablations
+from brain_runtime import graphs
 from brain_runtime.declared import NUMBER, DeclaredError, Network, Picture, Population, Weights, named
 from brain_runtime.region import Region
 

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from brain.bench import free_port
-from brain_runtime.actions import Status
-from brain_runtime.wire import open_node
 from brain_tests.asking import ask_on_wire
+from brain_wire import open_node
+from brain_wire.goals import Status
 
 pytestmark = pytest.mark.slow
 
@@ -219,8 +219,8 @@ def test_nobody_there_in_another_domain(up):
 
 
 def test_a_robot_with_names_of_its_own_and_a_twist(tmp_path):
-    from brain_runtime.qos import FEATURE, SENSOR
-    from brain_runtime.wire import Node, open_session
+    from brain_wire import Node, open_session
+    from brain_wire.qos import FEATURE, SENSOR
 
     profile = tmp_path / "other.yaml"
     profile.write_text("topics: {cmd_vel: base/cmd_vel, odom: base/odom, scan: front/scan}\nshared: {stamped: false}\n")

@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from brain_runtime import messages
-from brain_runtime.services import service_type
 from brain_tests.driven import Brain, running
+from brain_wire import messages
+from brain_wire.services import service_type
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,10 @@ import time
 import pytest
 
 from brain.bench import free_port
-from brain_runtime import LATCHED, heartbeat, messages
-from brain_runtime.qos import STREAM
-from brain_runtime.wire import open_node
+from brain_runtime import LATCHED, heartbeat
+from brain_wire import messages
+from brain_wire import open_node
+from brain_wire.qos import STREAM
 
 pytestmark = pytest.mark.slow
 

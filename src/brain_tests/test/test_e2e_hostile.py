@@ -10,9 +10,10 @@ import time
 import pytest
 
 from brain.bench import free_port
-from brain_runtime import FEATURE, LATCHED, STREAM, messages
-from brain_runtime.wire import open_node
+from brain_runtime import FEATURE, LATCHED, STREAM
 from brain_sim.room import generate_room
+from brain_wire import messages
+from brain_wire import open_node
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -10,8 +10,9 @@ import time
 import pytest
 
 from brain.bench import free_port
-from brain_runtime import LATCHED, messages
-from brain_runtime.wire import NoAnswer, Watch, open_node, open_session
+from brain_runtime import LATCHED
+from brain_wire import messages
+from brain_wire import NoAnswer, Watch, open_node, open_session
 
 PATIENCE = 60.0     # s; only against waiting for ever
 STRING = "std_msgs/msg/String"

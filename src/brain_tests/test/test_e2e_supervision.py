@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from brain.bench import free_port
-from brain_runtime import FEATURE, messages
-from brain_runtime.wire import open_node
+from brain_runtime import FEATURE
 from brain_tests.processes import gone
+from brain_wire import messages
+from brain_wire import open_node
 
 pytestmark = pytest.mark.slow
 
@@ -175,7 +176,7 @@ def test_a_router_that_hangs_or_dies_is_started_again(up):
     up.well("/steady", "/moody")
 
     def router():
-        return next((p for p in up.pids() if b"brain_runtime.router" in Path(f"/proc/{p}/cmdline").read_bytes()), None)
+        return next((p for p in up.pids() if b"brain_wire.router" in Path(f"/proc/{p}/cmdline").read_bytes()), None)
 
     for number, reason in ((signal.SIGSTOP, "router unhealthy"), (signal.SIGKILL, "router ended: killed by SIGKILL")):
         before = router()

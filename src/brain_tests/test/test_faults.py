@@ -14,8 +14,9 @@ import time
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, SENSOR, messages
+from brain_runtime import FEATURE, SENSOR
 from brain_tests.driven import REGIONS, running
+from brain_wire import messages
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +112,7 @@ def test_the_router_killed_stops_the_robot_and_everything_links_again(brain):
     children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(brain.process.pid)], capture_output=True,
                               text=True, check=True).stdout.splitlines()
     router = next(int(line.split()[0]) for line in children
-                  if "brain_runtime.router" in line and "--standby" not in line)
+                  if "brain_wire.router" in line and "--standby" not in line)
     os.kill(router, signal.SIGKILL)
     time.sleep(1.0)
     brain.until(brain.whole, "the regions to be heard again")
@@ -207,7 +208,7 @@ def test_a_flood_of_heartbeats_makes_the_wire_suspect_and_not_the_regions(brain)
     flood = """
 import sys, time
 from brain_runtime import STREAM, messages
-from brain_runtime.wire import open_node
+from brain_wire import open_node
 with open_node("flood", domain=int(sys.argv[2]), router=sys.argv[1]) as node:
     publisher = node.publisher("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
     data = messages.encode(messages.make("brain_interfaces/msg/Heartbeat", name="/nobody", state=2))

@@ -8,21 +8,21 @@ import random
 import numpy as np
 import pytest
 
-from brain.robots import RobotError, load_robot, shipped, robots_directory
-from brain.security.certificates import CertificateError, Pair, make_authority, make_pair
-from brain.security.folder import FolderError, fill
-from brain.security.rights import Rights
 from brain_runtime import snapshot, yaml_text
 from brain_runtime.graph import Graph, GraphError, load_graph, load_worlds
-from brain_runtime.parameters import ParameterError, check_parameters
+from brain_runtime.robots import RobotError, load_robot, shipped, robots_directory
 from brain_runtime.ros_args import RosArgsError, parse
 from brain_runtime.share import share_directory
-from brain_runtime.wire import SessionProblem, names
-from brain_runtime.wire.credentials import read_credentials
-from brain_runtime.wire.refusal import _context, address
+from brain_security.certificates import CertificateError, Pair, make_authority, make_pair
+from brain_security.folder import FolderError, fill
+from brain_security.rights import Rights
 from brain_tests import hostile
 from brain_tests.fuzzing import fuzz
 from brain_tests.regions import Mirror
+from brain_wire import SessionProblem, names
+from brain_wire.credentials import read_credentials
+from brain_wire.parameters import ParameterError, check_parameters
+from brain_wire.refusal import _context, address
 
 GRAPH = (share_directory("brain") / "config" / "brain.graph.yaml").read_text(encoding="utf-8")
 PARAMETERS = """

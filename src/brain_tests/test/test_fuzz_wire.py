@@ -8,19 +8,19 @@ import time
 
 import pytest
 
-from brain_runtime import messages
-from brain_runtime.actions import Goal
 from brain_runtime.graph import load_graph
 from brain_runtime.inbox import MAX_KEPT
-from brain_runtime.messages import MessageError
 from brain_runtime.ros_args import fits, parse
 from brain_runtime.share import share_directory
 from brain_runtime.stepper import Stepper
-from brain_runtime.wire import names
-from brain_runtime.wire.attachment import SIZE, AttachmentProblem, pack, unpack
-from brain_runtime.wire.names import NameProblem
 from brain_tests import hostile, wire_vectors
 from brain_tests.fuzzing import fuzz
+from brain_wire import messages
+from brain_wire import names
+from brain_wire.attachment import SIZE, AttachmentProblem, pack, unpack
+from brain_wire.goals import Goal
+from brain_wire.messages import MessageError
+from brain_wire.names import NameProblem
 
 VECTORS = wire_vectors.read()
 ALL = {**VECTORS["types"], **VECTORS["parts"]}

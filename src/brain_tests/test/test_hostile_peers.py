@@ -10,24 +10,25 @@ import pytest
 import zenoh
 
 from brain.bench import free_port
-from brain.listen import Ear
+from brain_runtime.listen import Ear
 from brain.record import Recorder
 from brain.say import Speaker
 from brain.show import View
-from brain_runtime import LATCHED, constants, messages
-from brain_runtime.messages import make
-from brain_runtime.router import Router
-from brain_runtime.services import action_type, service_type
-from brain_runtime.type_descriptions import SERVICE
-from brain_runtime.wire import NoAnswer, Node, Watch, names, open_session
-from brain_runtime.wire import service as wire_service
-from brain_runtime.wire import watch as wire_watch
-from brain_runtime.wire.attachment import pack
-from brain_runtime.wire.clock import SimulatedTime
+from brain_runtime import LATCHED, constants, interfaces
 from brain_runtime.zenoh_host import ZenohHost
 from brain_tests import hostile
 from brain_tests.fuzzing import fuzz
 from brain_tests.regions import Mirror
+from brain_wire import messages
+from brain_wire import NoAnswer, Node, Watch, names, open_session
+from brain_wire import service as wire_service
+from brain_wire import watch as wire_watch
+from brain_wire.attachment import pack
+from brain_wire.clock import SimulatedTime
+from brain_wire.messages import make
+from brain_wire.router import Router
+from brain_wire.services import action_type, service_type
+from brain_wire.type_descriptions import SERVICE
 
 PATIENCE = 20.0     # s; only against waiting for ever
 DOMAIN = 7
@@ -290,7 +291,7 @@ def test_constants_are_those_of_the_messages():
     for kind, prefix, listed in (("GoalStatus", "STATE_", constants.GOAL_STATES),
                                  ("Heartbeat", "STATE_", constants.HEARTBEAT_STATES),
                                  ("Trace", "ACTION_", constants.TRACE_ACTIONS)):
-        text = (messages.definitions() / "msg" / f"{kind}.msg").read_text(encoding="utf-8")
+        text = (interfaces.definitions() / "msg" / f"{kind}.msg").read_text(encoding="utf-8")
         assert text.count(f"uint8 {prefix}") == len(listed)
         for number, name in enumerate(listed):
             assert f"{prefix}{name.upper().replace(' ', '_')}={number}" in text

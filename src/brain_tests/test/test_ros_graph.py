@@ -7,10 +7,10 @@ import time
 import zenoh
 
 from brain.bench import free_port
-from brain_runtime.router import Router
-from brain_runtime.wire import Watch, open_session
 from brain_tests.ros_graph import SlowNode, WatchSight, all_there
 from brain_tests.stages import PATIENCE
+from brain_wire import Watch, open_session
+from brain_wire.router import Router
 
 DOMAIN = 122
 

@@ -6,9 +6,9 @@ When one changes on purpose, write the golden file anew: python src/brain_tests/
 import json
 from pathlib import Path
 
-from brain_runtime import messages
 from brain_runtime.share import share_directory
 from brain_tests import starts
+from brain_wire import messages
 
 GOLDEN = starts.GOLDEN.with_name("types.json")
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from brain_regions.motor import weights
-from brain_runtime import FEATURE, SENSOR, messages
+from brain_runtime import FEATURE, SENSOR
 from brain_tests.stages import make_stage
+from brain_wire import messages
 
 HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
          *(["ros"] if importlib.util.find_spec("rclpy") else [])]

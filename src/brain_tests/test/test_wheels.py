@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ["brain_interfaces", "brain_runtime", "brain_regions", "brain_baselines", "brain_sim", "brain_training",
-            "brain"]
+PACKAGES = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain_baselines",
+            "brain_sim", "brain_training", "brain"]
 DATA = {".json", ".msg", ".safetensors", ".xml", ".yaml"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -70,8 +70,8 @@ def run(environment: Path, *command: str) -> str:
 def test_data_is_found_where_pip_put_it(environment: Path) -> None:
     script = """
 import json
-from brain_runtime.messages import definitions, type_hash
 from brain_runtime.share import share_directory
+from brain_wire.messages import definitions, type_hash
 places = {name: str(share_directory(name)) for name in ("brain_interfaces", "brain_runtime", "brain")}
 messages = sorted(file.stem for file in (definitions() / "msg").glob("*.msg"))
 graphs = sorted(file.name for file in (share_directory("brain") / "config").glob("*.yaml"))

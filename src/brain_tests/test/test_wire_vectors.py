@@ -5,10 +5,11 @@ A definition or topic type that is new or changed needs new vectors: `python -m 
 """
 import pytest
 
-from brain_runtime import QoS, messages
-from brain_runtime.wire import names
-from brain_runtime.wire.attachment import pack, unpack
+from brain_runtime import QoS
 from brain_tests import wire_vectors
+from brain_wire import messages
+from brain_wire import names
+from brain_wire.attachment import pack, unpack
 
 VECTORS = wire_vectors.read()
 TYPES, PARTS = VECTORS["types"], VECTORS["parts"]

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from brain_regions import azimuth, sights
-from brain_runtime import Gated, messages
+from brain_regions import azimuth
+from brain_runtime import Gated, sights
+from brain_wire import messages
 
 _CONTROL, _STATUS = (messages.message_class(f"brain_interfaces/msg/{name}") for name in ("Control", "GoalStatus"))
 IDLE, SEARCH, APPROACH, STOP, AVOID = (

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions import images, sights, spike_trains
+from brain_regions import images, spike_trains
 from brain_regions.body import Frame
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
+from brain_runtime import sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, parameter
 from brain_runtime.declared import Network, Picture, Population, Weights
 
@@ -193,7 +194,7 @@ class Vision(Trained):
 
     @staticmethod
     def _object(seen, bearing: float, distance: float) -> Any:
-        from brain_runtime.messages import make
+        from brain_wire.messages import make
 
         return make("brain_interfaces/msg/DetectedObject", color=seen.color + 1, shape=seen.shape + 1,
                     confidence=min(seen.confidence, 1.0), bearing=bearing, distance=distance, width=seen.width)

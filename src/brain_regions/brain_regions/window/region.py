@@ -16,9 +16,10 @@ from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc.decision import ACTIONS
 from brain_regions.vision import Vision
 from brain_regions.window import markers, picture, ring
-from brain_runtime import FEATURE, LATCHED, SENSOR, STREAM, In, Out, Region, messages, parameter
-from brain_runtime.arrays import single
+from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
 from brain_runtime.constants import goal_state
+from brain_wire import messages
+from brain_wire.arrays import single
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,8 @@ class WindowParameters:
     field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
                                      high=2.8)
     columns: int = parameter(384, "width up to which a small picture is enlarged", unit="px", low=16, high=1920)
-    populations: tuple = parameter((), "populations of the graph's other regions, as ears/hair, whose rates are shown "
-                                       "on inside/rates/ears/hair", live=False)
+    populations: tuple = parameter((), "populations of the graph's other regions, as ears/hair, whose rates "
+                                   "are shown on inside/rates/ears/hair", live=False)
 
 
 def _number(topic: str) -> Out:

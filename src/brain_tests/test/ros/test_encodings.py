@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 
-from brain_runtime import messages, services
+from brain_runtime import interfaces
 from brain_runtime.share import share_directory
+from brain_wire import messages, services
 
-OURS = sorted(f"brain_interfaces/msg/{file.stem}" for file in (messages.definitions() / "msg").glob("*.msg"))
+OURS = sorted(f"brain_interfaces/msg/{file.stem}" for file in (interfaces.definitions() / "msg").glob("*.msg"))
 STANDARD = [
     "builtin_interfaces/msg/Time",
     "geometry_msgs/msg/Twist",

@@ -37,7 +37,7 @@ class Mixed:
         where = ProcessStage(folder)
         self._endpoint = f"tcp/127.0.0.1:{where.port}"
         monkeypatch.setenv("ROS_DOMAIN_ID", str(where.domain))
-        self.start("-m", "brain_runtime.router", "--listen", self._endpoint)
+        self.start("-m", "brain_wire.router", "--listen", self._endpoint)
         # rmw_zenoh's peers and our clients take the same variable.
         monkeypatch.setenv("ZENOH_CONFIG_OVERRIDE", f'connect/endpoints=["{self._endpoint}"]')
         monkeypatch.setenv("ZENOH_ROUTER_CHECK_ATTEMPTS", "0")

@@ -14,7 +14,7 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from brain_runtime import messages
+from brain_wire import messages
 
 DOMAIN = 87  # no other test uses it
 TYPE = "brain_interfaces/msg/SensorFeatures"

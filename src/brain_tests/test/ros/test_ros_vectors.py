@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from brain_runtime import services, type_descriptions
 from brain_runtime.share import share_directory
 from brain_tests import ros_wire_vectors, wire_vectors
+from brain_wire import services, type_descriptions
 
 VECTORS = wire_vectors.read()
 

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A brain's processes under a supervisor, with an ear on the wire that tells it how they are."""
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterable, Mapping
+
+from brain_runtime import secured
+from brain_runtime.graphs import merged, params_file
+from brain_runtime.inspect_graph import Facts
+from brain_runtime.listen import Ear
+from brain_runtime.constants import trace_action
+from brain_runtime.graph import Graph, processes
+from brain_runtime.supervisor import Child, Event, Supervisor
+from brain_wire import Node, NoRouter, Session, open_session
+from brain_wire.credentials import place
+from brain_wire.observers import guarded
+from brain_wire.refusal import address
+from brain_wire.router import is_router
+from brain_wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
+ROUTER, BRAINSTEM = "router", "brainstem"
+TRIES = 2           # restarts after which what does not come up is not waited for
+
+
+class CrewError(RuntimeError):
+    """The processes cannot be started as asked; says why, and the remedy."""
+
+
+def router_endpoint(given: str | None) -> str:
+    """The router's endpoint: as given, or from ``BRAIN_ROUTER``, or the one on this machine, by TLS where secured."""
+    default = DEFAULT_ROUTER if place() is None else DEFAULT_ROUTER.replace("tcp/", "tls/")
+    return given or os.environ.get(ROUTER_VARIABLE, "").strip() or default
+
+
+def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
+    """The router as a child, or None where one answers at ``endpoint`` already.
+
+    Args:
+        listen: endpoints that open it to a network.
+
+    Raises:
+        CrewError: there is none, and it cannot be started from here.
+    """
+    listen = list(listen)
+    if is_router(endpoint):
+        if listen:
+            raise CrewError(f"a router is running at {endpoint} already, so --listen cannot open another; end it first")
+        return None
+    refused = secured.refusal(endpoint)
+    if refused:
+        raise CrewError(refused)
+    folder = place()
+    scheme = "tcp" if folder is None else "tls"
+    protocol, host, port = address(endpoint)
+    if protocol != scheme or host not in LOOPBACK or not port:
+        more = "" if folder is None else f" --config {folder}/{ROUTER}.json5"
+        raise CrewError(f"no router answers at {endpoint}, and it cannot be started from here; start one there with "
+                        f"`python -m brain_wire.router --listen {scheme}/0.0.0.0:7447{more}`")
+    if _taken(host, port):
+        raise CrewError(f"port {port} is taken by a program that is no Zenoh router; end it, or choose another with "
+                        f"--router {scheme}/localhost:PORT or {ROUTER_VARIABLE}")
+    argv = [sys.executable, "-m", "brain_wire.router"]
+    if folder is not None:
+        argv += ["--config", str(folder / f"{ROUTER}.json5")]
+        plain = [e for e in listen if not e.startswith("tls/")]
+        if plain:
+            raise CrewError(f"a secured router listens by TLS only, as tls/0.0.0.0:{port}, but --listen says "
+                            f"{plain[0]}")
+    for open_one in listen:
+        argv += ["--listen", open_one]
+    if not listen:
+        argv += ["--port", str(port)]
+    return Child(ROUTER, tuple(argv), stop_after=3, spare=True)
+
+
+def _taken(host: str, port: int) -> bool:
+    """Whether anybody listens at a port of this machine."""
+    try:
+        with socket.create_connection((host.strip("[]"), port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def region_children(graph: Graph, facts: Mapping[str, Facts], graph_path: Path, *, namespace: str, seed: int,
+                    state_dir: Path, router: str, params_files: Iterable[Path] = (),
+                    parameters: Mapping[str, Mapping[str, Any]] | None = None) -> list[Child]:
+    """All regions of a graph as children.
+
+    What commands actuators is ended after the other regions of the brain, and devices of a world after that.
+    """
+    own = {name: {"critical": [c for c in graph.critical if c != name]}
+           for name, f in facts.items() if "critical" in f.parameters}
+    beside = params_file(graph_path)
+    files = [*([beside] if beside else []), *params_files]
+    prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
+    result = []
+    for process in processes(graph, namespace=prefix, seed=seed, state_dir=state_dir, router=router,
+                             params_files=files, parameters=merged(own, parameters or {})):
+        spec, f = process.spec, facts[process.spec.name]
+        result.append(Child(spec.name, process.argv, f"{prefix}/{spec.name}", spec.restart == "always", True, f.rate,
+                            f.triggers, 2 if spec.device else int(f.moves), spare=f.moves))
+    return result
+
+
+class Crew:
+    """Children under a supervisor, and the ear.
+
+    Everything runs in the thread that calls :meth:`start` and :meth:`round`; it must live as long as the children.
+
+    Args:
+        children: regions, and the router if it is to be one of them.
+        log_dir: for one log a process.
+        endpoint: router's endpoint.
+        namespace: of the brain.
+        on_event: told of each event of the supervisor.
+        limits: when a child counts as unhealthy, as the supervisor's default has it.
+        domain: ROS domain of the brain; None: that of the environment.
+        external: names of the regions that others run: they are waited for, and never started again from here.
+    """
+
+    def __init__(self, children: list[Child], log_dir: Path, endpoint: str, namespace: str = "", *,
+                 on_event: Callable[[Event], None] | None = None, limits: Any = None,
+                 domain: int | None = None, external: Iterable[str] = ()) -> None:
+        names = [c.name for c in children]
+        more: dict[str, Any] = {} if limits is None else {"limits": limits}
+        if domain is not None:
+            more["environment"] = {"ROS_DOMAIN_ID": str(domain)}
+        self.supervisor = Supervisor(children, log_dir, on_event=on_event, router=ROUTER if ROUTER in names else None,
+                                     **more)
+        self.ear: Ear | None = None
+        self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain
+        self._session = self._node = None
+        self._external = [f"/{'/'.join([*filter(None, namespace.split('/')), name])}" for name in external]
+        self._hear = guarded(lambda: self.ear.listen(0.0), "listening to the brain")
+
+    def start(self, patience: float = 20.0, stop: threading.Event | None = None) -> None:
+        """Starts all children and waits for the router.
+
+        Raises:
+            NoRouter: it did not answer within ``patience`` s.
+            CrewError: the router that was started cannot run.
+            NameProblem: the namespace is no ROS 2 name.
+        """
+        self.supervisor.start()
+        self._session = self._open(patience, stop)
+        self._node = Node(self._session, "brain_supervisor", self._namespace, self._domain)
+        self.ear = Ear(self._node, on_beat=self.supervisor.beat, on_token=self.supervisor.token,
+                       on_link=self.supervisor.link)
+
+    def _open(self, patience: float, stop: threading.Event | None) -> Session:
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return open_session(self._endpoint, patience=0.3, stop=stop)
+            except NoRouter:
+                if time.monotonic() > until or (stop is not None and stop.is_set()):
+                    raise
+            self.supervisor.round()
+            if ROUTER in self.supervisor.names and self.supervisor.restarts(ROUTER) >= TRIES:
+                raise CrewError(f"the router cannot run: {self.supervisor.last_line(ROUTER)}; its log is "
+                                f"{self.supervisor.log_path(ROUTER)}")
+
+    @property
+    def node(self) -> Node:
+        """The node that the ear listens with."""
+        return self._node
+
+    def round(self) -> None:
+        """Hears what there is, and looks after the children once; what is heard never keeps it from that."""
+        if self.ear is not None:
+            self._hear()
+        self.supervisor.round()
+
+    def wait(self, seconds: float, condition: Callable[[], bool], stop: threading.Event | None = None) -> bool:
+        """Rounds until ``condition()`` holds, for up to ``seconds``; whether it does."""
+        until = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > until or (stop is not None and stop.is_set()):
+                return False
+            self.round()
+        return True
+
+    def ready(self) -> bool:
+        """Whether all regions are active, and the brainstem, if there is one, lets the robot move."""
+        if self.ear is None:
+            return False
+        now = time.monotonic()
+        nodes = [*self.supervisor.nodes, *self._external]
+        seen = [self.ear.regions.get(n) for n in nodes]
+        if any(s is None or s.state(now) != "active" for s in seen):
+            return False
+        return not self.has_brainstem or (self.ear.trace is not None and self.ear.trace.action in (0, 1, 2, 4))
+
+    @property
+    def has_brainstem(self) -> bool:
+        """Whether there is a brainstem among the regions: without one nothing holds the robot, or moves it."""
+        return any(n.rsplit("/", 1)[-1] == BRAINSTEM for n in (*self.supervisor.nodes, *self._external))
+
+    def control(self) -> str:
+        """What is true once :meth:`ready` holds, as the beginning of a sentence."""
+        count = len(self.supervisor.nodes) + len(self._external)
+        regions = "1 region is up" if count == 1 else f"{count} regions are up"
+        if self.has_brainstem:
+            return f"{regions} and the robot is under control"
+        return f"{regions}; there is no brainstem in the graph, so the robot is not under control of this brain"
+
+    def missing(self) -> list[str]:
+        """Why :meth:`ready` does not hold, a line for each region."""
+        found, now = [], time.monotonic()
+        for node in self.supervisor.nodes:
+            seen = self.ear.regions.get(node) if self.ear else None
+            state = "never heard" if seen is None else seen.state(now)
+            if state != "active":
+                name = node.rsplit("/", 1)[-1]
+                ended = self.supervisor.fault(name)
+                why = ended or (seen.beat.reason if seen else "")
+                # what is heard of a region that ends and is started over and over changes from moment to moment
+                if ended and (state in ("never heard", "gone", "silent") or self.supervisor.restarts(name) >= TRIES):
+                    state = "not up"
+                state = "in error" if state == "error" else state
+                found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
+        for node in self._external:
+            seen = self.ear.regions.get(node) if self.ear else None
+            state = "never heard" if seen is None else seen.state(now)
+            if state != "active":
+                found.append(f"{node.rsplit('/', 1)[-1]} is {state}; it is external: whoever runs it must start it, in "
+                             f"this domain and on this router")
+        if not found and self.ear and self.ear.trace is not None:
+            where = f"; see {self.supervisor.log_path(BRAINSTEM)}" if BRAINSTEM in self.supervisor.names else ""
+            found.append(f"the brainstem does not let the robot move: {trace_action(self.ear.trace.action)}, "
+                         f"{self.ear.trace.reason}{where}")
+        return found
+
+    def hopeless(self) -> bool:
+        """Whether a region has ended again and again without ever having been heard."""
+        return any(self.supervisor.restarts(node.rsplit("/", 1)[-1]) >= TRIES and node not in self.ear.regions
+                   for node in self.supervisor.nodes) if self.ear else False
+
+    def stop(self) -> None:
+        """Ends the children in good order, then the ear."""
+        self.supervisor.stop()
+        if self.ear is not None:
+            self.ear.close()
+        if self._node is not None:
+            self._node.close()
+        if self._session is not None:
+            self._session.close()

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rights: what each node of a graph may publish, hear, serve and call. Everything about security is derived from them.
+
+A region may do what its ports declare, and what every ROS 2 node does. Nobody else publishes ``cmd_vel`` but the one
+region that declares it.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Iterable, Mapping
+
+from brain_runtime.inspect_graph import Facts
+from brain_runtime import diagnostics, heartbeat
+from brain_runtime.graph import Graph, RegionSpec
+from brain_wire import names, rosout
+from brain_wire.clock import SimulatedTime
+from brain_wire.credentials import OPERATOR
+from brain_wire.parameter_services import EVENTS
+
+REGION, OPERATES, MAINTAINS, ROBOT_ROLE = "region", "operator", "maintainer", "robot"
+ROBOT = "robot"         # whose credentials the drivers of a real robot take
+ROUTER = "router"
+AUTHORITY = "ca"
+
+COMMANDS = "cmd_vel"    # what moves the robot: one region alone publishes it
+# Topics of every region beside its ports, and of every ROS 2 node.
+EVERY_NODE_SAYS = (heartbeat.PORT.topic, diagnostics.TOPIC, EVENTS, rosout.TOPIC, "~/transition_event")
+EVERY_NODE_HEARS = (SimulatedTime.TOPIC, EVENTS)
+# Services of every region, below its name.
+READING = ("describe_parameters", "get_parameters", "get_parameter_types", "list_parameters", "get_type_description",
+           "get_state", "get_available_states", "get_available_transitions", "get_transition_graph")
+CHANGING = ("set_parameters", "set_parameters_atomically", "change_state")
+ACTION_SERVICES = ("send_goal", "cancel_goal", "get_result")
+ACTION_TOPICS = ("feedback", "status")
+# What people say to a brain.
+OPERATOR_SAYS = ("goal/text", "estop", "estop/release")
+STOP = "estop"          # a robot's own button may say it too, but not release it
+# What a robot's drivers publish for others than the brain.
+ROBOT_SAYS = ("/tf", "/tf_static", "joint_states", "robot_description", diagnostics.TOPIC, EVENTS, rosout.TOPIC)
+
+
+class RightsError(ValueError):
+    """No sound rights follow from the graph; names the region and the remedy."""
+
+
+@dataclass(frozen=True)
+class Rights:
+    """What one identity may do.
+
+    Attributes:
+        name: fully qualified name; the common name of its certificate.
+        role: REGION, OPERATES, MAINTAINS or ROBOT_ROLE.
+        publishes, hears: topics, fully qualified; those of actions are not among them.
+        serves, calls: services, fully qualified; those of actions are not among them.
+        executes, commands: actions, fully qualified.
+    """
+
+    name: str
+    role: str = REGION
+    publishes: frozenset[str] = frozenset()
+    hears: frozenset[str] = frozenset()
+    serves: frozenset[str] = frozenset()
+    calls: frozenset[str] = frozenset()
+    executes: frozenset[str] = frozenset()
+    commands: frozenset[str] = frozenset()
+
+    @property
+    def node(self) -> str:
+        """Name without the namespace, which names its files."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def namespace(self) -> str:
+        """Namespace, absolute."""
+        return self.name.rpartition("/")[0] or "/"
+
+    @property
+    def any_node(self) -> bool:
+        """May announce nodes of other names than its own, except those of the graph."""
+        return self.role != REGION
+
+    def topics_out(self) -> frozenset[str]:
+        """All topics that it may publish on, those of actions too."""
+        return self.publishes | _below(self.executes, ACTION_TOPICS)
+
+    def topics_in(self) -> frozenset[str]:
+        """All topics that it may hear, those of actions too."""
+        return self.hears | _below(self.commands, ACTION_TOPICS)
+
+    def services_served(self) -> frozenset[str]:
+        """All services that it may serve, those of actions too."""
+        return self.serves | _below(self.executes, ACTION_SERVICES)
+
+    def services_called(self) -> frozenset[str]:
+        """All services that it may call, those of actions too."""
+        return self.calls | _below(self.commands, ACTION_SERVICES)
+
+
+def _below(actions: Iterable[str], parts: Iterable[str]) -> frozenset[str]:
+    return frozenset(f"{action}/_action/{part}" for action in actions for part in parts)
+
+
+@dataclass
+class _Names:
+    """Expands names as the nodes of a brain do."""
+
+    namespace: str
+    node: str = ""
+    remap: Mapping[str, str] = field(default_factory=dict)
+
+    def all(self, topics: Iterable[str]) -> frozenset[str]:
+        return frozenset(names.expand(self.remap.get(t, t), self.namespace, self.node) for t in topics)
+
+
+def rights_of(graph: Graph, facts: Mapping[str, Facts], namespace: str = "/", *, operators: Iterable[str] = (OPERATOR,),
+              maintainers: Iterable[str] = ()) -> list[Rights]:
+    """Rights of a graph's regions, of the people who use it and, without a world, of the robot's drivers.
+
+    Args:
+        facts: by region.
+        namespace: of the brain.
+        operators: names of those who may tell it what to do, stop it, and read.
+        maintainers: names of those who may change parameters and states too.
+
+    Raises:
+        RightsError: two regions publish ``cmd_vel``, or a region has a name that is kept for something else.
+        NameProblem: a name that ROS 2 does not allow.
+    """
+    namespace = names.absolute(namespace)
+    operators, maintainers = tuple(operators), tuple(maintainers)
+    people = [*operators, *maintainers]
+    _check_names(graph, people)
+    regions = [_region(spec, facts[spec.name], namespace) for spec in graph.regions]
+    _check_commands(regions, graph)
+    said = frozenset().union(*(r.publishes for r in regions))
+    heard = frozenset().union(*(r.hears for r in regions))
+    others = _Names(namespace)
+    common = others.all(t for t in (*EVERY_NODE_SAYS, *EVERY_NODE_HEARS) if not t.startswith("~"))
+    # What a simulated device is told by nobody in the graph, such as which room to show, people tell it.
+    world = frozenset().union(*(r.hears for r, spec in zip(regions, graph.regions, strict=True) if spec.device))
+    operator_says = others.all(OPERATOR_SAYS) | (world - said - common)
+    robot_says = heard - said - operator_says - common
+    stop = others.all((STOP,)) & heard
+    commands = frozenset().union(*(r.executes for r in regions))
+    found = list(regions)
+    for name in people:
+        services = READING if name in operators else (*READING, *CHANGING)
+        found.append(Rights(
+            _join(namespace, name), OPERATES if name in operators else MAINTAINS, publishes=operator_says,
+            hears=said | heard | common, commands=commands,
+            calls=frozenset(f"{r.name}/{service}" for r in regions for service in services)))
+    if robot_says:
+        found.append(Rights(_join(namespace, ROBOT), ROBOT_ROLE, publishes=robot_says | stop | others.all(ROBOT_SAYS),
+                            hears=(said - heard) | others.all(EVERY_NODE_HEARS)))
+    return found
+
+
+def _join(namespace: str, name: str) -> str:
+    return f"{namespace.rstrip('/')}/{names.check_name(name, 'name')}"
+
+
+def _check_names(graph: Graph, people: list[str]) -> None:
+    regions = {spec.name for spec in graph.regions}
+    kept = {ROBOT, ROUTER, AUTHORITY}
+    for name in sorted((regions | set(people)) & kept):
+        raise RightsError(f"the name {name} is kept for the {'certificate authority' if name == AUTHORITY else name}; "
+                          f"choose another")
+    twice = regions & set(people) or {name for name in people if people.count(name) > 1}
+    for name in sorted(twice):
+        raise RightsError(f"{name} would stand for two: regions, operators and maintainers need names of their own")
+
+
+def _check_commands(regions: list[Rights], graph: Graph) -> None:
+    # The robot may have another name for it.
+    topics = {_Names(r.namespace, r.node, spec.remap).all([COMMANDS])
+              for r, spec in zip(regions, graph.regions, strict=True)}
+    for topic in sorted(frozenset().union(*topics)):
+        drivers = [r.node for r in regions if topic in r.publishes]
+        if len(drivers) < 2:
+            continue
+        raise RightsError(f"graph {graph.name}: {' and '.join(drivers)} publish {COMMANDS}; only one region may move "
+                          f"the robot, so remap the others, or let them talk to it")
+
+
+def _region(spec: RegionSpec, facts: Facts, namespace: str) -> Rights:
+    own = _Names(namespace, spec.name, spec.remap)
+    plain = _Names(namespace, spec.name)
+    name = _join(namespace, spec.name)
+    return Rights(
+        name, publishes=plain.all(facts.publishes) | own.all(EVERY_NODE_SAYS),
+        hears=plain.all(facts.hears) | own.all(EVERY_NODE_HEARS),
+        serves=frozenset(f"{name}/{service}" for service in (*READING, *CHANGING)),
+        executes=plain.all(facts.actions))

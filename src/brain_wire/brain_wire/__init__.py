@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ROS 2 nodes in plain Python, in the wire format of rmw_zenoh: real ROS 2 nodes hear and see them as their own.
+
+It knows nothing of a brain, and needs no ROS installation::
+
+    with open_node("say") as node:
+        node.publisher("goal/text", "std_msgs/msg/String", LATCHED).publish(text)
+"""
+import importlib
+from typing import Any
+
+# Where each name is. Loaded when it is asked for: who checks parameters or names, as launch does, needs no Zenoh.
+_PLACES = {"Act": "goals", "ActionClient": "asking", "Arrival": "node", "Attachment": "attachment", "Client": "service",
+           "Endpoint": "names", "Goal": "goals", "NameProblem": "names", "NoAnswer": "service", "NoRouter": "session",
+           "Node": "node", "Outcome": "lifecycle", "ParameterError": "parameters", "Publisher": "node", "QoS": "qos",
+           "Request": "service", "Server": "server", "Service": "service", "Session": "session", "SessionProblem":
+           "session", "Subscription": "node", "Watch": "watch", "domain_id": "names", "open_node": "node",
+           "open_session": "session", "parameter": "parameters", "register": "definitions"}
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the package, from the module that has it."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return found

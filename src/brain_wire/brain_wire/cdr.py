@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CDR: functions that turn messages of one type into bytes and back, written for that type and compiled.
+
+A codec such as rosbags' calls a function for every nested message, and reads one number at a time. Between two
+processes each call costs microseconds, since the processor's caches are cold by then, so here a type becomes one
+function in which neighboring numbers are read and written together.
+The layout is that of XCDR1 (OMG formal/02-06-51): each number is aligned to its size, counted from behind the four
+bytes of encapsulation; texts and sequences begin with their length.
+"""
+from __future__ import annotations
+
+import functools
+import struct
+from typing import Any, Callable
+
+import numpy as np
+
+from brain_wire.arrays import flat
+from brain_wire.definitions import Fields, Nodetype
+
+ENCAPSULATION = 4       # bytes in front of the message: two for the kind of CDR, two for options
+FORMATS = {"bool": "?", "byte": "b", "char": "B", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i",
+           "uint32": "I", "int64": "q", "uint64": "Q", "float32": "f", "float64": "d"}
+ZEROS = tuple(bytes(n) for n in range(8))
+
+Lookup = Callable[[str], tuple[type, Fields]]
+"""From the name of a type to its class and its fields."""
+FieldsOf = Callable[[str], Fields]
+"""From the name of a type to its fields."""
+
+
+class _Code:
+    """A function under construction.
+
+    Attributes:
+        names: what it uses.
+        modulus, rest: what is known of the place in the message at this point: place % modulus == rest.
+    """
+
+    def __init__(self, order: str) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {}
+        self.modulus, self.rest = 8, 0
+        self.order = order      # "<" or ">"
+        self._indent = 1
+        self._numbers = 0
+        self._run: list[tuple[str, str]] = []   # struct format and what it stands for, not yet written as a line
+
+    def name(self, prefix: str = "v") -> str:
+        """A name that nothing else has."""
+        self._numbers += 1
+        return f"{prefix}{self._numbers}"
+
+    def constant(self, value: Any, prefix: str = "k") -> str:
+        """The name under which the function finds ``value``."""
+        for name, known in self.names.items():
+            if known is value:
+                return name
+        name = self.name(prefix)
+        self.names[name] = value
+        return name
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self._indent + text)
+
+    def number(self, kind: str, what: str) -> None:
+        """The next number of the message, of the type ``kind``: kept back, to be read or written with its neighbors."""
+        self.align(struct.calcsize("=" + FORMATS[kind]))
+        self.skip(struct.calcsize("=" + FORMATS[kind]))
+        self._run.append((FORMATS[kind], what))
+
+    def filler(self, count: int) -> None:
+        """``count`` bytes of zero."""
+        if count:
+            self._run.append((f"{count}x", ""))
+            self.skip(count)
+
+    def align(self, size: int) -> None:
+        """Goes on to the next multiple of ``size``."""
+        if size <= self.modulus:
+            self.filler(-self.rest % size)
+        else:
+            self.flush()
+            self.pad(size)
+            self.modulus, self.rest = size, 0
+
+    def skip(self, count: int) -> None:
+        self.rest = (self.rest + count) % self.modulus
+
+    def place(self, modulus: int, rest: int = 0) -> None:
+        """Sets what is known of the place."""
+        self.modulus, self.rest = modulus, rest % modulus
+
+    def flush(self) -> None:
+        """Writes the line for the numbers that were kept back."""
+        if self._run:
+            form = self.order + "".join(f for f, _ in self._run)
+            self.together(struct.Struct(form), [what for _, what in self._run if what])
+            self._run.clear()
+
+    def pad(self, size: int) -> None:
+        raise NotImplementedError
+
+    def together(self, layout: struct.Struct, what: list[str]) -> None:
+        raise NotImplementedError
+
+    def loop(self, head: str, body: Callable[[], Any], modulus: int) -> None:
+        """A loop over elements. Where each ends as it began, as far as places go, its numbers can stay together."""
+        for known in dict.fromkeys((modulus, 1)):
+            saved = len(self.lines), self._numbers
+            self.place(known)
+            self.line(head)
+            self._indent += 1
+            body()
+            self.flush()
+            self._indent -= 1
+            if self.modulus % known == 0 and self.rest % known == 0:
+                break
+            del self.lines[saved[0]:]
+        self.place(known)
+
+    def function(self, arguments: str) -> Callable:
+        """The compiled function."""
+        source = "\n".join([f"def run({arguments}):", *self.lines])
+        scope = dict(self.names)
+        exec(compile(source, "<cdr>", "exec"), scope)  # of our own lines only; names of fields are identifiers
+        return scope["run"]
+
+
+class _Reader(_Code):
+    """Writes a decoder: ``o`` is the place in ``data``, which ends at ``size``."""
+
+    def __init__(self, order: str, base: int) -> None:
+        super().__init__(order)
+        self.base = base        # where in data the message begins
+
+    def pad(self, size: int) -> None:
+        # the next o for which o - base is a multiple
+        self.line(f"o = (o + {(size - 1 - self.base) % size}) // {size} * {size} + {self.base % size}"
+                  if self.base % size else f"o = (o + {size - 1}) & -{size}")
+
+    def together(self, layout: struct.Struct, what: list[str]) -> None:
+        if what:
+            self.line(f"{', '.join(what)}, = {self.constant(layout.unpack_from, 'unpack')}(data, o)")
+        self.line(f"o += {layout.size}")
+
+    def count(self, bound: int) -> str:
+        """Reads a length."""
+        n = self.name("n")
+        self.number("uint32", n)
+        self.flush()
+        if bound:
+            self.line(f"if {n} > {bound}: raise ValueError(f'{{{n}}} elements, but at most {bound} are allowed')")
+        return n
+
+    def text(self, bound: int) -> str:
+        n = self.name("n")
+        self.number("uint32", n)
+        self.flush()
+        s = self.name("s")
+        self.line(f"e = o + {n}")
+        self.line(f"if not {n} or e > size or data[e - 1]: raise ValueError('a text without an end')")
+        if bound:
+            self.line(f"if {n} > {bound + 1}: raise ValueError(f'{{{n} - 1}} bytes of text, but at most {bound} are "
+                      "allowed')")
+        self.line(f"{s} = data[o:e - 1].decode()")
+        self.line("o = e")
+        self.place(1)
+        return s
+
+    def numbers(self, kind: str, n: str) -> str:
+        """Reads an array of ``n`` numbers."""
+        dtype = np.dtype(FORMATS[kind]).newbyteorder(self.order)
+        v = self.name()
+        self.line(f"e = o + {n} * {dtype.itemsize}" if dtype.itemsize > 1 else f"e = o + {n}")
+        self.line("if e > size: raise ValueError('an array without an end')")
+        native = "" if dtype.isnative else f".astype({self.constant(dtype.newbyteorder('='))})"
+        self.line(f"{v} = {self.constant(np.frombuffer)}(data, {self.constant(dtype)}, {n}, o){native}")
+        self.line("o = e")
+        return v
+
+    def value(self, definition: tuple, lookup: Lookup) -> str:
+        """Reads one field; returns the expression that is its value."""
+        kind, detail = definition
+        if kind == Nodetype.BASE:
+            base, bound = detail
+            if base == "string":
+                return self.text(bound)
+            v = self.name()
+            self.number(base, v)
+            return v
+        if kind == Nodetype.NAME:
+            cls, fields = lookup(detail)
+            return f"{self.constant(cls, 'C')}({', '.join([self.value(d, lookup) for _, d in fields])})"
+        element, count = detail
+        is_number = element[0] == Nodetype.BASE and element[1][0] != "string"
+        width = struct.calcsize("=" + FORMATS[element[1][0]]) if is_number else 1
+        if kind == Nodetype.ARRAY:
+            n, first = str(count), 1
+            if is_number:
+                self.align(width)
+            self.flush()
+        else:
+            n, first = self.count(count), 4
+            if is_number and width > 4:
+                self.line(f"if {n}:")
+                self._indent += 1
+                self.pad(width)
+                self._indent -= 1
+        if is_number:
+            v = self.numbers(element[1][0], n)
+            self.place(min(width, first) if kind == Nodetype.SEQUENCE else width)
+            return v
+        v = self.name()
+        self.line(f"if {n} > size - o: raise ValueError('a sequence without an end')")
+        self.line(f"{v} = []")
+        self.loop(f"for _ in range({n}):", lambda: self._append(v, element, lookup), first)
+        return v
+
+    def _append(self, v: str, element: tuple, lookup: Lookup) -> None:
+        item = self.value(element, lookup)
+        self.flush()
+        self.line(f"{v}.append({item})")
+
+
+class _Writer(_Code):
+    """Writes an encoder: ``out`` holds the parts, ``p`` is the place in the message."""
+
+    def __init__(self) -> None:
+        super().__init__("<")
+        self.padded = False     # whether the place must be known at run time
+        self._run.append(("4s", self.constant(bytes((0, 1, 0, 0)))))
+        self._parts: list[str] = []     # expressions, not yet written as a line
+
+    def part(self, expression: str) -> None:
+        self._parts.append(expression)
+
+    def finish(self) -> None:
+        """Writes the end."""
+        self.flush()
+        if not any(line.lstrip().startswith("out") for line in self.lines):
+            parts = ", ".join(self._parts)
+            self.line(f"return {parts}" if len(self._parts) == 1 else f"return join(({parts}))")
+            return
+        self.lines.insert(0, "    out = []")
+        self.put()
+        self.line("return join(out)")
+
+    def put(self) -> None:
+        """Writes the line for the parts that were kept back."""
+        if self._parts:
+            self.line(f"out += ({', '.join(self._parts)},)")
+            self._parts.clear()
+
+    def pad(self, size: int) -> None:
+        self.put()
+        self.padded = True
+        self.line(f"k = -p & {size - 1}; p += k; out += (ZEROS[k],)")
+
+    def together(self, layout: struct.Struct, what: list[str]) -> None:
+        self.part(f"{self.constant(layout.pack, 'pack')}({', '.join(what)})" if what else self.constant(layout.pack()))
+        self.line(f"p += {layout.size}")
+
+    def text(self, value: str, bound: int) -> None:
+        s = self.name("s")
+        self.line(f"{s} = {value}.encode()")
+        if bound:
+            self.line(f"if len({s}) > {bound}: "
+                      f"raise ValueError(f'{{len({s})}} bytes of text, but at most {bound} fit')")
+        self.number("uint32", f"len({s}) + 1")
+        self.flush()
+        self.part(s)
+        self.line(f"p += len({s})")
+        self.place(1)
+        self.filler(1)  # ends the text
+
+    def write(self, value: str, definition: tuple, fields_of: FieldsOf) -> None:
+        """Writes the field that the expression ``value`` gives."""
+        kind, detail = definition
+        if kind == Nodetype.BASE:
+            base, bound = detail
+            if base == "string":
+                self.text(value, bound)
+            else:
+                self.number(base, value)
+            return
+        if kind == Nodetype.NAME:
+            m = self.name("m")
+            self.line(f"{m} = {value}")
+            for field, d in fields_of(detail):
+                self.write(f"{m}.{field}", d, fields_of)
+            return
+        element, count = detail
+        is_number = element[0] == Nodetype.BASE and element[1][0] != "string"
+        v = self.name()
+        if is_number:
+            dtype = np.dtype(FORMATS[element[1][0]]).newbyteorder("<")
+            self.line(f"{v} = flat({value}, {self.constant(dtype)})")
+        else:
+            self.line(f"{v} = {value}")
+        if kind == Nodetype.ARRAY:
+            first = 1
+            self.line(f"if len({v}) != {count}: raise ValueError(f'{{len({v})}} elements, but there must be {count}')")
+            if is_number:
+                self.align(dtype.itemsize)
+        else:
+            first = 4
+            if count:
+                self.line(f"if len({v}) > {count}: raise ValueError(f'{{len({v})}} elements, but at most {count} fit')")
+            self.number("uint32", f"len({v})")
+        self.flush()
+        if is_number:
+            if kind == Nodetype.SEQUENCE and dtype.itemsize > 4:
+                self.put()
+                self.line(f"if len({v}):")
+                self._indent += 1
+                self.pad(dtype.itemsize)
+                self._indent -= 1
+            self.part(v)
+            self.line(f"p += {v}.nbytes")
+            self.place(min(dtype.itemsize, first) if kind == Nodetype.SEQUENCE else dtype.itemsize)
+            return
+        self.put()
+        i = self.name("i")
+        self.loop(f"for {i} in {v}:", lambda: self._write_one(i, element, fields_of), first)
+
+    def _write_one(self, value: str, element: tuple, fields_of: FieldsOf) -> None:
+        self.write(value, element, fields_of)
+        self.flush()
+        self.put()
+
+
+def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[[Any], bytes]:
+    """What encodes messages with these fields: little endian, encapsulation in front.
+
+    The function raises whatever it meets in a message that does not fit: struct.error, ValueError, AttributeError, ...
+    """
+    code = _Writer()
+    code.names |= {"flat": flat, "ZEROS": ZEROS, "join": b"".join}
+    code.line(f"p = {-ENCAPSULATION}")
+    for field, definition in fields:
+        code.write(f"m.{field}", definition, fields_of)
+    code.finish()
+    if not code.padded:
+        code.lines = [line for line in code.lines if not line.lstrip().startswith("p ")]
+    return code.function("m")
+
+
+def decoder(cls: type, fields: Fields, lookup: Lookup) -> Callable[[bytes], tuple[Any, int]]:
+    """What decodes messages with these fields from bytes with the encapsulation in front, in either byte order.
+
+    The function returns the message and where it ended. It raises whatever it meets in bytes that are not such a
+    message: struct.error, ValueError, UnicodeDecodeError, ... Arrays share memory with the bytes where they lie
+    aligned.
+    """
+    wide = _has_wide_arrays(fields, lookup)
+
+    def compiled(order: str) -> Callable[[bytes], tuple[Any, int]]:
+        code = _Reader(order, 0 if wide else ENCAPSULATION)
+        if wide:  # so that arrays of 8-byte numbers are aligned in memory too
+            code.line(f"data = data[{ENCAPSULATION}:]")
+        code.line("size = len(data)")
+        code.line(f"o = {code.base}")
+        values = [code.value(definition, lookup) for _, definition in fields]
+        code.flush()
+        code.line(f"return {code.constant(cls, 'C')}({', '.join(values)}), o + {ENCAPSULATION - code.base}")
+        return code.function("data")
+
+    little, big = compiled("<"), functools.cache(lambda: compiled(">"))
+
+    def decode(data: bytes) -> tuple[Any, int]:
+        return little(data) if data[1] else big()(data)
+
+    return decode
+
+
+def _has_wide_arrays(fields: Fields, lookup: Lookup) -> bool:
+    for _, (kind, detail) in fields:
+        if kind == Nodetype.NAME:
+            if _has_wide_arrays(lookup(detail)[1], lookup):
+                return True
+        elif kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
+            element = detail[0]
+            if element[0] == Nodetype.NAME:
+                if _has_wide_arrays(lookup(element[1])[1], lookup):
+                    return True
+            elif element[1][0] in ("int64", "uint64", "float64"):
+                return True
+    return False

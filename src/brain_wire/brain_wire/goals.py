@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions: goals that a node is given, with feedback while it is at them and one result each.
+
+Who serves one declares an :class:`Act` and says what is new of its goals; :mod:`brain_wire.action` speaks the protocol
+of ROS 2 ("Actions", design.ros2.org): two services and a cancellation, a topic of feedback, one of statuses.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from brain_wire.messages import make
+from brain_wire.services import ActionType, action_type
+
+
+class Status(IntEnum):
+    """``action_msgs/msg/GoalStatus``."""
+
+    UNKNOWN = 0
+    ACCEPTED = 1
+    EXECUTING = 2
+    CANCELING = 3
+    SUCCEEDED = 4
+    CANCELED = 5
+    ABORTED = 6
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A goal that a region has been given and has not ended yet.
+
+    Attributes:
+        id: 16 bytes.
+        request: message of the action's goal type.
+        canceling: it is to be given up.
+    """
+
+    id: bytes
+    request: Any
+    canceling: bool = False
+
+
+@dataclass(frozen=True)
+class News:
+    """What is new of a goal, as a step returns it; made by an :class:`Act`.
+
+    Attributes:
+        goal: id of the goal.
+        status: EXECUTING for feedback, else how it ended.
+        message: feedback or result.
+    """
+
+    goal: bytes
+    status: Status
+    message: Any
+
+
+@dataclass(frozen=True)
+class Act:
+    """An action of a region, declared as an attribute of its class like a port. Goals make the region step.
+
+    Attributes:
+        topic: relative name of the action.
+        type: ``package/action/Type``.
+    """
+
+    topic: str
+    type: str
+
+    def __post_init__(self) -> None:
+        if not self.topic or self.topic.startswith("/") or "//" in self.topic:
+            raise ValueError(f"action {self.topic!r} must have a relative name such as 'seek'")
+
+    @property
+    def types(self) -> ActionType:
+        """Names of its messages and services."""
+        return action_type(self.type)
+
+    def feedback(self, goal: Goal, /, **fields: Any) -> News:
+        """How it goes."""
+        return News(goal.id, Status.EXECUTING, make(self.types.feedback, **fields))
+
+    def succeeded(self, goal: Goal, /, **fields: Any) -> News:
+        """It is done; the fields are the result's."""
+        return News(goal.id, Status.SUCCEEDED, make(self.types.result, **fields))
+
+    def aborted(self, goal: Goal, /, **fields: Any) -> News:
+        """It cannot be done."""
+        return News(goal.id, Status.ABORTED, make(self.types.result, **fields))
+
+    def canceled(self, goal: Goal, /, **fields: Any) -> News:
+        """It was given up, since that was asked for (``goal.canceling``)."""
+        return News(goal.id, Status.CANCELED, make(self.types.result, **fields))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The service by which ROS 2 asks a node what its messages consist of (REP 2016), for hosts without rclpy.
+
+Asked by hash, as rcl answers it: a type that the node has on no topic and in no service is not told. Of default values
+of fields, which hashes do not cover, nothing is known here. The texts of definitions come with our own types alone.
+"""
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Iterable
+
+from brain_wire import messages
+from brain_wire.definitions import Nodetype, definition_file
+from brain_wire.messages import make
+from brain_wire.shown import quoted
+
+SERVICE = "type_description_interfaces/srv/GetTypeDescription"
+_PACKAGE = "type_description_interfaces/msg"
+# FieldType's FIELD_TYPE_* of a single value, and what is added to it for arrays and sequences.
+_KINDS = {"int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8, "uint64": 9,
+          "float32": 10, "float64": 11, "float128": 12, "char": 13, "bool": 15, "byte": 16, "string": 17}
+_NESTED, _BOUNDED_STRING = 1, 21
+_ARRAY, _BOUNDED, _UNBOUNDED = 48, 96, 144
+
+
+def description(name: str) -> Any:
+    """``TypeDescription`` of a message, service or action's part, with all types that it refers to, by their names.
+
+    Raises:
+        MessageError: no such type is known.
+    """
+    messages.message_class(name)
+    found: dict[str, Any] = {}
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            fields = messages.fields_of(one)
+            found[one] = make(f"{_PACKAGE}/IndividualTypeDescription", type_name=one,
+                              fields=[_field(field, definition) for field, definition in fields])
+            waiting += [nested for _, definition in fields if (nested := _nested(definition))]
+    own = found.pop(name)
+    return make(f"{_PACKAGE}/TypeDescription", type_description=own,
+                referenced_type_descriptions=[found[one] for one in sorted(found)])
+
+
+def _nested(definition: tuple) -> str:
+    """Name of the message type in a field; empty where there is none."""
+    kind, detail = definition
+    if kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
+        kind, detail = detail[0]
+    return detail if kind == Nodetype.NAME else ""
+
+
+def _field(name: str, definition: tuple) -> Any:
+    kind, detail = definition
+    more = capacity = 0
+    if kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
+        (element, capacity) = detail
+        more = _ARRAY if kind == Nodetype.ARRAY else _BOUNDED if capacity else _UNBOUNDED
+        kind, detail = element
+    bound = 0
+    if kind == Nodetype.NAME:
+        number = _NESTED
+    else:
+        base, bound = detail
+        number = _BOUNDED_STRING if base == "string" and bound else _KINDS[base]
+    return make(f"{_PACKAGE}/Field", name=name, type=make(
+        f"{_PACKAGE}/FieldType", type_id=number + more, capacity=capacity or 0, string_capacity=bound or 0,
+        nested_type_name=_nested(definition)))
+
+
+@functools.cache
+def _told(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """Description of a type, and the texts of those registered definitions that it consists of."""
+    about = description(name)
+    sources = []
+    for one in (about.type_description, *about.referenced_type_descriptions):
+        path = definition_file(one.type_name)
+        if path is not None:
+            sources.append(make(f"{_PACKAGE}/TypeSource", type_name=one.type_name, encoding=path.suffix[1:],
+                                raw_file_contents=path.read_text(encoding="utf-8")))
+    return about, tuple(sources)
+
+
+def handlers(used: Callable[[], Iterable[str]]) -> dict[str, tuple[str, Callable[[Any], Any]]]:
+    """The service: type, and what answers a request, by name below the node's.
+
+    Args:
+        used: names of the types that the node has on its topics and in its services now.
+    """
+    response = f"{SERVICE}_Response"
+
+    def get_type_description(request: Any) -> Any:
+        wanted = request.type_hash
+        if not wanted.startswith("RIHS01_") or len(wanted) != 71:
+            return make(response, failure_reason=f"{quoted(wanted)} is no hash of a type: RIHS01_ and 64 digits")
+        name = next((one for one in used() if messages.type_hash(one) == wanted), None)
+        if name is None:
+            return make(response, failure_reason=f"no type in use by this node has the hash {quoted(wanted)}")
+        about, sources = _told(name)
+        return make(response, successful=True, type_description=about,
+                    type_sources=list(sources) if request.include_type_sources else [])
+
+    return {"get_type_description": (SERVICE, get_type_description)}
