@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def wire(tmp_path):
     class Wire:
         endpoint = f"tcp/127.0.0.1:{port}"
         domain = port % 200
-        children: list = []
+        children: ClassVar[list] = []
 
         def spawn(self, *argv):
             environment = {**os.environ, "ROS_DOMAIN_ID": str(self.domain)}

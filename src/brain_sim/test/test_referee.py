@@ -179,7 +179,7 @@ def test_words_that_ask_for_nothing():
 
 
 def test_nothing_is_judged_before_the_sentence():
-    referee, sim = stage("go", [thing(RED_BALL, 1.0, 0.0)])
+    referee, _ = stage("go", [thing(RED_BALL, 1.0, 0.0)])
     fresh = Referee(referee.episode, referee.room)
     fresh.observe(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, "wall_east")
     fresh.said("an older sentence", 1.0)

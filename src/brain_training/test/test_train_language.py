@@ -113,7 +113,7 @@ def test_what_a_word_is_for_is_the_mean_over_its_bytes():
 
 def test_hardness_is_that_of_the_verb_and_of_the_worst_word_of_a_thing():
     data = pack([s for s in make(60, 1) if s.target.color][:8])
-    text, lengths, verb, kind, marks = tensors(data, torch.arange(8))
+    text, lengths, verb, _, marks = tensors(data, torch.arange(8))
     answer = SpikingReader().eval()(text, lengths)
     evidence = torch.full_like(answer.evidence, -50.0)
     for output in (z.TARGET, z.AVOID):

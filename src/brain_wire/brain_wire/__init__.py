@@ -7,7 +7,15 @@ Usable alone, without regions or hosts::
         node.publisher("goal/text", "std_msgs/msg/String", LATCHED).publish(text)
 """
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:   # what a type checker sees; at run time it is __getattr__ that finds them
+    from brain_wire.attachment import Attachment
+    from brain_wire.names import Endpoint, NameProblem, domain_id
+    from brain_wire.node import Arrival, Node, Publisher, Subscription, open_node
+    from brain_wire.service import Client, NoAnswer, Request, Service
+    from brain_wire.session import NoRouter, Session, SessionProblem, open_session
+    from brain_wire.watch import Watch
 
 # Where each name is. Loaded when it is asked for: who checks parameters or names, as launch does, needs no Zenoh.
 _PLACES = {"Arrival": "node", "Attachment": "attachment", "Client": "service", "Endpoint": "names",
@@ -15,7 +23,9 @@ _PLACES = {"Arrival": "node", "Attachment": "attachment", "Client": "service", "
            "Request": "service", "Service": "service", "Session": "session", "SessionProblem": "session",
            "Subscription": "node", "Watch": "watch", "domain_id": "names", "open_node": "node",
            "open_session": "session"}
-__all__ = sorted(_PLACES)
+__all__ = ["Arrival", "Attachment", "Client", "Endpoint", "NameProblem", "NoAnswer", "NoRouter", "Node", "Publisher",
+           "Request", "Service", "Session", "SessionProblem", "Subscription", "Watch", "domain_id", "open_node",
+           "open_session"]
 
 
 def __getattr__(name: str) -> Any:
