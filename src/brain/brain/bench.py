@@ -156,7 +156,7 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     without.
     """
     from brain import bench_brain
-    from brain.crew import CrewError
+    from brain_runtime.crew import CrewError
     from brain.results import cpu
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError

@@ -84,7 +84,7 @@ def gaps(kills: Annotated[int, typer.Option(min=1, help="Of each of the two.")] 
     brainstem was killed, and 0.7 s after the router was, in the median.
     """
     from brain.bench import alone
-    from brain.crew import CrewError
+    from brain_runtime.crew import CrewError
     from brain.results import cpu
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError

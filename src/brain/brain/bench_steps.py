@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from brain import graphs
+from brain_runtime import graphs
 from brain.ablations import NONE, Ablation
 from brain.episodes import text_message
 from brain.lockstep import lockstep_parts

@@ -1,32 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``brain`` command: one module for each verb; here they are only put together."""
+"""The ``brain`` command: it finds a verb where its package has said so, and loads that one alone."""
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import CompletionItem, TyperGroup
 
-from brain import bench, train
-from brain.bench_gaps import gaps
-from brain.bench_integration import integration
-from brain.bench_sentences import sentences
-from brain.compare import compare
-from brain.demo import demo
-from brain.docs import docs
-from brain.emergency import estop, release
-from brain.evaluate import evaluate
-from brain.export import export
-from brain.film import film
-from brain.join import run
-from brain.keys import keys, policy
-from brain.look import look
-from brain.say import say
-from brain.status import status
-from brain.up import up
+from brain import verbs
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+class Verbs(TyperGroup):
+    """The group of all verbs; see :mod:`brain.verbs`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the verbs, those that are not installed among them."""
+        return [*verbs.VERBS, *(name for name in verbs.installed() if name not in verbs.VERBS)]
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """The command of a verb, which is imported now; None where there is none of that name."""
+        point = verbs.installed().get(name)
+        if point is not None:
+            return _command(name, point.load())
+        return _missing(name) if name in verbs.VERBS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the verbs under their headings, from the table."""
+        found = verbs.installed()
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for name, verb in verbs.VERBS.items():
+            told = verb.help if name in found else f"(not installed: {verb.package}) {verb.help}"
+            rows.setdefault(verb.heading, []).append((name, told))
+        for name, point in found.items():
+            if name not in verbs.VERBS:
+                rows.setdefault(verbs.OTHER, []).append((name, f"Of {point.dist.name if point.dist else point.value}."))
+        for heading, told in rows.items():
+            with formatter.section(heading):
+                formatter.write_dl(told)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
+        """Completes a verb from the table, without importing any."""
+        return [CompletionItem(name, help=verbs.VERBS[name].help if name in verbs.VERBS else None)
+                for name in verbs.installed() if name.startswith(incomplete)]
+
+
+def _command(name: str, found: Any) -> Any:
+    """What an entry point gives, as a command: a function, or a Typer app with verbs of its own.
+
+    A function's attribute ``context_settings`` is passed on.
+    """
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+        return typer.main.get_group(alone).commands[name]
+    alone.command(name, context_settings=getattr(found, "context_settings", None))(found)
+    return typer.main.get_command(alone)
+
+
+def _missing(name: str) -> Any:
+    """A command that says what to install."""
+    def say_so() -> None:
+        from brain.options import fail
+
+        fail(verbs.lacking(name))
+
+    say_so.__doc__ = verbs.lacking(name)
+    say_so.context_settings = {"allow_extra_args": True, "ignore_unknown_options": True}
+    return _command(name, say_so)
+
+
+app = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _tell_version(value: bool) -> None:
@@ -46,21 +91,11 @@ def options(version: Annotated[bool, typer.Option("--version", is_eager=True, ca
     """Runs a brain: regions in processes of their own that talk as ROS 2 nodes over Zenoh."""
 
 
-for verb in (up, say, status, look, estop, release, demo, docs, keys, policy, export, compare, film):
-    app.command()(verb)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
-app.command("eval")(evaluate)
-app.add_typer(train.app, name="train")
-bench.app.command()(integration)
-bench.app.command()(sentences)
-bench.app.command()(gaps)
-app.add_typer(bench.app, name="bench")
-
-
 def main() -> None:
     """Entry point of the console script."""
     # What goes wrong is said once, by the verb itself.
     logging.getLogger("brain_runtime").setLevel(logging.ERROR)
+    logging.getLogger("brain_wire").setLevel(logging.ERROR)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a terminal without Japanese is no reason to fail
     app()

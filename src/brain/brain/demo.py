@@ -39,7 +39,7 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     number = use_domain(domain)
     use_security(secure)
     check_folder(runs, "--runs")
-    from brain.crew import CrewError
+    from brain_runtime.crew import CrewError
     from brain.runs import new_run
     from brain.stage import Stage
     from brain.terminal import Terminal

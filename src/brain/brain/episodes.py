@@ -8,7 +8,8 @@ import time
 from dataclasses import asdict
 from typing import Any, Iterator, Mapping, Protocol, Sequence
 
-from brain import graphs, policies
+from brain import policies
+from brain_runtime import graphs
 from brain.ablations import NONE, Ablation
 from brain_runtime.energy import PARAMETER, Traffic
 from brain_runtime.local_host import LocalHost

@@ -76,8 +76,8 @@ def evaluate(
     from brain.terminal import Terminal
 
     from brain import ablations, policies, results
-    from brain.crew import CrewError
-    from brain.graphs import find_graph
+    from brain_runtime.crew import CrewError
+    from brain_runtime.graphs import find_graph
     from brain_runtime.graph import GraphError
     from brain_wire import shown
     from brain_wire import NoRouter

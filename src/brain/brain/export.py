@@ -47,7 +47,7 @@ def export(region: Annotated[str, typer.Argument(help="Region of the graph, as v
 
 
 def _circuit(region: str, graph: str) -> Any:
-    from brain.graphs import load
+    from brain_runtime.graphs import load
     from brain_regions.weight_files import WeightsError
     from brain_runtime.graph import GraphError
 

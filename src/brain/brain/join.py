@@ -40,9 +40,9 @@ def run(context: typer.Context,
     if context.args and context.args[0] != "--ros-args":
         fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
     check_folder(state_dir, "--state-dir")
-    from brain import given, graphs
-    from brain.crew import CrewError, router_endpoint
-    from brain.robots import SIM, RobotError, load_robot, write_parameters
+    from brain_runtime import given, graphs
+    from brain_runtime.crew import CrewError, router_endpoint
+    from brain_runtime.robots import SIM, RobotError, load_robot, write_parameters
     from brain.runs import state_home
     from brain.up import refuse_twice
     from brain_runtime import ros_args
@@ -133,3 +133,6 @@ def _find(path: Path, region: str):
         raise GraphError(f"graph {graph.name} has no region {region!r}; it has {', '.join(known)}. A class of your own "
                          f"is named module:Class")
     return known[region]
+
+
+run.context_settings = {"allow_extra_args": True, "ignore_unknown_options": True}

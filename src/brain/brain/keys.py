@@ -73,9 +73,9 @@ def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",
 def _rights(graph: str, robot: str | None, world: str, domain: int | None, namespace: str, operators: list[str] | None,
             maintainers: list[str] | None) -> tuple[int, list, dict]:
     number = use_domain(domain)
-    from brain.graphs import find_graph
-    from brain.inspect_graph import inspect_graph
-    from brain.robots import SIM, RobotError
+    from brain_runtime.graphs import find_graph
+    from brain_runtime.inspect_graph import inspect_graph
+    from brain_runtime.robots import SIM, RobotError
     from brain.security.rights import OPERATOR, RightsError, rights_of
     from brain_runtime.graph import GraphError
     from brain_wire import NameProblem

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
-from brain.graphs import config_directory, find_graph, load, merged, own_parameters, params_file
-from brain.robots import NO_WORLD, load_robot, robot_in, shipped
+from brain_runtime.graphs import config_directory, find_graph, load, merged, own_parameters, params_file
+from brain_runtime.robots import NO_WORLD, load_robot, robot_in, shipped
 from brain.rooms import SEED
 from brain_runtime import energy, ros_args
 from brain_runtime.graph import Graph, GraphError, RegionSpec, load_worlds

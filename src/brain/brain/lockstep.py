@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from brain import graphs, policies
+from brain import policies
+from brain_runtime import graphs
 from brain.ablations import NONE, Ablation
 from brain.episodes import file_parameters
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
-from brain.graphs import find_graph, load
+from brain_runtime.graphs import find_graph, load
 from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of
 from brain.words import words_lines
 from brain_runtime import diagnostics, heartbeat, interfaces

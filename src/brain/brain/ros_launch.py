@@ -26,7 +26,7 @@ from brain import interpreter
 
 interpreter.share_packages()
 
-from brain.graphs import names_of  # noqa: E402
+from brain_runtime.graphs import names_of  # noqa: E402
 from brain.launch_router import plan  # noqa: E402
 from brain.launching import (ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of,  # noqa: E402
                              launched, rviz_settings)

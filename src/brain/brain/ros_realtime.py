@@ -18,12 +18,13 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from brain import graphs, policies
+from brain import policies
+from brain_runtime import graphs
 from brain.ablations import NONE, Ablation
-from brain.crew import CrewError
+from brain_runtime.crew import CrewError
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain.launching import SIM, LaunchedNode, launched
-from brain.listen import Latency
+from brain_runtime.listen import Latency
 from brain_runtime import heartbeat as beat
 from brain_runtime.ros_host import profile
 from brain_runtime.ros_types import interface

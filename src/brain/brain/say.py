@@ -154,9 +154,8 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
         text = checked(text)
     except ValueError as error:
         fail(str(error), 2)
-    from brain.listen import Ear
-    from brain_wire import shown
-    from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
+    from brain_runtime.listen import Ear
+    from brain_wire import NameProblem, NoRouter, SessionProblem, open_node, shown
 
     speaker: Speaker | None = None
     begin = time.monotonic()

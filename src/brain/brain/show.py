@@ -63,7 +63,7 @@ class View:
     """Draws the live view.
 
     Args:
-        ear: a :class:`brain.listen.Ear`.
+        ear: a :class:`brain_runtime.listen.Ear`.
         recorder: what is recorded.
         expected: full names of the regions.
         domain: of the brain.

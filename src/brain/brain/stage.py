@@ -12,10 +12,11 @@ from typing import Any
 from brain.terminal import Terminal
 from rich.live import Live
 
-from brain import graphs, say, secured
+from brain import say
+from brain_runtime import graphs, secured
 from brain.blame import blame
-from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
-from brain.inspect_graph import inspect_graph
+from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
+from brain_runtime.inspect_graph import inspect_graph
 from brain.record import Recorder
 from brain.show import Ticker, View
 from brain.up import refuse_twice, world_parameters

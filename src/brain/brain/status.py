@@ -37,7 +37,7 @@ def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[s
     """How a brain is.
 
     Args:
-        ear: a :class:`brain.listen.Ear` that has listened.
+        ear: a :class:`brain_runtime.listen.Ear` that has listened.
         expected: full names of the regions that ought to be there, if any of them is.
     """
     from brain_runtime.constants import trace_action
@@ -154,7 +154,7 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
     use_security(secure)
     from brain.terminal import Terminal
 
-    from brain.listen import Ear
+    from brain_runtime.listen import Ear
     from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
 
     expected = _expected(graph, namespace)
@@ -191,7 +191,7 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
 
 
 def _expected(graph: str, namespace: str) -> list[str]:
-    from brain.graphs import load
+    from brain_runtime.graphs import load
     from brain_runtime.graph import GraphError
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""

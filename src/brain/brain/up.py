@@ -71,12 +71,12 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     """
     number = use_domain(domain)
     use_security(secure)
-    from brain import secured
-    from brain.crew import Crew, CrewError, region_children, router_child, router_endpoint
-    from brain.graphs import find_graph, names_of
-    from brain.graphs import params_file as file_beside
-    from brain.inspect_graph import GivenError, inspect_graph
-    from brain.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
+    from brain_runtime import secured
+    from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
+    from brain_runtime.graphs import find_graph, names_of
+    from brain_runtime.graphs import params_file as file_beside
+    from brain_runtime.inspect_graph import GivenError, inspect_graph
+    from brain_runtime.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
     from brain.terminal import Terminal
     from brain_runtime.graph import GraphError
     from brain_wire import NameProblem, NoRouter, SessionProblem
@@ -216,7 +216,7 @@ def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: in
         endpoint: of a router.
         identity: whose credentials are used; None: the operator's.
     """
-    from brain.crew import CrewError
+    from brain_runtime.crew import CrewError
     from brain_wire import Watch, open_session
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from brain import ablations, cli, graphs, policies, results
+from brain import ablations, cli, policies, results
+from brain_runtime import graphs
 from brain.confused_vision import MISTAKEN
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts

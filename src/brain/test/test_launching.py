@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from brain.crew import Crew
-from brain.graphs import config_directory, names_of
+from brain_runtime.crew import Crew
+from brain_runtime.graphs import config_directory, names_of
 from brain.launching import ARGUMENTS, DEVICES, launched, rviz_settings, world_of
-from brain.robots import RobotError, load_robot
+from brain_runtime.robots import RobotError, load_robot
 from brain_runtime.graph import GraphError, parse_graph
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"

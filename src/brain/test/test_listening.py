@@ -8,7 +8,7 @@ import pytest
 from brain import say, show
 from brain.blame import blame
 from brain.keyboard import Keyboard
-from brain.listen import Latency, Seen
+from brain_runtime.listen import Latency, Seen
 from brain_runtime.supervisor import Event
 from brain_wire import messages
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from brain.graphs import config_directory, load
+from brain_runtime.graphs import config_directory, load
 from brain.look import remembered, save
 from brain_runtime.ports import Out
 from brain_wire.messages import has_field, make
@@ -107,9 +107,10 @@ def test_a_picture_is_saved_and_memory_told(tmp_path):
 
 
 def test_with_the_pages_profile_every_frame_has_the_prefix(tmp_path):
-    from brain import graphs, policies
+    from brain import policies
+    from brain_runtime import graphs
     from brain.episodes import text_message
-    from brain.robots import load_robot
+    from brain_runtime.robots import load_robot
     from brain_runtime.local_host import LocalHost
 
     if not PAGE.is_file():

@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
-from brain import graphs
-from brain.inspect_graph import inspect_graph
+from brain_runtime import graphs
+from brain_runtime.inspect_graph import inspect_graph
 from brain.launching import launched
-from brain.robots import RobotError, load_robot, shipped, write_parameters
+from brain_runtime.robots import RobotError, load_robot, shipped, write_parameters
 from brain_runtime.graph import processes
 from brain_runtime.ros_args import parse
 

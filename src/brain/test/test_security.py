@@ -11,8 +11,8 @@ import zenoh
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain.graphs import find_graph
-from brain.inspect_graph import Facts, inspect_graph
+from brain_runtime.graphs import find_graph
+from brain_runtime.inspect_graph import Facts, inspect_graph
 from brain.security.access import access_control
 from brain.security.policy import policy_xml
 from brain.security.rights import READING, RightsError, rights_of

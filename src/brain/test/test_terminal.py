@@ -16,8 +16,8 @@ from rich.text import Text
 import brain
 from brain.blame import blame
 from brain.compare import compare
-from brain.crew import Crew
-from brain.listen import Seen
+from brain_runtime.crew import Crew
+from brain_runtime.listen import Seen
 from brain.status import footer, input_lines, reason_lines, region_report, table
 from brain.terminal import Terminal
 from brain_runtime.supervisor import Child

@@ -17,7 +17,8 @@ import numpy as np
 
 from brain_regions import azimuth, gating
 from brain_regions.body import Body
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, messages, parameter
+from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
+from brain_wire import messages
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import math
 from typing import Any, NamedTuple
 
 from brain_regions import azimuth
-from brain_runtime import messages
+from brain_wire import messages
 
 Pose = tuple[float, float, float]
 """x, y and yaw in the odometry's frame (m, m, rad)."""

@@ -23,7 +23,8 @@ from brain_regions import azimuth, gating, room_map
 from brain_regions.body import Body
 from brain_regions.past import AHEAD, Past
 from brain_regions.room_map import CELL, FAR, SIZE
-from brain_runtime import FEATURE, In, Out, Region, SENSOR, messages, parameter
+from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter
+from brain_wire import messages
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import pytest
 
 from brain_regions.brainstem import ESTOP, LIMITED, PASSED, REFLEX, REFUSED, STALE, Brainstem
 from brain_runtime.local_host import LocalHost
-from brain_runtime import messages
+from brain_wire import messages
 
 
 class Rig:

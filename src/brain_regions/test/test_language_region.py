@@ -8,9 +8,10 @@ import pytest
 from brain_regions.language import AnnLanguage, GrammarLanguage, Language, Verb
 from brain_regions.language.decode import framed, spell
 from brain_regions.membranes import MICRO_STEP
-from brain_runtime import Region, SILENCE, messages, snapshot
+from brain_runtime import Region, SILENCE, snapshot
 from brain_runtime.local_host import LocalHost
 from brain_runtime.stepper import Stepper
+from brain_wire import messages
 
 KINDS = [GrammarLanguage, Language]
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ import pytest
 from brain_regions import membranes
 from brain_regions.motor import AnnMotor, Motor, WindowMotor, coding, network, senses, weights
 from brain_runtime.local_host import LocalHost
-from brain_runtime import messages
+from brain_wire import messages
 
 ALL = pytest.mark.parametrize("motor", [Motor, AnnMotor, WindowMotor])
 NETWORKS = pytest.mark.parametrize("motor", [Motor, AnnMotor])

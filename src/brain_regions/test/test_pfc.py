@@ -11,7 +11,7 @@ from brain_regions.pfc import (AnnPrefrontalCortex, PrefrontalCortex, choice, de
                                memory, polar)
 from brain_regions.pfc import control as c
 from brain_runtime.local_host import LocalHost
-from brain_runtime import messages
+from brain_wire import messages
 
 SECTOR = (-math.pi / 4, math.pi / 4)
 BLUE_BOX = 7        # number of the class

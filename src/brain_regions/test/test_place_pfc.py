@@ -10,7 +10,7 @@ from brain_regions.pfc import PrefrontalCortex, TablePrefrontalCortex
 from brain_regions.pfc import control as pfc
 from brain_regions.place import Place
 from brain_runtime.local_host import LocalHost
-from brain_runtime import messages
+from brain_wire import messages
 
 RED_BALL = dict(color=1, shape=1)
 

@@ -17,7 +17,7 @@ from brain_sim.physics import Simulation
 from brain_sim.room import Room, generate_room
 from brain_sim.strangers import Bumper, Sonar
 from brain_sim.world import World
-from brain_runtime import messages
+from brain_wire import messages
 
 
 def moving(index=1, **more):

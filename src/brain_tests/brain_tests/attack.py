@@ -17,8 +17,9 @@ from typing import Any, Callable
 
 import zenoh
 
-from brain_runtime import interfaces, messages
+from brain_runtime import interfaces
 from brain_tests import hostile
+from brain_wire import messages
 from brain_wire import Session, Watch, names, open_session
 from brain_wire.attachment import pack
 from brain_wire.messages import MessageError

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Iterator
 
-from brain_runtime import FEATURE, LATCHED, STREAM, messages
+from brain_runtime import FEATURE, LATCHED, STREAM
+from brain_wire import messages
 from brain_wire import open_node
 
 REGIONS = ("vision", "language", "place", "pfc", "motor", "brainstem", "camera")

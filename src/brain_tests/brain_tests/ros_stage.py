@@ -16,7 +16,7 @@ from brain_runtime.local_host import Asked
 from brain_runtime.ros_host import profile
 from brain_runtime.ros_types import interface, ours, theirs
 from brain_tests.stages import PATIENCE, ProcessStage
-from brain_runtime import messages
+from brain_wire import messages
 from brain_wire.goals import Status
 from brain_wire.services import action_type, service_type
 

@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 from brain_runtime.graph import RegionSpec
 from brain_runtime.local_host import LocalHost
-from brain_runtime import messages
+from brain_wire import messages
 from brain_wire.parameter_services import value_message
 from brain_wire.parameters import ParameterError
 from brain_wire.qos import QoS

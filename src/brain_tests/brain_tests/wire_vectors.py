@@ -15,10 +15,11 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from brain_runtime import heartbeat, interfaces, messages
+from brain_runtime import heartbeat, interfaces
 from brain_runtime.diagnostics import TYPE as DIAGNOSTICS
 from brain_runtime.graph import load_graph, load_worlds
 from brain_runtime.share import share_directory
+from brain_wire import messages
 from brain_wire.definitions import Nodetype
 from brain_wire.services import action_type
 

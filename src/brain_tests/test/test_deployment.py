@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from brain.launching import arguments_of
-from brain.robots import RobotError, robot_in
+from brain_runtime.robots import RobotError, robot_in
 from brain.zenoh_settings import read
 
 ROOT = Path(__file__).resolve().parents[3]

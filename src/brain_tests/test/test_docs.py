@@ -55,8 +55,8 @@ def test_the_region_of_the_docs_fits_into_the_graph(tmp_path, monkeypatch):
 
 
 def test_the_profile_of_the_docs_fits(tmp_path):
-    from brain import graphs
-    from brain.robots import load_robot
+    from brain_runtime import graphs
+    from brain_runtime.robots import load_robot
     profile = tmp_path / "mine.yaml"
     profile.write_text(blocks(ROOT / "docs" / "new-robot.md", "yaml")[0], encoding="utf-8")
     robot, graph = load_robot(str(profile)), graphs.load("brain")

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from brain.robots import RobotError, load_robot, shipped, robots_directory
+from brain_runtime.robots import RobotError, load_robot, shipped, robots_directory
 from brain.security.certificates import CertificateError, Pair, make_authority, make_pair
 from brain.security.folder import FolderError, fill
 from brain.security.rights import Rights

@@ -10,7 +10,7 @@ import pytest
 import zenoh
 
 from brain.bench import free_port
-from brain.listen import Ear
+from brain_runtime.listen import Ear
 from brain.record import Recorder
 from brain.say import Speaker
 from brain.show import View

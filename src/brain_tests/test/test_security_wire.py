@@ -16,7 +16,7 @@ import pytest
 import zenoh
 
 from brain.bench import free_port
-from brain.inspect_graph import Facts
+from brain_runtime.inspect_graph import Facts
 from brain.security.certificates import Pair, make_authority, make_pair
 from brain.security.folder import fill
 from brain.security.rights import rights_of

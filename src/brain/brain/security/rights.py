@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Iterable, Mapping
 
-from brain.inspect_graph import Facts
+from brain_runtime.inspect_graph import Facts
 from brain_runtime import diagnostics, heartbeat
 from brain_runtime.graph import Graph, RegionSpec
 from brain_wire import names, rosout

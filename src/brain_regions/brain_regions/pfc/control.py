@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from brain_regions import azimuth
-from brain_runtime import messages
+from brain_wire import messages
 
 _CONTROL, _STATUS = (messages.message_class(f"brain_interfaces/msg/{name}") for name in ("Control", "GoalStatus"))
 IDLE, SEARCH, APPROACH, STOP, AVOID = (

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from brain_regions import past
 from brain_regions.past import Past, Pose
-from brain_runtime import messages
+from brain_wire import messages
 
 
 class Look(NamedTuple):

@@ -20,7 +20,8 @@ from brain_regions.pfc.last_look import Leave
 from brain_regions.pfc.parameters import CortexParameters
 from brain_regions.pfc.report import report
 from brain_regions.pfc.watch import Watch
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, clip_utf8, messages, parameter
+from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, clip_utf8, parameter
+from brain_wire import messages
 
 MODES = {"": IDLE, "idle": IDLE, "stop": STOP, "search": SEARCH, "approach": APPROACH, "avoid": AVOID}
 LOOKING = 1.2           # rad: heading that makes motor turn on the spot

@@ -17,7 +17,8 @@ from brain_regions.pfc.control import (APPROACH, IDLE, M_ARRIVED, S_APPROACHING,
                                        S_REACHED, S_SEARCHING, S_STOPPED, S_WAITING, SEARCH, STOP, TEXT, VERB_STOP,
                                        keep_away)
 from brain_regions.pfc.parameters import CortexParameters
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, clip_utf8, messages, parameter
+from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, clip_utf8, parameter
+from brain_wire import messages
 
 ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD = range(7)         # of state "goal"
 ELAPSED, TURN, EMPTY, CLEAR, ARRIVED, STATUS, TOLD = range(7)                   # of state "progress"

@@ -12,7 +12,7 @@ from brain_regions import azimuth
 from brain_regions.sights import thing
 from brain_regions.window import words
 from brain_runtime.constants import goal_state
-from brain_runtime import messages
+from brain_wire import messages
 
 MARKER = "visualization_msgs/msg/Marker"
 CUBE, SPHERE, CYLINDER, LINE_LIST, TEXT = 1, 2, 3, 5, 9     # Marker's types

@@ -14,8 +14,9 @@ from brain_regions import azimuth, images
 from brain_regions.pfc.memory import CLASSES
 from brain_regions.pfc.polar import RINGS
 from brain_regions.window import markers, picture, ring
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, messages, parameter
+from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
 from brain_runtime.constants import goal_state
+from brain_wire import messages
 from brain_wire.arrays import single
 
 log = logging.getLogger(__name__)

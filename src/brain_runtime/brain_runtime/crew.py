@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping
 
-from brain import secured
-from brain.graphs import merged, params_file
-from brain.inspect_graph import Facts
-from brain.listen import Ear
+from brain_runtime import secured
+from brain_runtime.graphs import merged, params_file
+from brain_runtime.inspect_graph import Facts
+from brain_runtime.listen import Ear
 from brain_runtime.constants import trace_action
 from brain_runtime.graph import Graph, processes
 from brain_runtime.supervisor import Child, Event, Supervisor

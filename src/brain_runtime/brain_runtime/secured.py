@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Mapping
 
-from brain.inspect_graph import Facts
+from brain_runtime.inspect_graph import Facts
 from brain_runtime.graph import Graph
 from brain_wire import names
 from brain_wire.credentials import (OPERATOR, CredentialsProblem, credentials_file, place, read_credentials)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable
 
-from brain.given import check_files
-from brain.robots import SIM, RobotError, load_robot
+from brain_runtime.given import check_files
+from brain_runtime.robots import SIM, RobotError, load_robot
 from brain_runtime.graph import Graph, GraphError, RegionSpec, check_graph, load_graph
 from brain_runtime.region import Region
 from brain_runtime.ros_args import RosArgsError
@@ -83,7 +83,7 @@ def inspect_graph(path: Path, world: str = "none", robot: str = SIM, external: I
 
     Raises:
         GraphError: it cannot run; see :func:`brain_runtime.graph.check_graph`.
-        RobotError: the profile does not fit; see :mod:`brain.robots`.
+        RobotError: the profile does not fit; see :mod:`brain_runtime.robots`.
         GivenError: a parameter file cannot be read, or what it gives a region does not fit.
     """
     graph = load_robot(robot).on(load_graph(path, world)).without(external)

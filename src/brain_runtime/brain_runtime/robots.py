@@ -19,7 +19,7 @@ from typing import Any, Iterable, Mapping
 
 import yaml
 
-from brain.graphs import DEFAULT, config_directory, find_graph
+from brain_runtime.graphs import DEFAULT, config_directory, find_graph
 from brain_runtime import yaml_text
 from brain_runtime.graph import Graph, load_graph, load_worlds
 from brain_wire.parameters import ParameterError, check_parameters

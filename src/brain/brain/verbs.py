@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of ``brain``: which package has each, and how it is told of where nobody has loaded it.
+
+Each package adds its verbs by an entry point of the group ``brain.commands``, as those of ros2cli do. This table is
+what ``brain --help`` shows, without importing any of them, and how a verb that is not installed is named with its
+remedy. A test holds it against the entry points.
+"""
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from typing import NamedTuple
+
+GROUP = "brain.commands"
+
+
+class Verb(NamedTuple):
+    """One verb: the package that has it, the heading it stands under, and one line for a person."""
+
+    package: str
+    heading: str
+    help: str
+
+
+RUN, LOOK, LEARN, MEASURE, SECURE, OTHER = ("Run a brain", "Look inside", "Train", "Measure", "Secure", "Others'")
+VERBS = {
+    "up": Verb("brain", RUN, "Run a brain until Ctrl-C, and start again what dies."),
+    "run": Verb("brain", RUN, "Join one region to a brain that is running."),
+    "say": Verb("brain", RUN, "Tell the brain what to do."),
+    "estop": Verb("brain", RUN, "Stop the robot until `brain release`."),
+    "release": Verb("brain", RUN, "End the emergency stop."),
+    "demo": Verb("brain", RUN, "Run a robot in a simulated room, and tell it what to find."),
+    "status": Verb("brain", LOOK, "Show how each region is."),
+    "look": Verb("brain", LOOK, "Save what the brain sees now as a picture."),
+    "film": Verb("brain", LOOK, "Draw what each region did in an episode."),
+    "docs": Verb("brain", LOOK, "Write the reference from the code."),
+    "train": Verb("brain", LEARN, "Train the networks anew."),
+    "export": Verb("brain", LEARN, "Write a region's network in the NIR format."),
+    "eval": Verb("brain", MEASURE, "Run a suite of episodes, and report success."),
+    "compare": Verb("brain", MEASURE, "Put evaluations into one table."),
+    "bench": Verb("brain", MEASURE, "Measure speed and memory on this machine."),
+    "keys": Verb("brain", SECURE, "Make keys and access rules for a graph."),
+    "policy": Verb("brain", SECURE, "Print the SROS2 policy of a graph."),
+}
+
+
+def installed() -> dict[str, metadata.EntryPoint]:
+    """The verbs that are installed, by name, in the table's order, others' behind them."""
+    found = {point.name: point for point in metadata.entry_points(group=GROUP)}
+    return {name: found[name] for name in [*(v for v in VERBS if v in found), *sorted(found.keys() - VERBS.keys())]}
+
+
+def lacking(name: str) -> str:
+    """What to tell a person where a verb of the table is not installed."""
+    package = VERBS[name].package
+    return (f"`brain {name}` is in the package {package}, which is not installed for {sys.executable}; in a ROS 2 "
+            f"workspace: python -m colcon build --packages-up-to brain {package}; without ROS: make venv")

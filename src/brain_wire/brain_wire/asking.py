@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ActionClient: gives goals of an action, hears how they go, and fetches their results."""
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import Any
+
+from brain_wire.goals import Status
+from brain_wire.messages import decode, make
+from brain_wire.node import Node
+from brain_wire.qos import QoS
+from brain_wire.services import action_type
+
+PATIENCE = 10.0     # s until a server that does not answer is given up
+FEEDBACK_QUALITY = QoS(reliable=True, latched=False, depth=100)
+
+
+class Asked:
+    """A goal that was accepted.
+
+    Attributes:
+        id: ``unique_identifier_msgs/msg/UUID``.
+        status: how it stands, as far as it is known here.
+        result: message of the action's result type; None until it ends.
+    """
+
+    def __init__(self, client: ActionClient, identity: Any) -> None:
+        self.id, self.status, self.result = identity, Status.EXECUTING, None
+        self._client = client
+        self._ended = threading.Event()
+        self._feedback: list[Any] = []
+
+    @property
+    def feedback(self) -> list[Any]:
+        """All feedback messages that have come so far."""
+        self._client._sort()
+        return self._feedback
+
+    def wait(self, seconds: float) -> Any:
+        """The result, once the goal has ended.
+
+        Raises:
+            TimeoutError: it has not within so many seconds.
+        """
+        if not self._ended.wait(seconds):
+            raise TimeoutError(f"the goal has not ended within {seconds:g} s")
+        return self.result
+
+    def cancel(self) -> bool:
+        """Asks for it to be given up; whether the server will."""
+        types = self._client.types
+        info = make("action_msgs/msg/GoalInfo", goal_id=self.id)
+        answer = self._client.cancel_goal.call(make(types.cancel_goal.request, goal_info=info), PATIENCE)
+        return bool(answer.goals_canceling)
+
+    def _fetch(self, seconds: float) -> None:
+        client = self._client
+        try:
+            response = client.get_result.call(make(client.types.get_result.request, goal_id=self.id), seconds)
+            self.status, self.result = Status(response.status), response.result
+        except (TimeoutError, ValueError):      # the server is gone, or answered with a status that there is not
+            self.status = Status.UNKNOWN
+        self._ended.set()
+
+
+class ActionClient:
+    """A client of one action.
+
+    Args:
+        node: in whose name.
+        name: of the action.
+        kind: ``package/action/Type``.
+        longest: s that a goal may take until its result is given up.
+    """
+
+    def __init__(self, node: Node, name: str, kind: str, longest: float = 3600.0) -> None:
+        self.types = action_type(kind)
+        self._longest = longest
+        self._send_goal = node.client(f"{name}/_action/send_goal", self.types.send_goal)
+        self.cancel_goal = node.client(f"{name}/_action/cancel_goal", self.types.cancel_goal)
+        self.get_result = node.client(f"{name}/_action/get_result", self.types.get_result, timeout=longest)
+        self._feedback = node.subscription(f"{name}/_action/feedback", self.types.feedback_message, FEEDBACK_QUALITY)
+        self._asked: dict[bytes, Asked] = {}
+
+    def ask(self, seconds: float = PATIENCE, **goal: Any) -> Asked | None:
+        """Gives a goal with these fields; None where it was not accepted.
+
+        Raises:
+            NoAnswer: no server answered within so many seconds.
+        """
+        asked = Asked(self, make("unique_identifier_msgs/msg/UUID", uuid=list(uuid.uuid4().bytes)))
+        self._asked[asked.id.uuid.tobytes()] = asked
+        request = make(self.types.send_goal.request, goal_id=asked.id, goal=make(self.types.goal, **goal))
+        if not self._send_goal.call(request, seconds).accepted:
+            del self._asked[asked.id.uuid.tobytes()]
+            return None
+        threading.Thread(target=asked._fetch, args=(self._longest,), daemon=True).start()
+        return asked
+
+    def _sort(self) -> None:
+        for arrival in self._feedback.take():
+            message = decode(arrival.data, self.types.feedback_message)
+            asked = self._asked.get(message.goal_id.uuid.tobytes())
+            if asked is not None:
+                asked._feedback.append(message.feedback)
