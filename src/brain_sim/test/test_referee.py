@@ -187,6 +187,7 @@ def test_nothing_is_judged_before_the_sentence():
     assert fresh.verdict is None
 
 
+@pytest.mark.slow
 def test_controls_bound_the_suite():
     """The oracle does nearly all, the tour little; in full by `python -m brain_sim.controls`."""
     some = episodes("train", 40, 9)

@@ -233,6 +233,7 @@ def test_changelog_begins_with_this_version(package: str) -> None:
     assert len(rule) == len(f"{version} (2026-01-01)")
 
 
+@pytest.mark.colcon
 @pytest.mark.parametrize("package", LAYERS)
 def test_ros_reads_manifest_and_changelog(package: str) -> None:
     reader = pytest.importorskip("catkin_pkg.package", reason="catkin_pkg is where colcon is: run by `make test`")

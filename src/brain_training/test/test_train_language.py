@@ -132,6 +132,7 @@ def test_hardness_is_that_of_the_verb_and_of_the_worst_word_of_a_thing():
         assert (worst > 49).all() if mention else (worst < 1e-3).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [SpikingReader, AnnReader])
 def test_more_is_learned_than_what_is_common(cls):
     torch.manual_seed(1)
@@ -172,6 +173,7 @@ def test_the_end_is_trained_on_statistics_that_stand_still():
     assert torch.allclose(second, (first + alone.words_mean) / 2, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_weights(tmp_path):
     told = set()
     found = train_language(tmp_path / "a.safetensors", seed=3, quick=True, progress=lambda what, *_: told.add(what))

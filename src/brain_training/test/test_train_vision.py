@@ -23,6 +23,7 @@ def test_the_loss_falls(cls):
     assert losses[-1] < 0.75 * losses[0]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_weights_and_a_file_that_loads(tmp_path):
     first, second, twin = (tmp_path / f"{name}.safetensors" for name in "abc")
     report = train_vision(first, twin, seed=7, quick=True, threads=1)
