@@ -18,7 +18,7 @@ FROM dependencies AS build
 WORKDIR /ws
 COPY src src/brain/src
 RUN apt-get update && rosdep update --rosdistro "$ROS_DISTRO" \
-    && robot="$(printf "src/brain/src/%s " brain_interfaces brain_wire brain_runtime brain_regions brain)" \
+    && robot="$(printf "src/brain/src/%s " brain_interfaces brain_wire brain_runtime brain_security brain_regions brain)" \
     && rosdep install -y --ignore-src --from-paths $robot \
         --dependency-types build --dependency-types buildtool --dependency-types build_export --dependency-types exec \
     && keys="rosdep install -y --simulate --reinstall --ignore-src --dependency-types exec --from-paths" \
@@ -27,11 +27,12 @@ RUN apt-get update && rosdep update --rosdistro "$ROS_DISTRO" \
     && rm -rf /var/lib/apt/lists/*
 RUN source "/opt/ros/$ROS_DISTRO/setup.bash" \
     && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain \
-        --packages-select brain_interfaces brain_wire brain_runtime brain_regions brain
+        --packages-select brain_interfaces brain_wire brain_runtime brain_security brain_regions brain
 
 FROM build AS build-simulator
 RUN source "/opt/ros/$ROS_DISTRO/setup.bash" && source /opt/brain/setup.bash \
-    && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain --packages-select brain_sim
+    && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain \
+        --packages-select brain_baselines brain_sim
 
 FROM build-simulator AS test
 COPY . src/brain/
@@ -74,5 +75,6 @@ RUN apt-get update && xargs apt-get install -y --no-install-recommends </opt/sim
     && rm -rf /var/lib/apt/lists/* \
     && /opt/brain-env/bin/pip install --no-cache-dir -r /opt/requirements-ros-sim.txt
 COPY --from=build-simulator /opt/brain/brain_sim /opt/brain/brain_sim
+COPY --from=build-simulator /opt/brain/brain_baselines /opt/brain/brain_baselines
 USER brain
 CMD ["ros2", "launch", "brain", "bringup.launch.py", "world:=sim", "state_dir:=/var/lib/brain"]

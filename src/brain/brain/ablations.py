@@ -1,41 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ablations of an evaluation: one thing of the brain taken away or replaced, to see what hangs on it.
 
-Each is written NAME=VALUE. NAME is a region made of a network, or ``all`` of them, and VALUE is
-
-* ``silent``: its spikes are held back;
-* ``ann``: its twin of the same size and training, with rates in place of spikes;
-* ``conventional``: what stood there before it;
-* ``confused``, of vision alone: in each look it takes some things for others, by chance;
-* ``late``, of vision alone: it tells of fewer pictures, and 0.4 s later, as on a loaded machine;
-
-or NAME=VALUE is one of ``qpfc=off``, ``constant``, ``linear``, ``shuffled`` (see :mod:`brain_regions.pfc.feedback`;
-``constant:ALPHA`` holds alpha at another number, 0..1) and ``integration=off`` (the newest look at an object decides
-what it is).
+What there is, each region of the graph says itself: its baselines, which stand behind the same ports without spikes
+(``ann``) or without a network (``conventional``), and its ablations (see :mod:`brain_runtime.declared`). Each is
+written NAME=VALUE: a region and one of its names, as ``vision=silent``; ``all`` and a name that all networks have; or
+what a region calls a part of it, as ``integration=off`` and ``qpfc=constant:0.5``.
 """
 from __future__ import annotations
 
-import importlib
-import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
-from brain_regions.pfc.feedback import MODES
+from brain_runtime import graphs
+from brain_runtime.declared import NUMBER, named
+from brain_runtime.region import Region
+from brain_wire.parameters import ParameterError, check_parameters
 
-INSTEAD = {
-    "vision": {"ann": "brain_regions.vision.region:AnnVision", "conventional": "brain.color_vision:ColorVision",
-               "confused": "brain.confused_vision:ConfusedVision", "late": "brain.late_vision:LateVision"},
-    "language": {"ann": "brain_regions.language:AnnLanguage", "conventional": "brain_regions.language:GrammarLanguage"},
-    "pfc": {"ann": "brain_regions.pfc:AnnPrefrontalCortex", "conventional": "brain_regions.pfc:TablePrefrontalCortex"},
-    "motor": {"ann": "brain_regions.motor:AnnMotor", "conventional": "brain_regions.motor:WindowMotor"},
-}
-"""Class, as ``package.module:Class``, that takes the place of each network."""
-PARTS = {
-    **{("qpfc", mode): {"pfc": {"qpfc": mode}} for mode in MODES},
-    ("integration", "off"): {"pfc": {"integrate": False}},
-    ("integration", "on"): {"pfc": {"integrate": True}},
-}
-"""Parameters, by region, of what is not a whole region."""
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -52,63 +33,121 @@ class Ablation:
 
 
 NONE = Ablation()
+Change = str | Mapping[str, Any]
+"""A class that takes a region's place, or its parameters that change."""
 
 
-def parse(options: Sequence[str]) -> Ablation:
+def parse(options: Sequence[str], graph: str = graphs.DEFAULT) -> Ablation:
     """What some options NAME=VALUE come to.
+
+    Args:
+        options: as they are written.
+        graph: name or path of the graph whose regions they are of.
 
     Raises:
         ValueError: one is unknown, or two contradict each other; says what there is.
+        GraphError: there is no such graph.
+        ModuleNotFoundError: the package of a class that takes a region's place is not installed.
     """
+    if not options:
+        return NONE
+    regions = declared(graph)
     classes: dict[str, str] = {}
     parameters: dict[str, dict[str, Any]] = {}
     said: dict[str, str] = {}
     for option in options:
         name, _, value = option.partition("=")
-        for part in INSTEAD if name == "all" else (name,):
-            if said.setdefault(part, value) != value:
-                raise ValueError(f"--ablate {option} contradicts {part}={said[part]}")
-            if part in INSTEAD and value == "silent":
-                parameters.setdefault(part, {})["silent"] = True
-            elif value in INSTEAD.get(part, {}):
-                classes[part] = INSTEAD[part][value]
-            elif part == "qpfc" and value.startswith("constant:"):
-                parameters.setdefault("pfc", {}).update(qpfc="constant", qpfc_alpha=_alpha(option))
-            elif (part, value) in PARTS:
-                for region, changed in PARTS[part, value].items():
-                    parameters.setdefault(region, {}).update(changed)
+        found = _changes(regions, option)
+        if not found:
+            raise ValueError(f"there is no ablation {option!r}; there are {', '.join(names(graph))}")
+        for region in found if name == ALL else (name,):
+            if said.setdefault(region, value) != value:
+                raise ValueError(f"--ablate {option} contradicts {region}={said[region]}")
+        for region, change in found.items():
+            if isinstance(change, str):
+                classes[region] = change
             else:
-                raise ValueError(f"there is no ablation {option!r}; there are {', '.join(names())}")
+                parameters.setdefault(region, {}).update(change)
     for region, cls in classes.items():
-        lacking = [name for name in parameters.get(region, {}) if name not in _parameters(cls)]
+        loaded = named(cls, f"the ablation {region}={said[region]}")
+        lacking = [name for name in parameters.get(region, {})
+                   if name not in {known.name for known in fields(loaded.Parameters)}]
         if lacking:
             raise ValueError(f"--ablate {region}={said[region]} leaves no network of which {', '.join(lacking)} could "
                              f"be changed; take it away, or what changes {region}")
     return Ablation(classes, parameters)
 
 
-def _alpha(option: str) -> float:
-    try:
-        alpha = float(option.partition(":")[2])
-    except ValueError:
-        alpha = math.nan
-    if not 0.0 <= alpha <= 1.0:
-        raise ValueError(f"--ablate {option}: alpha is a number from 0 to 1, as in qpfc=constant:0.5")
-    return alpha
+def declared(graph: str) -> dict[str, type[Region]]:
+    """Classes of a graph's regions, and of the devices of its simulated room, by name.
+
+    Raises:
+        GraphError: there is no such graph, or a class of it cannot be loaded.
+    """
+    return {spec.name: spec.load() for spec in graphs.load(graph, "arena").regions}
 
 
-def _parameters(cls: str) -> set[str]:
-    """Names of the parameters of a region's class."""
-    module, _, name = cls.partition(":")
-    return {f.name for f in fields(getattr(importlib.import_module(module), name).Parameters)}
+def of_region(cls: type[Region]) -> dict[str, Change]:
+    """What a region's class says can be taken away or replaced, by name; see :class:`brain_runtime.region.Region`."""
+    taken = {name: change for name, change in cls.ablations.items() if not isinstance(change, str)}
+    return {**taken, **cls.baselines, **cls.ablations}
 
 
-def names() -> list[str]:
-    """All ablations, as they are written."""
-    whole = [f"{part}={'|'.join(('silent', *instead))}" for part, instead in INSTEAD.items()]
-    whole.append("all=silent|ann|conventional")
+def names(graph: str = graphs.DEFAULT) -> list[str]:
+    """All ablations of a graph, as they are written."""
+    written: dict[str, list[str]] = {}
     parts: dict[str, list[str]] = {}
-    for name, value in PARTS:
-        parts.setdefault(name, []).append(value)
-    parts["qpfc"].append("constant:ALPHA")
-    return whole + [f"{name}={'|'.join(values)}" for name, values in parts.items()]
+    regions = declared(graph)
+    for region, cls in regions.items():
+        for name in of_region(cls):
+            part, _, value = name.partition("=")
+            (parts.setdefault(part, []) if value else written.setdefault(region, [])).append(value or part)
+    written |= {ALL: list(_of_all(regions))} if _of_all(regions) else {}
+    return [f"{name}={'|'.join(values)}" for name, values in {**written, **parts}.items()]
+
+
+def _of_all(regions: Mapping[str, type[Region]]) -> list[str]:
+    """Names that every network has."""
+    networks = [of_region(cls) for cls in regions.values() if cls.network is not None]
+    return [name for name in networks[0] if "=" not in name and all(name in other for other in networks)
+            ] if networks else []
+
+
+def _changes(regions: Mapping[str, type[Region]], option: str) -> dict[str, Change]:
+    """What an option changes, by region; empty where there is no such option."""
+    name, _, value = option.partition("=")
+    if name == ALL:
+        return {region: of_region(cls)[value] for region, cls in regions.items() if cls.network is not None
+                } if value in _of_all(regions) else {}
+    if name in regions and value in of_region(regions[name]):
+        return {name: of_region(regions[name])[value]}
+    found: dict[str, Change] = {}
+    for region, cls in regions.items():
+        for written, change in of_region(cls).items():
+            before, colon, number = written.partition(":")
+            if "=" not in written:
+                continue
+            if written == option and not colon:
+                found[region] = change
+            elif colon and option.startswith(f"{before}:"):
+                found[region] = _with_number(cls, change, option, number)
+    return found
+
+
+def _with_number(cls: type[Region], change: Mapping[str, Any], option: str, what: str) -> dict[str, Any]:
+    """The parameters of an ablation in whose name a number stands.
+
+    Raises:
+        ValueError: it is no number, or out of the parameter's range.
+    """
+    (name,) = (name for name, value in change.items() if value == NUMBER)
+    (known,) = (known for known in fields(cls.Parameters) if known.name == name)
+    low, high = known.metadata["low"], known.metadata["high"]
+    written, _, text = option.partition(":")
+    try:
+        filled = {**change, name: float(text)}
+        check_parameters(cls.__name__, cls.Parameters, filled)
+    except (ParameterError, ValueError):
+        raise ValueError(f"--ablate {option}: {what.lower()} is a number from {low:g} to {high:g}, as in "
+                         f"{written}:{(low + high) / 2:g}") from None
+    return filled

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from brain.evaluate import Split
-from brain.options import Json, fail, tell, tell_json, use_no_security
+from brain_runtime.command.options import Json, fail, tell, tell_json, use_no_security
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help="Measures parts of the runtime on this machine.")
@@ -45,7 +45,7 @@ def alone() -> tuple[Any, str, int]:
     """
     import signal
 
-    from brain.options import use_domain
+    from brain_runtime.command.options import use_domain
     from brain_wire.waking import Flag
 
     stop = Flag()
@@ -64,7 +64,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
     Messages (std_msgs/String) are decoded at both ends on the regions' side. Exit status 0 when the median is at most
     30 % or 60 us longer.
     """
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain import bench_wire
     from brain.results import cpu
@@ -113,7 +113,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
 def tls(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round trips for each size.")] = 5,
         as_json: Json = False) -> None:
     """What a secured brain costs: round trips through a secured router, beside those through a plain one."""
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain import bench_tls
     from brain.results import cpu
@@ -156,9 +156,9 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     without.
     """
     from brain import bench_brain
-    from brain_runtime.crew import CrewError
     from brain.results import cpu
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
+    from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
     from brain_wire import NoRouter, SessionProblem
 
@@ -195,7 +195,7 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
     import math
     from statistics import median
 
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain import bench_memory
 
@@ -245,7 +245,7 @@ def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")
     60 us longer than that of a bare echo of raw bytes (p95: 8 ms), at 1 MiB no longer than that of one of typed
     messages, an idle region takes at most 3 % of a core, and one without torch 15 MB (PSS) more than a bare node.
     """
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     os.environ["ROS_DOMAIN_ID"] = str(free_port() % 80 + 1)     # DDS derives ports from it
@@ -285,7 +285,7 @@ def neurons(rounds: Annotated[int, typer.Option(min=1, help="Turns of each libra
     libraries are installed the first time, each in an environment of its own; one that cannot be is named and left out.
     Exit status 0 when neither of our kinds (NumPy, torch) is anywhere slower than the fastest of them.
     """
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain import bench_neurons
     from brain.other_libraries import NotThere
@@ -318,7 +318,7 @@ def steps(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")
     when the median of each network's whole step keeps its limit: 3 ms for vision, 1 ms for the others. That needs a
     quiet core.
     """
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain import ablations, bench_steps
 
@@ -348,7 +348,7 @@ def nir(pictures: Annotated[int, typer.Option(min=1, help="Pictures of a robot t
     The libraries are installed the first time, each in an environment of its own; one that cannot be is named and left
     out.
     """
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain import bench_nir
 
@@ -373,7 +373,7 @@ def _known(libraries: str) -> tuple[str, ...]:
 
 
 def _print_ros(found) -> None:
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain.bench_wire import Comparison
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 BOUNDS = {"brainstem": 1.5, "router": 0.7}  # s, for the median
 READY = 60.0        # s after which a brain counts as not coming up
@@ -84,9 +84,9 @@ def gaps(kills: Annotated[int, typer.Option(min=1, help="Of each of the two.")] 
     brainstem was killed, and 0.7 s after the router was, in the median.
     """
     from brain.bench import alone
-    from brain_runtime.crew import CrewError
     from brain.results import cpu
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
+    from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
     from brain_wire import NoRouter, SessionProblem
 

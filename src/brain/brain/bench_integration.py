@@ -15,7 +15,7 @@ from typing import Annotated, Any, Iterator
 import typer
 
 from brain.evaluate import Split
-from brain.options import Json, tell, tell_json
+from brain_runtime.command.options import Json, tell, tell_json
 
 NOISY = "vision=confused"
 SIDES = {"with": (NOISY,), "without": (NOISY, "integration=off")}
@@ -108,7 +108,7 @@ def integration(episodes: Annotated[int, typer.Option(min=1, help="How many epis
     Vision takes three of ten things that it sees for others, at each look anew. Exit status 0 when with looks added up
     at most half as many wrong things are approached as without.
     """
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     console = Terminal(stderr=True)
     found = []

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 Reader = Callable[[str], tuple[int, ...]]
 
@@ -75,7 +75,7 @@ def sentences(files: Annotated[list[Path], typer.Argument(
     All slots must be right: verb, color and shape of the target, color and shape of what is to be avoided.
     """
     from rich.box import SIMPLE_HEAD
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
     from rich.table import Table
 
     from brain_regions.weight_files import WeightsError

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -22,23 +22,19 @@ from brain.ablations import NONE, Ablation
 from brain.episodes import text_message
 from brain.lockstep import lockstep_parts
 from brain_regions.circuits import INPUT, Convolution
+from brain_runtime.declared import Network
 from brain_runtime.local_host import LocalHost
 
-INTEGRATION = {
-    "vision": ("_looking.look",), "language": ("_reader.read",), "motor": ("network.step",),
-    "pfc": ("_memory.move", "_memory.see", "_memory.run", "_choice.run", "_decision.run")}
-"""What of a region moves membranes and synapses on, and counts; coding in and out is the rest of a step."""
-LIMITS = {"vision": 3.0}    # ms
-LIMIT = 1.0                 # ms, of any other network
 EVERY = 4.0                 # s between two sentences
 SECONDS = 20.0              # of a room
 SIDE = 256                  # of the matrices that are multiplied
 CALM = 0.1                  # share of the steps that were quicker than what is called quick
 
 
-def networks() -> list[str]:
-    """Regions of the shipped graph that are made of neurons."""
-    return [spec.name for spec in graphs.load(graphs.DEFAULT, "arena").regions if hasattr(spec.load(), "circuit")]
+def networks() -> dict[str, Network]:
+    """Networks of the shipped graph's regions, by region."""
+    found = {spec.name: spec.load().network for spec in graphs.load(graphs.DEFAULT, "arena").regions}
+    return {name: network for name, network in found.items() if network is not None}
 
 
 def reference(repeats: int = 60) -> float:
@@ -65,7 +61,8 @@ def _clocked(region: Any, log: list[tuple[float, ...]]) -> None:
 
     That is its time and that of its network (ms), spikes, synaptic operations and multiply-accumulates.
     """
-    step, each = region.step, None if hasattr(region, "multiplies") else _inputs(region)
+    step = region.step
+    each = None if hasattr(region, "multiplies") else _inputs(region) if region.network.spiking else 0
     spent = 0.0
 
     def within(work: Callable) -> Callable:
@@ -78,7 +75,7 @@ def _clocked(region: Any, log: list[tuple[float, ...]]) -> None:
                 spent += 1e3 * (time.perf_counter() - begin)
         return timed
 
-    for path in INTEGRATION[region.name]:
+    for path in region.network.work:
         part, name = path.split(".")
         setattr(getattr(region, part), name, within(getattr(getattr(region, part), name)))
 
@@ -95,14 +92,14 @@ def _clocked(region: Any, log: list[tuple[float, ...]]) -> None:
     region.step = timed
 
 
-def _room(seed: int, names: list[str], ablation: Ablation) -> dict[str, list[tuple[float, ...]]]:
+def _room(seed: int, names: Iterable[str], ablation: Ablation) -> dict[str, list[tuple[float, ...]]]:
     regions, parameters, critical = lockstep_parts("val", seed, ablation)
     host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
     things = host.regions["world"].simulation.room.objects
     logs: dict[str, list] = {name: [] for name in names}
     host.advance(1.0)       # the first steps warm up
     for name in names:
-        if hasattr(host.regions[name], "circuit"):      # what takes a network's place under an ablation may be none
+        if host.regions[name].network is not None:      # what takes a network's place under an ablation may be none
             _clocked(host.regions[name], logs[name])
     for number in range(round(SECONDS / EVERY)):
         goal, other = things[number % len(things)], things[(number + 1) % len(things)]
@@ -124,26 +121,27 @@ def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[di
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
     try:
-        names = networks()
-        logs: dict[str, list] = {name: [] for name in names}
+        found = networks()
+        logs: dict[str, list] = {name: [] for name in found}
         quickest = reference()
         for number in range(rooms):
-            for name, log in _room(seed + number, names, ablation).items():
+            for name, log in _room(seed + number, found, ablation).items():
                 logs[name] += log
             quickest = min(quickest, reference())
-            yield {"reference": quickest, "regions": [_told(name, np.array(log)) for name, log in logs.items()]}
+            yield {"reference": quickest, "regions": [
+                _told(name, np.array(log), found[name].limit) for name, log in logs.items()]}
     finally:
         os.sched_setaffinity(0, cores)
 
 
-def _told(name: str, log: np.ndarray) -> dict[str, Any]:
+def _told(name: str, log: np.ndarray, limit: float) -> dict[str, Any]:
     log = log.reshape(-1, 5)
     busy = log[log[:, 3] > 0]       # without a sentence language does nothing
     quick, median, slow = np.quantile(busy[:, 0], [CALM, 0.5, 0.95]) if len(busy) else [np.nan] * 3
     spikes, synops, multiplies = busy[:, 2:].mean(0) if len(busy) else [np.nan] * 3
     network = float(np.median(busy[:, 1])) if len(busy) else math.nan
     return {"region": name, "steps": len(busy), "quick": float(quick), "median": float(median), "slow": float(slow),
-            "network": network, "limit": LIMITS.get(name, LIMIT), "spikes": float(spikes), "accumulates": float(synops),
+            "network": network, "limit": limit, "spikes": float(spikes), "accumulates": float(synops),
             "multiply_accumulates": float(multiplies)}
 
 

@@ -15,9 +15,9 @@ from typing import Any, Iterator
 import numpy as np
 
 from brain.bench_wire import BLOCK, READY, WARM_UP, BarePing, wait_for
-from brain.security.folder import fill
-from brain.security.rights import Rights
 from brain_runtime.supervisor import Child
+from brain_security.folder import fill
+from brain_security.rights import Rights
 
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 2**20}
 

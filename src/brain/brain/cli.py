@@ -62,7 +62,7 @@ def _command(name: str, found: Any) -> Any:
 def _missing(name: str) -> Any:
     """A command that says what to install."""
     def say_so() -> None:
-        from brain.options import fail
+        from brain_runtime.command.options import fail
 
         fail(verbs.lacking(name))
 

@@ -8,7 +8,7 @@ import sys
 SETS = {"mujoco": "sim", "nir": "test", "nirtorch": "test", "rosbags": "test", "snntorch": "test"}
 DISTRIBUTIONS = {"matplotlib": "python3-matplotlib", "PIL": "python3-pil", "cryptography": "python3-cryptography",
                  "yaml": "python3-yaml", "numpy": "python3-numpy"}
-PACKAGES = ("brain_regions", "brain_runtime", "brain_sim", "brain_training")
+PACKAGES = ("brain_baselines", "brain_regions", "brain_runtime", "brain_sim", "brain_training")
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 
 def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain eval --out` wrote; the others are "
@@ -41,7 +41,7 @@ def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain 
             tell("| " + " | ".join(cells) + " |")
         return
     from rich.box import SIMPLE_HEAD
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from brain.evaluate import Split
-from brain.options import (
+from brain_runtime.command.options import (
     Domain, Json, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
 from brain.rooms import SEED, SENTENCES, SPLIT
 from brain.rooms import demo as room
@@ -39,11 +39,11 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     number = use_domain(domain)
     use_security(secure)
     check_folder(runs, "--runs")
-    from brain_runtime.crew import CrewError
-    from brain.runs import new_run
     from brain.stage import Stage
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
+    from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
+    from brain_runtime.runs import new_run
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.waking import Flag
 

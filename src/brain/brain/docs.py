@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 
 def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/reference"),

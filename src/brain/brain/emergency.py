@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from brain.options import (
+from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
 
 OWN = "USE THE ROBOT'S OWN EMERGENCY STOP"

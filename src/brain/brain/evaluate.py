@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import Json, check_writable, fail, tell_json
+from brain_runtime.command.options import Json, check_writable, fail, tell_json
 
 
 class Policy(str, Enum):
@@ -73,12 +73,13 @@ def evaluate(
     oracle knows the room, tour visits everything, blind sees black, shuffled-words hears another episode's words,
     scripted sees by color thresholds.
     """
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain import ablations, policies, results
+    from brain.command import PACKAGES, lacks
     from brain_runtime.crew import CrewError
-    from brain_runtime.graphs import find_graph
     from brain_runtime.graph import GraphError
+    from brain_runtime.graphs import find_graph
     from brain_wire import shown
     from brain_wire import NoRouter
 
@@ -97,13 +98,15 @@ def evaluate(
         if energy and (host is not Host.local or policy.value in policies.WITHOUT_BRAIN):
             raise ValueError("--energy counts what a brain publishes in lockstep; use --host local and a policy with a "
                              "brain. Over a wire, give regions the parameter energy_budget")
-        ablation = ablations.parse(ablate or ())
+        ablation = ablations.parse(ablate or (), graph)
         if ablate and policy.value in policies.WITHOUT_BRAIN:
             raise ValueError(f"--ablate changes a brain, and {policy.value} has none")
         more = {"energy": energy} if energy else {}
         found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (),
                      ablation=ablation, **more)
         difference = None if earlier is None else results.paired(found, earlier)
+    except ModuleNotFoundError as missing:
+        fail(lacks(missing.name) if missing.name in PACKAGES else str(missing), 2)
     except (GraphError, ValueError, ImportError, OSError, KeyError) as error:
         fail(str(error), 2)
     except (CrewError, NoRouter) as error:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 # Kept here, since nir_files imports what is slow to import; a test holds them together.
 FOR = ("nir", "norse", "snntorch", "spikingjelly")
@@ -47,17 +47,18 @@ def export(region: Annotated[str, typer.Argument(help="Region of the graph, as v
 
 
 def _circuit(region: str, graph: str) -> Any:
-    from brain_runtime.graphs import load
     from brain_regions.weight_files import WeightsError
     from brain_runtime.graph import GraphError
+    from brain_runtime.graphs import load
 
     try:
         specs = {spec.name: spec for spec in load(graph).regions}
         if region not in specs:
             fail(f"there is no region {region!r} in the graph {graph}; there are {', '.join(specs)}", 2)
         cls = specs[region].load()
-        if not hasattr(cls, "circuit"):
-            networks = (name for name, spec in specs.items() if hasattr(spec.load(), "circuit"))
+        if cls.network is None or not cls.network.spiking:
+            others = {name: spec.load().network for name, spec in specs.items()}
+            networks = (name for name, network in others.items() if network is not None and network.spiking)
             fail(f"{region} ({specs[region].cls}) is no spiking network, so there is nothing to export; there are "
                  f"{', '.join(networks)}")
         return cls.circuit()
@@ -75,7 +76,7 @@ def _costs(circuit: Any) -> list[dict[str, Any]]:
 
 def _print(told: dict[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
     from rich.table import Table
 
     table = Table(title=f"{told['region']}, a micro-step of {1e3 * told['h']:g} ms", box=SIMPLE_HEAD)

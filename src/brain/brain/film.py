@@ -8,7 +8,7 @@ from typing import Annotated, Any, Sequence
 import typer
 
 from brain.evaluate import Split
-from brain.options import Json, check_writable, fail, tell, tell_json
+from brain_runtime.command.options import Json, check_writable, fail, tell, tell_json
 
 SPEED = 2.0         # times real time
 LAST = 2.0          # s that the last frame is shown
@@ -35,8 +35,8 @@ def film(out: Annotated[Path | None, typer.Option(
     """
     from brain import ablations
     from brain.episodes import run_local
+    from brain.frames import PICTURE, Film, gloss, swatches
     from brain.moments import Watcher, choosing
-    from brain.panels import PICTURE, Film, gloss, swatches
     from brain_runtime.graph import GraphError
     from brain_sim import suite
 
@@ -50,10 +50,10 @@ def film(out: Annotated[Path | None, typer.Option(
         chosen = suite.episode(split.value, episode, seed)
         say = tell if not as_json else lambda text: None
         say(f"{chosen.id}: {chosen.sentence} ({gloss(chosen)})")
-        result = run_local(chosen, graph=graph, ablation=ablations.parse(ablate or ()), onlooker=watcher,
+        result = run_local(chosen, graph=graph, ablation=ablations.parse(ablate or (), graph), onlooker=watcher,
                            parameters={"window": {"columns": PICTURE[0]}})
         say(f"{result['outcome']} after {watcher.moments[-1].t:.1f} s" if watcher.moments else result["reason"])
-        drawing = Film(chosen, watcher.room, watcher.moments, " ".join(ablate or ()))
+        drawing = Film(chosen, watcher.room, watcher.moments, watcher.regions, " ".join(ablate or ()))
         if png is not None:
             drawing.frame(choosing(watcher.moments)).save(png)
             say(f"wrote {png}")

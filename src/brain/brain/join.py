@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from brain.options import (
+from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)
 
 
@@ -40,13 +40,13 @@ def run(context: typer.Context,
     if context.args and context.args[0] != "--ros-args":
         fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
     check_folder(state_dir, "--state-dir")
-    from brain_runtime import given, graphs
-    from brain_runtime.crew import CrewError, router_endpoint
-    from brain_runtime.robots import SIM, RobotError, load_robot, write_parameters
-    from brain.runs import state_home
     from brain.up import refuse_twice
+    from brain_runtime import given, graphs
     from brain_runtime import ros_args
+    from brain_runtime.crew import CrewError, router_endpoint
     from brain_runtime.graph import Graph, GraphError, RegionSpec
+    from brain_runtime.robots import SIM, RobotError, load_robot, write_parameters
+    from brain_runtime.runs import state_home
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.parameters import ParameterError
     from brain_wire.router import is_router

@@ -5,33 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Mapping
 
 import numpy as np
 
-from brain_regions.sights import thing
+from brain_regions.pfc.control import APPROACH
 from brain_runtime.local_host import LocalHost
+from brain_runtime.region import Region
+from brain_runtime.sights import thing
 
 PERIOD = 0.2            # s between two moments
 WINDOW = 1.0            # s of motor's spikes that a moment keeps
-SEARCH, APPROACH = 1, 2             # Control MODE_*
-ROLES = ("target", "avoid", "action")
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How far language has read a sentence.
-
-    Attributes:
-        text: as the network hears it, without its frames.
-        evidence: that spikes have brought so far for each role of each byte, float32[bytes, len(ROLES)].
-        share: of the bytes that have been read, 0..1.
-    """
-
-    text: str
-    evidence: np.ndarray
-    share: float
 
 
 @dataclass(frozen=True)
@@ -53,9 +38,11 @@ class Moment:
         wants, avoids: objects, in words; empty: none.
         distance: m to the target; NaN where it is not known.
         velocity: that motor wants (m/s, rad/s).
-        spikes: of motor's output in the last second: s before now, and the neuron; float[n, 2].
+        spikes: of the last second, by population (``region/name``), of those that have named parts: s before now, and
+            the neuron; float[n, 2].
         status: state of GoalStatus, or -1.
-        reading: what language reads.
+        reading: what language reads, a :class:`brain_regions.language.region.Reading`.
+        views: by region, what it shows of its state; the best known parts of it stand above, too.
     """
 
     t: float
@@ -75,9 +62,18 @@ class Moment:
     avoids: str = ""
     distance: float = math.nan
     velocity: tuple[float, float] = (0.0, 0.0)
-    spikes: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    spikes: Mapping[str, np.ndarray] = field(default_factory=dict)
     status: int = -1
-    reading: Reading | None = None
+    reading: Any | None = None
+    views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def has(self, region: str, what: str) -> bool:
+        """Whether a region showed something of that name; or anything, if no name is given."""
+        view = self.views.get(region, {})
+        return what in view if what else bool(view)
+
+
+_FIELDS = {known.name for known in fields(Moment)} - {"t", "views"}
 
 
 class Watcher:
@@ -86,17 +82,22 @@ class Watcher:
     Attributes:
         moments: so far.
         room: a ``brain_sim.room.Room``, once the world has told of it.
+        regions: classes of the brain's regions, by name.
     """
 
     def __init__(self) -> None:
         self.moments: list[Moment] = []
         self.room: Any | None = None
+        self.regions: dict[str, type[Region]] = {}
         self._next = 0.0
-        self._spikes: deque[tuple[float, np.ndarray]] = deque()
+        self._spikes: dict[str, deque[tuple[float, np.ndarray]]] = {}
         self._newest: dict[str, Any] = {}
 
     def begin(self, host: LocalHost, episode: Any) -> None:
         """Listens; what is made on demand is made from now on."""
+        self.regions = {name: type(region) for name, region in host.regions.items()}
+        self._spikes = {f"{name}/{p.name}": deque() for name, cls in self.regions.items() for p in cls.populations
+                        if p.told and p.parts}
         for topic in ("inside/image", "pfc/choice"):
             host.listen(topic, lambda message, topic=topic: self._newest.__setitem__(topic, message))
         host.listen("brain/spikes", lambda message: self._hear(message, host.now))
@@ -110,21 +111,22 @@ class Watcher:
             self.room = Room.from_json(json.dumps(world["room"]))
 
     def _hear(self, message: Any, now: float) -> None:
-        if message.population != "motor/output":
+        if message.population not in self._spikes:
             return
+        kept = self._spikes[message.population]
         bins = message.bin.astype(float)
         count = bins.max(initial=0.0) + 1.0
-        self._spikes.append((now, np.stack([now - (count - bins) * message.bin_width, message.neuron], 1)))
-        while self._spikes and self._spikes[0][0] < now - WINDOW:
-            self._spikes.popleft()
+        kept.append((now, np.stack([now - (count - bins) * message.bin_width, message.neuron], 1)))
+        while kept and kept[0][0] < now - WINDOW:
+            kept.popleft()
 
     def look(self, host: LocalHost, since: float) -> None:
         """Keeps a moment, if it is time."""
         if since < self._next - 1e-6:
             return
         self._next = since + PERIOD
-        states = {name: host.stepper(name).state for name in host.regions}
-        pfc, motor = states.get("pfc", {}), host.latest("motor/command")
+        views = {name: region.view(host.stepper(name).state) for name, region in host.regions.items()}
+        motor = host.latest("motor/command")
         truth, control, status = (host.latest(t) for t in ("sim/ground_truth", "pfc/control", "goal/status"))
         goal, seen = host.latest("lang/features"), host.latest("vision/objects")
         choice, picture = self._newest.get("pfc/choice"), self._newest.get("inside/image")
@@ -134,9 +136,8 @@ class Watcher:
         if truth is not None:
             at, q = truth.pose.pose.position, truth.pose.pose.orientation
             found["pose"] = (at.x, at.y, 2 * math.atan2(q.z, q.w))
-        if "trace" in pfc:      # the spiking cortex and its twin; a table of objects has none
-            found |= {"evidence": pfc["trace"].copy(), "turned": float(pfc["owed"][0]),
-                      "commitment": pfc["commitment_s"].copy()}
+        for view in views.values():
+            found |= {name: value for name, value in view.items() if name in _FIELDS}
         if choice is not None:
             found |= {"p": np.array(choice.probability), "entropy": float(choice.entropy),
                       "alpha": float(choice.alpha), "actions": tuple(map(float, choice.actions))}
@@ -149,33 +150,20 @@ class Watcher:
             found["detected"] = len(seen.objects)
         if motor is not None:
             found["velocity"] = (float(motor.twist.linear.x), float(motor.twist.angular.z))
-        if self._spikes:
-            spikes = np.concatenate([s for _, s in self._spikes]) - (host.now, 0.0)
-            found["spikes"] = spikes[spikes[:, 0] > -WINDOW]
+        found["spikes"] = {population: _since(kept, host.now) for population, kept in self._spikes.items() if kept}
         if status is not None:
             found["status"] = int(status.state)
-        self.moments.append(Moment(since, reading=reading_of(states.get("language", {})), **found))
+        self.moments.append(Moment(since, views=views, **found))
+
+
+def _since(kept: deque, now: float) -> np.ndarray:
+    """Spikes of the last second as s before now, and the neuron; float[n, 2]."""
+    spikes = np.concatenate([train for _, train in kept]) - (now, 0.0)
+    return spikes[spikes[:, 0] > -WINDOW]
 
 
 def _named(color: int, shape: int) -> str:
     return thing(color, shape) if color or shape else ""
-
-
-def reading_of(state: dict[str, Any]) -> Reading | None:
-    """What a spiking language region reads, or has read last; None of any other, and before the first sentence."""
-    if "reader_evidence" not in state or not state["reader_length"][0]:
-        return None
-    from brain_regions.language import sizes
-
-    length = int(state["reader_length"][0])
-    text = state["reader_sentence"][1:length - 1].astype(np.uint8).tobytes().decode("utf-8", "replace")
-    steps = int(state["reader_place"][1])       # of the recall, so far
-    evidence = np.zeros((len(state["reader_sentence"]), sizes.OUTPUTS), np.float32)
-    evidence[:sizes.STRIDE * steps] = np.repeat(state["reader_evidence"][:steps], sizes.STRIDE, axis=0)[:len(evidence)]
-    evidence = evidence[1:length - 1]
-    of = {"target": [sizes.TARGET], "avoid": [sizes.AVOID], "action": sizes.ACTION}
-    told = np.stack([evidence[:, of[role]].max(1) for role in ROLES], 1)
-    return Reading(text, told, float(state["reader_place"][0]) / length)
 
 
 def choosing(moments: list[Moment]) -> Moment:

@@ -2,22 +2,23 @@
 """Policies of an evaluation: the brain, and the controls that it is to be compared with.
 
 ``oracle`` and ``tour`` know the true room and need no brain. The others are the brain with one thing changed:
-``blind`` gets black pictures, ``shuffled-words`` the sentences of another episode, ``scripted`` sees by color
-thresholds instead of by its spiking network.
+``blind`` gets black pictures, ``shuffled-words`` the sentences of another episode, ``scripted`` sees by what the
+graph's vision names as its conventional baseline.
 """
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Sequence
 
-from brain.ablations import NONE, Ablation
+from brain.ablations import NONE, Ablation, of_region
 from brain_runtime.graph import Graph
 from brain_runtime.region import Region
 
 WITHOUT_BRAIN = ("oracle", "tour")
 WITH_BRAIN = ("brain", "scripted", "blind", "shuffled-words")
 POLICIES = WITH_BRAIN + WITHOUT_BRAIN
-_INSTEAD = {"blind": {"camera": "brain.blind:BlindCamera"}, "scripted": {"vision": "brain.color_vision:ColorVision"}}
+_INSTEAD = {"blind": ("camera", "blind"), "scripted": ("vision", "conventional")}
+"""Region that a policy replaces, and by which of its ablations."""
 
 
 def regions_of(graph: Graph, policy: str, ablation: Ablation = NONE) -> dict[str, str]:
@@ -29,10 +30,15 @@ def regions_of(graph: Graph, policy: str, ablation: Ablation = NONE) -> dict[str
     if policy not in WITH_BRAIN:
         raise ValueError(f"policy {policy!r} does not run a brain; those that do are {', '.join(WITH_BRAIN)}")
     found = {spec.name: spec.cls for spec in graph.regions}
-    for name, cls in _INSTEAD.get(policy, {}).items():
+    if policy in _INSTEAD:
+        name, way = _INSTEAD[policy]
         if name not in found:
             raise ValueError(f"policy {policy} replaces the region {name}, which graph {graph.name} does not have")
-        found[name] = cls
+        instead = of_region(graph.spec(name).load()).get(way)
+        if not isinstance(instead, str):
+            raise ValueError(f"policy {policy} replaces the region {name} by what it names as {way}; {found[name]} "
+                             f"names none")
+        found[name] = instead
     for name, cls in ablation.classes.items():
         if name not in found:
             raise ValueError(f"an ablation replaces the region {name}, which graph {graph.name} does not have")

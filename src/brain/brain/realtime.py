@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from brain import policies
-from brain_runtime import graphs
 from brain.ablations import NONE, Ablation
 from brain.bench import free_port
-from brain_runtime.crew import ROUTER, Crew, CrewError, region_children, router_child
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
-from brain_runtime.inspect_graph import inspect_graph
-from brain.options import use_no_security
+from brain_runtime import graphs
+from brain_runtime.command.options import use_no_security
+from brain_runtime.crew import ROUTER, Crew, CrewError, region_children, router_child
 from brain_runtime.graph import Graph, RegionSpec
+from brain_runtime.inspect_graph import inspect_graph
 from brain_runtime.supervisor import Child
 from brain_wire.qos import LATCHED
 

@@ -13,8 +13,10 @@ from brain_runtime.graphs import find_graph, load
 from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of
 from brain.words import words_lines
 from brain_runtime import diagnostics, heartbeat, interfaces
+from brain_runtime.declared import NUMBER
 from brain_runtime.graph import RegionSpec, load_worlds
 from brain_runtime.ports import In, Out, Port
+from brain_runtime.region import Region
 from brain_runtime.share import share_directory
 from brain_wire import messages
 from brain_wire.goals import Act
@@ -113,10 +115,33 @@ def _region(spec: RegionSpec) -> list[str]:
               _quality(port), "; ".join(_how(spec, port))) for port in cls.ports().values()]
     ports += [("serves", f"`{_topic(spec, act)}`", _type(act.type), "", "an action") for act in cls.actions().values()]
     lines += table(("", "topic", "type", "QoS", "how"), ports) if ports else []
+    lines += _says(cls)
     rows = [_parameter(field) for field in dataclasses.fields(cls.Parameters)]
     if not rows:
         return [*lines, "It has no parameters.", ""]
     return [*lines, *table(("parameter", "type", "default", "unit", "range", "while running", "description"), rows)]
+
+
+def _says(cls: type[Region]) -> list[str]:
+    """What a region declares beside ports and parameters; see :mod:`brain_runtime.declared`."""
+    says = []
+    if cls.network is not None:
+        says.append(("network", f"`{cls.network.definition}`, on {' or '.join(cls.network.devices)}; a step within "
+                                f"{cls.network.limit:g} ms"))
+    if cls.weights is not None:
+        says.append(("weights", f"`{cls.weights.default}`, of {', '.join(f'`{n}`' for n in cls.weights.names())}"))
+    says += [("training task", f"`{cls.task}`")] if cls.task else []
+    says += [(f"baseline `{name}`", f"`{instead}`") for name, instead in cls.baselines.items()]
+    says += [(f"ablation `{name}`", f"`{change}`" if isinstance(change, str) else ", ".join(
+        f"`{parameter}` {_written(value)}" for parameter, value in change.items()))
+        for name, change in cls.ablations.items()]
+    says += [(f"population `{p.name}`", f"{' x '.join(map(str, p.shape))} ({', '.join(p.axes)})"
+              + ("" if p.told else "; not on `brain/spikes`")) for p in cls.populations]
+    return table(("it declares", ""), says) if says else []
+
+
+def _written(value: Any) -> str:
+    return value.lower() if value == NUMBER else f"`{_value(value)}`"
 
 
 def _quality(port: Port) -> str:

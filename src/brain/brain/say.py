@@ -8,7 +8,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain.options import (
+from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
 
 IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING, WRONG = range(9)     # GoalStatus

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from brain.record import Recorder
 from brain.status import footer, report, table
-from brain_regions.sights import place, thing
 from brain_runtime.constants import control_mode, goal_state
+from brain_runtime.sights import place, thing
 from brain_wire import shown
 
 EYE_COLUMNS, EYE_ROWS = 32, 20  # characters wide; pixels high, two to a character

@@ -9,18 +9,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from brain.terminal import Terminal
+from brain_runtime.command.terminal import Terminal
 from rich.live import Live
 
 from brain import say
-from brain_runtime import graphs, secured
 from brain.blame import blame
-from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
-from brain_runtime.inspect_graph import inspect_graph
 from brain.record import Recorder
 from brain.show import Ticker, View
 from brain.up import refuse_twice, world_parameters
+from brain_runtime import graphs, secured
 from brain_runtime.constants import goal_state
+from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
+from brain_runtime.inspect_graph import inspect_graph
 from brain_runtime.supervisor import Event
 from brain_wire import messages
 from brain_wire.observers import guarded

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.options import Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security
+from brain_runtime.command.options import (
+    Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security)
 
 WINDOW = 1.5        # s of listening where nothing else is said
 REFRESH = 0.5       # s between two pictures of --watch
@@ -152,7 +153,7 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
     """
     number = use_domain(domain)
     use_security(secure)
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     from brain_runtime.listen import Ear
     from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
@@ -191,8 +192,8 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
 
 
 def _expected(graph: str, namespace: str) -> list[str]:
-    from brain_runtime.graphs import load
     from brain_runtime.graph import GraphError
+    from brain_runtime.graphs import load
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
     try:

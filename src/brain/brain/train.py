@@ -9,7 +9,7 @@ from typing import Annotated, Any, Callable, Iterator, Mapping
 
 import typer
 
-from brain.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
                   help="Rebuilds trained weights from nothing.")
@@ -110,7 +110,7 @@ def _trained(name: str, out: Path | None, seed: int, quick: bool, threads: int) 
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
 
     if as_json:
         tell_json(found)
@@ -122,7 +122,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
     """Bars on standard error; gives what a training tells (what, done, of, note)."""
-    from brain.terminal import Terminal
+    from brain_runtime.command.terminal import Terminal
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     what, note = (TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[note]"))

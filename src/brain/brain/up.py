@@ -14,9 +14,10 @@ from typing import Annotated, Any, Iterable
 
 import typer
 
-from brain import rooms, runs
+from brain import rooms
 from brain.evaluate import Split
-from brain.options import (
+from brain_runtime import runs
+from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
 from brain.rooms import SPLIT
 
@@ -72,13 +73,13 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     number = use_domain(domain)
     use_security(secure)
     from brain_runtime import secured
+    from brain_runtime.command.terminal import Terminal
     from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
+    from brain_runtime.graph import GraphError
     from brain_runtime.graphs import find_graph, names_of
     from brain_runtime.graphs import params_file as file_beside
     from brain_runtime.inspect_graph import GivenError, inspect_graph
     from brain_runtime.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
-    from brain.terminal import Terminal
-    from brain_runtime.graph import GraphError
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.refusal import open_to_a_network
     from brain_wire.waking import Flag

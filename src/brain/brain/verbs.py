@@ -39,8 +39,8 @@ VERBS = {
     "eval": Verb("brain", MEASURE, "Run a suite of episodes, and report success."),
     "compare": Verb("brain", MEASURE, "Put evaluations into one table."),
     "bench": Verb("brain", MEASURE, "Measure speed and memory on this machine."),
-    "keys": Verb("brain", SECURE, "Make keys and access rules for a graph."),
-    "policy": Verb("brain", SECURE, "Print the SROS2 policy of a graph."),
+    "keys": Verb("brain_security", SECURE, "Make keys and access rules for a graph."),
+    "policy": Verb("brain_security", SECURE, "Print the SROS2 policy of a graph."),
 }
 
 

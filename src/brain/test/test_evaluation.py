@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from brain import ablations, cli, policies, results
+from brain_baselines.confused_vision import MISTAKEN
 from brain_runtime import graphs
-from brain.confused_vision import MISTAKEN
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
@@ -231,9 +231,9 @@ def test_parameters_of_the_file_beside_a_graph_count(tmp_path):
 
 def test_ablations_name_what_they_change():
     both = ablations.parse(["pfc=ann", "qpfc=off", "vision=silent"])
-    assert both.classes == {"pfc": "brain_regions.pfc:AnnPrefrontalCortex"}
+    assert both.classes == {"pfc": "brain_baselines.ann_pfc:AnnPrefrontalCortex"}
     assert both.parameters == {"pfc": {"qpfc": "off"}, "vision": {"silent": True}}
-    assert set(ablations.parse(["all=ann"]).classes) == set(ablations.INSTEAD)
+    assert set(ablations.parse(["all=ann"]).classes) == {"vision", "language", "pfc", "motor"}
     assert ablations.parse(["language=silent"]).parameters == {"language": {"silent": True}}
     assert ablations.parse([]) == ablations.NONE
     assert ablations.parse(["qpfc=constant:0.5"]).parameters == {"pfc": {"qpfc": "constant", "qpfc_alpha": 0.5}}

@@ -30,11 +30,11 @@ class Recorded(Motor):
 
     def _think(self, currents, state, steps):
         for k in range(steps):      # one by one, so that each readout is known
-            state, trains = self.network.step(currents, state, 1)
+            state, trains = self.policy.step(currents, state, 1)
             self.heard.append(currents)
             self.fired.append([train[0] for train in trains])
             self.answers.append(state["u"])
-        return network.read(state["u"]), {name: state[name] for name in self.network.rest()}, {}
+        return network.read(state["u"]), {name: state[name] for name in self.policy.rest()}, {}
 
 
 def scan(x, y, yaw):

@@ -7,17 +7,23 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from brain.ablations import declared
 from brain.cli import app
 from brain.episodes import run_local
 from brain.film import save
-from brain.moments import APPROACH, SEARCH, Moment, Reading, Watcher, choosing, reading_of
-from brain.panels import HIGH, SPOKEN, WIDE, Film, gloss, swatches
+from brain.frames import HIGH, WIDE, Film, gloss, swatches
+from brain.moments import Moment, Watcher, choosing
+from brain_regions.language import Language
+from brain_regions.language.region import Reading
 from brain_regions.pfc import polar
+from brain_regions.pfc.control import APPROACH, SEARCH
 from brain_regions.pfc.memory import CAP
 from brain_regions.window import ring
 from brain_sim import suite
 
 RED_BALL = 0
+REGIONS = declared("brain")
+SPOKEN = 112        # px that language adds to a frame
 MEMORY = (330, 72, 272)     # px: left, top and side of the memory's panel
 
 
@@ -48,7 +54,7 @@ def red(image, box):
 def test_what_is_remembered_is_drawn_where_it_is(episode, bearing, distance):
     left, top, side = MEMORY
     moment = remembering(bearing, distance)
-    found = red(Film(episode, None, [moment]).frame(moment), (left, top, side, side))
+    found = red(Film(episode, None, [moment], REGIONS).frame(moment), (left, top, side, side))
     right, up = ring.spot(bearing, distance)
     middle = side / 2
     # the panel reaches a little beyond the rim
@@ -62,8 +68,8 @@ def test_true_objects_are_drawn_where_the_robot_would_remember_them(episode):
     bearing, distance = math.atan2(ball.y - y, ball.x - x) - yaw, math.hypot(ball.x - x, ball.y - y)
     moment = Moment(0.0, pose=room.start)
     left, top, side = MEMORY
-    image = pixels(Film(episode, room, [moment]).frame(moment))
-    bare = pixels(Film(episode, None, [moment]).frame(moment))
+    image = pixels(Film(episode, room, [moment], REGIONS).frame(moment))
+    bare = pixels(Film(episode, None, [moment], REGIONS).frame(moment))
     changed = np.argwhere(np.abs(image - bare).sum(-1)[top:top + side, left:left + side] > 60)
     right, up = ring.spot(bearing, distance)
     spot = np.array([side / 2 * (1 - up / 1.02), side / 2 * (1 + right / 1.02)])
@@ -74,9 +80,10 @@ def test_a_frame_grows_by_what_language_reads(episode):
     quiet = Moment(0.0)
     evidence = np.zeros((len(episode.sentence), 3), np.float32)
     evidence[18:24, 0] = 3.0
-    told = Moment(0.2, reading=Reading(episode.sentence, evidence, 0.5))
-    assert Film(episode, None, [quiet]).frame(quiet).size == (WIDE, HIGH)
-    film = Film(episode, None, [quiet, told])
+    reading = Reading(episode.sentence, evidence, 0.5)
+    told = Moment(0.2, reading=reading, views={"language": {"reading": reading}})
+    assert Film(episode, None, [quiet], REGIONS).frame(quiet).size == (WIDE, HIGH)
+    film = Film(episode, None, [quiet, told], REGIONS)
     assert film.frame(told).size == film.frame(quiet).size == (WIDE, HIGH + SPOKEN)
     part = pixels(film.frame(told))[HIGH + 34:HIGH + 52, 70:WIDE - 16]
     gold = np.nonzero(((part[..., 0] > 200) & (part[..., 2] < 100)).any(0))[0] / part.shape[1] * len(episode.sentence)
@@ -89,8 +96,9 @@ def test_choice_actions_and_spikes_show(episode):
     spikes = np.stack([np.linspace(-0.9, -0.1, 50), np.arange(50)], 1)
     moments = [Moment(0.0, p=p, entropy=math.log(36), alpha=0.0, actions=(0, 0, 0.7, 0, 0)),
                Moment(4.0, p=sure, entropy=0.3, alpha=0.9, actions=(0, 0, 0, 0.7, 0), mode=APPROACH,
-                      heading=math.pi / 2, commitment=sure, velocity=(0.5, 1.0), spikes=spikes)]
-    film = Film(episode, None, moments)
+                      heading=math.pi / 2, commitment=sure, velocity=(0.5, 1.0),
+                      spikes={"motor/output": spikes})]
+    film = Film(episode, None, moments, REGIONS)
     before, after = (pixels(film.frame(m)) for m in moments)
     for left, top, width, height in ((640, 72, 272, 272), (40, 400, 264, 108), (352, 400, 250, 108),
                                      (680, 400, 130, 108), (826, 400, 88, 108)):
@@ -112,7 +120,7 @@ def test_the_moment_of_choice_is_the_first_sure_approach_with_something_in_view(
     with pytest.raises(ValueError, match="nothing was seen"):
         choosing([])
     with pytest.raises(ValueError, match="nothing was seen"):
-        Film(None, None, [])
+        Film(None, None, [], REGIONS)
 
 
 def test_frames_are_left_out_until_a_film_is_small_enough(tmp_path):
@@ -139,8 +147,10 @@ def test_rare_colors_are_kept(tmp_path):
     assert tuple(kept) == (255, 80, 80)
 
 
-def test_a_state_without_evidence_is_no_reading():
-    assert reading_of({}) is None and reading_of({"goal": np.zeros(7)}) is None
+def test_before_the_first_sentence_there_is_no_reading():
+    region = Language("language")
+    region.configure({})
+    assert region.view(region.initial_state()) == {}
 
 
 def test_an_episode_in_english():
@@ -169,9 +179,10 @@ def test_looking_changes_nothing_and_sees_all(tmp_path):
     assert [b.t - a.t for a, b in zip(moments, moments[1:])] == pytest.approx([0.2] * (len(moments) - 1), abs=0.11)
     last = moments[-1]
     assert last.wants == "yellow ball" and last.evidence is not None and last.p.sum() == pytest.approx(1.0, abs=1e-4)
-    assert len(last.spikes) and last.spikes[:, 0].min() > -1 and last.spikes[:, 0].max() <= 0
-    assert last.spikes[:, 1].max() < 104 and last.picture.ndim == 3
+    (spikes,) = last.spikes.values()
+    assert len(spikes) and spikes[:, 0].min() > -1 and spikes[:, 0].max() <= 0
+    assert spikes[:, 1].max() < 104 and last.picture.ndim == 3
     choice = choosing(moments)
     assert choice.mode == APPROACH and choice.alpha > 0.5
-    Film(short, watcher.room, moments).frame(choice).save(tmp_path / "choice.png")
+    Film(short, watcher.room, moments, watcher.regions).frame(choice).save(tmp_path / "choice.png")
     assert (tmp_path / "choice.png").stat().st_size > 10_000

@@ -11,12 +11,12 @@ import zenoh
 from typer.testing import CliRunner
 
 from brain.cli import app
+from brain_runtime.graph import load_graph, parse_graph
 from brain_runtime.graphs import find_graph
 from brain_runtime.inspect_graph import Facts, inspect_graph
-from brain.security.access import access_control
-from brain.security.policy import policy_xml
-from brain.security.rights import READING, RightsError, rights_of
-from brain_runtime.graph import load_graph, parse_graph
+from brain_security.access import access_control
+from brain_security.policy import policy_xml
+from brain_security.rights import READING, RightsError, rights_of
 from brain_wire import names
 from brain_wire.credentials import read_credentials
 

@@ -16,10 +16,10 @@ from rich.text import Text
 import brain
 from brain.blame import blame
 from brain.compare import compare
+from brain.status import footer, input_lines, reason_lines, region_report, table
+from brain_runtime.command.terminal import Terminal
 from brain_runtime.crew import Crew
 from brain_runtime.listen import Seen
-from brain.status import footer, input_lines, reason_lines, region_report, table
-from brain.terminal import Terminal
 from brain_runtime.supervisor import Child
 from brain_wire import messages
 from brain_wire.observers import LastingFile, guarded

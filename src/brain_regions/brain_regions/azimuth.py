@@ -35,6 +35,11 @@ def wrap(angle: Any) -> Any:
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
+def hazardous(message: Any) -> bool:
+    """Whether a message's hazard map tells of something solid that is near; a bin that is NaN tells nothing."""
+    return bool((message.hazard > 0).any())
+
+
 def bump(angle: float, height: float = 1.0) -> np.ndarray:
     """A direction as a population: float32[36], highest at ``angle`` (rad)."""
     return (height * np.exp(-0.5 * (wrap(CENTERS - angle) / BUMP) ** 2)).astype(np.float32)

@@ -15,14 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from brain_regions import azimuth, gating
+from brain_regions import azimuth
 from brain_regions.body import Body
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
+from brain_runtime import FEATURE, Gated, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
 from brain_wire import messages
 
 log = logging.getLogger(__name__)
 
 PASSED, LIMITED, REFLEX, STALE, ESTOP, REFUSED = range(6)   # Trace ACTION_*
+CALM = PASSED, LIMITED                                      # actions that need no look
 ACTIVE = 2                                                  # Heartbeat STATE_ACTIVE
 REACTION = 0.15             # s from a command to the base that follows it
 FRESH_ODOMETRY = 0.3        # s, age at which odometry no longer tells whether the robot stands
@@ -68,7 +69,8 @@ class Brainstem(Region):
     release = In("estop/release", "std_msgs/msg/Empty", FEATURE, device=True)
 
     cmd_vel = Out("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE, alone=True)
-    trace = Out("brain/trace", "brain_interfaces/msg/Trace", STREAM, gated=gating.TRACE)
+    trace = Out("brain/trace", "brain_interfaces/msg/Trace", STREAM, gated=Gated(
+        urgent=lambda message: message.action not in CALM, gist=lambda message: message.action))
     estop_status = Out("estop/status", "std_msgs/msg/Bool", LATCHED)
 
     def configure(self, parameters):

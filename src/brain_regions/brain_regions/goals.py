@@ -12,8 +12,8 @@ from typing import Any
 
 from brain_regions.pfc.control import (S_NOT_FOUND, S_NOT_UNDERSTOOD, S_REACHED, S_STOPPED, S_WAITING, S_WRONG,
                                        VERB_STOP)
-from brain_regions.sights import in_words
 from brain_runtime import FEATURE, LATCHED, SILENCE, Act, Goal, In, Out, Region, clip_utf8, parameter
+from brain_runtime.sights import in_words
 
 ENDED = (S_REACHED, S_WRONG, S_NOT_FOUND, S_NOT_UNDERSTOOD)     # states in which the brain is done with a goal
 REPLACED, UNANSWERED = 9, 10    # Seek OUTCOME_*; the others are GoalStatus STATE_*

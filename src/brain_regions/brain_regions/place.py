@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth, gating, room_map
+from brain_regions import azimuth, room_map
 from brain_regions.body import Body
 from brain_regions.past import AHEAD, Past
 from brain_regions.room_map import CELL, FAR, SIZE
-from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter
+from brain_runtime import FEATURE, Gated, In, Out, Region, SENSOR, parameter
 from brain_wire import messages
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,8 @@ class Place(Region):
     others = In("sensor/features", FEATURES, FEATURE.with_depth(10), key="source", device=True)
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
 
-    features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan", gated=gating.FEATURES)
+    features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan",
+                   gated=Gated(urgent=azimuth.hazardous, key="source"))
 
     def configure(self, parameters):
         """Takes parameters; of the last seconds nothing is known yet."""

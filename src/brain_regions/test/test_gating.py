@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from brain_regions import gating
+from brain_regions import spike_trains
 from brain_regions.brainstem import Brainstem
 from brain_regions.goals import Goals
 from brain_regions.language import Language
@@ -38,20 +38,20 @@ def test_what_is_told_or_commanded_never_waits():
         port.topic for region in REGIONS for port in region.outputs().values()} - gated
 
 
-@pytest.mark.parametrize(("gated", "message", "urgent"), [
-    (gating.CONTROL, make("Control", mode=3), True),
-    (gating.CONTROL, make("Control", mode=0), True),
-    (gating.CONTROL, make("Control", mode=1), False),
-    (gating.CONTROL, make("Control", mode=2, hazard=hazard(0.01)), True),
-    (gating.CONTROL, make("Control", mode=2, hazard=hazard(math.nan)), False),
-    (gating.CONTROL, make("Control", mode=4), True),
-    (gating.CONTROL, make("Control", mode=9), True),
-    (gating.FEATURES, make("SensorFeatures", hazard=hazard(0.2)), True),
-    (gating.FEATURES, make("SensorFeatures", novelty=hazard(1.0)), False),
-    *((gating.TRACE, make("Trace", action=action), action > 1) for action in range(6)),
+@pytest.mark.parametrize(("port", "message", "urgent"), [
+    (PrefrontalCortex.control, make("Control", mode=3), True),
+    (PrefrontalCortex.control, make("Control", mode=0), True),
+    (PrefrontalCortex.control, make("Control", mode=1), False),
+    (PrefrontalCortex.control, make("Control", mode=2, hazard=hazard(0.01)), True),
+    (PrefrontalCortex.control, make("Control", mode=2, hazard=hazard(math.nan)), False),
+    (PrefrontalCortex.control, make("Control", mode=4), True),
+    (PrefrontalCortex.control, make("Control", mode=9), True),
+    (Place.features, make("SensorFeatures", hazard=hazard(0.2)), True),
+    (Place.features, make("SensorFeatures", novelty=hazard(1.0)), False),
+    *((Brainstem.trace, make("Trace", action=action), action > 1) for action in range(6)),
 ])
-def test_stops_and_hazards_are_urgent(gated, message, urgent):
-    assert gated.urgent(message) is urgent
+def test_stops_and_hazards_are_urgent(port, message, urgent):
+    assert port.gated.urgent(message) is urgent
 
 
 def test_a_starved_account_lets_every_stop_and_hazard_pass():
@@ -69,11 +69,11 @@ def seen(bearing, **more):
 
 
 def test_what_looks_the_same_is_no_news():
-    gist = gating.OBJECTS.gist
+    gist = Vision.objects.gated.gist
     assert gist(seen(0.5, distance=1.0)) == gist(seen(0.505, distance=1.01, confidence=0.3))
     assert len({gist(seen(0.5, distance=1.0)), gist(seen(0.7, distance=1.0)), gist(seen(0.5, distance=1.4)),
                 gist(seen(0.5, distance=math.nan)), gist(make("DetectedObjects"))}) == 5
-    wanted = gating.CONTROL.gist
+    wanted = PrefrontalCortex.control.gated.gist
     assert wanted(make("Control", mode=1, heading=math.nan)) == wanted(make("Control", mode=1, heading=math.nan))
     assert wanted(make("Control", goal_id=1)) != wanted(make("Control", goal_id=2))
 
@@ -83,7 +83,7 @@ def test_a_spike_train_is_thinned_evenly_and_keeps_its_last_spike(share):
     bins = np.repeat(np.arange(10), 100)
     train = make("SpikeTrain", population="vision/edges", size=100, bin_width=0.005, total=2000, bin=bins,
                  neuron=np.tile(np.arange(100), 10))
-    thin = gating.thinned(train, share)
+    thin = spike_trains.thinned(train, share)
     assert (thin.total, thin.size, thin.population) == (2000, 100, "vision/edges")
     assert len(thin.neuron) == len(thin.bin) == max(1, int(share * 1000))
     assert thin.bin[-1] == 9 and thin.neuron[-1] == 99 and (np.diff(thin.bin.astype(int)) >= 0).all()
@@ -94,4 +94,4 @@ def test_a_spike_train_is_thinned_evenly_and_keeps_its_last_spike(share):
 
 def test_an_empty_spike_train_stays_as_it_is():
     train = make("SpikeTrain", population="vision/edges", size=100, total=0)
-    assert gating.thinned(train, 0.0) is train
+    assert spike_trains.thinned(train, 0.0) is train

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from brain_regions.goals import REPLACED, UNANSWERED, Goals
-from brain_regions.sights import fits, in_words, thing
 from brain_runtime import SILENCE, interfaces
 from brain_runtime.local_host import LocalHost
+from brain_runtime.sights import fits, in_words, thing
 from brain_wire import messages
 from brain_wire.goals import Status
 from brain_wire.messages import make

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from brain_regions.azimuth import BINS, WIDTH, wrap
-from brain_regions.pfc import (AnnPrefrontalCortex, PrefrontalCortex, choice, decision, feedback, heading, last_look,
-                               memory, polar)
+from brain_regions.pfc import PrefrontalCortex, choice, decision, feedback, heading, last_look, memory, polar
 from brain_regions.pfc import control as c
 from brain_runtime.local_host import LocalHost
 from brain_wire import messages
@@ -269,15 +268,6 @@ def test_it_gets_away_from_what_is_too_near_and_to_be_avoided():
     assert cortex.control.mode == c.AVOID
     assert abs(wrap(float(cortex.control.heading) - 0.3)) > 2.0
     assert list(cortex.control.avoid_bearing) == pytest.approx([0.3], abs=0.05)
-
-
-@pytest.mark.parametrize("region", [PrefrontalCortex, AnnPrefrontalCortex])
-def test_the_twin_of_rates_decides_the_same(region):
-    cortex = Cortex(region).ask().run(1.0)
-    assert cortex.control.mode == c.SEARCH
-    assert cortex.run(1.0, detection(0.3, 1.5)).control.mode == c.APPROACH
-    cortex.run(2.0, detection(0.3, 1.5), motor=2)
-    assert cortex.host.latest("goal/status").state == c.S_REACHED
 
 
 def test_without_spikes_nothing_is_decided():

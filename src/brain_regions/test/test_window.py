@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from brain_runtime import interfaces
-from brain_regions import sights
-from brain_regions.pfc import AnnPrefrontalCortex, PrefrontalCortex, region
+from brain_regions import spike_trains
+from brain_regions.pfc import PrefrontalCortex, region
 from brain_regions.window import Window, markers, picture, ring, words
-from brain_regions.window.region import ACTIONS, BELIEFS, PATH_POINTS, PFC_RATES, POPULATIONS, RATES
+from brain_regions.window.region import BELIEFS, PATH_POINTS, POPULATIONS
+from brain_runtime import interfaces, sights
 from brain_runtime.constants import GOAL_STATES
 from brain_runtime.local_host import LocalHost
 from brain_wire.messages import encode, make, time_message
@@ -212,17 +212,22 @@ def test_numbers_to_plot():
     assert heard["inside/latency"][-1].data == pytest.approx(0.016)
 
 
-def test_the_populations_are_visions():
-    from brain_regions.vision import network
-
-    assert RATES == tuple(layer.name for layer in network.LAYERS)
-
-
-def test_populations_and_actions_are_the_prefrontal_cortexs():
-    from brain_regions.pfc import decision
-
-    assert PFC_RATES == tuple(region.POPULATIONS) and ACTIONS == decision.ACTIONS
+def test_every_population_of_the_package_has_its_rate():
+    assert set(POPULATIONS) == {
+        "edges", "parts", "shapes", "columns", "near", "wide", "motor/output", "pfc/memory", "pfc/target", "pfc/avoid",
+        "pfc/candidates", "pfc/commitment", "pfc/actions", "pfc/facts", "pfc/heading"}
     assert set(POPULATIONS.values()) | set(BELIEFS) <= set(Window.outputs())
+
+
+def test_populations_that_the_graph_tells_of_are_shown_too():
+    host = LocalHost({"window": Window()}, parameters={"window": {"populations": ["ears/hair", "ears/nerve"]}})
+    heard = []
+    host.listen("inside/rates/ears/hair", heard.append)
+    for population, total in (("ears/hair", 5), ("ears/nerve", 7)):
+        host.publish("brain/spikes", make("brain_interfaces/msg/SpikeTrain", population=population, size=10,
+                                          bin_width=0.005, total=total, neuron=[1], bin=[9]))
+    host.advance(0.3)
+    assert [m.data for m in heard] == pytest.approx([5 / 10 / 0.05])
 
 
 def test_numbers_and_names_fit_the_messages():
@@ -292,23 +297,14 @@ def test_pfc_tells_its_spikes_in_turn_where_somebody_listens_and_decides_the_sam
     assert set(told) == {f"pfc/{name}" for name in region.POPULATIONS}
     assert all(a != b for a, b in zip(told, told[1:]))
     for train in trains:
-        assert train.size == region.POPULATIONS[train.population.removeprefix("pfc/")]
-        assert len(train.neuron) == len(train.bin) == min(train.total, region.SPIKES)
+        assert train.size == region.POPULATIONS[train.population.removeprefix("pfc/")].size
+        assert len(train.neuron) == len(train.bin) == min(train.total, spike_trains.MOST)
         assert not len(train.neuron) or (train.neuron.max() < train.size and train.bin.max() < 10)
     fired = {name: sum(t.total for t in trains if t.population == name) for name in set(told)}
     assert min(fired[f"pfc/{n}"] for n in ("memory", "target", "candidates", "commitment", "actions", "heading")) > 0
     assert fired["pfc/avoid"] == 0      # nothing is to be avoided
     actions = {int(n) // 8 for t in trains[-16:] if t.population == "pfc/actions" for n in t.neuron}
     assert actions == {3}               # approach
-
-
-def test_the_twin_has_no_spikes_to_tell():
-    host, heard = LocalHost({"pfc": AnnPrefrontalCortex()}), []
-    host.listen("brain/spikes", heard.append)
-    host.publish("odom", odometry())
-    host.publish("vision/objects", seen(detected()))
-    host.advance(0.5)
-    assert heard == []
 
 
 def test_the_memory_and_the_choice_are_shown_as_pfc_has_them():

@@ -62,11 +62,19 @@ def names_of(external: str) -> tuple[str, ...]:
 
 
 def own_parameters(graph: Graph) -> dict[str, dict[str, Any]]:
-    """Parameters that follow from the graph itself: the brainstem watches the other critical regions."""
+    """Parameters that follow from the graph itself.
+
+    The brainstem watches the other critical regions, and window shows the populations that it does not know of itself.
+    """
     result: dict[str, dict[str, Any]] = {}
-    for spec in graph.regions:
-        if "critical" in spec.load().Parameters.__dataclass_fields__:
-            result[spec.name] = {"critical": [name for name in graph.critical if name != spec.name]}
+    classes = {spec.name: spec.load() for spec in graph.regions}
+    others = [f"{name}/{population.name}" for name, cls in classes.items() for population in cls.populations
+              if population.told and not population.rate]
+    for name, cls in classes.items():
+        if "critical" in cls.Parameters.__dataclass_fields__:
+            result[name] = {"critical": [other for other in graph.critical if other != name]}
+        if others and "populations" in cls.Parameters.__dataclass_fields__:
+            result[name] = {**result.get(name, {}), "populations": others}
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from brain_runtime.share import share_directory
-from brain_wire import messages
+from brain_wire.definitions import register
 
 PACKAGE = "brain_interfaces"
 
@@ -15,4 +15,4 @@ def definitions() -> Path:
     return share_directory(PACKAGE)
 
 
-messages.register(PACKAGE, definitions)
+register(PACKAGE, definitions)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Mapping
 
 import numpy as np
 
+from brain_runtime.declared import Network, Picture, Population, Weights
 from brain_runtime.inbox import Inbox
 from brain_runtime.ports import In, Out
 from brain_wire.goals import Act
@@ -20,6 +21,9 @@ Outbox = Mapping[str, Any]
 """Port name to a message, or to a list of messages; ports that are left out publish nothing. Name of an action to what
 is new of its goals."""
 
+_TAKEN = frozenset({"ablations", "baselines", "name", "network", "parameters", "pictures", "populations", "spikes",
+                    "storage", "synops", "task", "wanted", "weights"})
+
 
 class Region:
     """A part of the brain. Subclass it, declare ports as class attributes, write :meth:`step`.
@@ -30,10 +34,27 @@ class Region:
     Class attributes:
         rate: steps per second, or None to be triggered only (Hz).
         Parameters: frozen dataclass of :func:`brain_wire.parameters.parameter` fields.
+        network: what it computes with, if it has a network.
+        weights: where the weights of its network are, if they are trained. Such a region has the parameters
+            ``weights`` and ``device``.
+        populations: its neurons, by population, with their geometry.
+        baselines: classes, as ``package.module:Class``, that stand behind the same ports and are no spiking network,
+            by name: ``ann``, ``conventional``.
+        ablations: what is taken away or replaced to see what it is worth, by name: such a class, or the parameters that
+            change. A name is written ``REGION=name``; one with a ``=`` in it, as ``integration=off``, as it is.
+        task: ``package.module:Class`` of its training.
+        pictures: what a film draws of it.
     """
 
     rate: ClassVar[float | None] = None
     Parameters: ClassVar[type] = NoParameters
+    network: ClassVar[Network | None] = None
+    weights: ClassVar[Weights | None] = None
+    populations: ClassVar[tuple[Population, ...]] = ()
+    baselines: ClassVar[Mapping[str, str]] = {}
+    ablations: ClassVar[Mapping[str, str | Mapping[str, Any]]] = {}
+    task: ClassVar[str] = ""
+    pictures: ClassVar[tuple[Picture, ...]] = ()
 
     def __init__(self, name: str | None = None) -> None:
         self.name = name or type(self).__name__.lower()
@@ -46,7 +67,7 @@ class Region:
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         outputs = cls.outputs()
-        hidden = sorted({"name", "parameters", "spikes", "storage", "synops", "wanted"} & cls.ports().keys())
+        hidden = sorted(_TAKEN & cls.ports().keys())
         if hidden:
             raise TypeError(f"{cls.__name__}: no port can be named {', '.join(hidden)}: every region has that already")
         for name, port in cls.inputs().items():
@@ -169,6 +190,10 @@ class Region:
 
         It is beside the region's name and state shapes: micro-step, input scaling, hash of the weights, ...
         """
+        return {}
+
+    def view(self, state: State) -> dict[str, Any]:
+        """What pictures show of a state beside the messages, by name; see :attr:`pictures`."""
         return {}
 
     def count(self, *, spikes: float = 0, synops: float = 0) -> None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -65,7 +64,7 @@ def wire(tmp_path):
     class Wire:
         endpoint = f"tcp/127.0.0.1:{port}"
         domain = port % 200
-        children: ClassVar[list] = []
+        children: list = []
 
         def spawn(self, *argv):
             environment = {**os.environ, "ROS_DOMAIN_ID": str(self.domain)}

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ["brain", "brain_regions", "brain_runtime", "brain_sim", "brain_tests", "brain_training", "brain_wire"]
+PACKAGES = ["brain", "brain_baselines", "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_tests",
+            "brain_training", "brain_wire"]
 SCRIPTS = {"brain": ["brain"], "brain_runtime": ["ros_region"]}
 
 # `make test` has made these: the ROS 2 of wheels, and brain_interfaces compiled for it, which takes half a minute.

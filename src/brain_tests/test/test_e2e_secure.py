@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from typing import ClassVar
 
 import pytest
 
@@ -60,7 +59,7 @@ def brain(tmp_path):
         endpoint = f"tls/localhost:{port}"
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("BRAIN_", "ZENOH_"))} | {
             "ROS_DOMAIN_ID": str(domain), "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
-        children: ClassVar[list] = []
+        children: list = []
 
         def __call__(self, *arguments, **more):
             return subprocess.run([sys.executable, "-m", "brain", *arguments], env=self.environment | more, text=True,

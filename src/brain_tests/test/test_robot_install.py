@@ -15,8 +15,8 @@ import pytest
 from brain.bench import free_port
 
 # What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
-ABSENT = ("brain_sim", "brain_tests", "brain_training", "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch",
-          "rosbags", "snntorch")
+ABSENT = ("brain_baselines", "brain_sim", "brain_tests", "brain_training", "glfw", "h5py", "matplotlib", "mujoco",
+          "nir", "nirtorch", "rosbags", "snntorch")
 BLOCKER = f"""
 import sys
 

@@ -16,12 +16,12 @@ import pytest
 import zenoh
 
 from brain.bench import free_port
-from brain_runtime.inspect_graph import Facts
-from brain.security.certificates import Pair, make_authority, make_pair
-from brain.security.folder import fill
-from brain.security.rights import rights_of
 from brain_runtime import LATCHED
 from brain_runtime.graph import parse_graph
+from brain_runtime.inspect_graph import Facts
+from brain_security.certificates import Pair, make_authority, make_pair
+from brain_security.folder import fill
+from brain_security.rights import rights_of
 from brain_wire import messages
 from brain_wire import NoAnswer, Node, NoRouter, Session, SessionProblem, Watch, names, open_session
 from brain_wire.router import Router

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 nodes in plain Python, in rmw_zenoh's wire format: what a ``Node`` says, real ROS 2 nodes hear, and back.
+"""ROS 2 nodes in plain Python, in the wire format of rmw_zenoh: real ROS 2 nodes hear and see them as their own.
 
 It knows nothing of a brain, and needs no ROS installation::
 

@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple
 
 import numpy as np
 
 from brain_regions.language import sizes as z
-from brain_regions.language import weights
+from brain_regions.language import weights as weight_file
 from brain_regions.language.decode import decode, framed, reason, spell
 from brain_regions.language.goal import (
     ID, Listener, codes, decoded, digest_of, features_of, next_number, remember)
 from brain_regions.language.grammar import MAX_CHARACTERS, Understanding
-from brain_regions.language.network import AnnReader, SpikingReader
+from brain_regions.language.network import SpikingReader
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import is_japanese
 from brain_regions.membranes import MICRO_STEP, ticks
+from brain_regions.trained import Trained, TrainedParameters
 from brain_runtime import parameter
+from brain_runtime.declared import Network, Picture, Population, Weights
 
 REPUBLISH = 0.2     # s after which the newest answer is said again, for those who join late
 READER = "reader_"  # what the names of the network's state begin with
+ROLES = {"target": [z.TARGET], "avoid": [z.AVOID], "action": z.ACTION}
+"""What a byte may be for, and the outputs that say so."""
+
+
+class Reading(NamedTuple):
+    """How far language has read a sentence.
+
+    Attributes:
+        text: as the network hears it, without its frames.
+        evidence: that spikes have brought so far for each role of each byte, float32[bytes, len(ROLES)].
+        share: of the bytes that have been read, 0..1.
+    """
+
+    text: str
+    evidence: np.ndarray
+    share: float
 
 
 @dataclass(frozen=True)
-class LanguageParameters:
+class LanguageParameters(TrainedParameters):
     """Parameters of language."""
 
     silent: bool = parameter(False, "no neuron fires: a control, in which nothing is understood", live=False)
 
 
-class Language(Listener):
+class Language(Trained, Listener):
     """Reads the newest sentence, a byte every 5 ms, recalls it, and says what it asks for; and says so again later.
 
     So an answer to a sentence of 60 bytes takes 0.5 s, to the longest, of 256 bytes, 2 s. A sentence that comes while
@@ -46,19 +64,34 @@ class Language(Listener):
 
     rate = 20.0
     Parameters = LanguageParameters
+    network = Network("brain_regions.language.network:SpikingReader", work=("_reader.read",))
+    weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
+    populations = (
+        Population("letters", (z.STREAMS, z.LETTERS), ("stream", "neuron"), told=False),
+        Population("words", (z.STREAMS, z.WORDS), ("stream", "neuron"), told=False),
+        Population("context", (z.STREAMS, z.CONTEXT), ("stream", "neuron"), told=False),
+        Population("recall", (z.RECALL,), ("neuron",), told=False),
+        Population("choice", (z.CHOICE,), ("neuron",), told=False))
+    baselines = {"ann": "brain_baselines.ann_language:AnnLanguage",
+                 "conventional": "brain_baselines.grammar_language:GrammarLanguage"}
+    ablations = {"silent": {"silent": True}}
+    task = "brain_training.language:LanguageTask"
+    pictures = (Picture("brain.panels:reading", below=112, of="reading"),)
     _reader_class = SpikingReader
-    _weights = weights.SHIPPED
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Loads the shipped weights.
+        """Loads the weights.
 
         Raises:
             ParameterError, WeightsError: a parameter or the weight file does not fit.
         """
         super().configure(parameters)
-        tensors, _, self._digest = weights.load(self._weights, self._reader_class)
-        self._reader = self._reader_class(tensors, self.parameters.silent)
         self.multiplies = 0.0   # multiply-accumulates so far; synops are accumulates
+
+    def load(self, path, device):
+        """See :meth:`brain_regions.trained.Trained.load`."""
+        tensors, _, digest = weight_file.load(path, self._reader_class)
+        self._reader, self._digest = self._reader_class(tensors, self.parameters.silent), digest
 
     @classmethod
     def circuit(cls):
@@ -69,7 +102,7 @@ class Language(Listener):
         """
         from brain_regions.language.circuit import circuit
 
-        return circuit(weights.load(weights.SHIPPED, SpikingReader)[0])
+        return circuit(weight_file.load(weight_file.SHIPPED, SpikingReader)[0])
 
     def initial_state(self):
         """State of the newest answer (see :class:`Listener`) and of reading.
@@ -117,6 +150,19 @@ class Language(Listener):
             state["spoken"] = np.zeros(1, np.float32)
         return {"features": said} if said else {}, state
 
+    def view(self, state):
+        """``reading``: how far the newest sentence has been read, see :class:`Reading`; not before the first one."""
+        length = int(state["reader_length"][0])
+        if not length:
+            return {}
+        text = state["reader_sentence"][1:length - 1].astype(np.uint8).tobytes().decode("utf-8", "replace")
+        steps = int(state["reader_place"][1])       # of the recall, so far
+        evidence = np.zeros((len(state["reader_sentence"]), z.OUTPUTS), np.float32)
+        evidence[:z.STRIDE * steps] = np.repeat(state["reader_evidence"][:steps], z.STRIDE, axis=0)[:len(evidence)]
+        evidence = evidence[1:length - 1]
+        told = np.stack([evidence[:, of].max(1) for of in ROLES.values()], 1)
+        return {"reading": Reading(text, told, float(state["reader_place"][0]) / length)}
+
     # -- a sentence ------------------------------------------------------------------------------------------------
 
     def _known(self, sentence: str, state: Mapping[str, np.ndarray], reader: Mapping[str, np.ndarray],
@@ -159,10 +205,3 @@ class Language(Listener):
 
     def _features(self, state: Mapping[str, np.ndarray]) -> Any:
         return features_of(state, self.features, state["rates"] if state["goal"][ID] else ())
-
-
-class AnnLanguage(Language):
-    """The rate twin of :class:`Language`: a control, with weights of its own."""
-
-    _reader_class = AnnReader
-    _weights = weights.TWIN

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from brain_regions import gating
 from brain_regions.body import Body
-from brain_runtime import FEATURE, SENSOR, In, Out, Region, parameter
+from brain_runtime import FEATURE, SENSOR, Gated, In, Out, Region, parameter
 
 IDLE, SEARCH, APPROACH, STOP, AVOID = range(5)      # Control MODE_*
 STANDING, MOVING, ARRIVED, BLOCKED = range(4)       # MotorStatus STATE_*
@@ -43,7 +42,8 @@ class AnyMotor(Region):
                   device=True)
 
     command = Out("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
-    status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE, gated=gating.MOTOR_STATUS)
+    status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE,
+                 gated=Gated(gist=lambda message: (message.goal_id, message.state)))
 
     def messages(self, control: Any, velocity: tuple[float, float], kind: int, clearance: float,
                  reason: str) -> dict[str, Any]:

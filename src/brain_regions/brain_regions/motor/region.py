@@ -12,27 +12,38 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth, gating
+from brain_regions import azimuth, spike_trains
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS, ticks
-from brain_regions.motor import coding, network, senses, weights
+from brain_regions.motor import coding, senses
+from brain_regions.motor import network as network_file
+from brain_regions.motor import weights as weight_file
 from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, SCAN_TIMEOUT,
                                       STANDING, STOP, TRUSTED, AnyMotor, MotorParameters)
+from brain_regions.trained import Trained, TrainedParameters
 from brain_runtime import FEATURE, STREAM, In, Out, parameter
+from brain_runtime.declared import Network, Picture, Population, Weights
 
 SURE = 0.6              # confidence from which on an object that is not the target is something to keep clear of
 STILL_LINEAR, STILL_ANGULAR = 0.02, 0.03    # shares of the top speeds below which an answer is a stop
-SPIKES = 4096           # in one SpikeTrain
+PICTURES = (Picture("brain.panels:spikes"), Picture("brain.panels:velocity"))
 
 
 @dataclass(frozen=True)
-class SpikingMotorParameters(MotorParameters):
+class PolicyMotorParameters(TrainedParameters, MotorParameters):
+    """Weights, limits and distances."""
+
+
+@dataclass(frozen=True)
+class SpikingMotorParameters(PolicyMotorParameters):
     """Limits and distances, and what shows what hangs on the spikes."""
 
     silent: bool = parameter(False, "hold all spikes back: shows what hangs on them")
 
 
-class _PolicyMotor(AnyMotor):
-    """What the spiking motor and its twin share: senses and answers."""
+class PolicyMotor(Trained, AnyMotor):
+    """What the spiking motor and the one of rates share: senses and answers."""
+
+    Parameters = PolicyMotorParameters
 
     objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), key="source",
                  device=True)
@@ -131,23 +142,40 @@ class _PolicyMotor(AnyMotor):
         return max(0.0, float((x[ahead] - np.sqrt(self.parameters.radius ** 2 - y[ahead] ** 2)).min()))
 
 
-class Motor(_PolicyMotor):
+class Motor(PolicyMotor):
     """The spiking network of :mod:`brain_regions.motor.network`."""
 
     Parameters = SpikingMotorParameters
+    network = Network("brain_regions.motor.network:SpikingPolicy", work=("policy.step",))
+    weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
+    populations = (
+        Population("first", (network_file.LAYERS[1],), ("neuron",), told=False),
+        Population("second", (network_file.LAYERS[2],), ("neuron",), told=False),
+        Population("output", (network_file.OUTPUTS,), ("neuron",), rate="motor/output", parts={
+            "speed": network_file.LINEAR, "turn": network_file.ANGULAR,
+            **dict(zip(("moving", "arrived", "blocked"), network_file.STATES))}))
+    baselines = {"ann": "brain_baselines.ann_motor:AnnMotor",
+                 "conventional": "brain_baselines.window_motor:WindowMotor"}
+    ablations = {"silent": {"silent": True}}
+    task = "brain_training.motor:MotorTask"
+    pictures = PICTURES
 
-    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True, gated=gating.SPIKES)
+    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True,
+                      gated=spike_trains.GATED)
 
     def configure(self, parameters) -> None:
-        """Loads the shipped weights.
+        """Loads the weights.
 
         Raises:
             ParameterError, WeightsError: a parameter or the weight file does not fit.
         """
         super().configure(parameters)
-        loaded = weights.load()
-        self.network, self._digest = network.SpikingPolicy(loaded.tensors), loaded.digest
         self.multiplies = 0     # multiply-accumulates so far: the first layer's, once a step
+
+    def load(self, path, device):
+        """See :meth:`brain_regions.trained.Trained.load`."""
+        loaded = weight_file.load(path)
+        self.policy, self._digest = network_file.SpikingPolicy(loaded.tensors), loaded.digest
 
     @staticmethod
     def circuit():
@@ -156,46 +184,25 @@ class Motor(_PolicyMotor):
         Raises:
             WeightsError: the weight file does not fit.
         """
-        return network.circuit(weights.load().tensors)
+        return network_file.circuit(weight_file.load().tensors)
 
     def initial_state(self):
         """Potentials at rest, and the senses' state."""
-        return super().initial_state() | self.network.rest()
+        return super().initial_state() | self.policy.rest()
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
         return {"weights": self._digest, "h": repr(MICRO_STEP), "input": coding.INPUT_SCALING}
 
     def _think(self, currents, state, steps):
-        new, trains = self.network.step(currents, state, steps, self.parameters.silent)
-        spikes, synops = self.network.cost(trains)
+        new, trains = self.policy.step(currents, state, steps, self.parameters.silent)
+        spikes, synops = self.policy.cost(trains)
         self.count(spikes=spikes, synops=synops)
-        self.multiplies += self.network.multiplies if steps else 0
+        self.multiplies += self.policy.multiplies if steps else 0
         outbox = {}
         if "spike_train" in self.wanted and steps:
             bins, neurons = np.nonzero(trains[-1])
             outbox["spike_train"] = self.spike_train(
-                population=f"{self.name}/output", size=network.OUTPUTS, bin_width=MICRO_STEP, total=len(bins),
-                neuron=neurons[:SPIKES], bin=bins[:SPIKES])
-        return network.read(new["u"]), {name: new[name] for name in self.network.rest()}, outbox
-
-
-class AnnMotor(_PolicyMotor):
-    """The twin: the same layers with ReLU in place of neurons, and without time; to compare with."""
-
-    def configure(self, parameters) -> None:
-        """Loads the twin's weights.
-
-        Raises:
-            ParameterError, WeightsError: a parameter or the weight file does not fit.
-        """
-        super().configure(parameters)
-        loaded = weights.load(twin=True)
-        self.network, self._digest = network.RatePolicy(loaded.tensors), loaded.digest
-
-    def snapshot_metadata(self):
-        """A snapshot fits only the weights it was made with."""
-        return {"weights": self._digest, "input": coding.INPUT_SCALING}
-
-    def _think(self, currents, state, steps):
-        return network.read(self.network.answer(currents)), {}, {}
+                population=f"{self.name}/output", size=network_file.OUTPUTS, bin_width=MICRO_STEP, total=len(bins),
+                neuron=neurons[:spike_trains.MOST], bin=bins[:spike_trains.MOST])
+        return network_file.read(new["u"]), {name: new[name] for name in self.policy.rest()}, outbox

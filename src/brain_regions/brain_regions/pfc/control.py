@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from brain_regions import azimuth
+from brain_runtime import Gated, sights
 from brain_wire import messages
 
 _CONTROL, _STATUS = (messages.message_class(f"brain_interfaces/msg/{name}") for name in ("Control", "GoalStatus"))
@@ -19,6 +20,19 @@ S_NOT_UNDERSTOOD, S_STOPPED, S_WAITING = _STATUS.STATE_NOT_UNDERSTOOD, _STATUS.S
 VERB_STOP = messages.message_class("brain_interfaces/msg/LanguageFeatures").VERB_STOP
 M_ARRIVED = messages.message_class("brain_interfaces/msg/MotorStatus").STATE_ARRIVED
 TEXT = 256
+
+
+def _stops(message: Any) -> bool:
+    return message.mode not in (SEARCH, APPROACH) or azimuth.hazardous(message)
+
+
+def _gist(message: Any) -> tuple:
+    return (message.goal_id, message.mode, message.target_color, message.target_shape,
+            *sights.in_bins(message.bearing, message.distance), sights.in_bins(message.heading, math.nan)[0])
+
+
+GATED = Gated(urgent=_stops, gist=_gist)
+"""For the port of Control: all but search and approach stands, stops or gets away from something, and never waits."""
 
 
 class Told(NamedTuple):

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions import azimuth, gating, past
+from brain_regions import azimuth, past, spike_trains
 from brain_regions.membranes import MICRO_STEP, ticks
-from brain_regions.object_memory import sound
 from brain_regions.past import Past
 from brain_regions.pfc import (choice, circuit, decision, eyes, feedback, heading, in_front, last_look, lidar, memory,
                                polar)
-from brain_regions.pfc.control import (APPROACH, AVOID, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED, S_REACHED, Told,
-                                       keep_away)
+from brain_regions.pfc.control import (APPROACH, AVOID, GATED, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED,
+                                       S_REACHED, Told, keep_away)
 from brain_regions.pfc.last_look import Leave
 from brain_regions.pfc.parameters import CortexParameters
 from brain_regions.pfc.report import report
 from brain_regions.pfc.watch import Watch
 from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, clip_utf8, parameter
+from brain_runtime.declared import NUMBER, Network, Picture, Population
+from brain_runtime.sights import sound
 from brain_wire import messages
 
 MODES = {"": IDLE, "idle": IDLE, "stop": STOP, "search": SEARCH, "approach": APPROACH, "avoid": AVOID}
@@ -29,13 +30,16 @@ NEAR = 0.65             # m, from the front: where standing would say "here it i
 TOO_NEAR = 0.80         # m, from the middle, to an object that is to be kept away from
 ROUTE_FROM = 1.1        # m to the target from which on the way to it is taken rather than its direction
 JUMP = (0.5, 1.0)       # m, rad between two steps: the robot was carried
-POPULATIONS = {
-    "memory": memory.CLASSES * azimuth.BINS * polar.RINGS, "target": azimuth.BINS * polar.RINGS,
-    "avoid": azimuth.BINS * polar.RINGS, "candidates": azimuth.BINS, "commitment": azimuth.BINS,
-    "actions": len(decision.ACTIONS) * decision.NEURONS,
-    "facts": (len(decision.NAMES) - len(decision.ACTIONS)) * decision.NEURONS, "heading": azimuth.BINS}
-"""Populations whose spikes are told, and how many neurons each has; ``facts`` are relays, latches and turns."""
-SPIKES = 4096           # in one SpikeTrain
+_SHEET = (azimuth.BINS, polar.RINGS), ("bearing", "distance")
+_RING = (azimuth.BINS,), ("bearing",)
+POPULATIONS = {name: Population(name, shape, axes, rate=f"pfc/{name}") for name, shape, axes in (
+    ("memory", (memory.CLASSES, *_SHEET[0]), ("class", *_SHEET[1])), ("target", *_SHEET), ("avoid", *_SHEET),
+    ("candidates", *_RING), ("commitment", *_RING),
+    ("actions", (len(decision.ACTIONS), decision.NEURONS), ("action", "neuron")),
+    ("facts", (len(decision.NAMES) - len(decision.ACTIONS), decision.NEURONS), ("fact", "neuron")),
+    ("heading", *_RING))}
+"""By name, those whose spikes are told in turn; facts are relays, latches and turns."""
+PICTURES = tuple(Picture(f"brain.panels:{name}") for name in ("memory", "choice", "undecided", "actions"))
 ROUND, LATE = "looking round once more before giving up", "vision is late, and nothing is given up until it is not"
 MAPS = tuple(f"place/{name}" for name in ("view", "frontier", "route"))
 _ASIDE = 0.15 + 0.85 * (azimuth.COS < 0.8)      # what a turn on the spot shows beyond driving on
@@ -62,6 +66,16 @@ class PrefrontalCortex(Region):
     rate = 10.0
     spiking = True
     Parameters = PrefrontalCortexParameters
+    network = Network("brain_regions.pfc.circuit:circuit", work=(
+        "_memory.move", "_memory.see", "_memory.run", "_choice.run", "_decision.run"))
+    populations = tuple(POPULATIONS.values())
+    baselines = {"ann": "brain_baselines.ann_pfc:AnnPrefrontalCortex",
+                 "conventional": "brain_baselines.table_pfc:TablePrefrontalCortex"}
+    ablations = {
+        "silent": {"silent": True}, **{f"qpfc={mode}": {"qpfc": mode} for mode in feedback.MODES},
+        "qpfc=constant:ALPHA": {"qpfc": "constant", "qpfc_alpha": NUMBER},
+        "integration=off": {"integrate": False}, "integration=on": {"integrate": True}}
+    pictures = PICTURES
 
     objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), trigger=True,
                  key="source")
@@ -72,12 +86,13 @@ class PrefrontalCortex(Region):
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
 
-    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE, gated=gating.CONTROL)
+    control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE, gated=GATED)
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
     memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
     belief = Out("pfc/choice", "brain_interfaces/msg/Choice", FEATURE, on_demand=True)
     sheet = Out("pfc/sheet", "sensor_msgs/msg/Image", SENSOR, on_demand=True)
-    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True, gated=gating.SPIKES)
+    spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True,
+                      gated=spike_trains.GATED)
 
     def configure(self, parameters) -> None:
         """Wires the populations."""
@@ -160,6 +175,11 @@ class PrefrontalCortex(Region):
         if watch is not None and steps:
             outbox["spike_train"] = self._spikes(watch)
         return outbox, state
+
+    def view(self, state):
+        """``evidence`` of the memory, [classes, bins, rings], ``turned`` (rad) since it was shifted, ``commitment``."""
+        return {"evidence": state["trace"].copy(), "turned": float(state["owed"][memory.TURN]),
+                "commitment": state["commitment_s"].copy()}
 
     def _goal(self, state) -> Told:
         """The goal that the state holds, which is read anew only when it is another one."""
@@ -384,8 +404,9 @@ class PrefrontalCortex(Region):
 
     def _spikes(self, watch):
         neurons, bins = watch.spikes()
-        return self.spike_train(population=f"{self.name}/{watch.population}", size=POPULATIONS[watch.population],
-                                bin_width=MICRO_STEP, total=len(bins), neuron=neurons[:SPIKES], bin=bins[:SPIKES])
+        return self.spike_train(population=f"{self.name}/{watch.population}", size=POPULATIONS[watch.population].size,
+                                bin_width=MICRO_STEP, total=len(bins), neuron=neurons[:spike_trains.MOST],
+                                bin=bins[:spike_trains.MOST])
 
     def _belief(self, state, believed, h, alpha, temperature, threshold, means):
         message = self.belief(
@@ -393,9 +414,3 @@ class PrefrontalCortex(Region):
             temperature=temperature, threshold=threshold, actions=[means[name] for name in decision.ACTIONS])
         message.header.frame_id = self.parameters.base_frame
         return message
-
-
-class AnnPrefrontalCortex(PrefrontalCortex):
-    """The twin to compare with: the same wiring, units that hand on rates in place of spiking neurons."""
-
-    spiking = False

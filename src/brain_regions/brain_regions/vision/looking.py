@@ -42,16 +42,18 @@ class Looking:
 
     Args:
         network: what to run.
+        device: where the convolutions are computed; membranes are NumPy's.
 
     Raises:
         ValueError: it is not folded.
     """
 
-    def __init__(self, network: SpikingVision) -> None:
+    def __init__(self, network: SpikingVision, device: str = "cpu") -> None:
         if not all(isinstance(norm, nn.Identity) for norm in network.norms):
             raise ValueError("this network still normalizes its charges; run its folded() copy")
-        self._convolutions = [(c.weight.detach(), c.bias.detach(), c.stride, c.padding, c.dilation)
-                              for c in network.convolutions]
+        self._device = device
+        self._convolutions = [(c.weight.detach().to(device), c.bias.detach().to(device), c.stride, c.padding,
+                               c.dilation) for c in network.convolutions]
         self._read = np.ascontiguousarray(network.readout.weight.detach()[..., 0].numpy().T)    # [heard, OUTPUTS]
         self._bias = network.readout.bias.detach().numpy()
         self._weights: dict[int, tuple[np.float32, np.ndarray, np.ndarray]] = {}    # by the number of micro-steps
@@ -102,8 +104,8 @@ class Looking:
 
     def _charge(self, k: int, x: np.ndarray) -> np.ndarray:
         """What layer ``k`` takes in: [steps, rows, columns, channels] of its inputs, then of its neurons."""
-        charge = F.conv2d(torch.from_numpy(x).permute(0, 3, 1, 2), *self._convolutions[k])
-        return charge.permute(0, 2, 3, 1).numpy()
+        charge = F.conv2d(torch.from_numpy(x).to(self._device).permute(0, 3, 1, 2), *self._convolutions[k])
+        return charge.permute(0, 2, 3, 1).cpu().numpy()
 
     def _readings(self, steps: int) -> tuple[np.float32, np.ndarray, np.ndarray]:
         """What so many micro-steps leave of the readout, the weights of each of them, and what the bias adds."""

@@ -9,21 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions import gating, images
+from brain_regions import images, spike_trains
 from brain_regions.body import Frame
-from brain_regions.vision import weights
-from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, Region, parameter
+from brain_regions.trained import DEVICES, Trained, TrainedParameters
+from brain_regions.vision import weights as weight_file
+from brain_runtime import sights
+from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, parameter
+from brain_runtime.declared import Network, Picture, Population, Weights
 
 log = logging.getLogger(__name__)
 
 MICRO_STEP = 0.005          # s; the network's h
 MOST_STEPS = 10             # micro-steps in one call
 FIRST_STEPS = 10            # at the first picture, before which no time is known
-SPIKES = 4096               # in one SpikeTrain
+CHANNELS = ("channel", "row", "column")     # axes of the populations; columns of the picture stay columns
 
 
 @dataclass(frozen=True)
-class VisionParameters(Frame):
+class VisionParameters(TrainedParameters, Frame):
     """What is told, and where the camera sits."""
 
     confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
@@ -36,37 +39,53 @@ class VisionParameters(Frame):
     silent: bool = parameter(False, "hold all spikes back: shows what hangs on them")
 
 
-class Vision(Region):
+class Vision(Trained):
     """The spiking network of :mod:`brain_regions.vision.network`."""
 
     Parameters = VisionParameters
+    network = Network("brain_regions.vision.network:SpikingVision", work=("_looking.look",), limit=3.0, devices=DEVICES)
+    weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
+    populations = tuple(Population(name, shape, CHANNELS, rate=name) for name, shape in (
+        ("edges", (16, 24, 48)), ("parts", (24, 12, 48)), ("shapes", (32, 6, 48)), ("columns", (64, 1, 48)),
+        ("near", (64, 1, 48)), ("wide", (64, 1, 48))))
+    baselines = {"ann": "brain_baselines.ann_vision:AnnVision",
+                 "conventional": "brain_baselines.color_vision:ColorVision"}
+    ablations = {"silent": {"silent": True}, "confused": "brain_baselines.confused_vision:ConfusedVision",
+                 "late": "brain_baselines.late_vision:LateVision"}
+    task = "brain_training.vision:VisionTask"
+    pictures = (Picture("brain.panels:picture"),)
 
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     camera_info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
 
     objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image",
-                  gated=gating.OBJECTS)
+                  gated=sights.GATED)
     spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, stamp_from="image",
-                      gated=gating.SPIKES)
+                      gated=spike_trains.GATED)
 
     def configure(self, parameters) -> None:
-        """Loads the shipped weights.
+        """Loads torch and the weights.
 
         Raises:
             ParameterError, WeightsError: a parameter or the weight file does not fit.
         """
-        super().configure(parameters)
         import torch
 
-        from brain_regions.vision import decode, looking, network
+        from brain_regions.vision import decode, network
 
         torch.set_num_threads(1)
         self._torch, self._network_module, self._decode = torch, network, decode.decode
-        found, report, self._weights = weights.load()
-        self._looking = looking.Looking(found)
-        self._threshold = float(report["threshold"])
+        super().configure(parameters)
         self.multiplies, self._per_picture = 0, network.multiplies()   # multiply-accumulates so far, and once a picture
         self._complained: set[str] = set()
+
+    def load(self, path, device):
+        """See :meth:`brain_regions.trained.Trained.load`."""
+        from brain_regions.vision import looking
+
+        found, report, digest = weight_file.load(path)
+        threshold, made = float(report["threshold"]), looking.Looking(found, device)
+        self._looking, self._threshold, self._digest = made, threshold, digest
 
     @staticmethod
     def circuit():
@@ -77,7 +96,7 @@ class Vision(Region):
         """
         from brain_regions.vision import network
 
-        return network.circuit(weights.load()[0])
+        return network.circuit(weight_file.load()[0])
 
     def initial_state(self):
         """Potentials of a network that has seen nothing; see :meth:`.looking.Looking.rest`.
@@ -89,7 +108,7 @@ class Vision(Region):
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
-        return {"weights": self._weights, "h": repr(MICRO_STEP), "input": self._network_module.INPUT_SCALING}
+        return {"weights": self._digest, "h": repr(MICRO_STEP), "input": self._network_module.INPUT_SCALING}
 
     def step(self, inbox, state, dt, rng):
         """Looks at a new picture for as long as has passed."""
@@ -186,38 +205,8 @@ class Vision(Region):
         size = train[0].size
         found = np.flatnonzero(train)
         total = len(found)
-        if total > SPIKES:      # evenly thinned, so that none of the bins is favored
-            found = found[np.linspace(0, total - 1, SPIKES).astype(int)]
+        if total > spike_trains.MOST:   # evenly thinned, so that none of the bins is favored
+            found = found[np.linspace(0, total - 1, spike_trains.MOST).astype(int)]
         bins, neurons = np.divmod(found, size)
         return self.spike_train(population=f"{self.name}/{self._network_module.LAYERS[number].name}", size=size,
                                 bin_width=MICRO_STEP, total=total, neuron=neurons, bin=bins)
-
-
-class AnnVision(Vision):
-    """The twin to compare with: the same layers with ReLU in place of neurons, one picture at a time, no spikes."""
-
-    def configure(self, parameters) -> None:
-        """Loads the twin's weights.
-
-        Raises:
-            ParameterError, WeightsError: a parameter or the weight file does not fit.
-        """
-        super().configure(parameters)
-        self._network, report, self._weights = weights.load(weights.TWIN, twin=True)
-        self._threshold = float(report["threshold"])
-
-    def initial_state(self):
-        return {"frames": np.zeros(1, np.float32)}
-
-    def step(self, inbox, state, dt, rng):
-        """Looks at a new picture."""
-        message = inbox.get("image")
-        if message is None or not inbox.new("image"):
-            return {}, state
-        picture = self._picture(message)
-        if picture is None:
-            return {}, state
-        with self._torch.inference_mode():
-            answer = self._network(self._network_module.prepare(self._torch.from_numpy(picture)[None]))[0].numpy()
-        return {"objects": self._objects(answer, self._focal(inbox, message))}, {
-            "frames": state["frames"] % 2 ** 20 + 1}

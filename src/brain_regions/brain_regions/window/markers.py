@@ -9,9 +9,9 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_regions import azimuth
-from brain_regions.sights import thing
 from brain_regions.window import words
 from brain_runtime.constants import goal_state
+from brain_runtime.sights import thing
 from brain_wire import messages
 
 MARKER = "visualization_msgs/msg/Marker"

@@ -10,8 +10,8 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_regions import azimuth
-from brain_regions.sights import SHAPES, thing
 from brain_regions.window import words
+from brain_runtime.sights import SHAPES, thing
 
 TALL = {"thing": 1.0, "box": 0.7, "cylinder": 2.8}  # height of an object over its width: only the width is told
 WIDTH = 0.4         # m, of an object whose width is not told

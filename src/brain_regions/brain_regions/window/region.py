@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from brain_regions import azimuth, images
-from brain_regions.pfc.memory import CLASSES
-from brain_regions.pfc.polar import RINGS
+from brain_regions.motor import Motor
+from brain_regions.pfc import PrefrontalCortex
+from brain_regions.pfc.decision import ACTIONS
+from brain_regions.vision import Vision
 from brain_regions.window import markers, picture, ring
 from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
 from brain_runtime.constants import goal_state
@@ -24,12 +26,10 @@ log = logging.getLogger(__name__)
 DETECTED = "brain_interfaces/msg/DetectedObjects"
 NUMBER = "std_msgs/msg/Float32"
 PLOTTED = FEATURE.with_depth(10)    # rqt_plot subscribes reliably
-RATES = ("edges", "parts", "shapes", "columns", "near", "wide")     # vision's populations
-PFC_RATES = ("memory", "target", "avoid", "candidates", "commitment", "actions", "facts", "heading")
-POPULATIONS = {**{name: name for name in RATES}, **{f"pfc/{name}": f"pfc_{name}" for name in PFC_RATES},
-               "motor/output": "motor_output"}
-"""Output by population, as region/layer; vision's, whose region may have any name, by the layer alone."""
-ACTIONS = ("stop", "idle", "search", "approach", "avoid")           # in the order of Choice
+POPULATIONS = {population.rate: population.rate.replace("/", "_") for cls in (Vision, PrefrontalCortex, Motor)
+               for population in cls.populations if population.told}
+"""Output by population, for those of the package's own regions; of others the parameter ``populations`` tells."""
+MEMORY = next(population.shape for population in PrefrontalCortex.populations if population.name == "memory")
 BELIEFS = ("entropy", "alpha", *(f"for_{name}" for name in ACTIONS))
 PATH_STEP, PATH_TURN = 0.1, 0.35    # m, rad between two points of the path
 PATH_POINTS = 500                   # after which every other one is let go of
@@ -51,6 +51,8 @@ class WindowParameters:
     field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
                                      high=2.8)
     columns: int = parameter(384, "width up to which a small picture is enlarged", unit="px", low=16, high=1920)
+    populations: tuple = parameter((), "populations of the graph's other regions, as ears/hair, whose rates "
+                                   "are shown on inside/rates/ears/hair", live=False)
 
 
 def _number(topic: str) -> Out:
@@ -87,10 +89,7 @@ class Window(Region):
     markers = Out("inside/markers", "visualization_msgs/msg/MarkerArray", FEATURE, on_demand=True)
     path = Out("inside/path", "nav_msgs/msg/Path", FEATURE, on_demand=True)
     goal = Out("inside/goal", "geometry_msgs/msg/PoseStamped", FEATURE, on_demand=True)
-    edges, parts, shapes, columns, near, wide = (_number(f"rates/{name}") for name in RATES)
-    (pfc_memory, pfc_target, pfc_avoid, pfc_candidates, pfc_commitment, pfc_actions, pfc_facts, pfc_heading) = (
-        _number(f"rates/pfc/{name}") for name in PFC_RATES)
-    motor_output = _number("rates/motor/output")
+    vars().update({name: _number(f"rates/{rate}") for rate, name in POPULATIONS.items()})
     entropy, alpha = _number("entropy"), _number("alpha")
     for_stop, for_idle, for_search, for_approach, for_avoid = (_number(f"choice/{name}") for name in ACTIONS)
     all_spikes, all_synops, latency = map(_number, ("spikes", "synops", "latency"))
@@ -98,6 +97,10 @@ class Window(Region):
     def configure(self, parameters) -> None:
         """Forgets what was shown. Nothing of it is state: what nobody sees need not survive a restart."""
         super().configure(parameters)
+        others = self.parameters.populations
+        self._others = {f"rates/{name}": _number(f"rates/{name}") for name in others}
+        self._rate_of = {**POPULATIONS, **{name: f"rates/{name}" for name in others}}
+        self.spike_trains = replace(type(self).spike_trains, feeds=tuple(self._rate_of.values()))
         self._pictures: deque = deque(maxlen=PICTURES)
         self._path: list = []
         self._last: tuple[float, float, float] | None = None
@@ -105,6 +108,10 @@ class Window(Region):
         self._complained: set[str] = set()
         self._shown: Any = None     # stamp of the newest picture that was shown
         self._next = 0.0            # s, host clock: when all but pictures are made again
+
+    def publishes(self):
+        """The ports of the class, and one for the rate of each population of ``populations``."""
+        return {**super().publishes(), **self._others}
 
     def step(self, inbox, state, dt, rng):
         """Makes what somebody looks at: pictures as vision tells of them, the rest at the region's rate."""
@@ -116,7 +123,7 @@ class Window(Region):
         out: dict[str, Any] = {}
         if "picture" in wanted:
             out["picture"] = self._picture(inbox)
-        if not wanted.isdisjoint(POPULATIONS.values()):
+        if not wanted.isdisjoint(self._rate_of.values()):
             out |= self._rates(inbox)
         if inbox.now >= self._next - 0.01:
             self._next = inbox.now + 1 / self.rate
@@ -242,8 +249,8 @@ class Window(Region):
     def _ring(self, inbox) -> Any | None:
         """The memory of the prefrontal cortex as a picture; none while it tells nothing that can be read."""
         sheet, memory = inbox.get("sheet", within=FRESH), inbox.get("memory", within=FRESH)
-        shape = (sheet.height, sheet.width, CLASSES) if sheet is not None else None
-        if shape != (RINGS, azimuth.BINS, CLASSES) or sheet.data.size != math.prod(shape):
+        shape = (sheet.height, sheet.width, MEMORY[0]) if sheet is not None else None
+        if shape != MEMORY[::-1] or sheet.data.size != math.prod(shape):
             return None
         evidence = sheet.data.reshape(shape).transpose(2, 1, 0) / np.float32(255.0)
         image = ring.drawn(evidence, RING_FULL, [] if memory is None else memory.objects, RING_SIZE)
@@ -256,14 +263,14 @@ class Window(Region):
 
     def _rates(self, inbox) -> dict[str, Any]:
         """Spikes per neuron and second of each population that has told since the last step."""
-        found = {}
+        found, ports = {}, self.publishes()
         for received in inbox.each("spike_trains", FRESH):
             train = received.message
-            name = POPULATIONS.get(train.population) or POPULATIONS.get(train.population.rpartition("/")[2])
+            name = self._rate_of.get(train.population) or self._rate_of.get(train.population.rpartition("/")[2])
             if received.new and name is not None:
                 bins = float(np.max(train.bin)) + 1.0 if len(train.bin) else 1.0
                 rate = train.total / max(train.size, 1) / max(bins * train.bin_width, 1e-6)
-                found[name] = getattr(self, name)(data=single(rate))
+                found[name] = ports[name](data=single(rate))
         return found
 
     def _beliefs(self, inbox) -> dict[str, Any]:

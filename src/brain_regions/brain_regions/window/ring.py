@@ -14,8 +14,8 @@ import numpy as np
 
 from brain_regions.azimuth import BINS, WIDTH
 from brain_regions.pfc.polar import RINGS, ring
-from brain_regions.sights import thing
 from brain_regions.window import words
+from brain_runtime.sights import thing
 
 INNER = 1.5             # cells between the middle and the nearest ones
 EDGE = RINGS + INNER    # cells from the middle to the rim

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motor without spikes: the same layers with ReLU in place of neurons, and without time."""
+from __future__ import annotations
+
+from brain_regions.motor import coding, network
+from brain_regions.motor import weights as weight_file
+from brain_regions.motor.region import PICTURES, PolicyMotor
+from brain_runtime.declared import Network, Weights
+
+
+class AnnMotor(PolicyMotor):
+    """The ANN of motor."""
+
+    network = Network("brain_regions.motor.network:RatePolicy", spiking=False, work=("policy.answer",))
+    weights = Weights(weight_file.TWIN.parent, weight_file.TWIN.stem)
+    pictures = PICTURES
+
+    def load(self, path, device):
+        """See :meth:`brain_regions.trained.Trained.load`."""
+        loaded = weight_file.load(path, twin=True)
+        self.policy, self._digest = network.RatePolicy(loaded.tensors), loaded.digest
+
+    def snapshot_metadata(self):
+        """A snapshot fits only the weights it was made with."""
+        return {"weights": self._digest, "input": coding.INPUT_SCALING}
+
+    def _think(self, currents, state, steps):
+        return network.read(self.policy.answer(currents)), {}, {}

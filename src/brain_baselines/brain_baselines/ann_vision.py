@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vision without spikes: the same layers with ReLU in place of neurons, and without time."""
+from __future__ import annotations
+
+import numpy as np
+
+from brain_regions.vision import Vision
+from brain_regions.vision import weights as weight_file
+from brain_runtime.declared import Network, Weights
+
+
+class AnnVision(Vision):
+    """The ANN of vision, one picture at a time."""
+
+    network = Network("brain_regions.vision.network:AnnTwin", spiking=False, work=("_network.forward",), limit=3.0)
+    weights = Weights(weight_file.TWIN.parent, weight_file.TWIN.stem)
+    populations = ()
+    baselines, ablations = {}, {}
+
+    def load(self, path, device):
+        """See :meth:`brain_regions.trained.Trained.load`."""
+        found, report, digest = weight_file.load(path, twin=True)
+        threshold = float(report["threshold"])
+        self._network, self._threshold, self._digest = found, threshold, digest
+
+    def initial_state(self):
+        return {"frames": np.zeros(1, np.float32)}
+
+    def step(self, inbox, state, dt, rng):
+        """Looks at a new picture."""
+        message = inbox.get("image")
+        if message is None or not inbox.new("image"):
+            return {}, state
+        picture = self._picture(message)
+        if picture is None:
+            return {}, state
+        with self._torch.inference_mode():
+            answer = self._network(self._network_module.prepare(self._torch.from_numpy(picture)[None]))[0].numpy()
+        return {"objects": self._objects(answer, self._focal(inbox, message))}, {
+            "frames": state["frames"] % 2 ** 20 + 1}

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Place: maps, what it offers, and a lack of input; with what all regions take of maps and objects."""
+import math
+
+import numpy as np
+import pytest
+
+from brain_regions import azimuth, room_map
+from brain_regions.place import Place
+from brain_runtime import sights
+from brain_runtime.local_host import LocalHost
+from brain_wire import messages
+
+RED_BALL = dict(color=1, shape=1)
+
+
+def make(name, **fields):
+    return messages.make(f"brain_interfaces/msg/{name}", **fields)
+
+
+def scan_of_box(x, y, yaw, half=3.0):
+    """LaserScan from (x, y, yaw) in an empty square room of side 2 * half."""
+    angles = -math.pi + np.arange(180) * 2 * math.pi / 180
+    direction = np.stack([np.cos(angles + yaw), np.sin(angles + yaw)])
+    with np.errstate(divide="ignore"):
+        reach = np.where(direction > 0, half - np.array([[x], [y]]), -half - np.array([[x], [y]])) / direction
+    return messages.make("sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi,
+                         angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=np.abs(reach).min(0))
+
+
+def stamped(message, stamp):
+    message.header.stamp = messages.time_message(stamp)
+    return message
+
+
+def odometry(x, y, yaw, stamp=0.0):
+    message = stamped(messages.make("nav_msgs/msg/Odometry"), stamp)
+    message.pose.pose.position.x, message.pose.pose.position.y = x, y
+    message.pose.pose.orientation.z, message.pose.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
+    return message
+
+
+def seen(*objects, stamp=0.0):
+    return stamped(make("DetectedObjects", source="vision", azimuth_min=-math.pi / 4, azimuth_max=math.pi / 4,
+                        objects=[make("DetectedObject", confidence=0.9, **o) for o in objects]), stamp)
+
+
+# -- directions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("angle", np.linspace(-3.1, 3.1, 23))
+def test_a_bump_tells_its_direction(angle):
+    assert azimuth.wrap(azimuth.direction(azimuth.bump(angle)) - angle) == pytest.approx(0, abs=0.03)
+
+
+def test_no_direction_in_silence():
+    assert math.isnan(azimuth.direction(np.zeros(36)))
+
+
+def test_hazard_points_lie_where_the_message_says():
+    hazard = np.zeros(36, np.float32)
+    hazard[9] = 0.7     # left, 0.3 m from the edge
+    points = azimuth.hazard_points(hazard, 0.18)
+    assert np.hypot(*points.T) == pytest.approx(0.48) and abs(points[:, 0]).max() < 0.05 and points[:, 1].min() > 0.4
+
+
+# -- the map -------------------------------------------------------------------------------------------------------
+
+
+def test_cheapest_way_goes_round_a_wall():
+    step = np.full((60, 60), room_map.CELL, np.float32)
+    step[10:50, 30] = room_map.FAR
+    seeds = np.full_like(step, room_map.FAR)
+    seeds[30, 45] = 0
+    values = room_map.cost_to_go(seeds, step)
+    path = room_map.follow(values, 30, 15, 200)
+    assert path[-1] == (30, 45) and all(step[c] < room_map.FAR for c in path)
+    direct, round_ = 30 * room_map.CELL, 2 * math.hypot(21, 15) * room_map.CELL
+    assert direct < round_ * 0.9 < values[30, 15] < round_ * 1.2
+
+
+def test_box_sum_counts_neighbors():
+    mask = np.random.default_rng(1).random((40, 40)) < 0.3
+    expected = sum(mask[r, c] for r in range(3, 10) for c in range(8, 15))
+    assert room_map.box_sum(mask, 3)[6, 11] == pytest.approx(expected)
+
+
+def test_what_a_stranger_feels_is_on_the_map_until_it_looks_through():
+    felt = np.zeros((room_map.SIZE, room_map.SIZE), np.float32)
+    angles = np.linspace(-math.pi, math.pi, 180, endpoint=False).astype(np.float32)
+    hazard = np.zeros(36, np.float32)
+    hazard[0] = 0.5     # ahead, 0.5 m from the edge: 0.68 m from the center
+    at = tuple(int(v) for v in room_map.cells(0.70, 0.0))
+
+    def feel(hazard, ranges):
+        room_map.add_hazard(felt, (0, 0, 0), hazard, 0.18, angles, np.full(180, ranges))
+
+    for _ in range(3):
+        feel(hazard, 0.7)
+    assert not felt.any()       # the scan shows it too, and better
+    for _ in range(3):
+        feel(hazard, 4.0)
+    assert felt[at] > room_map.SOLID and felt.sum() < 30
+    farther = np.zeros(36, np.float32)
+    farther[0] = 0.05
+    for _ in range(12):
+        feel(farther, 4.0)
+    assert felt[at] == 0.0
+
+
+def place_in_room(**parameters):
+    place = Place()
+    host = LocalHost({"place": place}, parameters={"place": parameters})
+    host.advance(0.1)
+    return host
+
+
+def look(host, x, y, yaw, mode=1, **control):
+    host.publish("pfc/control", make("Control", mode=mode, **control))
+    host.publish("vision/objects", seen(stamp=host.now))
+    host.publish("odom", odometry(x, y, yaw, host.now))
+    offered = {}
+    host.listen("sensor/features", lambda m: offered.__setitem__(m.source, m))
+    host.publish("scan", scan_of_box(x, y, yaw))
+    host.advance(0.1)
+    return offered
+
+
+def test_place_offers_what_turning_would_show_until_it_was_looked_at():
+    host = place_in_room()
+    view = look(host, 0, 0, 0)["place/view"].novelty
+    assert view[0] < 0.05 and view[18] == 1.0
+    for yaw in np.arange(0, 2 * math.pi, 0.5):
+        view = look(host, 0, 0, yaw)["place/view"].novelty
+    assert view.sum() < 1.0
+
+
+def test_place_offers_no_frontier_in_a_room_that_was_seen():
+    host = place_in_room()
+    for _ in range(2):
+        for yaw in np.arange(0, 2 * math.pi, 0.4):
+            for _ in range(3):
+                offered = look(host, 0, 0, yaw)
+    assert not offered["place/frontier"].novelty.any()
+
+
+def test_place_routes_to_a_target():
+    host = place_in_room(plan_every=1)
+    for _ in range(3):
+        offered = look(host, 0, 0, 0, mode=2, bearing=1.0, distance=2.0)
+    assert azimuth.direction(offered["place/route"].novelty) == pytest.approx(1.0, abs=0.25)
+
+
+def test_place_routes_round_what_only_a_stranger_feels():
+    host = place_in_room(plan_every=1)
+    hazard = np.zeros(36, np.float32)
+    hazard[[0, 1, 35]] = 0.6
+    for _ in range(4):
+        host.publish("sensor/features", make("SensorFeatures", source="sonar", confidence=1.0, hazard=hazard))
+        offered = look(host, 0, 0, 0, mode=2, bearing=0.0, distance=2.0)
+    assert abs(azimuth.direction(offered["place/route"].novelty)) > 0.3
+
+
+def test_place_forgets_when_it_was_carried_and_keeps_quiet_without_odometry():
+    host = place_in_room()
+    for yaw in np.arange(0, 2 * math.pi, 0.5):
+        look(host, 0, 0, yaw)
+    assert look(host, 2.5, 0, 0)["place/view"].novelty.sum() > 5
+    host.advance(2.0)
+    heard = []
+    host.listen("sensor/features", heard.append)
+    host.publish("scan", scan_of_box(0, 0, 0))
+    assert heard == []
+
+
+def test_place_survives_nonsense():
+    host = place_in_room()
+    for bad in (odometry(math.nan, 0, 0), odometry(math.inf, 0, 0)):
+        host.publish("odom", bad)
+        host.publish("scan", scan_of_box(0, 0, 0))
+    host.publish("odom", odometry(0, 0, 0))
+    broken = scan_of_box(0, 0, 0)
+    broken.ranges = np.full(180, np.nan, np.float32)
+    host.publish("scan", broken)
+    look(host, 0, 0, 0, mode=2, bearing=math.nan, distance=math.inf)
+
+
+# -- objects ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [dict(color=9, shape=1), dict(color=1, shape=0), dict(bearing=math.nan),
+                                 dict(distance=-1.0), dict(confidence=math.nan), dict(confidence=50.0)])
+def test_unsound_detections_are_told_apart(bad):
+    fields = dict(color=1, shape=1, confidence=0.9, bearing=0.0, distance=2.0)
+    assert sights.sound(make("DetectedObject", **fields))
+    assert not sights.sound(make("DetectedObject", **(fields | bad)))

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects as a camera reports them: which can be used, which look the same, and names for a person."""
+from __future__ import annotations
+
+import math
+from typing import Any, Iterable
+
+from brain_runtime import Gated
+
+COLORS = ("", "red", "green", "blue", "yellow")     # DetectedObject COLOR_*
+SHAPES = ("thing", "ball", "box", "cylinder")       # DetectedObject SHAPE_*
+AHEAD = 3.0             # degrees to either side that count as ahead
+BEARING = math.radians(5.0)     # rad; objects that moved less look the same
+DISTANCE = 0.1                  # m
+
+
+def thing(color: int, shape: int) -> str:
+    """``red ball`` of two constants of DetectedObject; ``?`` for numbers that there are not."""
+    color_name = COLORS[color] if color < len(COLORS) else "?"
+    return f"{color_name} {SHAPES[shape] if shape < len(SHAPES) else '?'}".strip()
+
+
+def place(bearing: float, distance: float) -> str:
+    """``2.1 m 30 deg left`` of a polar position (rad, m)."""
+    if not math.isfinite(bearing):
+        return "somewhere"
+    degrees = math.degrees(bearing)
+    side = "ahead" if abs(degrees) < AHEAD else f"{abs(degrees):.0f} deg {'left' if degrees > 0 else 'right'}"
+    return side if not math.isfinite(distance) else f"{distance:.1f} m {side}"
+
+
+def sound(seen: Any) -> bool:
+    """Whether a DetectedObject holds numbers and classes that can be used."""
+    return (1 <= seen.color <= 4 and 1 <= seen.shape <= 3
+            and all(map(math.isfinite, (seen.bearing, seen.distance, seen.confidence)))
+            and 0.05 < seen.distance < 15 and 0 < seen.confidence <= 1.0001)
+
+
+def in_bins(bearing: float, distance: float) -> tuple[int | None, int | None]:
+    """A polar position (rad, m) so coarsely that what looks the same is the same; None where it is not known."""
+    return _bin(bearing, BEARING), _bin(distance, DISTANCE)
+
+
+def _bin(value: float, width: float) -> int | None:
+    return round(float(value) / width) if math.isfinite(value) else None
+
+
+def gist(message: Any) -> tuple:
+    """What is told by DetectedObjects, so coarsely that what looks the same is the same."""
+    return tuple((o.color, o.shape, *in_bins(o.bearing, o.distance)) for o in message.objects)
+
+
+GATED = Gated(gist=gist)
+"""For a port of DetectedObjects: those that look the same may wait for an energy budget."""
+
+
+def fits(seen: Any, color: int, shape: int) -> bool:
+    """Whether a DetectedObject may be of the color and shape; unknown fits all."""
+    return (not color or not seen.color or seen.color == color) and (not shape or not seen.shape or seen.shape == shape)
+
+
+def in_words(objects: Iterable[Any]) -> str:
+    """``red ball 1.2 m 10 deg left; blue box 2.0 m ahead``: nearest first as far as distances are known."""
+    ordered = sorted(objects, key=lambda o: o.distance if math.isfinite(o.distance) else math.inf)
+    return "; ".join(f"{thing(o.color, o.shape)} {place(o.bearing, o.distance)}" for o in ordered) or "nothing"

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Access control of Zenoh's router: rights as rules about keys, by the common name of the certificate.
+
+Everything is refused that no rule allows. A rule must *include* the key of a message, so that a put on ``**`` is
+refused too. ``ingress`` is what comes from the node, ``egress`` what the router sends it. Types and hashes are left
+open (``*``): a topic belongs to a node whatever it carries.
+"""
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from brain_security.rights import Rights
+from brain_wire import names
+
+INGRESS, EGRESS = "ingress", "egress"
+# Keys of zenoh-ext beside a latched topic's own; @adv is not matched by * or **.
+ADV_PUBLISHER, ADV_SUBSCRIBER, ADV_ALL = "@adv/pub/*/*/_", "@adv/sub/*/*/_", "@adv/**"
+
+
+def data_keys(domain: int, topics: Iterable[str]) -> list[str]:
+    """Keys of topics or services with any type and hash."""
+    return sorted(f"{domain}/{topic.strip('/')}/*/*" for topic in topics)
+
+
+def token_keys(domain: int, rights: Rights) -> list[str]:
+    """Tokens of a node and of the publishers, subscriptions and services that it may have.
+
+    They may be from any session and enclave, with any type and QoS.
+    """
+    session, node = f"{names.TOKEN_SPACE}/{domain}/*/*/*", f"*/{names.mangle(rights.namespace)}/{rights.node}"
+    parts = ((names.PUBLISHER, rights.topics_out()), (names.SUBSCRIPTION, rights.topics_in()),
+             (names.SERVER, rights.services_served()), (names.CLIENT, rights.services_called()))
+    return [f"{session}/{names.NODE}/{node}", *(f"{session}/{kind}/{node}/{names.mangle(name)}/**"
+                                                for kind, allowed in parts for name in sorted(allowed))]
+
+
+def access_control(rights: Iterable[Rights], domain: int, routers: Iterable[str]) -> dict[str, Any]:
+    """Zenoh's ``access_control``.
+
+    Args:
+        rights: of all who may connect.
+        domain: ROS domain in which they have them.
+        routers: common names of routers, which trust each other: each watches over its own clients.
+    """
+    rights = list(rights)
+    regions = [r.name for r in rights if not r.any_node]
+    rules: list[dict[str, Any]] = []
+    subjects = [{"id": "routers", "cert_common_names": sorted(routers)}]
+    policies = [{"rules": ["routers"], "subjects": ["routers"]}]
+    rules.append({"id": "routers", "permission": "allow", "flows": [INGRESS, EGRESS], "key_exprs": ["**", "@ros2_lv/**",
+                  f"{domain}/**/@adv/**"], "messages": [
+                      "put", "delete", "declare_subscriber", "query", "reply", "declare_queryable", "liveliness_token",
+                      "liveliness_query", "declare_liveliness_subscriber"]})
+    for one in rights:
+        own = _rules(one, domain, regions)
+        rules += own
+        subjects.append({"id": one.name, "cert_common_names": [one.name]})
+        policies.append({"rules": [rule["id"] for rule in own], "subjects": [one.name]})
+    return {"enabled": True, "default_permission": "deny", "rules": rules, "subjects": subjects, "policies": policies}
+
+
+def _rules(rights: Rights, domain: int, regions: list[str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def rule(what: str, flow: str, messages: list[str], keys: list[str], permission: str = "allow") -> None:
+        if keys:
+            found.append({"id": f"{rights.name} {what}", "permission": permission, "flows": [flow],
+                          "messages": messages, "key_exprs": keys})
+
+    def beside(keys: list[str], suffix: str) -> list[str]:
+        return [f"{key}/{suffix}" for key in keys]
+
+    said, heard = data_keys(domain, rights.topics_out()), data_keys(domain, rights.topics_in())
+    # Publishing; a reply is what a latched topic's cache answers.
+    rule("publishes", INGRESS, ["put", "reply"], said)
+    rule("announces its caches", INGRESS, ["put", "declare_queryable", "liveliness_token"], beside(said, ADV_PUBLISHER))
+    rule("is told of subscribers", EGRESS, ["declare_subscriber"], [*said, *beside(said, ADV_ALL)])
+    rule("is asked for what is latched", EGRESS, ["query"], beside(said, ADV_ALL))
+    # Hearing.
+    rule("subscribes", INGRESS, ["declare_subscriber"], [*heard, *beside(heard, ADV_ALL)])
+    rule("asks for what is latched", INGRESS, ["query", "liveliness_query", "declare_liveliness_subscriber"],
+         beside(heard, ADV_ALL))
+    rule("announces its latched subscriptions", INGRESS, ["liveliness_token"], beside(heard, ADV_SUBSCRIBER))
+    rule("hears", EGRESS, ["put", "reply"], heard)
+    rule("is told of caches", EGRESS, ["put", "declare_queryable", "liveliness_token"], beside(heard, ADV_PUBLISHER))
+    # Services.
+    served, called = data_keys(domain, rights.services_served()), data_keys(domain, rights.services_called())
+    rule("serves", INGRESS, ["declare_queryable", "reply"], served)
+    rule("is called", EGRESS, ["query"], served)
+    rule("calls", INGRESS, ["query"], called)
+    rule("is told of services", EGRESS, ["declare_queryable", "reply"], called)
+    # The graph: anybody may see it, but not in another's name.
+    tokens = f"{names.TOKEN_SPACE}/{domain}/**"
+    rule("sees the graph", INGRESS, ["liveliness_query", "declare_liveliness_subscriber"], [tokens])
+    rule("is shown the graph", EGRESS, ["liveliness_token"], [tokens])
+    if not rights.any_node:
+        rule("is in the graph", INGRESS, ["liveliness_token"], token_keys(domain, rights))
+    else:
+        rule("is in the graph", INGRESS, ["liveliness_token"], [tokens])
+        # In every namespace, and not with a % in the node's name either: %vision in the namespace / reads as /vision.
+        forged = [f"{names.TOKEN_SPACE}/{domain}/*/*/*/*/*/*/{region.rpartition('/')[2]}/**" for region in regions]
+        rule("is no region", INGRESS, ["liveliness_token"],
+             [*sorted(forged), f"{names.TOKEN_SPACE}/{domain}/*/*/*/*/*/*/$*%$*/**"], "deny")
+    return found

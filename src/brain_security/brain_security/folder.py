@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a secured brain: keys, certificates, and one Zenoh configuration for each node and for the router.
+
+``NAME.key`` and ``NAME.crt`` are the originals; ``NAME.json5`` has them inside, so that one file is all that another
+computer needs. Keys are made once; configurations are written anew each time, since they follow from the graph.
+"""
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Iterable, Mapping
+
+from brain_security.access import access_control
+from brain_security.certificates import CertificateError, Pair, make_authority, make_pair
+from brain_security.rights import AUTHORITY, ROUTER, Rights
+from brain_wire import names
+from brain_wire.router import settings as router_settings
+from brain_wire.session import default_settings
+
+ENDPOINT = "tls/localhost:7447"
+LOCAL = ("localhost", "127.0.0.1", "::1")
+AUTHORITY_DAYS = 3650.0
+OPEN_TIMEOUT = 3000     # ms; a router that does not speak TLS says nothing at all
+NOTE = "// Holds a private key. Written by `brain keys`, which writes it anew when the graph changes.\n"
+
+
+class FolderError(RuntimeError):
+    """The folder cannot be used or filled; names the file and the remedy."""
+
+
+@dataclass
+class Done:
+    """What was done to a folder: names by what happened to their keys."""
+
+    made: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str, about: Mapping[str, Any], days: float,
+         hosts: Iterable[str] = (), renew: bool = False, new_authority: bool = False) -> Done:
+    """Makes what is missing in a folder, and writes the configurations.
+
+    Args:
+        folder: made if it is not there; only its owner may look into it.
+        rights: of all who may connect.
+        domain, namespace: of the brain.
+        about: what the router's configuration is to say of itself, such as the graph.
+        days: until new certificates end.
+        hosts: names and addresses of the router's machine beside this one's.
+        renew: new keys for all.
+        new_authority: a new authority too, so that what it signed before is of no use any more.
+
+    Raises:
+        FolderError: a file cannot be read or written, or does not belong to the others.
+        CertificateError: a certificate cannot be made.
+    """
+    rights = list(rights)
+    folder = Path(folder)
+    done = Done()
+    router = f"{names.absolute(namespace).rstrip('/')}/{ROUTER}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            folder.chmod(stat.S_IRWXU)
+        authority = _authority(folder, new_authority, done)
+        make = _Maker(folder, authority, days, renew or new_authority, done)
+        # This machine's name is put in, but one that is there already may have been made on another.
+        pairs = {ROUTER: make(ROUTER, router, [*LOCAL, *hosts], [socket.gethostname()])}
+        for one in rights:
+            pairs[one.node] = make(one.node, one.name)
+        about = {**about, "domain": domain, "namespace": namespace, "names": sorted(r.node for r in rights)}
+        _write(folder / f"{ROUTER}.json5", _router(pairs[ROUTER], authority, rights, domain, router, about))
+        for one in rights:
+            _write(folder / f"{one.node}.json5", _session(pairs[one.node], authority, one, domain, namespace))
+    except OSError as error:
+        raise FolderError(f"cannot make {error.filename or folder}: {error.strerror or error}") from error
+    done.left = sorted(p.stem for p in folder.glob("*.key") if p.stem not in (*pairs, AUTHORITY))
+    for name in done.left:  # no rights any more, so no configuration
+        (folder / f"{name}.json5").unlink(missing_ok=True)
+    return done
+
+
+def _authority(folder: Path, anew: bool, done: Done) -> Pair:
+    certificate, key = folder / f"{AUTHORITY}.crt", folder / f"{AUTHORITY}.key"
+    if certificate.exists() and not anew:
+        done.kept.append(AUTHORITY)
+        return Pair(key.read_bytes() if key.exists() else b"", certificate.read_bytes())
+    if key.exists() and not anew:
+        raise FolderError(f"{key} is there, but {certificate} is not; bring it back, or make all anew with "
+                          f"--new-authority")
+    pair = make_authority(f"brain authority of {socket.gethostname()}"[:64], AUTHORITY_DAYS)
+    _write(key, pair.key)
+    _write(certificate, pair.certificate, 0o644)
+    done.made.append(AUTHORITY)
+    return pair
+
+
+@dataclass
+class _Maker:
+    """Takes the keys that are there, and makes those that are not."""
+
+    folder: Path
+    authority: Pair
+    days: float
+    anew: bool
+    done: Done
+
+    def __call__(self, file: str, name: str, hosts: Iterable[str] = (), more_hosts: Iterable[str] = ()) -> Pair:
+        key, certificate = self.folder / f"{file}.key", self.folder / f"{file}.crt"
+        if not self.anew and key.exists() != certificate.exists():
+            raise FolderError(f"of {key.name} and {certificate.name} only one is in {self.folder}; bring the other "
+                              f"back, or make all anew with --renew")
+        if not self.anew and key.exists():
+            pair = Pair(key.read_bytes(), certificate.read_bytes())
+            why = _unfit(pair, name, self.authority, set(hosts))
+            if why:
+                raise FolderError(f"{certificate} {why}; nothing was overwritten. Make all keys anew with --renew, or "
+                                  f"use another folder")
+            self.done.kept.append(file)
+            return pair
+        if not self.authority.key:
+            raise FolderError(f"{file} needs a certificate, but {AUTHORITY}.key, which signs it, is not in "
+                              f"{self.folder}; bring it back, or make all anew with --new-authority")
+        pair = make_pair(self.authority, name, self.days, [*hosts, *more_hosts])
+        _write(key, pair.key)
+        _write(certificate, pair.certificate, 0o644)
+        self.done.made.append(file)
+        return pair
+
+
+def _unfit(pair: Pair, name: str, authority: Pair, hosts: set[str]) -> str | None:
+    """Why a pair that is there does not serve, or None."""
+    try:
+        if pair.name != name:
+            return f"is for {pair.name}, not for {name}"
+        if not pair.signed_by(authority):
+            return f"was not signed by {AUTHORITY}.crt"
+        missing = hosts - pair.hosts()
+    except CertificateError as error:
+        return f"cannot be read: {error}"
+    return f"does not name {', '.join(sorted(missing))}" if missing else None
+
+
+def _tls(pair: Pair, authority: Pair, side: str) -> dict[str, Any]:
+    text = lambda pem: base64.b64encode(pem).decode("ascii")  # noqa: E731
+    return {"root_ca_certificate_base64": text(authority.certificate), "enable_mtls": True,
+            f"{side}_private_key_base64": text(pair.key), f"{side}_certificate_base64": text(pair.certificate),
+            "verify_name_on_connect": True}
+
+
+def _session(pair: Pair, authority: Pair, rights: Rights, domain: int, namespace: str) -> bytes:
+    says = {"name": rights.name, "domain": domain, "namespace": namespace, "any_node": rights.any_node,
+            "publishes": sorted(rights.topics_out()), "hears": sorted(rights.topics_in()),
+            "serves": sorted(rights.services_served()), "calls": sorted(rights.services_called()),
+            "valid_until": pair.ends.timestamp()}
+    return _json5({**default_settings(ENDPOINT), "transport/link/protocols": ["tls"],
+                   "transport/link/tls": _tls(pair, authority, "connect"),
+                   "transport/unicast/open_timeout": OPEN_TIMEOUT, "metadata": {"brain": says}})
+
+
+def _router(pair: Pair, authority: Pair, rights: list[Rights], domain: int, name: str,
+            about: Mapping[str, Any]) -> bytes:
+    tls = {**_tls(pair, authority, "listen"), **_tls(pair, authority, "connect")}  # a linked router is a client too
+    says = {**about, "name": name, "any_node": True, "publishes": [], "hears": [], "serves": [], "calls": [],
+            "valid_until": pair.ends.timestamp()}
+    listen = [ENDPOINT.replace("localhost", "127.0.0.1")]
+    return _json5({**router_settings(listen), "transport/link/protocols": ["tls"], "transport/link/tls": tls,
+                   "access_control": access_control(rights, domain, [name]), "metadata": {"brain": says}})
+
+
+def _json5(flat: Mapping[str, Any]) -> bytes:
+    """A configuration whose keys may be paths (``a/b``)."""
+    tree: dict[str, Any] = {}
+    for path, value in flat.items():
+        *parents, leaf = path.split("/")
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[leaf] = value
+    return (NOTE + json.dumps(tree, indent=1) + "\n").encode()
+
+
+def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Writes a file that nobody else can read at any moment, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, mode)  # whatever the umask is
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

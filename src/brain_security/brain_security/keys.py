@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain keys`` and ``brain policy``: from the graph to who may do what, for Zenoh and for SROS2."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brain_runtime.command.options import Domain, Json, Namespace, fail, tell, tell_json, use_domain
+
+Graph = Annotated[str, typer.Option("--graph", help="Graph: a name or a path.")]
+World = Annotated[str, typer.Option("--world", help="Simulated world of the graph, such as arena; none: a real robot.")]
+Robot = Annotated[str | None, typer.Option("--robot", help="The robot's profile, as of `brain up`: a name or a path.")]
+Operators = Annotated[list[str] | None, typer.Option(
+    "--operator", metavar="NAME", help="Who, beside `operator`, may tell the brain what to do, stop it, and read.")]
+Maintainers = Annotated[list[str] | None, typer.Option(
+    "--maintainer", metavar="NAME", help="Who may change parameters and lifecycle states too. Default: nobody.")]
+
+
+def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made if it is not there.")],
+         graph: Graph = "brain", robot: Robot = None, world: World = "arena",
+         days: Annotated[float, typer.Option(min=0.001, help="Days until new certificates end.")] = 365.0,
+         host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Name or address of the router's machine, "
+                         "for others that connect to it. Default: this machine's.")] = None,
+         operator: Operators = None, maintainer: Maintainers = None,
+         renew: Annotated[bool, typer.Option("--renew", help="Make all keys anew, signed by the same authority.")
+                          ] = False,
+         new_authority: Annotated[bool, typer.Option("--new-authority", help="Make the authority anew too: what it "
+                                                     "signed before is of no use any more.")] = False,
+         as_json: Json = False, domain: Domain = None, namespace: Namespace = "") -> None:
+    """Makes keys and access rules for a graph: for the router, each region, and those who operate the brain.
+
+    Run it again after the graph has changed: it adds keys for new regions, writes the rules anew, and leaves the keys
+    that are there alone.
+    """
+    number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer)
+    from brain_security.certificates import CertificateError
+    from brain_security.folder import FolderError, fill
+    from brain_wire.names import absolute
+
+    try:
+        done = fill(folder, rights, domain=number, namespace=absolute(namespace), about=about, days=days,
+                    hosts=host or (), renew=renew, new_authority=new_authority)
+    except (FolderError, CertificateError) as error:
+        fail(str(error))
+    if as_json:
+        tell_json({"folder": str(folder.absolute()), "domain": number, "namespace": absolute(namespace), **about,
+                   "made": list(done.made), "kept": list(done.kept), "left": list(done.left)}, None)
+        return
+    if done.made:
+        tell(f"made: {', '.join(done.made)}")
+    if done.kept:
+        tell(f"kept: {', '.join(done.kept)}")
+    for name in done.left:
+        tell(f"{name} is not in the graph any more: it has no rights; its key is kept", "yellow", err=True)
+    tell(f"domain {number}, namespace {absolute(namespace)}, world {world}. Run it with: brain up --world "
+         f"{world} --secure {folder}; tell it with: brain say --secure {folder} \"go to the red ball\". Keep "
+         f"{folder / 'ca.key'} elsewhere: whoever has it can be anybody.", "green")
+
+
+def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",
+           single_enclave: Annotated[bool, typer.Option("--single-enclave", help="All profiles in one enclave, as "
+                                     "zenoh_security_tools reads them. Default: an enclave for each node.")] = False,
+           operator: Operators = None, maintainer: Maintainers = None, namespace: Namespace = "") -> None:
+    """Prints the SROS2 policy of a graph, for `ros2 security` and zenoh_security_tools."""
+    _, rights, _ = _rights(graph, robot, world, None, namespace, operator, maintainer)
+    from brain_security.policy import policy_xml
+
+    typer.echo(policy_xml(rights, single_enclave), nl=False)
+
+
+def _rights(graph: str, robot: str | None, world: str, domain: int | None, namespace: str, operators: list[str] | None,
+            maintainers: list[str] | None) -> tuple[int, list, dict]:
+    number = use_domain(domain)
+    from brain_runtime.graph import GraphError
+    from brain_runtime.graphs import find_graph
+    from brain_runtime.inspect_graph import inspect_graph
+    from brain_runtime.robots import SIM, RobotError
+    from brain_security.rights import OPERATOR, RightsError, rights_of
+    from brain_wire import NameProblem
+
+    try:
+        robot = robot or SIM    # for names of topics; `brain up` asks which robot it is
+        loaded, facts, _ = inspect_graph(find_graph(graph), world, robot)
+        rights = rights_of(loaded, facts, namespace, operators=dict.fromkeys([OPERATOR, *(operators or ())]),
+                           maintainers=maintainers or ())
+    except (GraphError, RobotError, RightsError, NameProblem) as error:
+        fail(str(error))
+    return number, rights, {"graph": loaded.name, "robot": robot, "world": world}

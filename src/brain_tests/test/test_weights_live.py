@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of a region that runs: read anew between two steps, on every host; those that do not fit are refused."""
+import importlib.util
+import math
+
+import numpy as np
+import pytest
+
+from brain_regions.motor import weights
+from brain_runtime import FEATURE, SENSOR
+from brain_tests.stages import make_stage
+from brain_wire import messages
+
+HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
+         *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+
+
+@pytest.fixture(params=HOSTS)
+def stage(request, tmp_path):
+    made = make_stage(request.param, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def still(tmp_path):
+    """A weight file whose network answers nothing, so that the robot stands."""
+    tensors = dict(weights.load().tensors)
+    tensors["readout"] = np.zeros_like(tensors["readout"])
+    path = tmp_path / "still.safetensors"
+    weights.save(path, tensors, {}, {}, twin=False)
+    return path
+
+
+def drive(stage, heard):
+    """Speed (m/s) that motor commands when it is told to drive ahead in an empty room, after half a second."""
+    scan = messages.make("sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi, range_min=0.1,
+                         angle_increment=math.pi / 90, range_max=10.0, ranges=np.full(180, 3.0, np.float32))
+    control = messages.make("brain_interfaces/msg/Control", mode=1, heading=0.0, speed=1.0, bearing=math.nan,
+                            distance=math.nan)
+    for _ in range(10):
+        stage.say("scan", scan, SENSOR)
+        stage.say("pfc/control", control, FEATURE)
+        stage.pause(0.05)
+    return heard[-1].twist.linear.x if heard else 0.0
+
+
+def test_weights_are_read_anew_while_it_runs_and_wrong_ones_are_refused(stage, still, tmp_path):
+    heard = stage.hear("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
+    stage.start("brain_regions.motor:Motor")
+    stage.until(lambda: drive(stage, heard) > 0.4)
+    assert stage.change(weights=str(still)) == ""
+    stage.until(lambda: drive(stage, heard) == 0.0)
+    assert stage.change(weights="motor") == ""
+    stage.until(lambda: drive(stage, heard) > 0.4)
+    torn = tmp_path / "torn.safetensors"
+    torn.write_bytes(still.read_bytes()[:1000])
+    for wrong, why in ((tmp_path / "none.safetensors", "are missing"), (torn, "is torn or none"),
+                       ("motor_twin", "does not fit"), ("other", "there are motor, motor_twin")):
+        refused = stage.change(weights=str(wrong))
+        assert why in refused and "\n" not in refused and refused.startswith("mirror keeps the weights that it has")
+    refused = stage.change(device="cuda")
+    assert "computes on cpu alone" in refused and "set device to cpu" in refused
+    assert "must be one of cpu, cuda" in stage.change(device="tpu")
+    stage.until(lambda: drive(stage, heard) > 0.4)
+
+
+def test_weights_at_the_start(stage, still):
+    heard = stage.hear("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
+    stage.start("brain_regions.motor:Motor", weights=str(still))
+    stage.until(lambda: drive(stage, heard) == 0.0 and heard)
+    assert stage.change(weights="") == ""
+    stage.until(lambda: drive(stage, heard) > 0.4)
