@@ -12,7 +12,7 @@ from brain import policies
 from brain_runtime import graphs
 from brain.ablations import NONE, Ablation
 from brain_runtime.energy import PARAMETER, Traffic
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.stepper import RegionError
 from brain_wire import messages
 

@@ -26,8 +26,8 @@ from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain.launching import SIM, LaunchedNode, launched
 from brain_runtime.listen import Latency
 from brain_runtime import heartbeat as beat
-from brain_runtime.ros_host import profile
-from brain_runtime.ros_types import interface
+from brain_runtime.hosts.ros_topics import profile
+from brain_runtime.hosts.ros_types import interface
 from brain_wire import messages
 from brain_wire.qos import LATCHED, STREAM, QoS
 

@@ -14,7 +14,7 @@ from brain_runtime import graphs
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_sim.suite import episodes
 from brain_wire import messages
 
@@ -136,7 +136,7 @@ def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sen
 def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_silent():
     """A whole brain at an episode in which it is told to stop."""
     from brain.episodes import Referee, _play, traffic_of
-    from brain_runtime.local_host import LocalHost
+    from brain_runtime.hosts.local import LocalHost
 
     episode, graph = first("stop"), graphs.load("brain", "arena")
     brain = policies.make_regions(graph, "brain")
@@ -168,7 +168,7 @@ def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_sil
 
 
 def test_the_blind_brain_sees_nothing():
-    from brain_runtime.local_host import LocalHost
+    from brain_runtime.hosts.local import LocalHost
 
     graph = graphs.load("brain", "arena")
     host = LocalHost(policies.make_regions(graph, "blind"), parameters=graphs.own_parameters(graph))

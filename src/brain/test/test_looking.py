@@ -111,7 +111,7 @@ def test_with_the_pages_profile_every_frame_has_the_prefix(tmp_path):
     from brain_runtime import graphs
     from brain.episodes import text_message
     from brain_runtime.robots import load_robot
-    from brain_runtime.local_host import LocalHost
+    from brain_runtime.hosts.local import LocalHost
 
     if not PAGE.is_file():
         pytest.skip("docs are not beside an installed package")

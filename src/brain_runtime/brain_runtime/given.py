@@ -19,18 +19,9 @@ def check(name: str, namespace: str, parameters: type, ros: Any) -> None:
     Raises:
         ParameterError: a parameter that there is not, or a value that does not fit.
     """
-    from brain_runtime import energy
-    from brain_runtime.zenoh_host import OVERRIDES, RCLPYS, SIM_TIME
-    from brain_wire.parameters import ParameterError, check_parameters
+    from brain_runtime.hosts.node_parameters import split
 
-    values = {key: value for key, value in ros.parameters(name, namespace).items()
-              if key != RCLPYS and not key.startswith(OVERRIDES)}
-    sim_time = values.pop(SIM_TIME, False)
-    if not isinstance(sim_time, bool):
-        raise ParameterError(f"parameter {SIM_TIME} of {name} must be true or false, but is {sim_time!r}")
-    energy.budget_of(name, values)
-    values.pop(energy.PARAMETER, None)
-    check_parameters(name, parameters, values)
+    split(name, parameters, ros.parameters(name, namespace))
 
 
 def check_files(graph: Graph, files: Iterable[Path | str], namespace: str = "") -> None:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -154,7 +155,7 @@ def test_ros_is_imported_where_it_is_known_to_be_and_declared(package: str) -> N
     source, tests = (imported(ROOT / "src" / package / part) for part in (package, "test"))
     told = {element.text for element in manifest(package) if element.tag.endswith("depend")}
     for module in ROS_ONLY - {"brain_interfaces"}:
-        assert source.get(module, Path("ros_")).name.startswith("ros_"), source.get(module)
+        assert source.get(module, Path("ros_")).name.startswith(("ros_", "ros.")), source.get(module)
         assert module in told or module not in {**source, **tests}, f"{package}'s package.xml lacks {module}"
 
 
@@ -268,3 +269,11 @@ def test_links_at_the_top_lead_into_the_packages(link: str) -> None:
     path = ROOT / link
     assert path.is_symlink() and path.is_dir()
     assert path.resolve().is_relative_to(ROOT / "src")
+
+
+def test_commit_hooks_are_of_this_checkout() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert [repository["repo"] for repository in config["repos"]] == ["local"], "a fetched hook names a registry"
+    hooks = config["repos"][0]["hooks"]
+    assert {hook["id"] for hook in hooks} >= {"ruff", "whitespace"}
+    assert all(hook["language"] == "system" for hook in hooks)
