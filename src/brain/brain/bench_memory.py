@@ -17,7 +17,7 @@ from brain_runtime.ablation import NONE
 from brain.episodes import SETTLE, text_message
 from brain.lockstep import lockstep_parts
 from brain.workers import workers
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 
 SEEN, HIDDEN = 1.0, 20.0    # s
 TURN = 0.8                  # rad/s, as the robot looks about

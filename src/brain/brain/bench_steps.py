@@ -24,7 +24,7 @@ from brain.episodes import text_message
 from brain.lockstep import lockstep_parts
 from brain_regions.circuits import INPUT, Convolution
 from brain_runtime.declared import Network
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 
 EVERY = 4.0                 # s between two sentences
 SECONDS = 20.0              # of a room

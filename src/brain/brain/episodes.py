@@ -13,7 +13,7 @@ from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.energy import Traffic
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graphs import DEFAULT
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.resolve import resolve
 from brain_runtime.stepper import RegionError
 from brain_wire import messages

@@ -11,7 +11,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from brain_regions.pfc.control import APPROACH
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.region import Region
 from brain_runtime.sights import thing
 

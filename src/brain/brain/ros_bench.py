@@ -30,7 +30,7 @@ from brain import ros_memory
 from brain.bench_wire import LOST, Comparison
 from brain_regions.brainstem import Brainstem
 from brain_runtime import FEATURE, In, Out, Region
-from brain_runtime.ros_host import interface, profile
+from brain_runtime.hosts.ros_topics import interface, profile
 from brain_runtime.tether import __file__ as TETHER
 from brain_wire import messages
 

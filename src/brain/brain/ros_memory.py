@@ -18,7 +18,7 @@ from brain import ros_bare_node
 from brain_runtime import diagnostics
 from brain_runtime import heartbeat as beat
 from brain_runtime.graph import RegionSpec
-from brain_runtime.ros_host import interface, profile
+from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
 
 if TYPE_CHECKING:

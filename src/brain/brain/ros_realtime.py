@@ -27,8 +27,8 @@ from brain_runtime.listen import Latency
 from brain_runtime import heartbeat as beat
 from brain_runtime.command_lines import value_text
 from brain_runtime.graph import SIM_WORLD
-from brain_runtime.ros_host import profile
-from brain_runtime.ros_types import interface
+from brain_runtime.hosts.ros_topics import profile
+from brain_runtime.hosts.ros_types import interface
 from brain_wire import messages
 from brain_wire.qos import LATCHED, STREAM, QoS
 

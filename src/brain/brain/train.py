@@ -5,76 +5,77 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Callable, Iterator
 
 import typer
 
-from brain_runtime.command.options import Json, fail, tell, tell_json
+from brain_runtime.command.options import Json, check_writable, fail, tell, tell_json
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
-                  help="Rebuilds trained weights from nothing.")
-
+if TYPE_CHECKING:
+    from brain_training.runs import Settings
 
 BOTH = MappingProxyType({"spiking": "spiking", "twin": "ReLU twin"})
+ALL = "all"
 
 
-@app.callback()
-def _train() -> None:
-    """Rebuilds trained weights from nothing."""
+def train(
+        name: Annotated[str, typer.Argument(metavar="NETWORK", help="vision, language, motor, or all: every one at "
+                                            "once. The prefrontal cortex is wired, not trained.")],
+        out: Annotated[Path | None, typer.Option(
+            help="Weight file; the twin's is written beside it, with _twin in its name. Of all: a folder. Default: the "
+            "shipped ones are replaced.")] = None,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of weights, data and order.")] = 0,
+        quick: Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works; needs --out.")
+                         ] = False,
+        threads: Annotated[int | None, typer.Option(
+            min=1, help="Torch threads of each network; another number changes the last bits. Default: 2 for vision, "
+            "else 1.")] = None,
+        device: Annotated[str, typer.Option(help="Torch device that is trained on, as cuda:0.")] = "cpu",
+        resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints that a training left that "
+                                             "was ended; what it makes is the same to the bit.")] = False,
+        checkpoint: Annotated[Path | None, typer.Option(
+            metavar="FOLDER", help="Folder for the checkpoints, which are removed at the end. Default: that of the "
+            "weight files.")] = None,
+        log: Annotated[Path | None, typer.Option(metavar="FILE", help="Add a line of JSON to a file every 20 steps.")
+                       ] = None,
+        as_json: Json = False) -> None:
+    """Rebuilds trained weights of a region from nothing, with those of its twin without spikes.
 
-
-Out = Annotated[Path | None, typer.Option(help="Weight file; the twin's is written beside it, with _twin in its name. "
-                                               "Default: the shipped ones are replaced.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of weights, data and order.")]
-Quick = Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works; needs --out.")]
-Threads = Annotated[int, typer.Option(min=1, help="Torch threads; another number changes the last bits.")]
-
-
-@app.command()
-def vision(out: Out = None, seed: Seed = 0, quick: Quick = False, threads: Threads = 2, as_json: Json = False) -> None:
-    """Trains the spiking vision and its ReLU twin on rooms of the split train, and prints held-out results."""
-    _needs_out(quick, out)
-    _tell(_trained("vision", out, seed, quick, threads), as_json)
-
-
-@app.command()
-def motor(out: Out = None, seed: Seed = 0, quick: Quick = False, threads: Threads = 1, as_json: Json = False) -> None:
-    """Trains the spiking motor and its ReLU twin on rooms of the split train, and prints held-out results."""
-    _needs_out(quick, out)
-    _tell(_trained("motor", out, seed, quick, threads), as_json)
-
-
-@app.command()
-def language(out: Out = None, seed: Seed = 0, quick: Quick = False, as_json: Json = False) -> None:
-    """Trains the spiking language and its rate twin, each on a core of its own, and prints held-out results."""
-    _needs_out(quick, out)
-    _tell(_trained("language", out, seed, quick, 1), as_json)
-
-
-@app.command("all")
-def everything(out: Annotated[Path | None, typer.Option(help="Folder for the weight files. Default: the shipped ones "
-                                                             "are replaced.")] = None,
-               seed: Seed = 0, quick: Quick = False, as_json: Json = False) -> None:
-    """Trains every network and its twin, all at once, and prints held-out results.
-
-    The prefrontal cortex is wired, not trained, and has no weights.
+    Vision and motor are trained on rooms of the split train, language on sentences; held-out results are printed.
     """
+    from brain_training.runs import Settings
+    from brain_training.tasks import names
+
+    if name not in (*names(), ALL):
+        fail(f"there is no training {name!r}; there are {', '.join(names())} and {ALL}", 2)
+    if quick and out is None:
+        fail("--quick makes weights that are worth nothing; name another place with --out", 2)
+    check_writable(log)
+    settings = Settings(seed, quick, threads, device, checkpoint, resume, log=log)
+    if name == ALL:
+        _train_all(out, settings, as_json)
+    else:
+        _tell(_trained(name, out, settings), as_json)
+
+
+def _train_all(out: Path | None, settings: Settings, as_json: bool) -> None:
     import time
 
-    from brain.train_all import NAMES, train_all, writable
+    from brain_training.runs import files, train_all
+    from brain_training.task import TrainingError
+    from brain_training.tasks import names
 
-    _needs_out(quick, out)
-    for name in NAMES:
+    for name in names():
         try:
-            writable(name, None if out is None else out / f"{name}.safetensors")
+            files(name, None if out is None else out / f"{name}.safetensors")
         except OSError as error:
             fail(f"cannot write the weights: {error}; name another place with --out")
     begin, report, wrong = time.monotonic(), {}, ""
     with _progress() as progress:
         try:
-            for found in train_all(out, seed, quick, progress):
+            for found in train_all(out, settings, progress):
                 report[found["network"]] = found
-        except RuntimeError as error:
+        except (TrainingError, ValueError) as error:
             wrong = str(error)
     took = time.monotonic() - begin
     if as_json:
@@ -87,25 +88,18 @@ def everything(out: Annotated[Path | None, typer.Option(help="Folder for the wei
         fail(wrong)
 
 
-COLUMNS = MappingProxyType({"vision": BOTH, "motor": {"teacher": "teacher", **BOTH}})
-"""Headings of the networks in each training's figures; those of language stand in _shares."""
-
-
-def _needs_out(quick: bool, out: Path | None) -> None:
-    if quick and out is None:
-        fail("--quick makes weights that are worth nothing; name another place with --out", 2)
-
-
-def _trained(name: str, out: Path | None, seed: int, quick: bool, threads: int) -> dict[str, Any]:
+def _trained(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
     """Runs one training under a progress bar; its figures, with ``network`` and ``files``."""
-    from brain.train_all import train
+    from brain_training.checkpoint import CheckpointError
+    from brain_training.runs import train
+    from brain_training.task import TrainingError
 
     with _progress() as progress:
         try:
-            return train(name, out, seed, quick, threads, progress)
+            return train(name, out, settings, progress)
         except OSError as error:
             fail(f"cannot write the weights: {error}; name another place with --out")
-        except ValueError as error:     # a list to examine by
+        except (CheckpointError, TrainingError, ValueError) as error:   # of these, a list to examine by, or the device
             fail(str(error))
 
 
@@ -115,7 +109,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         tell_json(found)
         return
-    Terminal().print(_shares(found) if found["network"] == "language" else _table(found, COLUMNS[found["network"]]))
+    Terminal().print(_shares(found) if "held_out" in found["spiking"] else _table(found))
     tell(f"weights written to {' and '.join(found['files'])}")
 
 
@@ -143,7 +137,7 @@ def _shares(found: dict[str, Any]) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title="language, held-out sentences, share with all slots right", box=SIMPLE_HEAD)
+    table = Table(title=f"{found['network']}, held-out sentences, share with all slots right", box=SIMPLE_HEAD)
     for heading in ("", "sentences", *BOTH.values()):
         table.add_column(heading, justify="right" if heading else "left")
     for what, share in found["spiking"]["held_out"].items():
@@ -152,11 +146,12 @@ def _shares(found: dict[str, Any]) -> Any:
     return table
 
 
-def _table(found: dict[str, Any], columns: Mapping[str, str]) -> Any:
-    """A Rich table of the figures of each network in ``found``; ``columns``: their headings."""
+def _table(found: dict[str, Any]) -> Any:
+    """A Rich table of the figures of each network in ``found``, and of others beside them."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    columns = {name: BOTH.get(name, name) for name, figures in found.items() if isinstance(figures, dict)}
     table = Table(title=f"{found['network']}, held-out results", box=SIMPLE_HEAD)
     for heading in ("", *columns.values()):
         table.add_column(heading, justify="right" if heading else "left")

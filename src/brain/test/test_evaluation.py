@@ -16,7 +16,7 @@ from brain_runtime.resolve import resolve
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_sim.suite import episodes
 from brain_wire import messages
 
@@ -148,7 +148,7 @@ def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sen
 def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_silent():
     """A whole brain at an episode in which it is told to stop."""
     from brain.episodes import Referee, _play, traffic_of
-    from brain_runtime.local_host import LocalHost
+    from brain_runtime.hosts.local import LocalHost
 
     episode = first("stop")
     resolved = resolve("brain", "sim", None, energy=1.0, host="local")
@@ -179,7 +179,7 @@ def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_sil
 
 
 def test_the_blind_brain_sees_nothing():
-    from brain_runtime.local_host import LocalHost
+    from brain_runtime.hosts.local import LocalHost
 
     resolved = resolve("brain", "sim", None, ablation=policies.ablation_of("blind"), host="local")
     host = LocalHost(resolved.make(), parameters=resolved.parameters())
@@ -234,7 +234,8 @@ def test_parameters_of_the_file_beside_a_graph_count(tmp_path):
     (tmp_path / "mine.graph.yaml").write_bytes(graphs.find_graph("brain").read_bytes())
     (tmp_path / "mine.params.yaml").write_text(
         "/**/brainstem: {ros__parameters: {max_linear: 0.2, use_sim_time: true}}\n", encoding="utf-8")
-    assert given(tmp_path / "mine.graph.yaml") == {"max_linear": 0.2, "critical": ["pfc", "motor"]}
+    assert given(tmp_path / "mine.graph.yaml") == {"max_linear": 0.2, "use_sim_time": True,
+                                                   "critical": ["pfc", "motor"]}
 
 
 # -- ablations -----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from brain import nir_files
 from brain_regions.circuit_steps import Steps
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS
 from brain_regions.motor import Motor, network
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 LAYERS = ("first", "second", "output")

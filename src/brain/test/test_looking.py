@@ -108,7 +108,7 @@ def test_a_picture_is_saved_and_memory_told(tmp_path):
 
 def test_with_the_pages_profile_every_frame_has_the_prefix(tmp_path):
     from brain.episodes import text_message
-    from brain_runtime.local_host import LocalHost
+    from brain_runtime.hosts.local import LocalHost
     from brain_runtime.resolve import resolve
 
     if not PAGE.is_file():

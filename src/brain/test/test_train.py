@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`brain train`: every network is made anew by one command, and what is worth nothing replaces nothing."""
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain.train_all import train_all
+from brain_training.runs import Settings, train_all
+from brain_training.task import TrainingError
 
 
 @pytest.mark.slow
@@ -37,9 +39,19 @@ def test_where_nothing_can_be_written_nothing_is_trained(tmp_path, name):
 
 
 def test_one_training_that_fails_takes_none_of_the_others_down(tmp_path):
-    found, told = [], []
+    found = []
     (tmp_path / "language.safetensors").mkdir()     # where it is to write a file
-    with pytest.raises(RuntimeError, match="training of language ended with 1; what it said stands above"):
-        for made in train_all(tmp_path, 0, True, lambda *news: told.append(news), names=("language", "motor")):
+    with pytest.raises(TrainingError, match=r"training of language \(twin\) failed: .*Is a directory"):
+        for made in train_all(tmp_path, Settings(quick=True), lambda *news: None, names=("language", "motor")):
             found.append(made["network"])
     assert found == ["motor"] and (tmp_path / "motor.safetensors").is_file()
+
+
+@pytest.mark.parametrize(("options", "why"), [
+    (["nothing"], "there is no training 'nothing'; there are vision, language, motor and all"),
+    (["vision", "--device", "cuda:99"], "there is no device 'cuda:99' here .*; use --device cpu"),
+    (["vision", "--device", "tea"], "there is no device 'tea' here .*; use --device cpu"),
+    (["motor", "--log", "/nowhere/log"], "cannot write /nowhere/log")])
+def test_what_cannot_be_is_told_in_one_line(tmp_path, options, why):
+    told = CliRunner().invoke(app, ["train", *options, "--quick", "--out", str(tmp_path / "a.safetensors")])
+    assert told.exit_code in (1, 2) and re.search(why, told.output) and not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ from brain_baselines.ann_pfc import AnnPrefrontalCortex
 from brain_baselines.table_pfc import TablePrefrontalCortex
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc import control as pfc
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 RED_BALL = dict(color=1, shape=1)

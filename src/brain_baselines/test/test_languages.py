@@ -11,7 +11,7 @@ from brain_regions.language import Language, Verb
 from brain_regions.language.decode import framed, spell
 from brain_regions.membranes import MICRO_STEP
 from brain_runtime import Region, SILENCE, snapshot
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.stepper import Stepper
 from brain_wire import messages
 

@@ -14,7 +14,7 @@ from brain_regions.past import Past
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc import control as c
 from brain_regions.place import Place
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 HALF = 3.0          # m, half a side of the room

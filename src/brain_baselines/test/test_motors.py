@@ -8,7 +8,7 @@ import pytest
 from brain_baselines.ann_motor import AnnMotor
 from brain_baselines.window_motor import WindowMotor
 from brain_regions.motor import Motor, coding, network
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 ALL = pytest.mark.parametrize("motor", [Motor, AnnMotor, WindowMotor])

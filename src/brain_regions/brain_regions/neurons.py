@@ -199,7 +199,8 @@ def lif_run(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple[
         spikes, v = _LIFRun.apply(x, state.v, p, beta)
         return spikes, LIFState(v)
     v = state.v.clone()
-    spikes = torch.empty_strided(x.shape, (v.numel(), *v.stride()), dtype=v.dtype)  # in the potentials' layout
+    # in the potentials' layout
+    spikes = torch.empty_strided(x.shape, (v.numel(), *v.stride()), dtype=v.dtype, device=v.device)
     _integrate(x, v, p.threshold, beta, spikes, None)
     return spikes, LIFState(v)
 
@@ -217,14 +218,20 @@ def li_step(x: Tensor, state: LIState, p: LI, h: float = MICRO_STEP) -> LIState:
     return LIState(beta * state.u + (1 - beta) * x)
 
 
-def li_weights(steps: int, p: LI, h: float = MICRO_STEP) -> tuple[float, Tensor]:
+def li_weights(steps: int, p: LI, h: float = MICRO_STEP, device: torch.device | None = None) -> tuple[float, Tensor]:
     """What ``steps`` calls of :func:`li_step` come to, since they are linear: u' = kept u + sum_t weights[t] x[t].
 
     A readout of spikes through a linear layer can so be computed once and not once a step.
+
+    Args:
+        steps: number of micro-steps.
+        p: parameters.
+        h: length of a step (s).
+        device: of the weights; None: the CPU.
 
     Returns:
         kept, and weights [steps] (oldest first); together they sum to 1.
     """
     beta = decay(p.tau, h)
-    powers = torch.arange(steps - 1, -1, -1, dtype=torch.float32)
+    powers = torch.arange(steps - 1, -1, -1, dtype=torch.float32, device=device)
     return beta**steps, (1 - beta) * beta**powers

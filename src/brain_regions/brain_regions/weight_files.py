@@ -56,15 +56,24 @@ def save(path: Path, fits: Mapping[str, str], tensors: Mapping[str, np.ndarray],
         answer: what the network answers to its probe.
         training, report: see :class:`Loaded`.
     """
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save as serialized
 
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     temporary = path.with_suffix(".tmp")
-    save_file({**arrays, PROBE: np.ascontiguousarray(answer)}, temporary,
-              metadata={**fits, "training": json.dumps(training), "held_out": json.dumps(report)})
-    temporary.chmod(0o644)      # the writer makes it for its owner alone
+    temporary.write_bytes(_in_order(serialized({**arrays, PROBE: np.ascontiguousarray(answer)}, metadata={
+        **fits, "training": json.dumps(training), "held_out": json.dumps(report)})))
     temporary.replace(path)
+
+
+def _in_order(data: bytes) -> bytes:
+    """A safetensors file with its metadata in order: the library shuffles them, and the same weights are one file."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)     # what the tensors are aligned by
+    return len(text).to_bytes(8, "little") + text + data[8 + size:]
 
 
 def load(path: Path, fits: Mapping[str, str], probe: Callable[[dict[str, np.ndarray]], np.ndarray],

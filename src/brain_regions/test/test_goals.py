@@ -7,7 +7,7 @@ import pytest
 
 from brain_regions.goals import REPLACED, UNANSWERED, Goals
 from brain_runtime import SILENCE, interfaces
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.sights import fits, in_words, thing
 from brain_wire import messages
 from brain_wire.goals import Status

@@ -9,7 +9,7 @@ import pytest
 from brain_regions.azimuth import BINS, WIDTH, wrap
 from brain_regions.pfc import PrefrontalCortex, choice, decision, feedback, heading, last_look, memory, polar
 from brain_regions.pfc import control as c
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 SECTOR = (-math.pi / 4, math.pi / 4)

@@ -13,7 +13,7 @@ from brain_regions.membranes import ticks
 from brain_regions.pfc import PrefrontalCortex, circuit, decision, heading, memory, polar
 from brain_regions.pfc.circuit import NAMES, inputs
 from brain_regions.pfc.populations import NEURON, Layer
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 GOAL = {"target_color": 3, "target_shape": 2, "avoid_color": 1, "avoid_shape": 1}

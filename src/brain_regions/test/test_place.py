@@ -8,7 +8,7 @@ import pytest
 from brain_regions import azimuth, room_map
 from brain_regions.place import Place
 from brain_runtime import sights
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 RED_BALL = dict(color=1, shape=1)

@@ -11,7 +11,7 @@ from brain_regions.window import Window, markers, picture, ring, words
 from brain_regions.window.region import BELIEFS, PATH_POINTS, POPULATIONS
 from brain_runtime import interfaces, sights
 from brain_runtime.constants import GOAL_STATES
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2

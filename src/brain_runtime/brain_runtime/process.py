@@ -26,7 +26,7 @@ from brain_runtime.process_arguments import arguments  # noqa: E402
 from brain_runtime.region import Region  # noqa: E402
 from brain_wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
 from brain_wire.rosout import Rosout  # noqa: E402
-from brain_runtime.zenoh_host import ZenohHost  # noqa: E402
+from brain_runtime.hosts.zenoh import ZenohHost  # noqa: E402
 
 log = logging.getLogger(__name__)
 

@@ -29,8 +29,8 @@ from brain_runtime.launch_watch import end_with_launch  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 from brain_wire.parameters import ParameterError  # noqa: E402
 from brain_runtime.process_arguments import arguments  # noqa: E402
-from brain_runtime.ros_host import RosHost  # noqa: E402
-from brain_runtime.ros_log import RosLog  # noqa: E402
+from brain_runtime.hosts.ros import RosHost  # noqa: E402
+from brain_runtime.hosts.ros_log import RosLog  # noqa: E402
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -106,6 +106,11 @@ class Stepper:
         """Host time of the next step by rate; ``-inf`` before the first, ``inf`` without a rate."""
         return self._next_tick
 
+    @property
+    def triggered(self) -> bool:
+        """Whether something has come that makes the region step."""
+        return any(slot.new for slot in self._triggers)
+
     def due(self, now: float) -> bool:
         """Whether a step is to be made now."""
         for slot in self._triggers:

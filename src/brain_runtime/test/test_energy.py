@@ -8,7 +8,7 @@ import pytest
 
 from brain_runtime import FEATURE, Gated, In, LATCHED, Out, ParameterError, Region
 from brain_runtime.energy import BURST, LONGEST_WAIT, RESERVE, Gate, Traffic, budget_of
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from brain_runtime import FEATURE, In, LATCHED, Out, ParameterError, Region, SENSOR, parameter
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_runtime.stepper import RegionError
 from brain_wire import messages
 

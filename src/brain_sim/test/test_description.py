@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_sim import description, robot
 from brain_sim.camera_region import Camera
 from brain_sim.mjcf import room_xml

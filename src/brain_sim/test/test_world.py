@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_sim import robot
 from brain_sim.camera import RayCamera
 from brain_sim.camera_region import Camera, planar_pose

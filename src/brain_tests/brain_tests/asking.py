@@ -6,7 +6,7 @@ import threading
 import uuid
 from typing import Any
 
-from brain_runtime.local_host import Asked
+from brain_runtime.hosts.local import Asked
 from brain_wire import Node
 from brain_wire.goals import Status
 from brain_wire.messages import make

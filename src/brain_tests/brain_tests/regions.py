@@ -134,6 +134,16 @@ class Shows(Region):
                 "shown": self.shown(data=json.dumps(told)), "other": self.other(data="whether wanted or not")}, state
 
 
+class Waits(Region):
+    """Makes no step but for a goal, which may be older than itself."""
+
+    goal = In("goal", STRING, LATCHED, trigger=True, device=True)
+    held = Out("held", STRING, LATCHED)
+
+    def step(self, inbox, state, dt, rng):
+        return {"held": self.held(data=json.dumps({"goal": inbox.get("goal").data}))}, state
+
+
 class Chatter(Region):
     """Says its step's number 200 times a second; every 30th is urgent, and told as an alarm too."""
 

@@ -12,9 +12,9 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from brain_runtime.local_host import Asked
-from brain_runtime.ros_host import profile
-from brain_runtime.ros_types import interface, ours, theirs
+from brain_runtime.hosts.local import Asked
+from brain_runtime.hosts.ros_topics import profile
+from brain_runtime.hosts.ros_types import interface, ours, theirs
 from brain_tests.stages import PATIENCE, ProcessStage
 from brain_wire import messages
 from brain_wire.goals import Status

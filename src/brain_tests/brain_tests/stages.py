@@ -2,55 +2,74 @@
 """Stages: one way to run a region and talk with it, whatever hosts it. For tests that every host must pass."""
 from __future__ import annotations
 
+import io
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Callable
 
 from brain_runtime.graph import RegionSpec
-from brain_runtime.local_host import LocalHost
+from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 from brain_wire.parameter_services import value_message
-from brain_wire.parameters import ParameterError
 from brain_wire.qos import QoS
+from brain_wire.services import service_type
 
 PATIENCE = 30.0     # s until something that should come is given up
 
 
-class Stage:
+def free_port() -> int:
+    """A TCP port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def domain_of(port: int) -> int:
+    """The ROS domain for who has that port: DDS derives ports from it, which must stay below the ephemeral ones."""
+    return port % 80 + 1
+
+
+class Stage(ABC):
     """Runs one region named ``mirror``. Time passes only in :meth:`pause` and :meth:`until`."""
 
-    def start(self, cls: str, state_dir: Path | None = None, **parameters: Any) -> None:
-        """Starts the region ``package.module:Class``."""
-        raise NotImplementedError
+    @abstractmethod
+    def start(self, cls: str, state_dir: Path | None = None, *, manual: bool = False, **parameters: Any) -> None:
+        """Starts the region ``package.module:Class``; ``manual``: it is neither configured nor activated."""
 
+    @abstractmethod
     def failed(self) -> str:
         """Waits for the region's end by failure; what was said about it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kill(self) -> None:
         """Ends the region without a word."""
-        raise NotImplementedError
 
+    @abstractmethod
+    def ended(self) -> int | None:
+        """The exit status of the region, 0 after an end in good order; None while it runs."""
+
+    @abstractmethod
     def end(self) -> None:
         """Ends the region in good order; raises if there was none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def say(self, topic: str, message: Any, qos: QoS) -> None:
         """Publishes a message."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hear(self, topic: str, type_name: str, qos: QoS) -> list:
         """A list that fills with what comes on a topic."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unhear(self, topic: str) -> None:
         """Ends :meth:`hear` on a topic."""
-        raise NotImplementedError
 
     def change(self, **values: Any) -> str:
         """Changes parameters while the region runs; "" or why not."""
@@ -62,20 +81,20 @@ class Stage:
         assert bool(result.reason) != result.successful
         return result.reason
 
+    @abstractmethod
     def call(self, service: str, type_name: str, request: Any = None) -> Any:
         """The answer of a service of the region's node to a request, or to an empty one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ask(self, text: str) -> Any:
         """Gives the region a goal of its action ``seek``.
 
-        Returns an object with what :class:`brain_runtime.local_host.Asked` has; None where it was not accepted.
+        Returns an object with what :class:`brain_runtime.hosts.local.Asked` has; None where it was not accepted.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def pause(self, seconds: float) -> None:
         """Lets time pass."""
-        raise NotImplementedError
 
     def log(self) -> str:
         """What the region's process wrote."""
@@ -100,10 +119,17 @@ class LocalStage(Stage):
         self._host = LocalHost({}, on_error="drop", through_bytes=True)
         self._kept: dict | None = None
         self._ears: dict[str, Callable[[], None]] = {}
+        self._log = io.StringIO()
+        self._handler = logging.StreamHandler(self._log)
+        logging.getLogger("brain_runtime").addHandler(self._handler)
 
-    def start(self, cls, state_dir=None, **parameters):
-        self._host._parameters = {"mirror": parameters}
-        self._host.join("mirror", RegionSpec("mirror", cls).load()("mirror"), self._kept if state_dir else None)
+    def start(self, cls, state_dir=None, *, manual=False, **parameters):
+        region = RegionSpec("mirror", cls).load()("mirror")
+        try:
+            self._host.join("mirror", region, self._kept if state_dir else None, parameters=parameters,
+                            autostart=not manual)
+        except OSError as error:
+            self._host.errors["mirror"] = str(error)
 
     def failed(self):
         return self.until(lambda: self._host.errors.get("mirror"))
@@ -114,34 +140,38 @@ class LocalStage(Stage):
     def end(self):
         self._host.leave("mirror")
 
+    def ended(self):
+        return None if "mirror" in self._host.regions else 0
+
     def say(self, topic, message, qos):
-        self._host._deliver(topic, message, latch=qos.latched)
+        self._host.publish(topic, message, latch=qos.latched)
         self._host.advance(0.001)
 
     def hear(self, topic, type_name, qos):
         heard: list = []
-        if qos.latched and topic in self._host._latched:
-            heard.append(self._host._latched[topic])
-        self._ears[topic] = self._host.listen(topic, heard.append)
+        self._ears[topic] = self._host.listen(topic, heard.append, latched=qos.latched)
         return heard
 
     def unhear(self, topic):
         self._ears.pop(topic)()
 
+    def call(self, service, type_name, request=None):
+        types = service_type(type_name)
+        request = messages.make(types.request) if request is None else request
+        response = self._host.call(service, messages.decode(messages.encode(request), types.request))
+        return messages.decode(messages.encode(response), types.response)
+
     def ask(self, text):
         return self._host.ask("mirror", "seek", text=text)
 
-    def change(self, **values):
-        region = self._host.regions["mirror"]
-        try:
-            for name, value in values.items():
-                region.on_parameter(name, value)
-        except ParameterError as error:
-            return str(error)
-        return ""
-
     def pause(self, seconds):
         self._host.advance(seconds)
+
+    def log(self):
+        return self._log.getvalue()
+
+    def close(self):
+        logging.getLogger("brain_runtime").removeHandler(self._handler)
 
 
 class ProcessStage(Stage):
@@ -152,10 +182,8 @@ class ProcessStage(Stage):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._children: list[subprocess.Popen] = []
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.domain = self.port % 80 + 1    # DDS derives ports from it, which must stay below the ephemeral ones
+        self.port = free_port()
+        self.domain = domain_of(self.port)
 
     def _arguments(self) -> list[str]:
         return []
@@ -185,8 +213,7 @@ class ProcessStage(Stage):
         self._children[-1].send_signal(signal.SIGTERM)
         assert self._children[-1].wait(PATIENCE) == 0, self.log()
 
-    def ended(self) -> int | None:
-        """The exit status of the region's process; None while it runs."""
+    def ended(self):
         return self._children[-1].poll()
 
     def log(self):

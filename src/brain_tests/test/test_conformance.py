@@ -16,8 +16,8 @@ from brain_wire.goals import Status
 
 HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
          *(["ros"] if importlib.util.find_spec("rclpy") else [])]
-MIRROR, MOVES, REFUSES, SHOWS, CHATTER = (f"brain_tests.regions:{name}"
-                                          for name in ("Mirror", "Moves", "Refuses", "Shows", "Chatter"))
+MIRROR, MOVES, SHOWS, CHATTER, WAITS = (f"brain_tests.regions:{name}"
+                                        for name in ("Mirror", "Moves", "Shows", "Chatter", "Waits"))
 
 
 @pytest.fixture(params=HOSTS)
@@ -82,6 +82,16 @@ def test_latched_topics_reach_who_comes_late_both_ways(stage):
     assert held(late[0])["goal"] == "an old goal"
     stage.say("goal", text("a new goal"), LATCHED)
     stage.until(lambda: held(late[-1])["goal"] == "a new goal")
+
+
+def test_what_is_latched_triggers_a_step_of_who_comes_late(stage):
+    told = stage.hear("held", STRING, LATCHED)
+    stage.say("goal", text("an old goal"), LATCHED)
+    stage.pause(0.2)
+    stage.start(WAITS)
+    stage.until(lambda: [held(m)["goal"] for m in told] == ["an old goal"])
+    stage.say("goal", text("a new goal"), LATCHED)
+    stage.until(lambda: [held(m)["goal"] for m in told] == ["an old goal", "a new goal"])
 
 
 def test_volatile_topics_do_not(stage):

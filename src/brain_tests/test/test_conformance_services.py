@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ros2 command line asks of a node, asked of every host that runs processes.
+"""What the ros2 command line asks of a node, asked of every host; of LocalHost, what a node without a wire has.
 
 The same questions, and answers that must be alike, since users cannot tell the hosts apart.
 """
@@ -19,7 +19,9 @@ from brain_wire.parameters import check_parameters
 from brain_wire.qos import STREAM, QoS
 from brain_wire.services import service_type
 
-HOSTS = [pytest.param("zenoh", marks=pytest.mark.sources), *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+PROCESSES = [pytest.param("zenoh", marks=pytest.mark.sources),
+             *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+HOSTS = [pytest.param("local", marks=pytest.mark.sources), *PROCESSES]
 MIRROR, MOVES, REFUSES, FRAGILE, CHATTER = (f"brain_tests.regions:{name}"
                                             for name in ("Mirror", "Moves", "Refuses", "Fragile", "Chatter"))
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
@@ -30,6 +32,9 @@ def stage(request, tmp_path):
     made = make_stage(request.param, tmp_path)
     yield made
     made.close()
+
+
+on_a_wire = pytest.mark.parametrize("stage", PROCESSES, indirect=True)  # what has a clock, a log or others beside it
 
 
 def rcl(stage, name, **fields):
@@ -159,6 +164,7 @@ def test_a_parameter_that_makes_the_region_fail_is_refused_and_costs_nothing(sta
     assert answers(stage, said) or stage.until(lambda: answers(stage, said))
 
 
+@on_a_wire
 def test_diagnostics_and_log_are_told(stage):
     told = stage.hear("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", QoS(True, False, 10))
     logged = stage.hear("/rosout", "rcl_interfaces/msg/Log", QoS(True, True, 1000))
@@ -168,6 +174,7 @@ def test_diagnostics_and_log_are_told(stage):
     stage.until(lambda: any(m.name == "mirror" and "runs as /mirror" in m.msg for m in logged))
 
 
+@on_a_wire
 def test_an_energy_budget_is_set_and_lifted_while_it_runs_and_diagnostics_tell_what_it_saved(stage):
     told = stage.hear("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", QoS(True, False, 10))
     numbers = stage.hear("number", FEATURES, FEATURE)
@@ -191,6 +198,7 @@ def test_an_energy_budget_is_set_and_lifted_while_it_runs_and_diagnostics_tell_w
     stage.until(whole)
 
 
+@on_a_wire
 def test_simulated_time_is_followed_when_it_is_asked_for(stage):
     beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
     stage.start(MIRROR)
@@ -220,6 +228,7 @@ def test_the_states_and_transitions_are_those_of_ros(stage):
         [("deactivate", "active", "deactivating"), ("shutdown", "active", "shuttingdown")]
 
 
+@on_a_wire
 def test_what_ros2_param_dump_writes_loads_unchanged(stage, tmp_path):
     """``ros2 param dump`` lists, reads and writes them below the node's full name."""
     stage.start(MIRROR, gain=2.5, mode="fancy", names="[p, q]")
@@ -252,6 +261,7 @@ def test_every_transition_leaves_what_it_moves_at_rest(stage, way):
     assert wheel[-1].confidence == 0.0
 
 
+@on_a_wire
 def test_another_publisher_of_what_it_alone_may_publish_is_told_of(stage):
     beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
     stage.start(MOVES)

@@ -16,10 +16,10 @@ def blocks(path, language):
     return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
 
 
-def write_region(folder):
-    for code in blocks(ROOT / "docs" / "write-a-region.md", "python"):
+def write_region(folder, page="write-a-region.md"):
+    for code in blocks(ROOT / "docs" / page, "python"):
         name = re.match(r"# (\w+\.py)\n", code)
-        assert name, "a python block of write-a-region.md must begin with the name of its file"
+        assert name, f"a python block of {page} must begin with the name of its file"
         (folder / name[1]).write_text(code, encoding="utf-8")
 
 
@@ -31,8 +31,15 @@ def test_the_region_of_the_docs_is_40_lines_and_runs(tmp_path):
     assert done.stdout.strip() == "heard from [90] degrees"
 
 
+def test_the_task_of_the_docs_is_trained(tmp_path):
+    write_region(tmp_path, "training.md")
+    done = subprocess.run([sys.executable, "try_double.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "0.0"
+
+
 def test_the_action_of_the_docs_is_served(tmp_path, monkeypatch):
-    from brain_runtime.local_host import LocalHost
+    from brain_runtime.hosts.local import LocalHost
     write_region(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     host = LocalHost({"nod": importlib.import_module("nod").Nod()})

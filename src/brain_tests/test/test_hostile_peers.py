@@ -15,7 +15,7 @@ from brain.record import Recorder
 from brain.say import Speaker
 from brain.show import View
 from brain_runtime import LATCHED, constants, interfaces
-from brain_runtime.zenoh_host import ZenohHost
+from brain_runtime.hosts.zenoh import ZenohHost
 from brain_tests import hostile
 from brain_tests.fuzzing import fuzz
 from brain_tests.regions import Mirror
@@ -318,7 +318,7 @@ def host(sessions):
     thread = threading.Thread(target=host.run)
     thread.start()
     yield host, theirs
-    assert thread.is_alive() and host._failure is None
+    assert thread.is_alive() and host.failure is None
     host.stop()
     thread.join(PATIENCE)
     assert not thread.is_alive()
@@ -421,4 +421,4 @@ def test_a_goal_of_endless_questions_is_not_kept_for_ever(host):
         while len(refused) < 24 and time.monotonic() < end:
             time.sleep(0.02)
         assert refused == [True] * 24
-        assert len(next(iter(running._servers[0]._book.values())).waiting) == 16
+        assert len(next(iter(running.connections.served["seek"]._book.values())).waiting) == 16

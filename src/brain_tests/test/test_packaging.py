@@ -154,7 +154,7 @@ def test_ros_is_imported_where_it_is_known_to_be_and_declared(package: str) -> N
     source, tests = (imported(ROOT / "src" / package / part) for part in (package, "test"))
     told = {element.text for element in manifest(package) if element.tag.endswith("depend")}
     for module in ROS_ONLY - {"brain_interfaces"}:
-        assert source.get(module, Path("ros_")).name.startswith("ros_"), source.get(module)
+        assert source.get(module, Path("ros_")).name.startswith(("ros_", "ros.")), source.get(module)
         assert module in told or module not in {**source, **tests}, f"{package}'s package.xml lacks {module}"
 
 

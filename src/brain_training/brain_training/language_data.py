@@ -153,16 +153,20 @@ def sample(language: str, rng: random.Random, *, slips: bool = True) -> Sentence
         return sentence
 
 
-def make(count: int, seed: int, progress: Callable[[int, int], None] | None = None) -> list[Sentence]:
-    """As many sentences as asked, of both languages by turns."""
-    rng = random.Random(seed)
+def sentence(seed: int, index: int) -> Sentence:
+    """The sentence of a training that has this number; languages come by turns."""
     languages = list(LANGUAGES)
+    return sample(languages[index % len(languages)], random.Random(f"brain/training/sentence {seed} {index}"))
+
+
+def make(count: int, seed: int, progress: Callable[[int, int], None] | None = None) -> list[Sentence]:
+    """The first ``count`` sentences of a training."""
     found = []
     for number in range(count):
-        found.append(sample(languages[number % 2], rng))
+        found.append(sentence(seed, number))
         if progress and (number + 1) % 5000 == 0:
             progress(number + 1, count)
     return found
 
 
-__all__ = ["Batch", "Thing", "Verb", "encode", "make", "pack", "phrasing", "sample", "spelled", "withheld"]
+__all__ = ["Batch", "Thing", "Verb", "encode", "make", "pack", "phrasing", "sample", "sentence", "spelled", "withheld"]

@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training of the motor network and of its twin on what the teacher would have done."""
+"""The task of the motor network, and of its twin: what the teacher would have done, by cloning and then by DAgger.
+
+DAgger: S. Ross, G. Gordon, D. Bagnell: A Reduction of Imitation Learning and Structured Prediction to No-Regret Online
+Learning, AISTATS 2011 (algorithm 3.1). First the teacher drives alone; then, round by round, the network drives most of
+the robots with the weights that it has come to, the teacher says what would have been right, and all rounds so far are
+learned from.
+"""
 from __future__ import annotations
 
-from typing import Callable, Sequence
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -10,152 +19,190 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from brain_regions.motor import network as net
-from brain_regions.motor import senses
-from brain_regions.motor.coding import MODE_AT, STILL, encode
-from brain_regions.neurons import LIFState, li_weights, lif_run
-from brain_training.motor_data import STEPS
-from brain_training.motor_world import Record
+from brain_regions.motor import senses, weights
+from brain_regions.motor.coding import encode
+from brain_regions.motor.definition import MotorNetwork
+from brain_training.motor_data import STEPS, Dealer, drive, held_out
+from brain_training.motor_world import HONEST, Record, Trouble
+from brain_training.task import Lost, Progress, Task, one_cycle, stream
 
 CHUNK = 8               # steps of 50 ms that are learned at once
 BURN_IN = 2             # of them, in which potentials find their level and nothing is asked
 SHARP = 8.0             # of the evidence for states, as logits
-STATE_WEIGHTS = torch.tensor([2.0, 1.0, 3.0, 2.0])
+STATE_WEIGHTS = (2.0, 1.0, 3.0, 2.0)
 QUIET = 0.15            # spikes a neuron and micro-step that cost nothing
-MOST_BIAS = 0.15        # of the layers that hear spikes: alone it makes nobody fire (the gain of a membrane is 4.5)
-
-Progress = Callable[[str, int, int, str], None]
-
-
-class Motor(nn.Module):
-    """The network with gradients; ``spiking``: leaky integrate-and-fire neurons, else ReLU and no time."""
-
-    def __init__(self, rng: np.random.Generator, spiking: bool) -> None:
-        super().__init__()
-        self.spiking = spiking
-        for name, value in net.fresh(rng).items():
-            self.register_parameter(name, nn.Parameter(torch.from_numpy(value)))
-        self.register_buffer("mask", torch.from_numpy(net.populations().T.copy()))
-
-    def forward(self, currents: Tensor, steps: int = STEPS) -> tuple[Tensor, Tensor]:
-        """Readouts [K, batch, ANSWERS] of currents [K, batch, INPUTS] from rest, and the mean activity [layers]."""
-        readout = self.readout * self.mask
-        x = currents @ self.w0 + self.b0
-        if not self.spiking:
-            for k in range(3):
-                x = F.relu(x if k == 0 else x @ getattr(self, f"w{k}") + getattr(self, f"b{k}"))
-            return x @ readout, torch.zeros(3)
-        x = x.repeat_interleave(steps, 0)
-        rates = []
-        for k in range(3):
-            if k:
-                x = x @ getattr(self, f"w{k}") + getattr(self, f"b{k}")
-            x, _ = lif_run(x, LIFState(torch.zeros_like(x[0])), net.NEURON)
-            rates.append(F.relu(x.mean((0, 1)) - QUIET).mean())
-        kept, weights = li_weights(steps, net.READOUT)
-        heard = torch.tensordot(weights, x.unflatten(0, (-1, steps)), ([0], [1])) @ readout
-        u, found = torch.zeros_like(heard[0]), []
-        for one in heard:
-            u = kept * u + one
-            found.append(u)
-        return torch.stack(found), torch.stack(rates)
-
-    @torch.no_grad()
-    def bound(self) -> None:
-        """Keeps what silence rests on: no neuron fires by its bias alone, and STOP and IDLE inhibit the first layer."""
-        for bias in (self.b1, self.b2):
-            bias.clamp_(max=MOST_BIAS if self.spiking else 0.0)
-        for mode in STILL:
-            self.w0[MODE_AT + mode].clamp_(max=-3.0)
-
-    def tensors(self) -> dict[str, np.ndarray]:
-        """Weights as they are shipped: rounded to half precision."""
-        found = {name: value.detach().numpy() for name, value in self.named_parameters()}
-        found["readout"] = found["readout"] * self.mask.numpy()
-        return {name: value.astype(np.float16) for name, value in found.items()}
-
-    def policy(self) -> net.SpikingPolicy | net.RatePolicy:
-        """The network in NumPy, with the weights as they are shipped."""
-        tensors = {name: value.astype(np.float32) for name, value in self.tensors().items()}
-        return net.SpikingPolicy(tensors) if self.spiking else net.RatePolicy(tensors)
+BUSY = 0.5              # weight of what is fired beyond
+NEAR, DANGER = 0.15, 2.0    # m, and how much more what is so near counts
+FEWEST = 6              # micro-steps, where a step came sooner
+USUAL = 0.8             # of the batches have STEPS
+REPORT_ROOMS = 100, 300_000         # number and first seed of the rooms of val that are reported on
+QUICK_ROOMS, QUICK_SECONDS = 6, 4.0
+WALKERS = replace(Trouble(), profiles=False, actions=0.0, pushes=0.0, wrong=0.0, turns=0.0, halts=0.0, movers=1.0)
+"""Held-out drives in which something moves in every room."""
 
 
-class Samples:
-    """Chunks of records, to draw from."""
+@dataclass(frozen=True)
+class Recipe:
+    """How much of what."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
-        self._rows, self._labels, self._fresh, self._first = [], [], [], []
-        base = 0
-        for r in records:
-            steps, robots = r.linear.shape
-            self._rows.append(r.senses.reshape(-1, senses.SIZE))
-            self._labels.append(np.stack([r.linear, r.angular, r.state.astype(np.float32)], -1).reshape(-1, 3))
-            self._fresh.append(r.begins.reshape(-1))
-            starts = np.arange(0, steps - CHUNK + 1, CHUNK // 2)[:, None] * robots + np.arange(robots)
-            self._first.append(np.stack([base + starts.ravel(), np.full(starts.size, robots)], -1))
-            base += steps * robots
-        self._rows, self._labels, self._fresh, self._first = (
-            np.concatenate(v) for v in (self._rows, self._labels, self._fresh, self._first))
-
-    def __len__(self) -> int:
-        return len(self._first)
-
-    def batch(self, size: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Currents [CHUNK, size, INPUTS], labels [CHUNK, size, 3] and weights [CHUNK, size] of random chunks."""
-        first = self._first[rng.integers(len(self._first), size=size)]
-        at = first[:, 0] + np.arange(CHUNK)[:, None] * first[:, 1]
-        rows = self._rows[at]
-        weight = np.ones(at.shape, np.float32)
-        weight[rows[..., senses.GAP].min(-1) < 0.15] = 2.0
-        begun = self._fresh[at]
-        begun[1:] |= begun[:-1]
-        weight[begun] = 0.0
-        weight[:BURN_IN] = 0.0
-        return tuple(map(torch.from_numpy, (encode(rows), self._labels[at], weight)))
+    rooms: int = 160
+    robots: int = 96
+    rounds: int = 8             # the first of which the teacher drives alone
+    driven: float = 0.8         # share of the robots that the network drives in the others
+    steps: int = 250            # of 50 ms, in each round
+    iterations: int = 2600      # in all rounds
+    last: float = 0.35          # share of them that is left for after the last round
+    batch: int = 64
+    rate: float = 2.5e-3
 
 
 def loss(answer: Tensor, label: Tensor, weight: Tensor) -> Tensor:
-    """Of readouts to the teacher's answers."""
+    """Of readouts [..., ANSWERS] to the teacher's answers [..., 3]."""
     drive = F.smooth_l1_loss(answer[..., :2], label[..., :2], reduction="none", beta=0.1)
     floor = torch.full_like(answer[..., :1], net.FLOOR)
     logits = SHARP * torch.cat([floor, answer[..., 2:]], -1)
-    state = F.cross_entropy(logits.flatten(0, 1), label[..., 2].long().flatten(), STATE_WEIGHTS, reduction="none")
+    of_states = torch.tensor(STATE_WEIGHTS, device=answer.device)
+    state = F.cross_entropy(logits.flatten(0, 1), label[..., 2].long().flatten(), of_states, reduction="none")
     return ((3.0 * drive.sum(-1) + 0.5 * state.view_as(weight)) * weight).sum() / weight.sum().clamp(min=1.0)
 
 
-class Trainer:
-    """Trains one network over several rounds with one learning rate schedule.
+class MotorTask(Task):
+    """Driving as the teacher would. Sample n is some steps of one robot in a round that is over by the step of n."""
 
-    Args:
-        motor: to be trained.
-        iterations: in all rounds together.
-        batch: chunks at once.
-        rate: highest learning rate.
-        seed: of the order.
-    """
+    name = "motor"
+    apart = True
+    beside = ("teacher",)
+    full = Recipe()
+    tiny = Recipe(rooms=6, robots=16, rounds=2, steps=40, iterations=12, batch=8)
 
-    def __init__(self, motor: Motor, iterations: int, batch: int, rate: float, seed: int) -> None:
-        self.motor, self.done, self._of, self._batch = motor, 0, iterations, batch
-        self._rng = np.random.default_rng([seed, motor.spiking])
-        self._optimizer = torch.optim.Adam(motor.parameters(), lr=rate)
-        self._schedule = torch.optim.lr_scheduler.OneCycleLR(self._optimizer, rate, total_steps=iterations + 1,
-                                                             pct_start=0.05, final_div_factor=300)
+    def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None) -> None:
+        super().__init__(which, quick=quick, recipe=recipe)
+        self._dealer: Dealer | None = None
+        self._records: list[Record] = []
+        self._drivers: list[str] = []
 
-    def run(self, samples: Samples, iterations: int, progress: Progress | None = None) -> float:
-        """Trains on; returns the mean loss of the last 50 iterations."""
-        values = []
-        for _ in range(iterations):
-            currents, label, weight = samples.batch(self._batch, self._rng)
-            steps = STEPS if self._rng.random() < 0.8 else int(self._rng.integers(6, STEPS))
-            answer, rates = self.motor(currents, steps)
-            value = loss(answer, label, weight) + 0.5 * rates.sum()
-            self._optimizer.zero_grad()
-            value.backward()
-            torch.nn.utils.clip_grad_norm_(self.motor.parameters(), 1.0)
-            self._optimizer.step()
-            self._schedule.step()
-            self.motor.bound()
-            values.append(value.item())
-            self.done += 1
-            if progress and (self.done % 20 == 0 or self.done == self._of):
-                progress("spiking" if self.motor.spiking else "twin", self.done, self._of, f"loss {values[-1]:.3f}")
-        return float(np.mean(values[-50:]))
+    @classmethod
+    def files(cls) -> dict[str, Path]:
+        """The weight files that ship."""
+        return {"spiking": weights.SHIPPED, "twin": weights.TWIN}
+
+    def prepare(self, seed: int, tell: Progress) -> None:
+        """Makes the rooms."""
+        if self._dealer is None or self._dealer.first_seed != seed * 10_000:
+            self._dealer = Dealer(self.recipe.rooms, first_seed=seed * 10_000,
+                                  progress=lambda done, of: tell(f"rooms ({self.which})", done, of, ""))
+
+    # -- the network -----------------------------------------------------------------------------------------------
+
+    def build(self, seed: int) -> nn.Module:
+        """A network before training."""
+        return MotorNetwork(stream("motor weights", seed), self.spiking)
+
+    def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
+        """Adam."""
+        return torch.optim.Adam(network.parameters(), lr=self.recipe.rate)
+
+    def schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
+        """One cycle over all rounds."""
+        return one_cycle(optimizer, self.recipe.rate, self.steps, 0.05, final_div_factor=300)
+
+    # -- the data --------------------------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """Of all rounds together."""
+        return self.recipe.iterations
+
+    @property
+    def _each(self) -> int:
+        """Steps after each round but the last."""
+        return max(1, int(self.recipe.iterations * (1 - self.recipe.last) / self.recipe.rounds))
+
+    def round(self, step: int) -> int:
+        """The last round that is over at a step."""
+        return min(step // self._each, self.recipe.rounds - 1)
+
+    def indices(self, seed: int, step: int) -> Sequence[int]:
+        """The next ones."""
+        return range(step * self.recipe.batch, (step + 1) * self.recipe.batch)
+
+    def sample(self, seed: int, index: int) -> tuple[np.ndarray, ...]:
+        """What was sensed [CHUNK, SIZE], what was right [CHUNK, 3] and how much it counts [CHUNK]."""
+        rng, r = stream("motor sample", seed, index), self.recipe
+        record = self._records[rng.integers(self.round(index // r.batch) + 1)]
+        robot, start = rng.integers(r.robots), CHUNK // 2 * rng.integers((r.steps - CHUNK) // (CHUNK // 2) + 1)
+        rows, linear, angular, state, begins = (part[start:start + CHUNK, robot] for part in record)
+        weight = np.where(rows[:, senses.GAP].min(-1) < NEAR, np.float32(DANGER), np.float32(1.0))
+        weight[begins] = 0.0
+        weight[1:][begins[:-1]] = 0.0
+        weight[:BURN_IN] = 0.0
+        return rows, np.stack([linear, angular, state.astype(np.float32)], -1), weight
+
+    def collate(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
+        """Currents [CHUNK, batch, INPUTS], labels [CHUNK, batch, 3] and weights [CHUNK, batch]."""
+        rows, labels, weight = (np.stack(parts, 1) for parts in zip(*samples))
+        return torch.from_numpy(encode(rows)), torch.from_numpy(labels), torch.from_numpy(weight)
+
+    # -- a step ----------------------------------------------------------------------------------------------------
+
+    def begin(self, seed: int, step: int, network: nn.Module, tell: Progress) -> None:
+        """Drives, where a round begins."""
+        super().begin(seed, step, network, tell)
+        while len(self._records) <= self.round(step):
+            number, r = len(self._records), self.recipe
+            self._drivers.append(_digest(network))
+            self._records.append(drive(
+                seed, number, network.live(), r.driven if number else 0.0, range(r.robots), self._dealer, r.steps,
+                lambda done, of: tell(f"drives ({self.which})", number * of + done, r.rounds * of, "")))
+
+    def loss(self, network: nn.Module, batch: tuple[Tensor, ...], rng: np.random.Generator) -> Lost:
+        """Of the answers, and of spikes beyond what is needed."""
+        currents, label, weight = batch
+        steps = STEPS if rng.random() < USUAL else int(rng.integers(FEWEST, STEPS))
+        answer = network(currents, network.rest(currents.shape[1]), steps)
+        value = loss(answer.readouts, label, weight)
+        for train in answer.trains:
+            value = value + BUSY * F.relu(train.mean((0, 1)) - QUIET).mean()
+        return Lost(value)
+
+    def end(self, network: nn.Module, indices: Sequence[int], lost: Lost) -> None:
+        """Keeps what silence rests on."""
+        network.bound()
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """All rounds so far, and the hashes of the weights that drove them."""
+        fields = Record._fields if self._records else ()
+        return {name: torch.from_numpy(np.stack([getattr(r, name) for r in self._records])) for name in fields}, {
+            "drivers": self._drivers}
+
+    def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Takes them back."""
+        self._drivers = list(values["drivers"])
+        self._records = [Record(*(tensors[name][number].numpy() for name in Record._fields))
+                         for number in range(len(self._drivers))]
+
+    # -- what it comes to ------------------------------------------------------------------------------------------
+
+    def score(self, network: nn.Module, tell: Progress) -> dict[str, Any]:
+        """Drives in held-out rooms, with and without what moves; beside the spiking network's those of the teacher."""
+        rooms, seconds = (QUICK_ROOMS, QUICK_SECONDS) if self.quick else (REPORT_ROOMS[0], 60.0)
+        drivers = {"": network.live(), **({"teacher": None} if self.spiking else {})}
+        found: dict[str, Any] = {name: {} for name in drivers}
+        places = [(name, suffix, trouble) for suffix, trouble in (("", HONEST), ("_moving", WALKERS)) for name in drivers]
+        for number, (name, suffix, trouble) in enumerate(places):
+            reached = held_out(drivers[name], rooms, first_seed=REPORT_ROOMS[1], trouble=trouble, seconds=seconds)
+            found[name] |= {key + suffix: value for key, value in reached.items()}
+            tell(f"held-out drives ({self.which})", number + 1, len(places), "")
+        return {**found.pop(""), **found}
+
+    def export(self, path: Path, network: nn.Module, training: dict[str, Any], figures: dict[str, Any]) -> None:
+        """Writes the weight file."""
+        weights.save(path, network.folded(), training, figures, twin=not self.spiking)
+
+
+def _digest(network: nn.Module) -> str:
+    """Hash of a network's weights (hex)."""
+    found = hashlib.sha256()
+    for name, value in sorted(network.folded().items()):
+        found.update(name.encode() + value.tobytes())
+    return found.hexdigest()[:16]

@@ -10,7 +10,7 @@ other limits. Things that move walk to and fro and stop for the robot.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -64,20 +64,50 @@ class Record(NamedTuple):
     begins: np.ndarray
 
 
+class Dice:
+    """The random streams of robots, one each: draws for some of them at once, a row for each robot."""
+
+    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
+        self.rngs = list(rngs)
+
+    def _of(self, rows: np.ndarray | None) -> list[np.random.Generator]:
+        return self.rngs if rows is None else [self.rngs[row] for row in rows]
+
+    def random(self, rows: np.ndarray | None = None, *shape: int) -> np.ndarray:
+        """From 0 to 1, [rows, *shape]."""
+        rngs = self._of(rows)
+        return np.array([rng.random(shape or None) for rng in rngs]).reshape(len(rngs), *shape)
+
+    def normal(self, rows: np.ndarray | None = None, *shape: int) -> np.ndarray:
+        """Of mean 0 and deviation 1, [rows, *shape]."""
+        rngs = self._of(rows)
+        return np.array([rng.standard_normal(shape or None) for rng in rngs]).reshape(len(rngs), *shape)
+
+    def integers(self, low: int, high: int, rows: np.ndarray) -> np.ndarray:
+        """From ``low`` to below ``high``, [rows]."""
+        return np.array([rng.integers(low, high) for rng in self._of(rows)], int)
+
+    def uniform(self, low: float, high: float, rows: np.ndarray) -> np.ndarray:
+        """Between both, [rows]."""
+        return np.array([rng.uniform(low, high) for rng in self._of(rows)], float)
+
+
 class Fleet:
-    """Robots side by side.
+    """Robots side by side. What becomes of one depends on its own random stream and number alone, not on the others.
 
     Args:
-        robots: how many.
-        deal: gives the next course: called with (row, radius), returns a Course and a start (x, y, yaw).
-        rng: of everything that happens by chance.
+        deal: gives the next course: called with (random stream, row, radius), returns a Course and a start (x, y, yaw).
+        rngs: of everything that happens to each robot by chance; there are as many robots.
         trouble: what goes wrong.
+        numbers: of the robots, which some habits depend on; default: counted from 0.
     """
 
-    def __init__(self, robots: int, deal: Callable[[int, float], tuple[Course, tuple[float, float, float]]],
-                 rng: np.random.Generator, trouble: Trouble = Trouble()) -> None:
-        n = self.n = robots
-        self.rng, self.trouble, self._deal = rng, trouble, deal
+    def __init__(self, deal: Callable[[np.random.Generator, int, float], tuple[Course, tuple[float, float, float]]],
+                 rngs: Sequence[np.random.Generator], trouble: Trouble = Trouble(),
+                 numbers: Sequence[int] | None = None) -> None:
+        n = self.n = len(rngs)
+        self.dice, self.trouble, self._deal = Dice(rngs), trouble, deal
+        self._numbers = np.arange(n) if numbers is None else np.asarray(numbers)
         self.ground, self.rows = Ground(n), np.arange(n)
         f = lambda *shape: np.zeros((n, *shape), np.float32)  # noqa: E731 - shorter thirty times over
         self.x, self.y, self.yaw, self.v, self.w = f(), f(), f(), f(), f()
@@ -101,12 +131,12 @@ class Fleet:
     # -- episodes --------------------------------------------------------------------------------------------------
 
     def _begin(self, row: int) -> None:
-        rng, t = self.rng, self.trouble
+        rng, t = self.dice.rngs[row], self.trouble
         profile = PROFILES[rng.choice(len(PROFILES), p=PROFILES[:, 0] / PROFILES[:, 0].sum()) if t.profiles else 0]
         (self.max_v[row], self.max_w[row], self.braking[row], self.acc[row], self.turn_acc[row],
          self.radius[row]) = profile[1:]
         self.stop_gap[row] = 0.28 if not t.profiles or rng.random() < 0.7 else rng.uniform(0.2, 0.4)
-        course, (self.x[row], self.y[row], self.yaw[row]) = self._deal(row, float(self.radius[row]))
+        course, (self.x[row], self.y[row], self.yaw[row]) = self._deal(rng, row, float(self.radius[row]))
         self.ground.put(row, course)
         self.v[row] = self.w[row] = self.time[row] = 0.0
         self.last[row] = 0.0
@@ -121,7 +151,7 @@ class Fleet:
         self._begin_movers(row)
 
     def _begin_movers(self, row: int) -> None:
-        rng = self.rng
+        rng = self.dice.rngs[row]
         self.movers[row] = np.nan
         if rng.random() >= self.trouble.movers:
             return
@@ -144,17 +174,17 @@ class Fleet:
 
     def tell(self) -> np.ndarray:
         """What each motor senses now: float32[n, SIZE]. Call it once a step, before :meth:`advance`."""
-        rng, n, rows = self.rng, self.n, self.rows
+        dice = self.dice
         self._parity ^= 1
         here = np.stack([self.x, self.y], -1)
         self._change_minds(here)
-        stale = (rows % 2 == self._parity) | self.begins        # lidars turn ten times a second
+        stale = (self._numbers % 2 == self._parity) | self.begins        # lidars turn ten times a second
         self._scan(np.flatnonzero(stale), here)
         target = self.ground.target[:, :2] - here
         bearing = wrap(np.arctan2(target[:, 1], target[:, 0]) - self.yaw + self.bias[:, 0]
-                       + rng.normal(0, self.trouble.bearing / 2, n))
+                       + self.trouble.bearing / 2 * dice.normal())
         away = np.hypot(*target.T) * np.exp(self.bias[:, 1] / (1 + np.exp(2 * (1.0 - np.hypot(*target.T))))
-                                            + rng.normal(0, self.trouble.distance / 3, n))
+                                            + self.trouble.distance / 3 * dice.normal())
         known = (self.mode == APPROACH) & np.isfinite(away)
         bearing, away = (np.where(known, value, np.nan).astype(np.float32) for value in (bearing, away))
         self._head(here, bearing, away)
@@ -172,31 +202,32 @@ class Fleet:
 
     def _change_minds(self, here: np.ndarray) -> None:
         """What the prefrontal cortex wants: the goal mostly, and now and then something else for a while."""
-        t, rng, n = self.trouble, self.rng, self.n
+        t, dice = self.trouble, self.dice
         self.special_left -= 1
         free = self.special_left <= 0
         self.special[free] = 0
-        draw = rng.random(n)
+        draw = dice.random()
         edges = np.cumsum([t.wrong, t.wrong / 2, t.turns, t.halts]) * PERIOD
         kind = np.where(free, np.searchsorted(edges, draw) + 1, 0)
         for number, (low, high) in ((1, (8, 50)), (2, (20, 80)), (3, (10, 60)), (4, (8, 25))):
             chosen = np.flatnonzero(kind == number)
             self.special[chosen] = number
-            self.special_left[chosen] = rng.integers(low, high, len(chosen))
-            self.special_heading[chosen] = (rng.uniform(-np.pi, np.pi, len(chosen)) if number == 1 else
-                                            rng.choice([-1.2, 1.2], len(chosen)) * rng.uniform(0.7, 1, len(chosen)))
+            self.special_left[chosen] = dice.integers(low, high, chosen)
+            self.special_heading[chosen] = (
+                dice.uniform(-np.pi, np.pi, chosen) if number == 1 else
+                np.array([-1.2, 1.2])[dice.integers(0, 2, chosen)] * dice.uniform(0.7, 1, chosen))
             if number == 4:
-                self.special_heading[chosen] = rng.choice([IDLE, STOP], len(chosen))
+                self.special_heading[chosen] = np.array([IDLE, STOP])[dice.integers(0, 2, chosen)]
         has = np.isfinite(self.ground.target[:, 0])
-        goal = np.where(has, APPROACH, np.where(self.rows % 3 == 0, AVOID, SEARCH))
+        goal = np.where(has, APPROACH, np.where(self._numbers % 3 == 0, AVOID, SEARCH))
         self.mode = np.where(self.special == 4, self.special_heading.astype(int), np.where(
-            (self.special == 3) | ((self.special == 1) & (self.rows % 2 == 0)), SEARCH, goal))
+            (self.special == 3) | ((self.special == 1) & (self._numbers % 2 == 0)), SEARCH, goal))
 
     def _head(self, here: np.ndarray, bearing: np.ndarray, away: np.ndarray) -> None:
-        rng = self.rng
+        dice = self.dice
         self.point_left -= 1
         new = np.flatnonzero((self.point_left <= 0) | self.begins)
-        self.point_left[new] = rng.integers(3, 7, len(new))
+        self.point_left[new] = dice.integers(3, 7, new)
         way = self.ground.downhill(here[new], new, ROUTE)
         t = np.linspace(0.2, 1.0, 5, dtype=np.float32)[:, None]
         lines = here[new, None, None] + t * (way - here[new, None])[:, :, None]
@@ -205,7 +236,7 @@ class Fleet:
         self.point[new] = way[np.arange(len(new)), ROUTE - 1 - fits[:, ::-1].argmax(1)]
         to = self.point - here
         heading = np.arctan2(to[:, 1], to[:, 0]) - self.yaw + self.bias[:, 2]
-        heading = np.where(np.hypot(*to.T) < 0.03, 0.0, heading) + rng.normal(0, self.trouble.heading / 2, self.n)
+        heading = np.where(np.hypot(*to.T) < 0.03, 0.0, heading) + self.trouble.heading / 2 * dice.normal()
         heading = np.where((self.mode == APPROACH) & (away < 1.1), bearing, heading)
         heading = np.where(self.special == 1, self.special_heading, heading)
         target = self.ground.target[:, :2] - here
@@ -218,11 +249,11 @@ class Fleet:
     def _scan(self, rows: np.ndarray, here: np.ndarray) -> None:
         if not len(rows):
             return
-        rng, shapes = self.rng, self.ground.shapes[rows]
+        dice, shapes = self.dice, self.ground.shapes[rows]
         seen = np.where(shapes[..., 5:] == 1, shapes[..., :5], np.nan)
         ranges = cast(here[rows], ANGLES + self.yaw[rows, None], self._with_movers(seen, rows), self.ground.size[rows])
-        ranges = ranges + rng.normal(size=ranges.shape) * self.noise[rows, None]
-        ranges[rng.random(ranges.shape) < self.drop[rows, None]] = np.inf
+        ranges = ranges + dice.normal(rows, BEAMS) * self.noise[rows, None]
+        ranges[dice.random(rows, BEAMS) < self.drop[rows, None]] = np.inf
         self.ranges[rows] = np.maximum(ranges, robot.LIDAR_MIN)
 
     def _with_movers(self, shapes: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -238,7 +269,7 @@ class Fleet:
             angles = (np.arange(BINS)[:, None] + np.array([-0.35, 0, 0.35])).reshape(-1) * WIDTH
             reach = cast(here[rows], angles + self.yaw[rows, None], self._with_movers(
                 self.ground.shapes[rows, :, :5], rows), self.ground.size[rows])
-            near = reach.reshape(len(rows), BINS, 3).min(-1) + self.rng.normal(0, 0.015, (len(rows), BINS))
+            near = reach.reshape(len(rows), BINS, 3).min(-1) + 0.015 * self.dice.normal(rows, BINS)
             centers = np.broadcast_to(np.arange(BINS) * WIDTH, near.shape)
             own = s.of_target(centers, near, bearing[rows, None], away[rows, None])
             found[rows] = np.where(own, s.REACH, np.clip(near - self.radius[rows, None], 0, s.REACH))
@@ -264,7 +295,7 @@ class Fleet:
 
     def advance(self, linear: np.ndarray, angular: np.ndarray, state: np.ndarray) -> None:
         """Drives for 50 ms as answered (shares of the top speeds, states); episodes that ended begin anew."""
-        rng, n, h, parts = self.rng, self.n, PERIOD / 5, 5
+        n, h, parts = self.n, PERIOD / 5, 5
         self.begins[:] = False
         self.last = np.stack([np.clip(linear, -0.3, 1), np.clip(angular, -1, 1), state], -1).astype(np.float32)
         moving = np.abs(self.off).sum(1) > 0
@@ -279,7 +310,7 @@ class Fleet:
             self.x += self.v * h * np.cos(self.yaw)
             self.y += self.v * h * np.sin(self.yaw)
             self._move_movers(h)
-        pushed = np.flatnonzero(rng.random(n) < self.trouble.pushes * PERIOD)
+        pushed = np.flatnonzero(self.dice.random() < self.trouble.pushes * PERIOD)
         self._push(pushed)
         self.time += PERIOD
         here = np.stack([self.x, self.y], -1)[:, None]
@@ -307,13 +338,13 @@ class Fleet:
             -1, initial=np.inf, where=np.isfinite(m[..., 0])))
 
     def _push(self, rows: np.ndarray) -> None:
-        rng = self.rng
+        dice = self.dice
         if len(rows):
-            to = np.stack([self.x[rows], self.y[rows]], -1) + rng.normal(0, 0.07, (len(rows), 2)).astype(np.float32)
+            to = np.stack([self.x[rows], self.y[rows]], -1) + (0.07 * dice.normal(rows, 2)).astype(np.float32)
             free = self._clear_at(to[:, None].astype(np.float32), rows) > self.radius[rows] + 0.02
             rows, to = rows[free], to[free]
             self.x[rows], self.y[rows] = to[:, 0], to[:, 1]
-            self.yaw[rows] = wrap(self.yaw[rows] + rng.normal(0, 0.4, len(rows)))
+            self.yaw[rows] = wrap(self.yaw[rows] + 0.4 * dice.normal(rows))
 
     def _move_movers(self, h: float) -> None:
         m, walk = self.movers, self._walk

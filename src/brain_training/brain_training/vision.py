@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training of the spiking vision: clips of driven ways in, a weight file and held-out figures out."""
+"""The task of the spiking vision, and of its ReLU twin: clips of driven ways, and what each column of them shows."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from brain_regions.vision import weights
 from brain_regions.vision.decode import decode
 from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
                                           AnnTwin, SpikingVision, column_angles, prepare)
-from brain_training.vision_data import UNSURE, Clips, Labels
+from brain_training.task import Lost, Progress, Task, one_cycle, stream
+from brain_training.vision_data import UNSURE, Labels, Studio, Way, make_ways
 from brain_training.vision_score import Tally
 
 STEPS = 10              # micro-steps between two pictures at 20 Hz
-Log = Callable[[str], None]
-Progress = Callable[[str, int, int, str], None]
+FEWEST = 6              # micro-steps, where a picture came sooner
+USUAL = 0.7             # of the batches have STEPS
+THRESHOLD_ROOMS = (40, 100_000)     # rooms and first seed of val that thresholds are chosen on
+REPORT_ROOMS = (80, 200_000)        # and those that are reported on
+QUICK_ROOMS = 4
+WAY = 60                            # pictures of a held-out way: 3 s of driving
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Recipe:
     rate: float = 3e-3
 
 
-def targets(labels: Labels) -> Tensor:
+def targets(labels: Labels) -> np.ndarray:
     """Labels as the loss wants them: float32 [..., SLOTS, 6, COLUMNS].
 
     The six are color, shape, aside, log distance, log width, and the column's weight (0 where nothing is asked).
@@ -43,8 +51,7 @@ def targets(labels: Labels) -> Tensor:
     aside = np.where(seen, labels.bearing - column_angles().numpy(), 0.0) / ASIDE_UNIT
     distance = np.log(np.where(seen, labels.distance, 1.0))
     width = np.log(np.where(seen, np.maximum(labels.width, 1e-3), 1.0))
-    return torch.from_numpy(np.stack(
-        [labels.color, labels.shape, aside, distance, width, labels.color != UNSURE], axis=-2).astype(np.float32))
+    return np.stack([labels.color, labels.shape, aside, distance, width, labels.color != UNSURE], -2).astype(np.float32)
 
 
 def loss(answer: Tensor, target: Tensor) -> Tensor:
@@ -65,80 +72,145 @@ def loss(answer: Tensor, target: Tensor) -> Tensor:
     return found / count + ((kind + where) * seen).sum() / count
 
 
-def mirrored(images: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def mirrored(images: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pictures [..., width, 3] and targets seen in a mirror."""
-    target = target.flip(-1).clone()
+    target = np.ascontiguousarray(target[..., ::-1])
     target[..., 2, :] *= -1
-    return images.flip(-2), target
+    return np.ascontiguousarray(images[..., ::-1, :]), target
 
 
-def _batches(count: int, size: int, generator: torch.Generator) -> list[Tensor]:
-    return list(torch.randperm(count, generator=generator).split(size))
+class VisionTask(Task):
+    """Finding objects in pictures. Sample n is a clip of the n-th place in an endless row of shuffled epochs."""
+
+    name = "vision"
+    longest = True
+    threads = 2
+    clip = 2.0
+    full = Recipe()
+    tiny = Recipe(rooms=24, clips_per_room=2, epochs=1)
+
+    def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None) -> None:
+        super().__init__(which, quick=quick, recipe=recipe)
+        self._studio: Studio | None = None
+        self._ways: dict[str, list[Way]] = {}
+
+    @classmethod
+    def files(cls) -> dict[str, Path]:
+        """The weight files that ship."""
+        return {"spiking": weights.SHIPPED, "twin": weights.TWIN}
+
+    def share(self, other: Task) -> None:
+        """Takes over pictures."""
+        assert isinstance(other, VisionTask)
+        self._studio, self._ways = other._studio, other._ways
+
+    def prepare(self, seed: int, tell: Progress) -> None:
+        """Takes all pictures of the training."""
+        self._at(seed).take_all(lambda done, of: tell("pictures", done, of, ""))
+
+    def _at(self, seed: int) -> Studio:
+        r = self.recipe
+        if self._studio is None or self._studio.first_seed != seed * 10_000:
+            self._studio = Studio(r.rooms, r.clips_per_room, r.frames, first_seed=seed * 10_000)
+        return self._studio
+
+    # -- the network -----------------------------------------------------------------------------------------------
+
+    def build(self, seed: int) -> nn.Module:
+        """A network before training."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return (SpikingVision if self.spiking else AnnTwin)().to(memory_format=torch.channels_last)
+
+    def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
+        """AdamW."""
+        return torch.optim.AdamW(network.parameters(), lr=self.recipe.rate, weight_decay=1e-4)
+
+    def schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
+        """One cycle."""
+        return one_cycle(optimizer, self.recipe.rate, self.steps)
+
+    # -- the data --------------------------------------------------------------------------------------------------
+
+    @property
+    def _clips(self) -> int:
+        return self.recipe.rooms * self.recipe.clips_per_room
+
+    @property
+    def steps(self) -> int:
+        """Batches; the last of an epoch may take from the next."""
+        return -(-self._clips * self.recipe.epochs // self.recipe.batch)
+
+    def indices(self, seed: int, step: int) -> Sequence[int]:
+        """The next places."""
+        return range(step * self.recipe.batch, (step + 1) * self.recipe.batch)
+
+    def sample(self, seed: int, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Pictures uint8 [frames, HEIGHT, WIDTH, 3] with their brightness, and targets [frames, SLOTS, 6, COLUMNS]."""
+        epoch, place = divmod(index, self._clips)
+        clips = self._at(seed).take(int(_order(seed, epoch, self._clips)[place]))
+        images, target = clips.images, targets(clips.labels)
+        rng = stream("vision sample", seed, index)
+        if rng.random() < 0.5:
+            images, target = mirrored(images, target)
+        return images, target, np.float32(0.85 + 0.3 * rng.random())
+
+    def collate(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
+        """Pictures [batch, frames, 3, rows, columns] of other brightness and contrast, and targets."""
+        images, target, gain = (torch.from_numpy(np.stack(parts)) for parts in zip(*samples))
+        pictures = (prepare(images) + 1.0).mul_(gain.view(-1, 1, 1, 1, 1)).sub_(1.0).clamp_(-1.0, 1.0)
+        return pictures, target
+
+    # -- a step ----------------------------------------------------------------------------------------------------
+
+    def loss(self, network: nn.Module, batch: tuple[Tensor, ...], rng: np.random.Generator) -> Lost:
+        """Of clips.
+
+        The state of the spiking network is carried through each clip, as it is when it runs, and the gradient does not
+        pass from picture to picture.
+        """
+        pictures, target = batch
+        if not self.spiking:
+            return Lost(loss(network(pictures.flatten(0, 1)), target.flatten(0, 1)))
+        steps = STEPS if rng.random() < USUAL else int(rng.integers(FEWEST, STEPS + 1))
+        state, values = network.rest(len(pictures)), []
+        for frame in range(pictures.shape[1]):
+            image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
+            state, _ = network(image, state, steps)
+            values.append(loss(state["u"], target[:, frame]))
+            state = {name: value.detach() for name, value in state.items()}
+        return Lost(torch.stack(values).mean())
+
+    # -- what it comes to ------------------------------------------------------------------------------------------
+
+    def score(self, network: nn.Module, tell: Progress) -> dict[str, Any]:
+        """Figures of :meth:`Tally.report`, at the threshold that was best in other rooms."""
+        folded, threshold, found = network.folded(), 0.0, {}
+        for purpose, (rooms, first) in (("threshold", THRESHOLD_ROOMS), ("report", REPORT_ROOMS)):
+            if purpose not in self._ways:
+                self._ways[purpose] = list(make_ways(
+                    QUICK_ROOMS if self.quick else rooms, WAY, split="val", first_seed=first,
+                    progress=lambda done, of, purpose=purpose: tell(f"ways ({purpose})", done, of, "")))
+            tally = test_on(folded, self._ways[purpose])
+            if purpose == "threshold":
+                threshold = tally.best_threshold()
+            else:
+                found = tally.report(threshold)
+        return found
+
+    def export(self, path: Path, network: nn.Module, training: dict[str, Any], figures: dict[str, Any]) -> None:
+        """Writes the weight file of the folded network."""
+        weights.save(path, network.folded(), training, figures)
 
 
-def fit(network: SpikingVision | AnnTwin, clips: Clips, recipe: Recipe, seed: int,
-        progress: Progress | None = None) -> list[float]:
-    """Trains in place.
-
-    The state of the spiking network is carried through each clip, as it is when it runs, and the gradient does not
-    pass from picture to picture.
-
-    Returns:
-        Mean loss of each epoch.
-    """
-    spiking = isinstance(network, SpikingVision)
-    generator = torch.Generator().manual_seed(seed)
-    images, target = torch.from_numpy(clips.images), targets(clips.labels)
-    per_epoch = -(-len(images) // recipe.batch)
-    network.train().to(memory_format=torch.channels_last)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=recipe.rate, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=per_epoch * recipe.epochs,
-                                                   pct_start=0.1)
-    means, done = [], 0
-    for epoch in range(recipe.epochs):
-        total = 0.0
-        for chosen in _batches(len(images), recipe.batch, generator):
-            picture, wanted = images[chosen], target[chosen]
-            if torch.rand((), generator=generator) < 0.5:
-                picture, wanted = mirrored(picture, wanted)
-            picture = _light(prepare(picture), generator)
-            steps = STEPS if torch.rand((), generator=generator) < 0.7 else int(
-                torch.randint(6, STEPS + 1, (), generator=generator))
-            optimizer.zero_grad()
-            value = _clip_loss(network, picture, wanted, steps) if spiking else loss(
-                network(picture.flatten(0, 1)), wanted.flatten(0, 1))
-            value.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), 2.0)
-            optimizer.step()
-            schedule.step()
-            total += value.item() * len(chosen)
-            done += 1
-            if progress:
-                progress("spiking" if spiking else "twin", done, per_epoch * recipe.epochs, f"loss {value.item():.3f}")
-        means.append(total / len(images))
-    return means
-
-
-def _light(pictures: Tensor, generator: torch.Generator) -> Tensor:
-    """Other brightness and contrast, drawn for each clip [clips, frames, 3, rows, columns]."""
-    shape = (len(pictures), 1, 1, 1, 1)
-    gain = 0.85 + 0.3 * torch.rand(shape, generator=generator)
-    return ((pictures + 1.0) * gain - 1.0).clamp_(-1.0, 1.0)
-
-
-def _clip_loss(network: SpikingVision, pictures: Tensor, target: Tensor, steps: int) -> Tensor:
-    state = network.rest(len(pictures))
-    values = []
-    for frame in range(pictures.shape[1]):
-        image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
-        state, _ = network(image, state, steps)
-        values.append(loss(state["u"], target[:, frame]))
-        state = {name: value.detach() for name, value in state.items()}
-    return torch.stack(values).mean()
+@lru_cache(maxsize=2)
+def _order(seed: int, epoch: int, clips: int) -> np.ndarray:
+    """Numbers of all clips, in the order of one epoch."""
+    return stream("vision epoch", seed, epoch).permutation(clips)
 
 
 @torch.inference_mode()
-def test_on(network: SpikingVision | AnnTwin, ways, *, steps: int = STEPS) -> Tally:
+def test_on(network: SpikingVision | AnnTwin, ways: Sequence[Way], *, steps: int = STEPS) -> Tally:
     """Runs a folded network over ways as it would run live, and tallies what it finds."""
     tally = Tally()
     looking = Looking(network) if isinstance(network, SpikingVision) else None

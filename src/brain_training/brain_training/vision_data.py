@@ -95,35 +95,68 @@ def _room(split: str, seed: int, purpose: str) -> tuple[RayCamera, Drive, dict[s
     return RayCamera(room_xml(room)), Drive(room, rng), {o.name: o.radius for o in room.objects}, rng
 
 
-def make_clips(rooms: int, clips_per_room: int, frames: int, *, split: str = "train", first_seed: int = 0,
-               progress: Progress | None = None) -> Clips:
-    """Clips for training.
+class Studio:
+    """Takes training clips. Each is a function of its room's seed and its number there, whichever are taken before.
 
     Args:
-        rooms: number of rooms, with the seeds from ``first_seed`` on.
+        rooms: how many, with the seeds from ``first_seed`` on.
         clips_per_room, frames: clips in each room, and pictures (50 ms apart) in each clip.
+        split, first_seed: of the rooms.
 
     Raises:
         ValueError: the split is ``test``, on which nothing is trained.
     """
-    if split == "test":
-        raise ValueError("training refuses the split 'test': use 'train'")
-    images = np.empty((rooms * clips_per_room, frames, HEIGHT, WIDTH, 3), np.uint8)
-    columns = [np.empty((rooms * clips_per_room, frames, SLOTS, COLUMNS), kind)
-               for kind in (np.int8, np.int8, np.float32, np.float32, np.float32)]
-    clip = 0
-    for room in range(rooms):
-        camera, drive, radii, rng = _room(split, first_seed + room, "vision clips")
-        for _ in range(clips_per_room):
+
+    def __init__(self, rooms: int, clips_per_room: int, frames: int, *, split: str = "train",
+                 first_seed: int = 0) -> None:
+        if split == "test":
+            raise ValueError("training refuses the split 'test': use 'train'")
+        self.first_seed, self._split, self._per_room, self._frames = first_seed, split, clips_per_room, frames
+        self._count, self._open = rooms * clips_per_room, None
+        self._clips: Clips | None = None
+        self._taken = np.zeros(self._count, bool)
+
+    def __len__(self) -> int:
+        """How many clips there are."""
+        return self._count
+
+    def take(self, number: int) -> Clips:
+        """One clip: pictures [frames, HEIGHT, WIDTH, 3] and labels [frames, SLOTS, COLUMNS]."""
+        if self._clips is None:
+            shape = self._count, self._frames
+            self._clips = Clips(np.empty((*shape, HEIGHT, WIDTH, 3), np.uint8), Labels(*(
+                np.empty((*shape, SLOTS, COLUMNS), kind) for kind in (np.int8, np.int8, *(np.float32,) * 3))))
+        kept = Clips(self._clips.images[number], Labels(*(part[number] for part in self._clips.labels)))
+        if not self._taken[number]:
+            room, clip = divmod(number, self._per_room)
+            camera, drive, radii = self._enter(room)
+            rng = drive.rng = split_rng(self._split, self.first_seed + room, f"vision clip {clip}")
             start = drive.place(near=rng.random() < NEAR_SHARE)
-            for frame, pose in enumerate(drive.poses(start, frames)):
-                images[clip, frame] = camera.render(*pose, rng)
-                for array, values in zip(columns, label_columns(camera, radii)):
-                    array[clip, frame] = values
-            clip += 1
-        if progress:
-            progress(room + 1, rooms)
-    return Clips(images, Labels(*columns))
+            for frame, pose in enumerate(drive.poses(start, self._frames)):
+                kept.images[frame] = camera.render(*pose, rng)
+                for array, values in zip(kept.labels, label_columns(camera, radii)):
+                    array[frame] = values
+            self._taken[number] = True
+        return kept
+
+    def take_all(self, progress: Progress | None = None) -> Clips:
+        """All clips: pictures [clips, frames, ...] and labels [clips, frames, ...]."""
+        for number in range(self._count):
+            self.take(number)
+            if progress and (number + 1) % self._per_room == 0:
+                progress((number + 1) // self._per_room, self._count // self._per_room)
+        return self._clips
+
+    def _enter(self, room: int) -> tuple[RayCamera, Drive, dict[str, float]]:
+        """Camera, drive and sizes of things of a room; that of the last room is kept."""
+        if self._open is None or self._open[0] != room:
+            self._open = room, _room(self._split, self.first_seed + room, "vision clips")[:3]
+        return self._open[1]
+
+
+def make_clips(rooms: int, clips_per_room: int, frames: int, *, split: str = "train", first_seed: int = 0) -> Clips:
+    """All clips of a :class:`Studio`."""
+    return Studio(rooms, clips_per_room, frames, split=split, first_seed=first_seed).take_all()
 
 
 def make_ways(rooms: int, frames: int, *, split: str, first_seed: int,

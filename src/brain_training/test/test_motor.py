@@ -4,10 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from brain_training.motor import MotorTask, Recipe
 from brain_training.motor_courses import Maps, cast, distance, shape_of
-from brain_training.motor_data import Dealer, held_out, rng_of
+from brain_training.motor_data import Dealer, held_out
 from brain_training.motor_teacher import Asked, teach
-from brain_training.motor_world import ANGLES, HONEST, Fleet, Trouble
+from brain_training.motor_world import ANGLES, HONEST, Fleet
+from brain_training.runs import Settings, train
+from brain_training.task import stream
 
 from brain_regions.motor import network, senses, weights
 from brain_sim.physics import Simulation
@@ -18,7 +21,7 @@ STANDING, MOVING, ARRIVED, BLOCKED = range(4)
 
 def test_training_refuses_the_split_test():
     with pytest.raises(ValueError, match="refuses the split 'test'"):
-        Dealer(1, np.random.default_rng(0), split="test")
+        Dealer(1, split="test")
 
 
 def test_rays_end_where_the_simulator_s_do():
@@ -33,8 +36,8 @@ def test_rays_end_where_the_simulator_s_do():
 
 def test_robots_move_as_the_simulator_s():
     sim = Simulation(generate_room("train", 5))
-    fleet = Fleet(1, lambda row, radius: (Maps(sim.room).course(radius, sim.room.target_object), sim.room.start),
-                  np.random.default_rng(0), HONEST)
+    fleet = Fleet(lambda rng, row, radius: (Maps(sim.room).course(radius, sim.room.target_object), sim.room.start),
+                  [np.random.default_rng(0)], HONEST)
     for step in range(24):
         v, w = 0.3, 1.0 if step < 10 else -0.8
         fleet.tell()
@@ -47,7 +50,7 @@ def test_robots_move_as_the_simulator_s():
 
 @pytest.fixture(scope="module")
 def fleet():
-    return Fleet(24, Dealer(6, rng_of(0, "test"), first_seed=900_000), rng_of(0, "test"), Trouble())
+    return Fleet(Dealer(6, first_seed=900_000), [stream("test", 0, robot) for robot in range(24)])
 
 
 def ask(fleet, row=0, **changed):
@@ -93,14 +96,14 @@ def test_headings_that_are_told_lead_along_the_way(fleet):
 
 
 def test_teacher_alone_reaches_the_targets():
-    found = held_out({"teacher": ("teacher", None)}, 16, first_seed=910_000)["teacher"]
+    found = held_out(None, 16, first_seed=910_000)
     assert found["success"] == 1.0 and found["contact"] == 0.0
 
 
 def test_shipped_networks_do_on_fresh_rooms_what_their_files_say():
     spiking, twin = weights.load(), weights.load(twin=True)
-    found = held_out({"spiking": ("spiking", network.SpikingPolicy(spiking.tensors)),
-                      "twin": ("rate", network.RatePolicy(twin.tensors))}, 16, first_seed=920_000)
+    found = {name: held_out(driver, 16, first_seed=920_000) for name, driver in (
+        ("spiking", network.SpikingPolicy(spiking.tensors)), ("twin", network.RatePolicy(twin.tensors)))}
     assert spiking.report["success"] >= 0.97 and spiking.report["contact"] <= 0.02
     for name in ("spiking", "twin"):
         assert found[name]["success"] >= 14 / 16 and found[name]["contact"] <= 1 / 16
@@ -108,15 +111,34 @@ def test_shipped_networks_do_on_fresh_rooms_what_their_files_say():
 
 
 def test_training_runs_is_the_same_from_a_seed_and_writes_files_that_fit(tmp_path):
-    from brain_training.train_motor import train_motor
-
     told = []
-    made = []
     for name in ("a", "b"):
-        paths = tmp_path / f"{name}.safetensors", tmp_path / f"{name}_twin.safetensors"
-        found = train_motor(*paths, seed=3, quick=True, progress=lambda *what: told.append(what))
-        made.append((weights.load(paths[0]).tensors, weights.load(paths[1], twin=True).tensors))
-    for one, other in zip(*made):
-        assert all(np.array_equal(one[name], other[name]) for name in one)
-    assert {"teacher", "spiking", "twin"} <= set(found) and {what for what, *_ in told} >= {"drives", "spiking", "twin"}
+        found = train("motor", tmp_path / f"{name}.safetensors", Settings(seed=3, quick=True),
+                      lambda *what: told.append(what))
+    for twin in (False, True):
+        one, other = (tmp_path / f"{name}{'_twin' if twin else ''}.safetensors" for name in "ab")
+        assert one.read_bytes() == other.read_bytes() and weights.load(one, twin=twin).training["seed"] == 3
+    assert set(found) == {"network", "files", "teacher", "spiking", "twin"} and "success_moving" in found["teacher"]
+    assert {what for what, *_ in told} >= {"drives (spiking)", "spiking", "drives (twin)", "twin"}
+
+
+def test_what_is_learned_is_of_rounds_that_are_over():
+    task = MotorTask(recipe=Recipe(rooms=2, robots=3, rounds=4, steps=20, iterations=40, batch=2))
+    assert [task.round(step) for step in (0, 5, 6, 12, 18, 39)] == [0, 0, 1, 2, 3, 3]
+    task.prepare(0, lambda *news: None)
+    network = task.build(0)
+    task.begin(0, 13, network, lambda *news: None)
+    tensors, _ = task.state()
+    assert tensors["senses"].shape[:3] == (3, 20, 3)
+    for index in range(24, 28):         # of steps 12 and 13
+        rows, label, weight = task.sample(0, index)
+        found = [(r, s, k) for r in range(3) for s in (0, 4, 8, 12) for k in range(3)
+                 if np.array_equal(tensors["senses"][r, s:s + 8, k].numpy(), rows, equal_nan=True)]
+        assert len(found) == 1 and label.shape == (8, 3) and not weight[:2].any() and weight.max() <= 2.0
+    early = task.sample(0, 3)[0]        # of step 1, when but one round was over
+    assert any(np.array_equal(tensors["senses"][0, s:s + 8, k].numpy(), early, equal_nan=True)
+               for s in (0, 4, 8, 12) for k in range(3))
+
+
+def test_distances():
     assert distance(np.array([[2.0, 0.0]]), np.array([[0.0, 0.0, 0.0, 0.5, 0.0]]))[0] == pytest.approx(1.5)

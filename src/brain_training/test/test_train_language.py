@@ -12,15 +12,25 @@ from brain_regions.language import network as live
 from brain_regions.language import sizes as z
 from brain_regions.language import weights
 from brain_regions.language.decode import decode, framed, spell
+from brain_regions.language.definition import AnnReader, Answer, SpikingReader, of_weights
 from brain_regions.weight_files import WeightsError
 from brain_training import language_score as score
-from brain_training.language import Course, Recipe, by_word, fit, hardness, hear, loss, tensors
+from brain_training.language import LISTS, LanguageTask, examination, hear
+from brain_training.language_course import Course
 from brain_training.language_data import MENTION, make, pack
-from brain_training.language_network import AnnReader, Answer, SpikingReader, of_weights
-from brain_training.train_language import LISTS, QUICK, examination, held_out, train_language, train_one
+from brain_training.language_loss import Recipe, by_word, hardness, loss
+from brain_training.runs import Settings, train, train_networks
+from brain_training.trainer import Trainer
 
 PAIRS = [("spiking", SpikingReader, live.SpikingReader, weights.SHIPPED),
          ("twin", AnnReader, live.AnnReader, weights.TWIN)]
+
+
+def tensors(data, rows=None) -> tuple[torch.Tensor, ...]:
+    """Text, lengths, verbs, kinds and marks of sentences."""
+    task, rows = LanguageTask(), range(len(data.lengths)) if rows is None else rows
+    task._made = 0, data
+    return task.collate([task.sample(0, int(row)) for row in rows])
 
 
 def read(network, text: str):
@@ -57,8 +67,9 @@ def test_the_shipped_weights_reach_their_figures_on_fresh_sentences(name, cls, r
 
 
 def ordered(data, recipe: Recipe, hard: np.ndarray) -> list[list[int]]:
-    course, order = Course(data, recipe, torch.Generator().manual_seed(2)), []
-    for rows in course:
+    course, order = Course(data.lengths, recipe, 2), []
+    for step in range(len(course)):
+        rows = course.rows(step)
         course.note(rows, torch.from_numpy(hard[rows.numpy()]))
         order.append(rows.tolist())
     assert len(order) == len(course)
@@ -66,7 +77,7 @@ def ordered(data, recipe: Recipe, hard: np.ndarray) -> list[list[int]]:
 
 
 def test_the_hardest_sentences_come_again_in_the_next_chapter():
-    data, hard = pack(make(1200, 5)), np.random.default_rng(0).random(1200).astype(np.float32)
+    data, hard = pack(make(1200, 6)), np.random.default_rng(0).random(1200).astype(np.float32)
     order = ordered(data, Recipe(sentences=1200, again=0.25, chapters=3, batch=10), hard)
     assert len(order) == 40 + 50 + 50     # a hundred of the hardest, in ten batches, after each of two chapters
     chapters = [order[:40], order[40:90], order[90:]]
@@ -91,7 +102,7 @@ def test_a_course_is_as_long_as_it_says(again, chapters, batches):
 
 def test_what_a_word_is_for_is_the_mean_over_its_bytes():
     sentences = [s for s in make(80, 3) if any(part.role for part in s.parts)][:12]
-    text, lengths, _, _, marks = tensors(pack(sentences), torch.arange(12))
+    text, lengths, _, _, marks = tensors(pack(sentences))
     answer = SpikingReader().eval()(text, lengths)
     said, meant, row = by_word(answer, marks)
     number = 0
@@ -113,7 +124,7 @@ def test_what_a_word_is_for_is_the_mean_over_its_bytes():
 
 def test_hardness_is_that_of_the_verb_and_of_the_worst_word_of_a_thing():
     data = pack([s for s in make(60, 1) if s.target.color][:8])
-    text, lengths, verb, kind, marks = tensors(data, torch.arange(8))
+    text, lengths, verb, kind, marks = tensors(data)
     answer = SpikingReader().eval()(text, lengths)
     evidence = torch.full_like(answer.evidence, -50.0)
     for output in (z.TARGET, z.AVOID):
@@ -132,12 +143,12 @@ def test_hardness_is_that_of_the_verb_and_of_the_worst_word_of_a_thing():
         assert (worst > 49).all() if mention else (worst < 1e-3).all()
 
 
-@pytest.mark.parametrize("cls", [SpikingReader, AnnReader])
-def test_more_is_learned_than_what_is_common(cls):
-    torch.manual_seed(1)
-    network, recipe, fresh = cls(), Recipe(sentences=3000), pack(make(128, 99))
-    losses = fit(network, pack(make(3000, 1)), recipe, 1)
-    text, lengths, *right = tensors(fresh, torch.arange(128))
+@pytest.mark.parametrize("which", ["spiking", "twin"])
+def test_more_is_learned_than_what_is_common(which):
+    recipe, fresh = Recipe(sentences=3000), pack(make(128, 99))
+    trainer = Trainer(LanguageTask(which, recipe=recipe), 1)
+    network = trainer.run().eval()
+    text, lengths, *right = tensors(fresh)
     with torch.no_grad():
         answer = network(text, lengths)
     lost = loss(answer, *right, lengths, recipe).item()
@@ -150,34 +161,57 @@ def test_more_is_learned_than_what_is_common(cls):
         optimizer.zero_grad()
         least.backward()
         optimizer.step()
-    assert lost < 0.75 * least.item() and len(losses) == 10 and np.isfinite(losses).all()
+    assert lost < 0.75 * least.item() and np.isfinite(trainer.losses).all()
 
 
 def test_the_end_is_trained_on_statistics_that_stand_still():
-    data = pack(make(320, 4))
-    network = SpikingReader()
-    begun = network.words.detach().clone()
-    fit(network, data, Recipe(settled=1.0), 0)
+    trainer = Trainer(LanguageTask(recipe=Recipe(sentences=320, settled=1.0)), 0)
+    begun = trainer.network.words.detach().clone()
+    network = trainer.run()
     assert not network.words_mean.any() and not torch.equal(network.words, begun)
+    data = pack(make(320, 4))
     network.train()
-    text, lengths, *_ = tensors(data, torch.arange(32))
-    network(text, lengths)
+    network(*tensors(data, range(32))[:2])
     first = network.words_mean.clone()
     assert first.any()          # the first batch counts whole, not as one of many
-    network(*tensors(data, torch.arange(32, 64))[:2])
-    second = network.words_mean
-    alone = SpikingReader()
-    alone.load_state_dict(network.state_dict())
-    alone.train()(*tensors(data, torch.arange(32, 64))[:2])
+    network(*tensors(data, range(32, 64))[:2])
+    second, alone = network.words_mean, SpikingReader()
+    kept = {name: value for name, value in network.state_dict().items() if name != "kind"}
+    alone.load_state_dict({**kept, "kind": alone.kind, "batches": torch.zeros(())})
+    alone.train()(*tensors(data, range(32, 64))[:2])
     assert torch.allclose(second, (first + alone.words_mean) / 2, atol=1e-5)
 
 
+def test_a_course_goes_on_where_it_stood_and_not_back():
+    data, hard = pack(make(600, 5)), torch.from_numpy(np.random.default_rng(0).random(600).astype(np.float32))
+    recipe = Recipe(again=0.4, chapters=4, batch=10)
+    whole, stopped = Course(data.lengths, recipe, 2), Course(data.lengths, recipe, 2)
+    order = []
+    for step in range(len(whole)):
+        order.append(whole.rows(step))
+        whole.note(order[-1], hard[order[-1]])
+    for at in (0, 7, 15, 40, len(whole)):
+        stopped = Course(data.lengths, recipe, 2)
+        for step in range(at):
+            stopped.note(stopped.rows(step), hard[order[step]])
+        rest = Course(data.lengths, recipe, 2)
+        rest.restore(*stopped.state())
+        for step in range(at, len(whole)):
+            rows = rest.rows(step)
+            assert torch.equal(rows, order[step])
+            rest.note(rows, hard[rows])
+    with pytest.raises(ValueError, match="step 0 is of a chapter that is over"):
+        rest.rows(0)
+
+
 def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_weights(tmp_path):
-    told = set()
-    found = train_language(tmp_path / "a.safetensors", seed=3, quick=True, progress=lambda what, *_: told.add(what))
-    again = train_one("spiking", 3, QUICK)["tensors"]
+    told, settings = set(), Settings(seed=3, quick=True)
+    found = train("language", tmp_path / "a.safetensors", settings, lambda what, *_: told.add(what))
+    before = torch.get_num_threads()
+    train_networks("language", ("spiking",), tmp_path / "b.safetensors", settings, lambda *news: None)
+    assert torch.get_num_threads() == before    # left as they were
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
     tensors, report, _ = weights.load(tmp_path / "a.safetensors", live.SpikingReader)
-    assert all(np.array_equal(tensors[name], again[name]) for name in tensors)
     assert report["held_out"] == found["spiking"]["held_out"] and told >= {"spiking", "twin"}
     twin, _, _ = weights.load(tmp_path / "a_twin.safetensors", live.AnnReader)
     assert not np.array_equal(twin["words"], tensors["words"])
@@ -189,26 +223,23 @@ def test_lists_by_hand_are_scored_where_there_are_some(tmp_path):
     for name in LISTS.values():
         (tmp_path / f"{name}_english.txt").write_text("stop : stop\n- : hello there\n")
         (tmp_path / f"{name}_japanese.txt").write_text("stop : 止まれ\n")
-    tensors, _, _ = weights.load(weights.SHIPPED, live.SpikingReader)
-    found = held_out("spiking", tensors, examination(2, 1, tmp_path))
+    task = LanguageTask(quick=True)
+    task.lists = tmp_path
+    network = of_weights(SpikingReader, weights.load(weights.SHIPPED, live.SpikingReader)[0])
+    found = task.score(network, lambda *news: None)["held_out"]
     assert found["list by hand, understood, en"] == {"right": 1.0, "of": 1}
     for whose in LISTS:
         assert found[f"list by {whose}, understood, ja"] == {"right": 1.0, "of": 1}
     assert not any(key.startswith("list") for key in examination(2, 1, tmp_path / "nowhere"))
 
 
-def test_a_wrong_list_is_told_before_anything_is_trained(tmp_path):
+def test_a_wrong_list_is_told_before_anything_is_trained(tmp_path, monkeypatch):
     for name in LISTS.values():
         for language in ("english", "japanese"):
             (tmp_path / f"{name}_{language}.txt").write_text("stop : stop\n")
     (tmp_path / "blind_japanese.txt").write_text("walk : 歩いて\n")
     told = []
+    monkeypatch.setattr(LanguageTask, "lists", tmp_path)
     with pytest.raises(ValueError, match="blind_japanese.txt: not a sentence with its slots: walk"):
-        train_language(tmp_path / "a.safetensors", quick=True, lists=tmp_path, progress=lambda *news: told.append(news))
+        train("language", tmp_path / "a.safetensors", Settings(quick=True), lambda *news: told.append(news))
     assert not told and not (tmp_path / "a.safetensors").exists()
-
-
-def test_torch_is_left_with_the_threads_it_had():
-    before = torch.get_num_threads()
-    train_one("spiking", 0, Recipe(sentences=64))
-    assert torch.get_num_threads() == before

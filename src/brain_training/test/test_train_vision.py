@@ -5,10 +5,14 @@ import pytest
 import torch
 
 from brain_regions.vision import weights
-from brain_regions.vision.network import AnnTwin, SpikingVision
-from brain_training.train_vision import train_vision
-from brain_training.vision import Recipe, fit
-from brain_training.vision_data import make_clips
+from brain_training.runs import Settings, train
+from brain_training.trainer import Trainer
+from brain_training.vision import Recipe, VisionTask, mirrored, targets
+from brain_training.vision_data import Studio, make_clips
+
+
+def quiet(*news) -> None:
+    """Hears how far it is."""
 
 
 def test_the_split_test_is_refused():
@@ -16,21 +20,66 @@ def test_the_split_test_is_refused():
         make_clips(1, 1, 1, split="test")
 
 
-@pytest.mark.parametrize("cls", [SpikingVision, AnnTwin])
-def test_the_loss_falls(cls):
-    torch.manual_seed(0)
-    losses = fit(cls(), make_clips(4, 4, 2), Recipe(epochs=6, batch=4), 0)
-    assert losses[-1] < 0.75 * losses[0]
+@pytest.mark.parametrize("which", ["spiking", "twin"])
+def test_the_loss_falls(which):
+    trainer = Trainer(VisionTask(which, recipe=Recipe(rooms=4, clips_per_room=4, frames=2, epochs=6, batch=4)), 0)
+    trainer.run()
+    assert len(trainer.losses) == 24 and np.mean(trainer.losses[-4:]) < 0.75 * np.mean(trainer.losses[:4])
 
 
-def test_the_same_seed_gives_the_same_weights_and_a_file_that_loads(tmp_path):
-    first, second, twin = (tmp_path / f"{name}.safetensors" for name in "abc")
-    report = train_vision(first, twin, seed=7, quick=True, threads=1)
-    train_vision(second, tmp_path / "d.safetensors", seed=7, quick=True, threads=1)
-    assert weights.load(twin, twin=True)[1]["f1"] == report["twin"]["f1"]
+def test_the_same_seed_gives_the_same_file_and_one_that_loads(tmp_path):
+    first, second = (tmp_path / name / "vision.safetensors" for name in "ab")
+    found = train("vision", first, Settings(seed=7, quick=True, threads=1), quiet)
+    assert train("vision", second, Settings(seed=7, quick=True, threads=1), quiet)["spiking"]["losses"] == found[
+        "spiking"]["losses"]
+    twin = first.with_name("vision_twin.safetensors")
+    assert found["files"] == [str(first), str(twin)] and found["network"] == "vision"
+    assert sorted(file.name for file in first.parent.iterdir()) == [first.name, twin.name]     # no checkpoint is left
+    for file in (first, twin):
+        assert file.read_bytes() == (second.parent / file.name).read_bytes()
+    assert weights.load(twin, twin=True)[1]["f1"] == found["twin"]["f1"]
     with pytest.raises(weights.WeightsError, match="twin"):
         weights.load(first, twin=True)
-    a, b = weights.load(first), weights.load(second)
-    assert all(torch.equal(x, y) for x, y in zip(a[0].state_dict().values(), b[0].state_dict().values()))
-    assert a[1]["objects"] == report["spiking"]["objects"] > 0
-    assert np.isfinite(report["spiking"]["losses"]).all()
+    assert weights.load(first)[1]["objects"] == found["spiking"]["objects"] > 0
+    assert np.isfinite(found["spiking"]["losses"]).all() and found["spiking"]["training_s"] > 0
+
+
+def test_a_clip_is_the_same_whichever_are_taken_before():
+    one, other = (Studio(3, 2, 2, first_seed=50) for _ in range(2))
+    whole = one.take_all()
+    for number in (5, 0, 3):
+        clip = other.take(number)
+        assert np.array_equal(clip.images, whole.images[number])
+        assert all(np.array_equal(part, every[number]) for part, every in zip(clip.labels, whole.labels))
+
+
+def test_each_epoch_has_every_clip_once_in_an_order_of_its_own():
+    task, orders = VisionTask(recipe=Recipe(rooms=4, clips_per_room=2, frames=1, epochs=3, batch=3)), []
+    clips = make_clips(4, 2, 1)
+    for epoch in range(3):
+        orders.append([])
+        for place in range(8):
+            images, _, _ = task.sample(0, 8 * epoch + place)
+            orders[-1] += [n for n in range(8) if any(np.array_equal(images, other) for other in (
+                clips.images[n], clips.images[n][..., ::-1, :]))]
+    assert all(sorted(order) == list(range(8)) for order in orders) and orders[0] != orders[1] != orders[2]
+    assert task.steps == 8 and list(task.indices(0, 7)) == [21, 22, 23]
+
+
+def test_in_a_mirror_what_is_to_the_left_is_to_the_right():
+    clips = make_clips(2, 1, 1)
+    images, target = clips.images[0], targets(clips.labels)[0]
+    there, other = mirrored(images, target)
+    assert np.array_equal(there[..., ::-1, :], images) and np.array_equal(other[..., 0, ::-1], target[..., 0, :])
+    assert np.array_equal(other[..., 2, ::-1], -target[..., 2, :]) and target[..., 2, :].any()
+    again = mirrored(there, other)
+    assert np.array_equal(again[0], images) and np.array_equal(again[1], target)
+
+
+def test_brightness_is_drawn_for_each_clip():
+    task = VisionTask(recipe=Recipe(rooms=1, clips_per_room=1, frames=1))
+    gains = [task.sample(0, index)[2] for index in range(40)]
+    assert 0.85 <= min(gains) < 0.9 and 1.1 < max(gains) <= 1.15
+    images, target, _ = task.sample(0, 0)
+    dark, bright = task.collate([(images, target, np.float32(gain)) for gain in (0.85, 1.15)])[0]
+    assert torch.isfinite(dark).all() and dark.mean() < bright.mean() and bright.max() <= 1.0

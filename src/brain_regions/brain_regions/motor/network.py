@@ -5,13 +5,14 @@
 
 All neurons leak, integrate and fire. The first layer is driven by currents, all others by spikes alone. Leaky
 integrators read the output populations; nothing is added to what the spikes bring, so that a silent network answers
-zero velocity and the state STANDING. Potentials carry from step to step.
+zero velocity and the state STANDING. Potentials carry from step to step. What is trained, and what this is made of and
+held to, is :mod:`.definition`, in torch.
 
 :class:`SpikingPolicy` is the network; :class:`RatePolicy`, its twin, has ReLU for neurons and no time.
 """
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Mapping, NamedTuple
 
 import numpy as np
 
@@ -151,28 +152,3 @@ def circuit(tensors: Tensors) -> Circuit:
         Population("readout", (ANSWERS,), READOUT)), (
         *(Dense(source, target, t[f"w{k}"].T, t[f"b{k}"]) for k, (source, target) in enumerate(zip(names, names[1:]))),
         Dense("output", "readout", t["readout"].T)), MICRO_STEP)
-
-
-def fresh(rng: np.random.Generator, gain: float = 1.0) -> dict[str, np.ndarray]:
-    """Weights before training.
-
-    The inputs of the modes in which nothing is to move inhibit the whole first layer, so that STOP is one step away
-    from the start on.
-    """
-    from brain_regions.motor.coding import MODE_AT, STILL, preferred_turns
-
-    spread = (0.12, 0.11, 0.13)
-    tensors: dict[str, Any] = {}
-    for k, (before, after) in enumerate(zip(LAYERS, LAYERS[1:])):
-        tensors[f"w{k}"] = (gain * spread[k] * rng.standard_normal((before, after))).astype(np.float32)
-        tensors[f"b{k}"] = np.full(after, 0.02 if k == 0 else 0.0, np.float32)
-    for mode in STILL:
-        tensors["w0"][MODE_AT + mode] = -3.0
-    readout = np.zeros((OUTPUTS, ANSWERS), np.float32)
-    readout[LINEAR, 0] = RATE / 32
-    readout[LINEAR, 0][24:] *= -0.4             # a few neurons for driving back
-    readout[ANGULAR, 1] = RATE / 48 * 2 * preferred_turns(48)
-    for answer, members in enumerate(STATES, 2):
-        readout[members, answer] = RATE / 8
-    tensors["readout"] = readout
-    return tensors

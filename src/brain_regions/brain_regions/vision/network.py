@@ -10,8 +10,9 @@ something is needs not be learned. A linear readout of leaky integrators answers
 It answers twice, for the nearest object that the column shows and for the next one: over a low one that is near, a far
 one can be seen.
 
-`SpikingVision` carries membrane potentials from frame to frame, and is what is trained; :mod:`.looking` runs it.
-`AnnTwin` is the same network with ReLU in place of the neurons and without time, to compare with.
+`SpikingVision` carries membrane potentials from frame to frame, and is what is trained: the definition. :mod:`.looking`
+is made of its folded copy, and is what a region runs. `AnnTwin` is the same network with ReLU in place of the neurons
+and without time, to compare with. All tensors are made where the weights or the inputs are.
 """
 from __future__ import annotations
 
@@ -165,16 +166,16 @@ class SpikingVision(_Network):
             for norm in self.norms:
                 norm.weight.fill_(GAIN)
 
-    @staticmethod
-    def rest(batch: int = 1) -> dict[str, Tensor]:
-        """State of a network that has seen nothing.
+    def rest(self, batch: int = 1) -> dict[str, Tensor]:
+        """State of a network that has seen nothing, on the device of its weights.
 
         It has the potentials by layer [batch, channels, rows, columns], and the readout's [batch, OUTPUTS, COLUMNS].
         """
+        device = self.readout.weight.device
         state = {
-            f"v_{layer.name}": torch.zeros(batch, *size).to(memory_format=torch.channels_last)
+            f"v_{layer.name}": torch.zeros(batch, *size, device=device).to(memory_format=torch.channels_last)
             for layer, size in zip(LAYERS, sizes())}
-        state["u"] = torch.zeros(batch, OUTPUTS, COLUMNS)
+        state["u"] = torch.zeros(batch, OUTPUTS, COLUMNS, device=device)
         return state
 
     def forward(self, image: Tensor, state: dict[str, Tensor], steps: int, silent: bool = False
@@ -191,7 +192,7 @@ class SpikingVision(_Network):
             The new state, and the spikes of each layer [steps, batch, channels, rows, columns].
         """
         if steps == 0:
-            return state, [torch.zeros(0, *state[f"v_{layer.name}"].shape) for layer in LAYERS]
+            return state, [torch.zeros_like(state[f"v_{layer.name}"]).expand(0, -1, -1, -1, -1) for layer in LAYERS]
         batch, new, trains = len(image), {}, []
         x = self._charge(0, image).expand(steps, -1, -1, -1, -1)
         for k, layer in enumerate(LAYERS):
@@ -202,7 +203,7 @@ class SpikingVision(_Network):
             if silent:
                 x = torch.zeros_like(x)
             trains.append(x)
-        kept, weights = li_weights(steps, READOUT, MICRO_STEP)
+        kept, weights = li_weights(steps, READOUT, MICRO_STEP, image.device)
         heard = torch.cat([torch.tensordot(weights, trains[k].squeeze(-2), 1) for k in LAYERS_READ], dim=1)
         answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
         new["u"] = kept * state["u"] + answer

@@ -18,7 +18,7 @@ from rclpy.qos import (DurabilityPolicy, QoSDurabilityPolicy, QoSPresetProfiles,
                        ReliabilityPolicy)
 from std_msgs.msg import String
 
-from brain_tests.stages import ProcessStage
+from brain_tests.stages import domain_of, free_port
 
 ROOT = Path(os.path.realpath(__file__)).parents[4]
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -49,7 +49,7 @@ def quality(words: list[str], preset: str) -> QoSProfile:
 def hears(folder: Path, profile: QoSProfile) -> bool:
     """Whether a subscription that comes late hears what a latched publisher said before."""
     context = Context()
-    rclpy.init(context=context, domain_id=ProcessStage(folder).domain)
+    rclpy.init(context=context, domain_id=domain_of(free_port()))
     node, executor = Node("tester", context=context), SingleThreadedExecutor(context=context)
     executor.add_node(node)
     try:

@@ -24,7 +24,7 @@ from brain.zenoh_probe import NOBODY, ROUTER, who
 from brain_runtime.launch_watch import VARIABLE, mark
 from brain_runtime.share import share_directory
 from brain_tests.processes import gone
-from brain_tests.stages import PATIENCE, ProcessStage
+from brain_tests.stages import PATIENCE, domain_of, free_port
 
 MIRROR = "brain_tests.regions:Mirror"
 needs_launch = pytest.mark.skipif(importlib.util.find_spec("launch_ros") is None, reason="launch_ros is not installed")
@@ -67,7 +67,7 @@ class Brain:
         self.log, self.state = folder / "log", folder / "state"
         self.graph = folder / "toys.graph.yaml"
         self.graph.write_text(f"regions:\n  one: '{MIRROR}'\n  two: '{MIRROR}'\n")
-        self.environment = {**os.environ, "ROS_DOMAIN_ID": str(ProcessStage(folder).domain), "ROS_LOG_DIR": str(folder)}
+        self.environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_of(free_port())), "ROS_LOG_DIR": str(folder)}
         self.process: subprocess.Popen | None = None
 
     def start(self, file: str = "bringup.launch.py", *arguments: str) -> None:
@@ -108,7 +108,7 @@ def test_a_node_ends_in_good_order_when_its_launch_is_killed(tmp_path: Path) -> 
     launch = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     log = tmp_path / "log"
     command = [sys.executable, "-m", "brain_runtime.ros_process", "--class", MIRROR, "--name", "one", "--state-dir"]
-    environment = {**os.environ, "ROS_DOMAIN_ID": str(ProcessStage(tmp_path).domain)}
+    environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_of(free_port()))}
     with open(log, "wb") as out:
         told = subprocess.Popen([*command, tmp_path / "told"], stdout=out, stderr=out,
                                 env={**environment, VARIABLE: mark(launch.pid)})

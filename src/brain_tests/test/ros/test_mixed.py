@@ -21,7 +21,7 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from std_msgs.msg import String
 
 from brain_tests.ros_graph import all_there
-from brain_tests.stages import PATIENCE, ProcessStage
+from brain_tests.stages import PATIENCE, domain_of, free_port
 
 pytestmark = pytest.mark.skipif(get_rmw_implementation_identifier() != "rmw_zenoh_cpp",
                                 reason="only rmw_zenoh_cpp is on one wire with ZenohHost")
@@ -34,15 +34,16 @@ class Mixed:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder, self._children = folder, []
-        where = ProcessStage(folder)
-        self._endpoint = f"tcp/127.0.0.1:{where.port}"
-        monkeypatch.setenv("ROS_DOMAIN_ID", str(where.domain))
+        port = free_port()
+        domain = domain_of(port)
+        self._endpoint = f"tcp/127.0.0.1:{port}"
+        monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
         self.start("-m", "brain_wire.router", "--listen", self._endpoint)
         # rmw_zenoh's peers and our clients take the same variable.
         monkeypatch.setenv("ZENOH_CONFIG_OVERRIDE", f'connect/endpoints=["{self._endpoint}"]')
         monkeypatch.setenv("ZENOH_ROUTER_CHECK_ATTEMPTS", "0")
         self._context = Context()
-        rclpy.init(context=self._context, domain_id=where.domain)
+        rclpy.init(context=self._context, domain_id=domain)
         self.node = Node("tester", context=self._context, use_global_arguments=False)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)

@@ -25,7 +25,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from std_msgs.msg import String
 
 from brain_runtime import launch_watch
-from brain_tests.stages import ProcessStage
+from brain_tests.stages import domain_of, free_port
 
 PATIENCE = 30.0     # seconds until something that should come is given up
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -79,7 +79,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         (folder / "regions.py").write_text(REGIONS)
         self.folder = folder
-        self.domain = ProcessStage(folder).domain   # nobody else's
+        self.domain = domain_of(free_port())    # nobody else's
         self.context = Context()
         rclpy.init(context=self.context, domain_id=self.domain)
         self.node = Node("bench", context=self.context, use_global_arguments=False)

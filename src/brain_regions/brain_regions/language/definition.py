@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network of language in torch, with gradients, and its rate twin.
+"""The definition of the network of language, in torch, with gradients, and of its rate twin: what is trained.
 
-What runs live is :mod:`brain_regions.language.network`, in NumPy, which says what the layers are for. Here sentences
-are read in batches, layer by layer; only the context, which hears itself, goes byte by byte.
+What a region runs is made of it: :meth:`SpikingReader.live` gives :mod:`.network`, in NumPy, which says what the layers
+are for; tests hold both to each other. Here sentences are read in batches, layer by layer; only the context, which
+hears itself, goes byte by byte. All tensors are made where the weights or the inputs are.
 """
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from brain_regions.language import network as live
 from brain_regions.language import sizes as z
+from brain_regions.language import weights
 from brain_regions.membranes import decay
 from brain_regions.neurons import LIFState, lif_run
-from brain_training.language_phrases import KINDS
-
 
 FIRST_GAIN = 0.6
 EPSILON = 1e-5
@@ -203,34 +204,39 @@ def _outer(before: Tensor, grad: Tensor) -> Tensor:
 
 
 class SpikingReader(nn.Module):
-    """The spiking network. Batches are [batch, bytes] of int64 with lengths; what is beyond a length is ignored."""
+    """The spiking network. Batches are [batch, bytes] of int64 with lengths; what is beyond a length is ignored.
+
+    Args:
+        kinds: of sentences that training asks for, too; no weight file holds their weights.
+    """
 
     spiking = True
+    runs = live.SpikingReader
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: int = 0) -> None:
         super().__init__()
         s = z.STREAMS
 
-        def weights(*shape: int, fan: int, gain: float = 1.0) -> nn.Parameter:
+        def drawn(*shape: int, fan: int, gain: float = 1.0) -> nn.Parameter:
             return nn.Parameter(torch.randn(*shape) * gain / math.sqrt(fan))
 
-        self.bytes = weights(s, 256, z.RANK, fan=1)
+        self.bytes = drawn(s, 256, z.RANK, fan=1)
         for name, (fan, size) in LAYERS.items():
             streams = 1 if name == "recall" else s
-            self.register_parameter(name, weights(streams, fan, size, fan=fan))
+            self.register_parameter(name, drawn(streams, fan, size, fan=fan))
             self.register_parameter(f"{name}_bias", nn.Parameter(torch.zeros(streams, 1, size)))
             self.register_parameter(f"{name}_gain", nn.Parameter(torch.full((streams, 1, size), FIRST_GAIN)))
             self.register_buffer(f"{name}_mean", torch.zeros(streams, 1, size))
             self.register_buffer(f"{name}_variance", torch.ones(streams, 1, size))
-        self.recurrent = weights(s, z.CONTEXT, z.CONTEXT, fan=z.CONTEXT, gain=0.7)
-        self.evidence = weights(z.RECALL, z.OUTPUTS, fan=z.RECALL, gain=0.5)
-        self.direct = weights(s * (z.WORDS + z.CONTEXT), z.OUTPUTS, fan=z.CONTEXT)
+        self.recurrent = drawn(s, z.CONTEXT, z.CONTEXT, fan=z.CONTEXT, gain=0.7)
+        self.evidence = drawn(z.RECALL, z.OUTPUTS, fan=z.RECALL, gain=0.5)
+        self.direct = drawn(s * (z.WORDS + z.CONTEXT), z.OUTPUTS, fan=z.CONTEXT)
         self.evidence_bias = nn.Parameter(torch.full((z.OUTPUTS,), -2.0))
-        self.choice = weights(z.SUMMARY, z.CHOICE, fan=z.SUMMARY, gain=2.0)
+        self.choice = drawn(z.SUMMARY, z.CHOICE, fan=z.SUMMARY, gain=2.0)
         self.choice_bias = nn.Parameter(torch.full((z.CHOICE,), 0.1))
-        self.verb = weights(z.SUMMARY + z.CHOICE, z.VERBS, fan=z.SUMMARY)
-        self.kind = weights(z.SUMMARY + z.CHOICE, len(KINDS), fan=z.SUMMARY)
-        self._batches = 0       # in the running statistics
+        self.verb = drawn(z.SUMMARY + z.CHOICE, z.VERBS, fan=z.SUMMARY)
+        self.kind = drawn(z.SUMMARY + z.CHOICE, kinds, fan=z.SUMMARY)
+        self.register_buffer("batches", torch.zeros(()))    # in the running statistics
 
     # -- what differs between spikes and rates ---------------------------------------------------------------------
 
@@ -246,13 +252,13 @@ class SpikingReader(nn.Module):
     def forward(self, text: Tensor, lengths: Tensor) -> Answer:
         """Reads sentences, framed by BEGIN and END (which lengths count)."""
         if self.training:
-            self._batches += 1
+            self.batches += 1
         size = text.shape[1]
-        place = torch.arange(size)
+        place = torch.arange(size, device=text.device)
         inside = place < lengths[:, None]                                       # [batch, bytes]
         mirror = (lengths[:, None] - 1 - place).clamp(min=0)
         both = torch.stack([text, text.gather(1, mirror)])                      # [streams, batch, bytes]
-        rows = both.transpose(1, 2) + 256 * torch.arange(z.STREAMS)[:, None, None]
+        rows = both.transpose(1, 2) + 256 * torch.arange(z.STREAMS, device=text.device)[:, None, None]
         seen = F.embedding(rows, self.bytes.flatten(0, 1))
         letters = self._fire(self._charge(seen, "letters", z.LETTER_DELAYS), z.LETTER)
         words = self._fire(self._charge(letters, "words", z.WORD_DELAYS), z.WORD)
@@ -278,7 +284,7 @@ class SpikingReader(nn.Module):
         if self.training:
             normal, middle, spread = _Normal.apply(charge.flatten(1, 2), gain, bias)
             with torch.no_grad():
-                share = max(KEPT, 1 / self._batches)    # at first a plain mean, without 0 and 1
+                share = (1 / self.batches).clamp(min=KEPT)      # at first a plain mean, without 0 and 1
                 mean.lerp_(middle, share)
                 variance.lerp_(spread, share)
             return normal.view_as(charge)
@@ -293,7 +299,11 @@ class SpikingReader(nn.Module):
             scale = getattr(self, f"{name}_gain") * torch.rsqrt(getattr(self, f"{name}_variance") + EPSILON)
             found[name] = getattr(self, name) * scale
             found[f"{name}_bias"] = getattr(self, f"{name}_bias") - getattr(self, f"{name}_mean") * scale
-        return {name: value.detach().numpy() for name, value in found.items()}
+        return {name: value.detach().cpu().numpy() for name, value in found.items()}
+
+    def live(self) -> live.SpikingReader:
+        """The network as a region runs it, with the weights as a file holds them."""
+        return self.runs(weights.rounded(self.folded()))
 
     @staticmethod
     def _said(spikes: Tensor, mirror: Tensor, lengths: Tensor) -> Tensor:
@@ -304,7 +314,8 @@ class SpikingReader(nn.Module):
         size = spikes.shape[1]
         said = _Leaky.apply(spikes.transpose(0, 1), decay(z.SYNAPSE.tau)).transpose(0, 1)
         back = said[1].gather(0, mirror.T[..., None].expand_as(said[1]))
-        both = torch.cat([said[0], back], -1) * (torch.arange(size)[:, None] < lengths)[..., None]
+        inside = torch.arange(size, device=lengths.device)[:, None] < lengths
+        both = torch.cat([said[0], back], -1) * inside[..., None]
         both = F.pad(both, (0, 0, 0, 0, 0, -size % z.STRIDE))
         return both.unflatten(0, (-1, z.STRIDE)).mean(1)
 
@@ -312,23 +323,26 @@ class SpikingReader(nn.Module):
                 lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean = inside.T.float() / lengths                                       # [bytes, batch]
         beta = decay(z.TRACE.tau)
-        age = (lengths - 1) - torch.arange(context.shape[1])[:, None]
+        age = (lengths - 1) - torch.arange(context.shape[1], device=lengths.device)[:, None]
         fading = torch.where(age >= 0, (1 - beta) * beta ** age.clamp(min=0), 0.0)
         steps = (lengths + z.STRIDE - 1).div(z.STRIDE, rounding_mode="floor")
-        counts = (recall * (torch.arange(len(recall))[:, None] < steps)[..., None]).sum(0)
+        recalled = torch.arange(len(recall), device=lengths.device)[:, None] < steps
+        counts = (recall * recalled[..., None]).sum(0)
         summary = torch.cat([torch.einsum("stbi,tb->bsi", words, mean), torch.einsum("stbi,tb->bsi", context, mean),
                              torch.einsum("stbi,tb->bsi", context, fading)], -1).flatten(1)
         summary = torch.cat([z.GAIN * summary, z.COUNT_GAIN * counts], 1)
         charge = summary @ self.choice + self.choice_bias
         rates = self._fire(charge.expand(1, z.CHOICE_STEPS, *charge.shape), z.CHOOSER)[0].mean(0)
         summary = torch.cat([summary, rates], 1)
-        return summary @ self.verb + torch.tensor(z.AT_REST), summary @ self.kind, rates
+        at_rest = torch.tensor(z.AT_REST, device=summary.device)
+        return summary @ self.verb + at_rest, summary @ self.kind, rates
 
 
 class AnnReader(SpikingReader):
     """The rate twin: the same synapses and sizes, units that are ReLU cut at 1, no membranes but the context's."""
 
     spiking = False
+    runs = live.AnnReader
 
     def _fire(self, x: Tensor, neuron) -> Tensor:
         return x.clamp(0, 1)
@@ -345,5 +359,5 @@ def of_weights(cls: type[SpikingReader], tensors: Mapping[str, np.ndarray]) -> S
         size = state[f"{name}_bias"]
         state |= {f"{name}_gain": torch.ones_like(size), f"{name}_mean": torch.zeros_like(size),
                   f"{name}_variance": torch.full_like(size, 1.0 - EPSILON)}
-    network.load_state_dict({"kind": torch.zeros_like(network.kind), **state})
+    network.load_state_dict({"kind": network.kind, "batches": network.batches, **state})
     return network.eval()

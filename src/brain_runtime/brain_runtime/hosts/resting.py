@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from brain_runtime import heartbeat
 from brain_runtime.stepper import Stepper
@@ -16,14 +16,13 @@ log = logging.getLogger(__name__)
 
 
 def bring_to_rest(stepper: Stepper, senders: Mapping[str, Callable[[Any], None]],
-                  takers: Mapping[str, Callable[[], None]], clock: Callable[[], float],
-                  beat: Callable[[], None]) -> None:
+                  takers: Iterable[Callable[[], None]], clock: Callable[[], float], beat: Callable[[], Any]) -> None:
     """Has a region command rest until all is at rest, for :data:`LONGEST` at most. No step may be made meanwhile.
 
     Args:
         stepper: of the region.
         senders: by topic, what publishes.
-        takers: by port, what takes in what has arrived there; none: nothing more is taken in.
+        takers: what takes in what has arrived, of each port; none: nothing more is taken in.
         clock: time for headers (s).
         beat: tells others meanwhile that the region is there.
 
@@ -32,7 +31,7 @@ def bring_to_rest(stepper: Stepper, senders: Mapping[str, Callable[[Any], None]]
     """
     begin = told = now = time.monotonic()
     while True:
-        for take in tuple(takers.values()):
+        for take in takers:
             take()
         published, done = stepper.come_to_rest(now, clock(), now - begin)
         for port, message in published:

@@ -9,7 +9,7 @@ from typing import Any, Callable
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.lifecycle import LifecycleNode
 
-from brain_runtime.ros_types import interface, ours, theirs
+from brain_runtime.hosts.ros_types import interface, ours, theirs
 from brain_wire.goals import Act, Goal, News, Status
 
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The definition of the motor network, in torch, with gradients, and of its twin without spikes: what is trained.
+
+What a region runs is made of it: :meth:`MotorNetwork.live` gives :mod:`.network`, in NumPy, where the layers are
+described; tests hold both to each other. All tensors are made where the weights or the inputs are.
+"""
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from brain_regions.motor import network as live
+from brain_regions.motor.coding import MODE_AT, STILL, preferred_turns
+from brain_regions.neurons import LIFState, li_weights, lif_run
+
+MOST_BIAS = 0.15        # of the layers that hear spikes: alone it makes nobody fire (the gain of a membrane is 4.5)
+INHIBITION = -3.0       # of the whole first layer by the modes in which nothing is to move
+SPREAD = (0.12, 0.11, 0.13)     # of the weights of each layer at first
+FIRST_BIAS = 0.02
+State = dict[str, Tensor]
+
+
+class Answer(NamedTuple):
+    """What some steps made.
+
+    Attributes:
+        readouts: [steps, batch, ANSWERS].
+        state: after the last one.
+        trains: spikes of each layer, [steps * micro-steps, batch, neurons]; none of the twin, which has no spikes.
+    """
+
+    readouts: Tensor
+    state: State
+    trains: list[Tensor]
+
+
+class MotorNetwork(nn.Module):
+    """The network.
+
+    Args:
+        rng: of the weights before training.
+        spiking: leaky integrate-and-fire neurons; else ReLU and no time: the twin.
+    """
+
+    def __init__(self, rng: np.random.Generator, spiking: bool = True) -> None:
+        super().__init__()
+        self.spiking = spiking
+        for name, value in fresh(rng).items():
+            self.register_parameter(name, nn.Parameter(torch.from_numpy(value)))
+        self.register_buffer("mask", torch.from_numpy(live.populations().T.copy()))
+
+    def rest(self, batch: int) -> State:
+        """State before the first step, on the device of the weights: potentials by layer, and readouts."""
+        sizes = {f"v{k}": n for k, n in enumerate(live.LAYERS[1:])} | {"u": live.ANSWERS}
+        return {name: torch.zeros(batch, n, device=self.readout.device) for name, n in sizes.items()}
+
+    def forward(self, currents: Tensor, state: State, steps: int) -> Answer:
+        """Integrates step after step.
+
+        Args:
+            currents: [steps, batch, INPUTS], each constant for ``steps`` micro-steps.
+            state: from :meth:`rest` or the last call; not changed. The twin has none, and gives it back.
+            steps: micro-steps of each step, 1 or more.
+        """
+        readout, new = self.readout * self.mask, dict(state)
+        x = currents @ self.w0 + self.b0
+        if not self.spiking:
+            for k in range(3):
+                x = F.relu(x if k == 0 else x @ getattr(self, f"w{k}") + getattr(self, f"b{k}"))
+            return Answer(x @ readout, new, [])
+        x, trains = x.repeat_interleave(steps, 0), []
+        for k in range(3):
+            if k:
+                x = x @ getattr(self, f"w{k}") + getattr(self, f"b{k}")
+            x, (new[f"v{k}"],) = lif_run(x, LIFState(state[f"v{k}"]), live.NEURON)
+            trains.append(x)
+        kept, weights = li_weights(steps, live.READOUT, device=x.device)
+        heard = torch.tensordot(weights, x.unflatten(0, (-1, steps)), ([0], [1])) @ readout
+        u, found = state["u"], []
+        for one in heard:
+            u = kept * u + one
+            found.append(u)
+        new["u"] = u
+        return Answer(torch.stack(found), new, trains)
+
+    @torch.no_grad()
+    def bound(self) -> None:
+        """Keeps what silence rests on: no neuron fires by its bias alone, and STOP and IDLE inhibit the first layer."""
+        for bias in (self.b1, self.b2):
+            bias.clamp_(max=MOST_BIAS if self.spiking else 0.0)
+        for mode in STILL:
+            self.w0[MODE_AT + mode].clamp_(max=INHIBITION)
+
+    def folded(self) -> dict[str, np.ndarray]:
+        """Weights by name as a file holds them: rounded to half precision."""
+        found = {name: value.detach().cpu().numpy() for name, value in self.named_parameters()}
+        found["readout"] = found["readout"] * self.mask.cpu().numpy()
+        return {name: value.astype(np.float16) for name, value in found.items()}
+
+    def live(self) -> live.SpikingPolicy | live.RatePolicy:
+        """The network as a region runs it, with the weights as a file holds them."""
+        return (live.SpikingPolicy if self.spiking else live.RatePolicy)(self.folded())
+
+
+def of_weights(tensors: Mapping[str, np.ndarray], spiking: bool = True) -> MotorNetwork:
+    """A network with the weights of a file."""
+    live.check(tensors)
+    network = MotorNetwork(np.random.default_rng(0), spiking)
+    state = {name: torch.from_numpy(np.asarray(value, np.float32)) for name, value in tensors.items()}
+    network.load_state_dict({**state, "mask": network.mask})
+    return network.eval()
+
+
+def fresh(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Weights before training.
+
+    The inputs of the modes in which nothing is to move inhibit the whole first layer, so that STOP is one step away
+    from the start on.
+    """
+    tensors: dict[str, np.ndarray] = {}
+    for k, (before, after) in enumerate(zip(live.LAYERS, live.LAYERS[1:])):
+        tensors[f"w{k}"] = (SPREAD[k] * rng.standard_normal((before, after))).astype(np.float32)
+        tensors[f"b{k}"] = np.full(after, FIRST_BIAS if k == 0 else 0.0, np.float32)
+    for mode in STILL:
+        tensors["w0"][MODE_AT + mode] = INHIBITION
+    readout = np.zeros((live.OUTPUTS, live.ANSWERS), np.float32)
+    readout[live.LINEAR, 0] = live.RATE / 32
+    readout[live.LINEAR, 0][24:] *= -0.4             # a few neurons for driving back
+    readout[live.ANGULAR, 1] = live.RATE / 48 * 2 * preferred_turns(48)
+    for answer, members in enumerate(live.STATES, 2):
+        readout[members, answer] = live.RATE / 8
+    tensors["readout"] = readout
+    return tensors

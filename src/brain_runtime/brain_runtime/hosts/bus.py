@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bus: the topics of one process, on which messages are handed on at once, in the order in which readers joined."""
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+from brain_runtime.hosts.inlet import Inlet
+from brain_wire import messages
+
+
+class OnBus(NamedTuple):
+    """A message as it comes from the bus: itself or its CDR bytes, and the time (s, simulated)."""
+
+    data: Any
+    received: float
+
+
+class _Reader(NamedTuple):
+    order: tuple[int, int]
+    inlet: Inlet
+    deliver: Callable[[Inlet, OnBus], bool]
+
+
+class Bus:
+    """Hands messages on.
+
+    Args:
+        now: the time (s, simulated).
+        through_bytes: encode and decode every message, as a wire does.
+
+    Attributes:
+        latest: newest message, by topic.
+        latched: what whoever comes late gets, by topic.
+    """
+
+    def __init__(self, now: Callable[[], float], through_bytes: bool) -> None:
+        self._now = now
+        self.through_bytes = through_bytes
+        self.latest: dict[str, Any] = {}
+        self.latched: dict[str, Any] = {}
+        self._types: dict[str, str] = {}
+        self._readers: dict[str, tuple[_Reader, ...]] = {}
+        self._listeners: dict[str, tuple[Callable[[Any], None], ...]] = {}
+
+    def know(self, topic: str, type_name: str, who: str) -> None:
+        """Notes the type of a topic.
+
+        Raises:
+            ValueError: ``who`` declares it with another than the others.
+        """
+        known = self._types.setdefault(topic, type_name)
+        if known != type_name:
+            raise ValueError(f"topic {topic} carries {known}, but {who} declares it as {type_name}")
+
+    def publish(self, topic: str, message: Any, latch: bool) -> None:
+        """Hands a message to all who hear its topic; ``latch``: to those who come later, too."""
+        self.latest[topic] = message
+        if latch:
+            self.latched[topic] = message
+        for callback in self._listeners.get(topic, ()):
+            callback(message)
+        readers = self._readers.get(topic)
+        if readers:
+            arrival = self._arrival(message)
+            for reader in readers:
+                reader.deliver(reader.inlet, arrival)
+
+    def _arrival(self, message: Any) -> OnBus:
+        return OnBus(messages.encode(message) if self.through_bytes else message, self._now())
+
+    def heard(self, topic: str) -> bool:
+        """Whether anybody hears a topic."""
+        return bool(self._readers.get(topic) or self._listeners.get(topic))
+
+    def read(self, order: int, inlet: Inlet, deliver: Callable[[Inlet, OnBus], bool]) -> BusSubscription:
+        """Delivers from now on what comes at a port, and first what is latched.
+
+        Args:
+            order: of the region among all; at one instant, readers get a message in this order.
+            inlet: of the port.
+            deliver: the host's verb.
+        """
+        topic = inlet.port.topic
+        reader = _Reader((order, len(self._readers.get(topic, ()))), inlet, deliver)
+        self._readers[topic] = tuple(sorted((*self._readers.get(topic, ()), reader), key=lambda r: r.order))
+        if inlet.port.qos.latched and topic in self.latched:
+            deliver(inlet, self._arrival(self.latched[topic]))
+        return BusSubscription(topic, lambda: self._end(topic, reader))
+
+    def _end(self, topic: str, reader: _Reader) -> None:
+        self._readers[topic] = tuple(r for r in self._readers[topic] if r is not reader)
+
+    def listen(self, topic: str, callback: Callable[[Any], None]) -> Callable[[], None]:
+        """Calls ``callback`` with each message of a topic, until what it returns is called."""
+        self._listeners[topic] = (*self._listeners.get(topic, ()), callback)
+
+        def end() -> None:
+            left = list(self._listeners[topic])
+            left.remove(callback)
+            self._listeners[topic] = tuple(left)
+        return end
+
+
+class BusSubscription:
+    """A :class:`brain_runtime.hosts.host.Subscription`; nothing ever waits, since all is delivered at once."""
+
+    def __init__(self, topic: str, end: Callable[[], None]) -> None:
+        self.topic = topic
+        self.close = end
+
+    def take(self) -> list[OnBus]:
+        """Nothing."""
+        return []
+
+    def sender(self, arrival: OnBus) -> str:
+        """Not known."""
+        return ""
+
+
+class BusPublication:
+    """A :class:`brain_runtime.hosts.host.Publication`."""
+
+    def __init__(self, bus: Bus, topic: str, latch: bool) -> None:
+        self._bus, self._latch = bus, latch
+        self.topic = topic
+
+    def send(self, message: Any) -> None:
+        """See :class:`brain_runtime.hosts.host.Publication`."""
+        self._bus.publish(self.topic, message, self._latch)
+
+    def send_encoded(self, message: Any, data: bytes) -> None:
+        """See :class:`brain_runtime.hosts.host.Publication`."""
+        self._bus.publish(self.topic, message, self._latch)
+
+    def heard(self) -> bool:
+        """See :class:`brain_runtime.hosts.host.Publication`."""
+        return self._bus.heard(self.topic)
+
+    def others(self) -> list[str]:
+        """Nobody is looked for in one process."""
+        return []
+
+    def close(self) -> None:
+        """Nothing."""

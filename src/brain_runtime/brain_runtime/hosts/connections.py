@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections: a region's ports and actions at its host, and what goes in and out there."""
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Callable, Iterable
+
+from brain_runtime.energy import Passed
+from brain_runtime.hosts.host import Arrived, Publication, Served
+from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.ports import Out
+
+if TYPE_CHECKING:
+    from brain_runtime.hosts.hosted_region import HostedRegion
+
+HEED = 0.05             # s that a look at what is wanted waits for the step that is being made
+
+
+class Connections:
+    """What of a region is connected. Its host's thread that controls calls all but what the attributes hold.
+
+    Args:
+        hosted: the region, in the hands of its host.
+
+    Attributes:
+        publications, inlets, served: what is published, heard and served now, by name at the region.
+        senders: by topic, what publishes a message or holds it for the energy budget, or tells news of a goal.
+        broken: messages that could not be read so far, by topic.
+    """
+
+    def __init__(self, hosted: HostedRegion) -> None:
+        self._hosted = hosted
+        self.publications: dict[str, Publication] = {}
+        self.inlets: dict[str, Inlet] = {}
+        self.served: dict[str, Served] = {}
+        self.senders: dict[str, Callable[[Any], None]] = {}
+        self.broken: Counter[str] = Counter()
+        self._passed: dict[str, Callable[[Any, bytes], None]] = {}  # by topic, what sends what the gate lets pass
+
+    def plug(self) -> None:
+        """Connects all of the configured region but what is heard for outputs on demand only."""
+        hosted, region = self._hosted, self._hosted.region
+        for name, port in region.publishes().items():
+            publication = self.publications[name] = hosted.publish(port.topic, port.type, port.qos)
+            self._passed[port.topic] = publication.send_encoded
+            self.senders[port.topic] = self._gated(port, publication)
+        for name, heard in region.hears().items():
+            if not heard.feeds:
+                self._hear(name)
+        for name, act in region.actions().items():
+            served = self.served[name] = hosted.serve(name, act)
+            self.senders[act.topic] = served.tell
+
+    def unplug(self) -> None:
+        """Takes back what :meth:`plug` did, as far as it came."""
+        for name in tuple(self.inlets):
+            self._unhear(name)
+        for part in (*self.served.values(), *self.publications.values()):
+            part.close()
+        self.publications, self.served, self.senders, self._passed = {}, {}, {}, {}
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def _hear(self, name: str) -> None:
+        if name in self.inlets:
+            return
+        hosted = self._hosted
+        port = hosted.region.hears()[name]
+        inlet = self.inlets[name] = Inlet(name, port, hosted.stepper.slots[name], hosted.decoder(port.type),
+                                          self._unreadable)
+        inlet.subscription = hosted.subscribe(inlet)
+
+    def _unhear(self, name: str) -> None:
+        inlet = self.inlets.pop(name, None)
+        if inlet is None:
+            return
+        subscription, inlet.subscription = inlet.subscription, None
+        if subscription is not None:
+            subscription.close()
+
+    def _unreadable(self, inlet: Inlet, arrival: Arrived, what: str) -> None:
+        subscription = inlet.subscription
+        self.complain(inlet, what, "" if subscription is None else subscription.sender(arrival))
+
+    def complain(self, inlet: Inlet, what: str, sender: str = "") -> None:
+        """Counts and tells a message that was dropped.
+
+        Args:
+            inlet: where it came.
+            what: is wrong with it.
+            sender: ``" of /name"``, or empty.
+        """
+        topic = inlet.port.topic if inlet.subscription is None else inlet.subscription.topic
+        self.broken[topic] += 1
+        self._hosted.warn(topic, f"{topic}: dropped a message{sender}: {what} ({self.broken[topic]} so far). Its "
+                                 f"publisher must send {inlet.port.type}.")
+
+    # -- outputs ---------------------------------------------------------------------------------------------------
+
+    def heed(self, active: bool) -> bool:
+        """Sees which outputs on demand somebody listens to, and hears what those are made of, and no more.
+
+        Args:
+            active: whether the region makes any.
+
+        Returns:
+            Whether these are others than before.
+        """
+        hosted, region = self._hosted, self._hosted.region
+        wanted = frozenset(name for name, port in region.publishes().items()
+                           if active and port.on_demand and self.publications[name].heard())
+        if wanted == region.wanted:
+            return False
+        for name, port in region.hears().items():
+            if port.feeds:
+                (self._hear if port.needed(wanted) else self._unhear)(name)
+        if hosted.turn.acquire(timeout=HEED):   # else at the next look: a step that is stuck must not stop the heart
+            try:
+                hosted.stepper.heed(wanted)
+            finally:
+                hosted.turn.release()
+        return True
+
+    def alone(self) -> dict[str, str]:
+        """Full topics of the outputs that nobody else ought to publish, by name."""
+        return {name: self.publications[name].topic for name, port in self._hosted.region.publishes().items()
+                if port.alone and name in self.publications}
+
+    def others(self, name: str) -> Iterable[str]:
+        """Full names of the other nodes that publish the topic of an output now."""
+        publication = self.publications.get(name)
+        return () if publication is None else publication.others()
+
+    # -- energy budget: see brain_runtime.energy -------------------------------------------------------------------
+
+    def _gated(self, port: Out, publication: Publication) -> Callable[[Any], None]:
+        """What sends a port's messages: all of them without a budget, else what the gate lets pass."""
+        hosted, gate, send, send_encoded = self._hosted, self._hosted.gate, publication.send, publication.send_encoded
+
+        def send_or_hold(message: Any) -> None:
+            if not gate.budget:
+                send(message)
+                return
+            passed = gate.offer(port, message, hosted.now())
+            if passed is not None:
+                send_encoded(passed.message, passed.data)
+        return send_or_hold
+
+    def let_go(self, passed: Iterable[Passed]) -> None:
+        """Sends what the energy budget held. With the region's turn."""
+        for port, message, data in passed:
+            self._passed[port.topic](message, data)

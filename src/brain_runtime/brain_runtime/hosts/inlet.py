@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inlet: an input that is heard, from what the wire brought to the region's inbox."""
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, Callable, NamedTuple
+
+from brain_runtime.hosts.host import Arrived, Subscription
+from brain_runtime.inbox import Slot
+from brain_runtime.ports import In
+from brain_wire.messages import MessageError
+
+
+class Inlet:
+    """Takes in what has arrived at a port. All but the making is done by who has the region's turn.
+
+    Args:
+        name: of the port.
+        port: as the configured region has it.
+        slot: of the region's inbox.
+        decode: makes a message from an arrival's data; raises MessageError.
+        complain: told of an arrival that cannot be decoded, and why.
+
+    Attributes:
+        triggers: a message makes the region step.
+        alone: and it need not be sorted with others before.
+        subscription: what gives what waits; None where the port is not heard (any more).
+    """
+
+    __slots__ = ("_all", "_complain", "_decode", "_slot", "alone", "name", "port", "subscription", "triggers")
+
+    def __init__(self, name: str, port: In, slot: Slot, decode: Callable[[Any], Any],
+                 complain: Callable[[Inlet, Arrived, str], None]) -> None:
+        self.name, self.port = name, port
+        self.triggers = port.trigger
+        self.alone = port.trigger and not port.key
+        self.subscription: Subscription | None = None
+        self._slot, self._decode, self._complain = slot, decode, complain
+        self._all = bool(port.key or port.every)
+
+    def take(self) -> None:
+        """Takes in what waits: all of it where the port asks for that, else the newest message that is not broken."""
+        subscription = self.subscription
+        if subscription is None:
+            return
+        waiting = subscription.take()
+        for arrival in waiting if self._all else reversed(waiting):
+            if self.offer(arrival) and not self._all:
+                return
+
+    def offer(self, arrival: Arrived) -> bool:
+        """Takes in one arrival; False where it is broken."""
+        try:
+            message = self._decode(arrival.data)
+        except MessageError as error:
+            self._complain(self, arrival, str(error))
+            return False
+        self._slot.offer(message, arrival.received)
+        return True
+
+
+class Received(NamedTuple):
+    """A message as it came: CDR bytes, and the time of receipt on the steady clock (s)."""
+
+    data: bytes
+    received: float
+
+
+class Ring:
+    """The newest messages of a topic until they are taken, for wires that keep none. A :class:`.host.Subscription`.
+
+    Args:
+        topic: full name.
+        depth: messages that are kept.
+        close: ends the subscription.
+    """
+
+    def __init__(self, topic: str, depth: int, close: Callable[[], None]) -> None:
+        self.topic = topic
+        self._close = close
+        self._waiting: deque[Received] = deque(maxlen=depth)
+
+    def keep(self, arrival: Received) -> None:
+        """Keeps a message until it is taken."""
+        self._waiting.append(arrival)
+
+    def take(self) -> list[Received]:
+        """See :class:`.host.Subscription`."""
+        taken, waiting = [], self._waiting
+        while waiting:
+            taken.append(waiting.popleft())
+        return taken
+
+    def sender(self, arrival: Received) -> str:
+        """Not known."""
+        return ""
+
+    def close(self) -> None:
+        """See :class:`.host.Subscription`."""
+        self._close()
+        self._waiting.clear()
+
+
+def received(data: bytes) -> Received:
+    """What has just been received."""
+    return Received(data, time.monotonic())

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LocalHost: all regions in one process, in lockstep on a simulated clock; the same to the bit from a seed."""
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import replace
+from typing import Any, Callable, Mapping
+
+from brain_runtime import heartbeat as beat
+from brain_runtime.energy import Gate
+from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
+from brain_runtime.hosts.hosted_region import HostedRegion
+from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
+from brain_runtime.hosts.policy import Lockstep
+from brain_runtime.hosts.schedule import LocalSchedule
+from brain_runtime.region import Region, State
+from brain_runtime.stepper import Stepper
+from brain_wire import lifecycle, messages, parameter_services
+from brain_wire.goals import Act, Goal, News, Status
+from brain_wire.messages import make
+from brain_wire.qos import QoS
+
+
+class Asked:
+    """A goal that a region was given, as the one sees it who gave it.
+
+    Attributes:
+        status: how it stands.
+        feedback: all that came.
+        result: None until it ends.
+        cancel: asks for it to be given up.
+    """
+
+    def __init__(self) -> None:
+        self.status = Status.EXECUTING
+        self.feedback: list = []
+        self.result: Any | None = None
+        self.cancel: Callable[[], None] = lambda: None
+
+    def tell(self, news: News) -> None:
+        """Takes in what is new."""
+        self.status = news.status
+        if news.status == Status.EXECUTING:
+            self.feedback.append(news.message)
+        else:
+            self.result = news.message
+
+
+class LocalRegion(HostedRegion):
+    """One of the regions in lockstep.
+
+    Args:
+        host: that has them all.
+        region: not configured yet.
+        name: of the node.
+        order: among the regions.
+        parameters: of the region, and ``energy_budget``.
+        state: where it goes on; None: at its initial one.
+        critical: the robot must not move without this region.
+
+    Raises:
+        ParameterError: the parameters do not fit.
+    """
+
+    kind = "local"
+    policy: Lockstep
+
+    def __init__(self, host: LocalHost, region: Region, *, name: str, order: int, parameters: Mapping[str, Any],
+                 state: State | None, critical: bool) -> None:
+        values, budget, self._sim_time = split(name, region.Parameters, parameters)
+        self._host, self._order, self._kept = host, order, state
+        super().__init__(region, name=name, namespace="/", seed=host.seed, state_dir=None, critical=critical,
+                         restarts=0, policy=lambda hosted: Lockstep(hosted, host.schedule))
+        self.gate.budget = budget
+        own = sim_time(name, "as every node has it; in lockstep time is simulated, whatever this says",
+                       lambda: self._sim_time, self._set_sim_time)
+        self._values = NodeParameters(self, values, own, self._tell_changes)
+        self.asked: dict[bytes, Asked] = {}
+        self.life = self.lifecycle()
+        self.services = {**parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life)}
+        """By name below the node's: type, and what answers a request."""
+
+    # -- verbs -----------------------------------------------------------------------------------------------------
+
+    @property
+    def fqn(self) -> str:
+        return f"/{self.region.name}"
+
+    def publish(self, topic: str, type_name: str, qos: QoS) -> BusPublication:
+        return BusPublication(self._host.bus, topic.replace("~", self.region.name, 1), qos.latched)
+
+    def subscribe(self, inlet: Inlet) -> BusSubscription:
+        return self._host.bus.read(self._order, inlet, self.deliver)
+
+    def serve(self, name: str, act: Act) -> LocalRegion:
+        return self
+
+    def clock(self) -> float:
+        return self._host.now
+
+    def now(self) -> float:
+        return self._host.now
+
+    def decoder(self, type_name: str) -> Callable[[Any], Any]:
+        return super().decoder(type_name) if self._host.bus.through_bytes else _as_it_is
+
+    # -- an action that is served ------------------------------------------------------------------------------------
+
+    def tell(self, news: News) -> None:
+        """Takes what is new of a goal."""
+        self.asked[news.goal].tell(news)
+
+    def close(self) -> None:
+        """Nothing."""
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """See :class:`HostedRegion`. Raises ValueError too, where a topic is known with another type."""
+        super().configure(parameters)
+        for port in (*self.region.hears().values(), *self.region.publishes().values()):
+            self._host.bus.know(port.topic, port.type, self.region.name)
+
+    def _remembered(self) -> State | None:
+        state, self._kept = self._kept, None
+        return state
+
+    def parameters(self) -> dict[str, Any]:
+        return self._values.region()
+
+    def _set_sim_time(self, wanted: bool) -> None:
+        self._sim_time = wanted
+
+    def _tell_changes(self, values: Mapping[str, Any]) -> None:
+        self._host.bus.publish(parameter_services.EVENTS, parameter_services.changed(
+            self.fqn, messages.time_message(self.clock()), values), False)
+
+    def _bring_to_rest(self, stepper: Stepper) -> None:
+        """Once: in lockstep nobody waits for it."""
+        published, _ = stepper.come_to_rest(self.now(), self.clock(), 0.0)
+        for port, message in published:
+            self.connections.senders[port.topic](message)
+
+    def fail(self, error: BaseException) -> None:
+        self._host.failed(self, error)
+
+    def stop(self) -> None:
+        self._host.part_with(self)
+
+
+class LocalHost:
+    """Runs regions in lockstep.
+
+    Args:
+        regions: by name, in the order in which they step at the same instant.
+        parameters: by region name; ``energy_budget`` among them: see :mod:`brain_runtime.energy`.
+        seed: of all random streams.
+        on_error: ``raise`` a region's error, or ``drop`` the region and go on without it.
+        through_bytes: encode and decode every message, as a wire does (slower; for conformance).
+        critical: names of the regions without which the robot must not move.
+
+    Attributes:
+        errors: what regions were dropped for, by name.
+        bus: carries the messages.
+        schedule: starts the steps.
+    """
+
+    def __init__(self, regions: Mapping[str, Region], *, parameters: Mapping[str, Mapping[str, Any]] | None = None,
+                 seed: int = 0, on_error: str = "raise", through_bytes: bool = False,
+                 critical: frozenset[str] | set[str] = frozenset()) -> None:
+        if on_error not in ("raise", "drop"):
+            raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'drop'")
+        self.seed = seed
+        self.errors: dict[str, str] = {}
+        self._parameters = parameters or {}
+        self._on_error = on_error
+        self._critical = critical
+        self._regions: dict[str, LocalRegion] = {}
+        self._gates: dict[str, Gate] = {}
+        self._joined, self._given = itertools.count(), itertools.count()
+        self.schedule = LocalSchedule(self._regions)
+        self.bus = Bus(lambda: self.schedule.now, through_bytes)
+        for name, region in regions.items():
+            self.join(name, region)
+
+    @property
+    def now(self) -> float:
+        """Simulated time since the start (s)."""
+        return self.schedule.now
+
+    @property
+    def regions(self) -> dict[str, Region]:
+        """The regions that are running, by name."""
+        return {name: hosted.region for name, hosted in self._regions.items()}
+
+    @property
+    def gates(self) -> dict[str, Gate]:
+        """By region with an energy budget: what it sent and saved. What is held is sent as time passes."""
+        return {name: gate for name, gate in self._gates.items() if gate.budget}
+
+    # -- joining and leaving ---------------------------------------------------------------------------------------
+
+    def join(self, name: str, region: Region, state: State | None = None, *,
+             parameters: Mapping[str, Any] | None = None, autostart: bool = True) -> None:
+        """Configures and activates a region; it hears what is latched, and everything from now on.
+
+        Args:
+            name: of its node.
+            region: not configured yet.
+            state: where it goes on; None: at its initial one.
+            parameters: of this region; None: those that the host was made with.
+            autostart: as on other hosts; False: it waits to be configured and activated by :meth:`call`.
+
+        Raises:
+            ParameterError: the parameters do not fit.
+            ValueError: the name is taken, or a topic is known with another type.
+        """
+        if name in self._regions:
+            raise ValueError(f"a region named {name} is running already; give the new one another name")
+        given = self._parameters.get(name, {}) if parameters is None else parameters
+        hosted = LocalRegion(self, region, name=name, order=next(self._joined), parameters=given, state=state,
+                             critical=name in self._critical)
+        kept = self._gates.setdefault(name, hosted.gate)    # which goes on counting where it was known before
+        kept.budget = hosted.gate.budget
+        hosted.gate = kept
+        self._regions[name] = hosted
+        if autostart and not (hosted.life.change("configure") and hosted.life.change("activate")):
+            self.part_with(hosted)
+            raise hosted.cause
+        self._heed()
+
+    def leave(self, name: str) -> None:
+        """Ends a region in good order. What it moves is told to rest once: in lockstep nobody waits for it."""
+        hosted = self._regions[name]
+        try:
+            hosted.shut_down()
+        finally:
+            self.part_with(hosted)
+
+    def kill(self, name: str) -> Stepper:
+        """Takes a region out without a word, as a crash does. Returns what was left of it."""
+        hosted = self._regions[name]
+        self.part_with(hosted)
+        return hosted.stepper
+
+    def part_with(self, hosted: LocalRegion) -> None:
+        """Takes a region out, unless that is done."""
+        if self._regions.get(hosted.region.name) is hosted:
+            del self._regions[hosted.region.name]
+            hosted.idle = True
+            hosted.connections.unplug()
+            hosted.gate.forget()
+            self._heed()
+
+    def failed(self, hosted: LocalRegion, error: BaseException) -> None:
+        """A step of a region raised: raises it, or goes on without the region."""
+        if self._on_error == "raise":
+            raise error
+        self.errors[hosted.region.name] = str(error)
+        hosted.rest()
+        self.part_with(hosted)
+
+    def _heed(self) -> None:
+        """Finds out which outputs on demand are wanted; what is heard only to be shown is itself heard by somebody."""
+        changed = True
+        while changed:
+            changed = False
+            for hosted in tuple(self._regions.values()):
+                if hosted.stepper is not None:
+                    changed |= hosted.connections.heed(hosted.state == beat.ACTIVE)
+
+    def stepper(self, name: str) -> Stepper:
+        """The stepper of a region: its state, steps and statistics."""
+        return self._regions[name].stepper
+
+    # -- topics, services and actions, from outside --------------------------------------------------------------------
+
+    def publish(self, topic: str, message: Any, *, latch: bool = True) -> None:
+        """Publishes from outside, as a person or a sensor does; ``latch``: whoever joins later hears it too."""
+        self.bus.publish(topic, message, latch)
+        self.schedule.settle()
+
+    def latest(self, topic: str) -> Any | None:
+        """Newest message of a topic, or None. That is no listening: for an output on demand, use :meth:`listen`."""
+        return self.bus.latest.get(topic)
+
+    def listen(self, topic: str, callback: Callable[[Any], None], *, latched: bool = False) -> Callable[[], None]:
+        """Calls ``callback`` with each message of a topic as it is published, until what it returns is called.
+
+        Args:
+            topic: as regions declare it.
+            callback: called while the message is being published.
+            latched: with the message that is latched too, at once.
+        """
+        if latched and topic in self.bus.latched:
+            callback(self.bus.latched[topic])
+        end = self.bus.listen(topic, callback)
+        self._heed()
+
+        def end_and_heed() -> None:
+            end()
+            self._heed()
+        return end_and_heed
+
+    def call(self, service: str, request: Any) -> Any:
+        """The response of a service of a region's node, as ``vision/set_parameters``: those of parameters and life.
+
+        Raises:
+            KeyError: there is no such region or service.
+        """
+        region, _, name = service.rpartition("/")
+        answer = self._regions[region].services[name][1](request)
+        self._heed()
+        self.schedule.settle()
+        return answer
+
+    def ask(self, name: str, action: str, **fields: Any) -> Asked:
+        """Gives the region ``name`` a goal of its action ``action``, with the fields of the goal's message."""
+        hosted = self._regions[name]
+        goal = Goal(next(self._given).to_bytes(16), make(hosted.region.actions()[action].types.goal, **fields))
+        asked = hosted.asked[goal.id] = Asked()
+        give = functools.partial(self._hand_in, hosted, action, asked)
+        asked.cancel = lambda: give(replace(goal, canceling=True))
+        give(goal)
+        return asked
+
+    def _hand_in(self, hosted: LocalRegion, action: str, asked: Asked, goal: Goal) -> None:
+        if asked.status == Status.EXECUTING:
+            hosted.hand_in(action, goal)
+            self.schedule.settle()
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def advance(self, seconds: float) -> None:
+        """Lets simulated time pass.
+
+        Raises:
+            RegionError: a region's step raised (unless ``on_error='drop'``).
+        """
+        self.schedule.advance(seconds)
+
+
+def _as_it_is(message: Any) -> Any:
+    return message

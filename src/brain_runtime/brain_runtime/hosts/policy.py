@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a step starts: three policies, each of which starts steps in one place.
+
+:class:`Threaded` (ZenohHost), in ``_round``:
+    A message that triggers has come: in the thread that received it, at once, if steps usually take at most
+    :data:`QUICK` and nobody has the region's turn. Else, and where the rate, a goal or the energy budget asks for it:
+    in the worker.
+
+:class:`Afterwards` (RosHost), in the same place:
+    As Threaded, but the thread that received makes the step after the callback and not in it.
+
+:class:`Lockstep` (LocalHost), in ``step``:
+    When the schedule of all regions says so, in its thread.
+
+There is never more than one step of a region at a time: who starts one has the region's turn.
+"""
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from brain_runtime.hosts.host import Arrived
+from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.stepper import RegionError
+from brain_wire.waking import Signal
+
+if TYPE_CHECKING:
+    from brain_runtime.hosts.hosted_region import HostedRegion
+
+QUICK = 0.002           # s; steps that usually take no longer are made by the thread that received
+USUAL = 0.05            # weight of the newest step in what is usual
+IDLE_WAIT = 0.5         # s that the worker sleeps at most, so that it sees the end
+
+
+class Policy(ABC):
+    """Starts the steps of one region.
+
+    Args:
+        hosted: the region, in the hands of its host.
+    """
+
+    def __init__(self, hosted: HostedRegion) -> None:
+        self._hosted = hosted
+
+    @abstractmethod
+    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
+        """Something has come at an input: see :meth:`.host.Host.deliver`."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Something else has happened that may make a step due: a goal, an energy budget. From any thread."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """The region is active now: what has come before is taken in."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """The region is not active any more: what has come and waits is not taken in. With the region's turn."""
+
+
+class Threaded(Policy):
+    """By the steady clock, where threads receive: in the thread that received, or in a worker.
+
+    To wake the worker takes longer than a quick step, hence the first.
+    """
+
+    def __init__(self, hosted: HostedRegion) -> None:
+        super().__init__(hosted)
+        self._signal = Signal()                     # of the worker
+        self._ready: deque[Inlet] = deque()         # at which something has come
+        self._usual = math.inf                      # s that a step takes
+        self._over = False
+
+    # -- what leads to a step ----------------------------------------------------------------------------------------
+
+    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
+        if arrival is None:
+            self._note(inlet)
+            if inlet.triggers:
+                self.step_or_wake()
+            return True
+        turn = self._hosted.turn
+        if not inlet.alone or self._usual > QUICK or not turn.acquire(False):
+            return False
+        try:
+            if self._ready or self._hosted.idle:
+                return False
+            self._round(inlet, arrival)
+        finally:
+            turn.release()
+        return True
+
+    def step_or_wake(self) -> None:
+        """Makes the step that is due, where steps are quick and nobody is at one; else wakes the worker."""
+        turn = self._hosted.turn
+        if self._usual > QUICK or not turn.acquire(False):
+            self._signal.set()
+            return
+        try:
+            self._round()
+        finally:
+            turn.release()
+
+    def work(self) -> None:
+        """What the worker does until :meth:`end`."""
+        hosted = self._hosted
+        while not self._over:
+            stepper = hosted.stepper
+            next_due = math.inf if stepper is None or hosted.idle else min(stepper.next_tick, hosted.gate.due)
+            self._signal.wait(min(next_due - time.monotonic(), IDLE_WAIT))
+            with hosted.turn:
+                self._round()
+
+    # -- the step ----------------------------------------------------------------------------------------------------
+
+    def _round(self, inlet: Inlet | None = None, arrival: Arrived | None = None) -> None:
+        """Takes in what has come, or that arrival alone, and makes a step if one is due. With the region's turn."""
+        hosted = self._hosted
+        if hosted.idle:
+            return
+        try:
+            if inlet is not None:
+                inlet.offer(arrival)
+            else:
+                noted: dict[Inlet, None] = {}   # each once: what comes meanwhile is noted again
+                while self._ready:
+                    noted[self._ready.popleft()] = None
+                for one in noted:
+                    one.take()
+            now, stepper, gate = time.monotonic(), hosted.stepper, hosted.gate
+            if stepper.due(now):
+                held = gate.due if gate.budget else 0.0
+                stepper.step(now, hosted.clock(), hosted.connections.senders)
+                if gate.budget and gate.due < held:
+                    self._signal.set()  # the worker has to send what is held, whoever made this step
+                took, usual = stepper.took, self._usual
+                self._usual = took if usual == math.inf else (1 - USUAL) * usual + USUAL * took
+            if gate.budget and gate.due <= now:
+                hosted.connections.let_go(gate.release(now))
+        except BaseException as error:  # SystemExit too: a thread that ends silently leaves a process that looks alive
+            hosted.fail(error)
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    def _note(self, inlet: Inlet) -> None:
+        """Notes an arrival that waits for the next step."""
+        if not self._hosted.idle:
+            self._ready.append(inlet)
+
+    def wake(self) -> None:
+        self._signal.set()
+
+    def begin(self) -> None:
+        self._usual = math.inf
+        self._ready.extend(self._hosted.connections.inlets.values())
+        self._signal.set()
+
+    def forget(self) -> None:
+        self._ready.clear()
+
+    def end(self) -> None:
+        """Ends the worker, after the step that it is at."""
+        self._over = True
+        self._signal.set()
+
+
+class Afterwards(Threaded):
+    """As :class:`Threaded`, for an executor in whose callbacks nothing must take long: it calls :meth:`after`."""
+
+    def __init__(self, hosted: HostedRegion) -> None:
+        super().__init__(hosted)
+        self._triggered = False
+
+    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
+        if arrival is not None:
+            return False
+        self._note(inlet)
+        if inlet.triggers:
+            self._triggered = True
+        return True
+
+    def after(self) -> None:
+        """After each callback, in the thread that spins: makes the step that was triggered, or wakes the worker."""
+        if self._triggered:
+            self._triggered = False
+            self.step_or_wake()
+
+
+class Schedule(Protocol):
+    """Whatever says, of several regions, whose step starts next."""
+
+    def due(self, hosted: HostedRegion) -> None:
+        """A step of this region is due at this instant."""
+
+
+class Lockstep(Policy):
+    """On a simulated clock, in one thread: what comes is taken in at once, and :meth:`step` is called by a schedule.
+
+    Args:
+        hosted: the region, in the hands of its host.
+        schedule: of all regions.
+    """
+
+    def __init__(self, hosted: HostedRegion, schedule: Schedule) -> None:
+        super().__init__(hosted)
+        self._schedule = schedule
+
+    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
+        if arrival is None:
+            inlet.take()
+        else:
+            inlet.offer(arrival)
+        if inlet.triggers and not self._hosted.idle:
+            self._schedule.due(self._hosted)
+        return True
+
+    def step(self, now: float, stamp: float) -> None:
+        """Makes a step at ``now`` (s, simulated), then sends what it made: others hear it at the same instant."""
+        hosted = self._hosted
+        try:
+            published = hosted.stepper.step(now, stamp)
+        except RegionError as error:
+            hosted.fail(error)
+            return
+        senders = hosted.connections.senders
+        for port, message in published:
+            senders[port.topic](message)
+
+    def wake(self) -> None:
+        if not self._hosted.idle:
+            self._schedule.due(self._hosted)
+
+    def begin(self) -> None:
+        """What has come before is in the inbox already."""
+        if not self._hosted.idle and self._hosted.stepper.triggered:
+            self._schedule.due(self._hosted)
+
+    def forget(self) -> None:
+        """Nothing waits."""

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ProcessHost: what hosts have in common that run one region as a process, whatever carries the messages.
+
+Three kinds of threads. Those that receive deliver what arrives; one worker steps, unless a thread that received does
+(see :class:`brain_runtime.hosts.policy.Threaded`); the calling thread controls: heartbeat, snapshots, lifecycle.
+"""
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, Callable
+
+from brain_runtime import diagnostics, snapshot
+from brain_runtime import heartbeat as beat
+from brain_runtime.hosts import resting
+from brain_runtime.hosts.hosted_region import HostedRegion
+from brain_runtime.hosts.policy import Threaded
+from brain_runtime.hosts.rivals import Rivals
+from brain_runtime.region import Region
+from brain_runtime.stepper import RegionError, Stepper
+from brain_wire.parameters import ParameterError
+from brain_wire.waking import Signal
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_PERIOD = 2.0   # s
+BEAT_SLACK = 0.02       # s that a heartbeat may come early, so that a timer that is a little early is not passed by
+LAST_WORDS = 0.3        # s that a failed region goes on telling why
+STOP_PATIENCE = 3.0     # s that the last step gets at the end
+REST_TURN = 0.25        # s that bringing to rest waits for the step that is being made
+YOUNG = 5               # steps; a region that fails so soon after it was restored may fail because of what was restored
+
+
+class ProcessHost(HostedRegion):
+    """Runs one region. A subclass adds the verbs of :class:`brain_runtime.hosts.host.Host`.
+
+    Args:
+        region: not configured yet.
+        name: of the node; None: the region's own.
+        namespace: of the node.
+        seed: of the region's random stream.
+        state_dir: folder of the snapshots; None: no snapshots.
+        critical: the robot must not move without this region.
+        restarts: times it was started again.
+        autostart: configures and activates itself; else it waits for ``ros2 lifecycle``.
+        policy: makes what starts the steps.
+    """
+
+    policy: Threaded
+
+    def __init__(self, region: Region, *, name: str | None, namespace: str, seed: int, state_dir: Path | None,
+                 critical: bool, restarts: int, autostart: bool,
+                 policy: Callable[[HostedRegion], Threaded] = Threaded) -> None:
+        super().__init__(region, name=name, namespace=namespace, seed=seed, state_dir=state_dir, critical=critical,
+                         restarts=restarts, policy=policy)
+        self._autostart = autostart
+        # Of the thread that controls; unlike an Event, it may be set in a signal handler at any moment.
+        self._attention = Signal()
+        self._over = False                  # nothing moves any more: the threads end
+        self._next_diagnostics = -math.inf
+        self._rivals = Rivals(self._alone, self.connections.others)
+        self._diagnostics = self.publish(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Asks for the end, from any thread or a signal handler."""
+        self._ending = self.idle = True
+        self._attention.set()
+        self.policy.wake()
+
+    def run(self) -> int:
+        """Runs the region until :meth:`stop`, in the calling thread.
+
+        Returns:
+            0 after an end in good order, 1 after the region failed or did not end its last step.
+        """
+        worker = threading.Thread(target=self.policy.work, name="step", daemon=True)
+        worker.start()
+        next_beat = next_save = time.monotonic()
+        try:
+            self._begin()
+            while not self._ending:
+                now = time.monotonic()
+                if now >= next_beat - BEAT_SLACK:
+                    self.beat()
+                    self._look_about()
+                    self._rivals.look(now)
+                    self._heed()
+                    next_beat = max(next_beat + beat.PERIOD, now)
+                if now >= next_save:
+                    self.save(wait=0.0)
+                    next_save = now + SNAPSHOT_PERIOD
+                self._pause(max(0.0, next_beat - time.monotonic()))
+            self.rest()
+            if self.failure is None:
+                self.save(wait=STOP_PATIENCE)   # first of all, since whoever ends us may lose patience
+            self._over = True
+            return self._end(worker)
+        finally:
+            self.rest()     # nothing, unless something of the host itself failed
+            self._over = True
+            self.policy.end()
+            self._close()
+
+    def _bring_to_rest(self, stepper: Stepper) -> None:
+        turn = self.turn.acquire(timeout=REST_TURN)     # a step that hangs must not keep the robot moving
+        try:
+            takers = [inlet.take for inlet in self.connections.inlets.values()] if turn else ()
+            resting.bring_to_rest(stepper, self.connections.senders, takers, self.clock, self.beat)
+        except Exception:   # whatever it is, the rest of the end must follow
+            log.exception("%s could not bring to rest what it moves", self.region.name)
+        finally:
+            if turn:
+                self.turn.release()
+
+    def _begin(self) -> None:
+        if self._autostart and not (self.change("configure") and self.change("activate")):
+            if isinstance(self.cause, ParameterError):
+                raise self.cause    # to start it again in the same way will not help
+            self.fail(RegionError(self._reason))
+
+    def _end(self, worker: threading.Thread) -> int:
+        self.policy.end()
+        until = time.monotonic() + STOP_PATIENCE
+        worker.join(STOP_PATIENCE)
+        ended = not worker.is_alive() and self.turn.acquire(timeout=max(0.0, until - time.monotonic()))
+        if ended:
+            self.turn.release()     # nobody begins another step
+        if self.failure is not None:
+            return self._last_words(self.failure)
+        if not ended:
+            log.error("the last step does not end; %s ends without saving it", self.region.name)
+            return 1
+        if self.state != beat.FINALIZED:
+            self.change("shutdown")
+        self.beat()
+        return 0
+
+    def fail(self, error: BaseException) -> None:
+        """Ends with an error: the region's, or a bug of the host, which must not leave a process that looks alive."""
+        if not isinstance(error, RegionError):
+            failure = RegionError(f"{self.region.name}: the host failed: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            error = failure
+        self.failure = error
+        self.stop()
+
+    def _last_words(self, failure: RegionError) -> int:
+        if self.state == beat.ACTIVE:
+            self.change("deactivate")       # which leads into error processing
+        self.state, self._reason = beat.ERROR, str(failure)
+        young = self.stepper is None or self.stepper.steps < YOUNG
+        if self._restored and young and self._snapshot is not None and self._snapshot.exists():
+            aside = snapshot.set_aside(self._snapshot)
+            log.error("it failed right after its state was restored; the snapshot is set aside as %s", aside)
+        log.error("%s", failure, exc_info=failure)      # last, as what it ended for
+        until = time.monotonic() + LAST_WORDS
+        while time.monotonic() < until:
+            self.beat()
+            time.sleep(beat.PERIOD)
+        return 1
+
+    # -- what others are told, and who else is there -----------------------------------------------------------------
+
+    def beat(self) -> Any:
+        """See :meth:`.hosted_region.HostedRegion.beat`; now and then diagnostics too."""
+        heartbeat = super().beat()
+        now = time.monotonic()
+        if now >= self._next_diagnostics:
+            self._next_diagnostics = now + diagnostics.PERIOD
+            broken = sum(self.connections.broken.values())
+            self._diagnostics.send(diagnostics.diagnostics(heartbeat, broken, self.gate))
+        return heartbeat
+
+    def reason(self) -> str:
+        """See :meth:`.hosted_region.HostedRegion.reason`."""
+        return self._reason or self._rivals.text
+
+    def _alone(self) -> dict[str, str]:
+        return self.connections.alone() if self.state == beat.ACTIVE else {}
+
+    def _heed(self) -> None:
+        """Sees which outputs on demand are wanted."""
+        if self.stepper is not None:
+            self.connections.heed(self.state == beat.ACTIVE)
+
+    # -- what a host may add -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def change(self, transition: str) -> bool:
+        """Makes a transition of the lifecycle, by its label; whether it succeeded. In the thread that controls."""
+
+    def _look_about(self) -> None:
+        """After each heartbeat."""
+
+    def _pause(self, seconds: float) -> None:
+        """Waits, or does what the control thread has to do meanwhile."""
+        self._attention.wait(seconds)
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Ends all traffic."""

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RosHost: one region as a lifecycle node on rclpy, over whatever middleware ROS 2 was told to use.
+
+A thread spins an executor of one thread, which receives and answers services; steps are never made in a callback, but
+after it. The calling thread sends heartbeats and sees to it that a stuck step ends the process.
+"""
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any, Sequence
+
+from rcl_interfaces.msg import SetParametersResult
+from rclpy._rclpy_pybind11 import RCLError  # nowhere else named
+from rclpy.clock import Clock, ClockType
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
+
+from brain_runtime import energy
+from brain_runtime import heartbeat as beat
+from brain_runtime.health import Limits
+from brain_runtime.hosts import ros_parameters
+from brain_runtime.hosts.inlet import Inlet, Ring
+from brain_runtime.hosts.policy import Afterwards
+from brain_runtime.hosts.process import ProcessHost
+from brain_runtime.hosts.ros_action import RosAction
+from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
+from brain_runtime.region import Region
+from brain_wire.goals import Act
+from brain_wire.lifecycle import Outcome
+from brain_wire.parameters import ParameterError
+from brain_wire.qos import QoS
+
+log = logging.getLogger(__name__)
+
+SPIN_END = 1.0          # s that the spinning thread gets to end
+STUCK = 70              # exit status of a process whose step does not end
+TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "visualization_msgs")   # packages that are needed by those who look on only
+
+_RETURNS = {Outcome.SUCCESS: TransitionCallbackReturn.SUCCESS, Outcome.FAILURE: TransitionCallbackReturn.FAILURE,
+            Outcome.ERROR: TransitionCallbackReturn.ERROR}
+
+
+class _Node(LifecycleNode):
+    """The node: hands everything on to its host."""
+
+    def __init__(self, name: str, host: RosHost, **settings: Any) -> None:
+        self._host = host
+        super().__init__(name, **settings)
+        # Where a transition is asked for that is not possible, Jazzy's rclpy raises, which would end the executor, and
+        # gives no answer; Kilted's answers that it failed.
+        self._change_state = self._service_change_state.callback
+        self._service_change_state.callback = self._answer
+
+    def _answer(self, request: Any, response: Any) -> Any:
+        try:
+            return self._change_state(request, response)
+        except RCLError as error:
+            log.error("%s: %s", self.get_fully_qualified_name(), error)
+            response.success = False
+            return response
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return _RETURNS[self._host.transitions()["configure"]()]
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return _RETURNS[self._host.transitions()["activate"]()]
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return _RETURNS[self._host.transitions()["deactivate"]()]
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return _RETURNS[self._host.transitions()["cleanup"]()]
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return _RETURNS[self._host.transitions()["shutdown"]()]
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return _RETURNS[self._host.recover()]
+
+
+class RosHost(ProcessHost):
+    """Runs one region as a ROS 2 node. Make it after ``rclpy.init``, then call :meth:`run`.
+
+    Args:
+        region: not configured yet.
+        name, namespace: of the node, before remapping.
+        seed: of the region's random stream.
+        state_dir: folder of the snapshots; None: no snapshots.
+        critical: the robot must not move without this region.
+        restarts: times it was started again.
+        autostart: configures and activates itself; else it waits for ``ros2 lifecycle``.
+        context: rclpy's; None: the global one.
+        cli_args: ``--ros-args`` of this node alone.
+
+    Raises:
+        ParameterError: a parameter that is given does not exist, or its value does not fit.
+        ModuleNotFoundError: the package of a message type is not installed.
+    """
+
+    kind = "ros"
+    policy: Afterwards
+
+    def __init__(self, region: Region, *, name: str | None = None, namespace: str | None = None, seed: int = 0,
+                 state_dir: Path | None = None, critical: bool = False, restarts: int = 0, autostart: bool = True,
+                 context: Any = None, cli_args: Sequence[str] | None = None) -> None:
+        self.node = _Node(name or region.name, self, namespace=namespace, context=context, cli_args=cli_args,
+                          use_global_arguments=cli_args is None)
+        self._ros_clock = self.node.get_clock()
+        super().__init__(region, name=self.node.get_name(), namespace=self.node.get_namespace(), seed=seed,
+                         state_dir=state_dir, critical=critical, restarts=restarts, autostart=autostart,
+                         policy=Afterwards)
+        self._limits = Limits()
+        ros_parameters.declare(self.node, region.name, region.Parameters)
+        budget = {energy.PARAMETER: self.node.get_parameter(energy.PARAMETER).value}
+        self.gate.budget = energy.budget_of(region.name, budget)
+        self.node.add_on_set_parameters_callback(self._set)
+        self._executor = SingleThreadedExecutor(context=context)
+        self._executor.add_node(self.node)
+        self._heeding = False
+        # What waits for a step to end is looked after again soon; what is new of actions, and the end, at once. The
+        # executor's own wake() would not end a spin_once(), and a timeout would have it build a timer at each.
+        self.node.create_timer(beat.PERIOD, _nothing, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._nudge = self.node.create_guard_condition(_nothing)
+        self._spinning = threading.Thread(target=self._spin, name="spin", daemon=True)
+
+    # -- verbs -----------------------------------------------------------------------------------------------------
+
+    @property
+    def fqn(self) -> str:
+        return self.node.get_fully_qualified_name()
+
+    def publish(self, topic: str, type_name: str, qos: QoS) -> RosPublication | Nowhere:
+        try:
+            return RosPublication(self.node, topic, type_name, qos)
+        except ModuleNotFoundError as missing:
+            package = type_name.partition("/")[0]
+            if package not in TO_LOOK_AT:
+                raise
+            log.warning("%s is not published: there is no ROS package %s (%s); install it, or source what has it",
+                        topic, package, missing)
+            return Nowhere(self.node.resolve_topic_name(topic))
+
+    def subscribe(self, inlet: Inlet) -> Ring:
+        return subscribe(self.node, inlet, self.deliver)
+
+    def serve(self, name: str, act: Act) -> RosAction:
+        return RosAction(self.node, act, ready=lambda: self.state == beat.ACTIVE,
+                         give=functools.partial(self.hand_in, name), wake=self._nudge.trigger)
+
+    def clock(self) -> float:
+        return self._ros_clock.now().nanoseconds * 1e-9
+
+    # -- parameters ------------------------------------------------------------------------------------------------
+
+    def parameters(self) -> dict[str, Any]:
+        return ros_parameters.values(self.node, self.region.Parameters)
+
+    def _set(self, changes: list[Parameter]) -> SetParametersResult:
+        """Takes over changed parameters between two steps: all of them, or none and the reason."""
+        known = self.parameters()
+        values = {change.name: change.value for change in changes}
+        try:
+            budget = energy.budget_of(self.region.name, {energy.PARAMETER: self.gate.budget, **values})
+            self.apply({name: value for name, value in values.items() if name in known})
+            self.set_budget(budget)
+        except ParameterError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    # -- the spinning thread -----------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._spinning.start()
+
+    def _spin(self) -> None:
+        try:
+            while not self._over:
+                for server in tuple(self.connections.served.values()):
+                    server.pass_on()
+                self.hand_in_goals()
+                if self._heeding:
+                    self._heeding = False
+                    super()._heed()
+                self._executor.spin_once()
+                self.policy.after()
+        except BaseException as error:  # a thread that ended silently would leave a node that looks alive
+            if not self._over:
+                self.fail(error)
+
+    def _heed(self) -> None:
+        """Leaves it to the spinning thread, which makes the transitions and thus has the subscriptions."""
+        self._heeding = True
+
+    # -- control ---------------------------------------------------------------------------------------------------
+
+    def change(self, transition: str) -> bool:
+        return getattr(self.node, f"trigger_{transition}")() == TransitionCallbackReturn.SUCCESS
+
+    def _look_about(self) -> None:
+        stepper = self.stepper  # a transition may take it away
+        since = None if stepper is None else stepper.stepping_since
+        if since is None:
+            return
+        limit = self._limits.step if stepper.steps else self._limits.first_step
+        if time.perf_counter() - since > limit:
+            log.critical("a step of %s takes longer than %g s; the process ends, so that it can be started again",
+                         self.region.name, limit)
+            self.rest()
+            logging.shutdown()
+            os._exit(STUCK)     # the thread that is stuck cannot be ended otherwise
+
+    def _end(self, worker: threading.Thread) -> int:
+        self._nudge.trigger()
+        if self._spinning.is_alive():   # so that the transitions at the end are this thread's alone
+            self._spinning.join(SPIN_END)
+        return super()._end(worker)
+
+    def _close(self) -> None:
+        self._executor.shutdown()
+        self.node.destroy_node()
+
+
+def _nothing() -> None:
+    """Only wakes the executor."""

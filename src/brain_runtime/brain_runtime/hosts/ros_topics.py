@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics on rclpy as raw bytes in our encoding, so that rclpy converts no array field by field."""
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import Any, Callable
+
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+from brain_runtime.hosts.inlet import Inlet, Ring, received
+from brain_runtime.hosts.ros_types import interface
+from brain_wire import messages
+from brain_wire.qos import QoS
+
+KEYED = 64              # messages that wait where the newest of each publisher counts
+
+
+def profile(qos: QoS) -> QoSProfile:
+    """The QoS as rclpy has it."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST, depth=qos.depth,
+        reliability=ReliabilityPolicy.RELIABLE if qos.reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if qos.latched else DurabilityPolicy.VOLATILE)
+
+
+class RosPublication:
+    """A topic that is published. A :class:`brain_runtime.hosts.host.Publication`.
+
+    Args:
+        node: of rclpy.
+        topic, type_name, qos: as for :meth:`brain_runtime.hosts.host.Host.publish`.
+
+    Raises:
+        ModuleNotFoundError: the package of the type is not installed.
+    """
+
+    def __init__(self, node: Node, topic: str, type_name: str, qos: QoS) -> None:
+        self._node = node
+        self._publisher = node.create_publisher(interface(type_name), topic, profile(qos))
+        self.topic = node.resolve_topic_name(topic)
+        encode, publish = messages.encoder(type_name), self._publisher.publish
+        self.send = lambda message: publish(encode(message))
+
+    def send_encoded(self, message: Any, data: bytes) -> None:
+        """See :class:`brain_runtime.hosts.host.Publication`."""
+        self._publisher.publish(data)
+
+    def heard(self) -> bool:
+        """See :class:`brain_runtime.hosts.host.Publication`."""
+        return self._publisher.get_subscription_count() > 0
+
+    def others(self) -> list[str]:
+        """See :class:`brain_runtime.hosts.host.Publication`."""
+        found = [f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+                 for info in self._node.get_publishers_info_by_topic(self.topic)]
+        own = self._node.get_fully_qualified_name()
+        if own in found:
+            found.remove(own)   # one of that name is this one; a second would be another
+        return found
+
+    def close(self) -> None:
+        """See :class:`brain_runtime.hosts.host.Publication`."""
+        self._node.destroy_publisher(self._publisher)
+
+
+class Nowhere:
+    """Takes the messages of a topic that cannot be published. A :class:`brain_runtime.hosts.host.Publication`.
+
+    Args:
+        topic: full name.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+
+    def send(self, message: Any) -> None:
+        """Nothing."""
+
+    def send_encoded(self, message: Any, data: bytes) -> None:
+        """Nothing."""
+
+    def heard(self) -> bool:
+        """Nobody can."""
+        return False
+
+    def others(self) -> list[str]:
+        """Nobody is looked for."""
+        return []
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def subscribe(node: Node, inlet: Inlet, deliver: Callable[[Inlet], Any]) -> Ring:
+    """Hears the topic of an inlet's port, and keeps what comes until it is taken.
+
+    Args:
+        node: of rclpy.
+        inlet: of the port.
+        deliver: told of each message that came, in the executor's thread.
+
+    Raises:
+        ModuleNotFoundError: the package of the type is not installed.
+    """
+    port = inlet.port
+    subscriptions: list[Any] = []
+    depth = KEYED * port.qos.depth if port.key else port.qos.depth
+
+    def close() -> None:
+        for subscription in subscriptions:
+            node.destroy_subscription(subscription)
+
+    ring = Ring(node.resolve_topic_name(port.topic), depth, close)
+
+    def arrived(data: bytes) -> None:
+        ring.keep(received(data))
+        deliver(inlet)
+
+    qos = port.qos.with_depth(depth) if port.key else port.qos
+    # By DDS's rules a subscription that asks for what is latched hears nobody who does not latch: an emergency
+    # button's ordinary publisher. A second one hears everybody, and what comes by both counts once.
+    each = [replace(qos, latched=False), qos] if qos.latched else [qos]
+    heard = _once(arrived) if qos.latched else arrived
+    # so that rclpy's warning of who does not latch is out of place where both are there
+    events = SubscriptionEventCallbacks(use_default_callbacks=not qos.latched)
+    subscriptions += [node.create_subscription(interface(port.type), port.topic, heard, profile(asked), raw=True,
+                                               event_callbacks=events) for asked in each]
+    return ring
+
+
+def _once(arrived: Callable[[bytes], None]) -> Callable[[bytes, Any], None]:
+    """Hands each publication on once, that two subscriptions of a topic hear.
+
+    Both tell the same time at which it was published (``source_timestamp``, ns); whoever publishes the same again does
+    so at another.
+    """
+    known: deque[tuple[int, bytes]] = deque(maxlen=2 * KEYED)
+
+    def hear(data: bytes, info: Any) -> None:
+        publication = info["source_timestamp"], bytes(data)
+        if publication not in known:
+            known.append(publication)
+            arrived(data)
+    return hear

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedule of regions in lockstep: whose step starts next. It depends on nothing but what they do.
+
+At each instant the regions whose rate asks for a step make one, in the order in which they joined; then those whose
+energy budget lets go of something send it; then what all that has triggered steps, in the order in which it was
+triggered, until nothing is left. The clock does not move meanwhile.
+"""
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Mapping
+
+from brain_runtime import heartbeat as beat
+from brain_runtime.stepper import RegionError, Stepper
+
+if TYPE_CHECKING:
+    from brain_runtime.hosts.local import LocalRegion
+
+TICK = 1e-6     # s; times are kept as whole ticks so that they do not drift
+MAX_CASCADE = 1000  # steps at one instant; more means that regions trigger each other for ever
+
+
+class LocalSchedule:
+    """Starts the steps of all regions. A :class:`brain_runtime.hosts.policy.Schedule`.
+
+    Args:
+        regions: by name, in the order in which they step at the same instant; others may join and leave.
+    """
+
+    def __init__(self, regions: Mapping[str, LocalRegion]) -> None:
+        self._regions = regions
+        self._ticks = 0
+        self._next_beat = 0
+        self._triggered: deque[LocalRegion] = deque()
+
+    @property
+    def now(self) -> float:
+        """Simulated time since the start (s)."""
+        return self._ticks * TICK
+
+    def due(self, hosted: LocalRegion) -> None:
+        """A region is to step at this instant."""
+        if hosted not in self._triggered:
+            self._triggered.append(hosted)
+
+    def advance(self, seconds: float) -> None:
+        """Lets simulated time pass.
+
+        Raises:
+            RegionError: regions trigger each other without end. Whatever a step leads to.
+        """
+        end = self._ticks + round(seconds / TICK)
+        self.settle()
+        while (instant := self._next()) <= end:
+            self._ticks = max(self._ticks, int(instant))
+            if self._ticks >= self._next_beat:
+                self._next_beat += round(beat.PERIOD / TICK)
+                for hosted in tuple(self._regions.values()):
+                    hosted.beat()
+            for hosted in tuple(self._regions.values()):
+                if not hosted.idle and self._tick_of(hosted.stepper) <= self._ticks:
+                    self._step(hosted)
+            for hosted in tuple(self._regions.values()):
+                if hosted.gate.budget:
+                    hosted.connections.let_go(hosted.gate.release(self.now))
+            self.settle()
+        self._ticks = end
+
+    def _next(self) -> float:
+        """The next instant at which something is due (ticks)."""
+        instant = self._next_beat
+        for hosted in self._regions.values():
+            if hosted.idle:
+                continue
+            tick = self._tick_of(hosted.stepper)
+            if tick < instant:
+                instant = tick
+            gate = hosted.gate
+            if gate.budget and gate.due < math.inf:
+                instant = min(instant, math.ceil(gate.due / TICK - 1e-3))
+        return instant
+
+    def _tick_of(self, stepper: Stepper) -> float:
+        due = stepper.next_tick
+        if due == -math.inf:
+            return self._ticks
+        return math.inf if due == math.inf else round(due / TICK)
+
+    def settle(self) -> None:
+        """Makes the steps that were triggered, until none is left. Raises as :meth:`advance`."""
+        for _ in range(MAX_CASCADE):
+            if not self._triggered:
+                return
+            self._step(self._triggered.popleft())
+        raise RegionError(f"regions trigger each other without end at {self.now:.3f} s; the last were "
+                          + ", ".join(hosted.region.name for hosted in self._triggered))
+
+    def _step(self, hosted: LocalRegion) -> None:
+        if hosted.idle:
+            return
+        now, next_tick = self.now, hosted.stepper.next_tick
+        # a tick that rounding put a hair before its due time is still that tick
+        hosted.policy.step(max(now, next_tick) if abs(now - next_tick) < TICK else now, now)

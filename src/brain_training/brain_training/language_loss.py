@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What language is trained by: what a sentence asks for, what its words are for, and how hard it was."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from brain_regions.language import sizes as z
+from brain_regions.language.definition import Answer
+from brain_training.language_data import MENTION
+
+ELSEWHERE = 0.05        # weight of the roles of a byte that names no color and no shape
+WANTED = 3.0            # weight of a role that is there, against one that is not
+DECISION = 2.0          # weight of what the sentence asks for
+WORDS = 2.0             # weight of what the words of things are for, each by the mean over its bytes, as it is decoded
+ROLES = 0.5             # weight of the same for each byte by itself
+NAMES = 1.0             # weight of which color or shape a word names, whatever it is for
+KIND = 0.3              # weight of the kind of sentence, by which it is told why nothing is to be done
+ACTIONS = 0.5           # weight of what the words of an action say
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How much of what."""
+
+    sentences: int = 240_000
+    again: float = 0.5      # so many of the hardest come again in each next chapter, as a part (0 to 1) of its size
+    chapters: int = 20
+    batch: int = 32
+    rate: float = 1e-2
+    settled: float = 0.15   # last part of the way, on which charges are normalized as they will be live
+    calm: float = 0.05      # weight of what is fired beyond RATE
+    smoothing: float = 0.02
+
+
+RATE = 0.25     # spikes per neuron and micro-step that cost nothing
+
+
+def _for_what(answer: Answer) -> Tensor:
+    """Logits of what each byte's word is for, nothing (always 0), target or avoided: [batch, 3, bytes]."""
+    return F.pad(answer.evidence[..., :z.ACTION.start], (1, 0)).transpose(1, 2)
+
+
+def _purpose(marks: Tensor) -> Tensor:
+    """The same as it should be: 0, 1 or 2, [batch, bytes]."""
+    return (marks >> z.TARGET & 1) + 2 * (marks >> z.AVOID & 1)
+
+
+def by_word(answer: Answer, marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What the words for colors and shapes are for, as the decoder takes it: by the mean over the bytes of each.
+
+    Returns:
+        Logits [words, 3], what they should say [words] (0, 1 or 2), and in which sentence of the batch each word
+        stands [words].
+    """
+    mention = marks & int(MENTION) != 0
+    before = F.pad(marks[:, :-1], (1, 0))
+    begins = mention & (before != marks)
+    place = (begins.flatten().cumsum(0) - 1).view_as(marks)[mention]
+    row, wanted = begins.nonzero()[:, 0], _purpose(marks)[begins]
+    said = _for_what(answer).transpose(1, 2)[mention]
+    bytes_of = said.new_zeros(len(row)).index_add_(0, place, said.new_ones(len(place)))
+    return said.new_zeros(len(row), 3).index_add_(0, place, said) / bytes_of[:, None], wanted, row
+
+
+def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Tensor, recipe: Recipe) -> Tensor:
+    """Of a batch: what the sentence asks for, what its words are for, and spikes beyond what is needed."""
+    bits = (marks[..., None] >> torch.arange(z.OUTPUTS, device=marks.device)) & 1
+    wanted = bits.float()
+    inside = (torch.arange(marks.shape[1], device=lengths.device) < lengths[:, None]).float()
+    mention = (marks & int(MENTION) != 0).float()
+    weight = inside * (ELSEWHERE + mention)
+    each = F.binary_cross_entropy_with_logits(answer.evidence[..., z.ACTION.start:], wanted[..., z.ACTION.start:],
+                                              reduction="none")
+    each = each * (1 + (WANTED - 1) * wanted[..., z.ACTION.start:])
+    roles = F.cross_entropy(_for_what(answer), _purpose(marks), reduction="none")
+    roles = (roles * weight).sum() / weight.sum().clamp(min=1.0)
+    said, meant, _ = by_word(answer, marks)
+    words = F.cross_entropy(said, meant, reduction="sum") / max(len(meant), 1)
+    actions = (each[..., :z.NAMED_COLOR.start - z.ACTION.start].mean(-1) * inside).sum() / inside.sum()
+    named = (each[..., z.NAMED_COLOR.start - z.ACTION.start:].sum(-1) * weight).sum() / weight.sum()
+    decision = F.cross_entropy(answer.verb, verb, label_smoothing=recipe.smoothing)
+    kinds = F.cross_entropy(answer.kind, kind, label_smoothing=recipe.smoothing)
+    busy = sum(F.relu(layer - RATE).pow(2).mean() for layer in answer.activity)
+    return (DECISION * decision + WORDS * words + ROLES * roles + ACTIONS * actions + NAMES * named + KIND * kinds
+            + recipe.calm * busy)
+
+
+@torch.no_grad()
+def hardness(answer: Answer, verb: Tensor, marks: Tensor) -> Tensor:
+    """How wrong a batch is read, [batch]: what is asked for, and the worst word of a thing (nats)."""
+    said, meant, row = by_word(answer, marks)
+    worst = said.new_zeros(len(marks)).scatter_reduce_(0, row, F.cross_entropy(said, meant, reduction="none"), "amax")
+    return F.cross_entropy(answer.verb, verb, reduction="none") + worst
