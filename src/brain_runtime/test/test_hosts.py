@@ -9,10 +9,11 @@ import time
 
 import pytest
 
-from brain_runtime import FEATURE, In, Out, Region, hosts, messages
+from brain_runtime import FEATURE, In, Out, Region, hosts
 from brain_runtime.hosts.inlet import Ring, received
 from brain_runtime.hosts.node_parameters import NodeParameters, split
 from brain_runtime.hosts.process import ProcessHost
+from brain_wire import messages
 
 STRING = "std_msgs/msg/String"
 PATIENCE = 20.0
