@@ -8,10 +8,12 @@ what a region calls a part of it, as ``integration=off`` and ``qpfc=constant:0.5
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any, Mapping, Sequence
 
 from brain_runtime import graphs
+from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.graph import SIM_WORLD
 from brain_runtime.declared import NUMBER, named
 from brain_runtime.region import Region
 from brain_wire.parameters import ParameterError, check_parameters
@@ -19,20 +21,6 @@ from brain_wire.parameters import ParameterError, check_parameters
 ALL = "all"
 
 
-@dataclass(frozen=True)
-class Ablation:
-    """What changes.
-
-    Attributes:
-        classes: ``package.module:Class`` by region.
-        parameters: by region and name.
-    """
-
-    classes: dict[str, str] = field(default_factory=dict)
-    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
-NONE = Ablation()
 Change = str | Mapping[str, Any]
 """A class that takes a region's place, or its parameters that change."""
 
@@ -84,7 +72,7 @@ def declared(graph: str) -> dict[str, type[Region]]:
     Raises:
         GraphError: there is no such graph, or a class of it cannot be loaded.
     """
-    return {spec.name: spec.load() for spec in graphs.load(graph, "arena").regions}
+    return {spec.name: spec.load() for spec in graphs.load(graph, SIM_WORLD).regions if not spec.lacks_package()}
 
 
 def of_region(cls: type[Region]) -> dict[str, Change]:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from brain.ablations import NONE
+from brain_runtime.ablation import NONE
 from brain.episodes import SETTLE, text_message
 from brain.lockstep import lockstep_parts
 from brain.workers import workers
@@ -35,7 +35,7 @@ def hidden(split: str, seed: int, ablation: Any = None) -> list[dict[str, float]
 
     Args:
         split, seed: of the room.
-        ablation: a :class:`brain.ablations.Ablation`.
+        ablation: a :class:`brain_runtime.ablation.Ablation`.
 
     Returns:
         For each object that was seen: ``bearing_error`` (rad; pi where it was forgotten), ``distance_error`` (share),

@@ -18,7 +18,8 @@ from typing import Any, Callable, Iterable, Iterator
 import numpy as np
 
 from brain_runtime import graphs
-from brain.ablations import NONE, Ablation
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.ablation import NONE, Ablation
 from brain.episodes import text_message
 from brain.lockstep import lockstep_parts
 from brain_regions.circuits import INPUT, Convolution
@@ -33,7 +34,7 @@ CALM = 0.1                  # share of the steps that were quicker than what is 
 
 def networks() -> dict[str, Network]:
     """Networks of the shipped graph's regions, by region."""
-    found = {spec.name: spec.load().network for spec in graphs.load(graphs.DEFAULT, "arena").regions}
+    found = {spec.name: spec.load().network for spec in graphs.load(graphs.DEFAULT, SIM_WORLD).regions}
     return {name: network for name, network in found.items() if network is not None}
 
 

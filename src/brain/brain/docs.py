@@ -25,10 +25,12 @@ def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = REFER
     from brain import tables
     from brain.reference import pages
     from brain_runtime.graph import GraphError
+    from brain_wire.parameters import ParameterError
+    from brain_runtime.ros_args import RosArgsError
 
     try:
         made, figures = pages(graph), tables.made(Path()) if out == REFERENCE else {}
-    except (GraphError, tables.TableError) as error:
+    except (GraphError, ParameterError, RosArgsError, tables.TableError) as error:
         fail(str(error))
     wrong = [page for page, text in figures.items() if page.read_text(encoding="utf-8") != text]
     stale = [name for name, text in made.items() if not (out / name).is_file()

@@ -9,10 +9,12 @@ from dataclasses import asdict
 from typing import Any, Iterator, Mapping, Protocol, Sequence
 
 from brain import policies
-from brain_runtime import graphs
-from brain.ablations import NONE, Ablation
-from brain_runtime.energy import PARAMETER, Traffic
+from brain_runtime.ablation import Ablation, NONE
+from brain_runtime.energy import Traffic
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.graphs import DEFAULT
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.resolve import resolve
 from brain_runtime.stepper import RegionError
 from brain_wire import messages
 
@@ -36,7 +38,7 @@ def text_message(text: str) -> Any:
     return messages.make("std_msgs/msg/String", data=text)
 
 
-def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAULT, join: Sequence[str] = (),
+def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join: Sequence[str] = (),
               parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
               ablation: Ablation = NONE, onlooker: Onlooker | None = None) -> dict[str, Any]:
     """Runs one episode on LocalHost.
@@ -62,15 +64,10 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = graphs.DEFAUL
         begin = time.perf_counter()
         result = run_control(policy, episode).to_dict()
         return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
-    loaded = graphs.load(graph, "arena")
-    brain = policies.make_regions(loaded, policy, join, ablation)
-    # Nobody hears spikes here, so they are not made, unless it is to be known what they take on a wire.
-    unheard = {name: {"spikes": bool(energy)} for name, region in brain.items() if hasattr(region.parameters, "spikes")}
-    devices = {spec.name for spec in loaded.regions if spec.device}     # those of a robot publish what they like
-    budgets = {name: {PARAMETER: energy} for name in brain if energy and name not in devices}
-    host = LocalHost(brain, seed=episode.seed, critical=set(loaded.critical),
-                     parameters=graphs.merged(unheard, budgets, graphs.own_parameters(loaded), file_parameters(graph),
-                                              parameters or {}, ablation.parameters))
+    changed = policies.ablation_of(policy, ablation, graph)
+    resolved = resolve(graph, SIM_WORLD, None, parameters=parameters, ablation=changed, host="local",
+                       join=policies.joined(join), energy=energy, edges=False)
+    host = LocalHost(resolved.make(), seed=episode.seed, critical=resolved.critical, parameters=resolved.parameters())
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
     if onlooker is not None:
@@ -130,25 +127,6 @@ class Referee:
                 "max_speed": invariants.get("max_speed"), "lost": self._report.get("lost")}
 
 
-def file_parameters(graph: str) -> dict[str, dict[str, Any]]:
-    """Parameters by region from the file that belongs to a graph; empty without one.
-
-    Raises:
-        RosArgsError: the file is wrong.
-    """
-    from brain_runtime.ros_args import RosArgs
-
-    path = graphs.params_file(graphs.find_graph(graph))
-    if path is None:
-        return {}
-    arguments = RosArgs()
-    arguments.add_file(str(path))
-    found = {spec.name: arguments.parameters(spec.name, "/") for spec in graphs.load(graph, "arena").regions}
-    for values in found.values():
-        values.pop("use_sim_time", None)  # every ROS node takes it; a region has no clock of its own
-    return found
-
-
 def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], referee: Referee,
           onlooker: Onlooker | None = None) -> None:
     host.publish("sim/episode", text_message(episode.to_json()))
@@ -176,7 +154,7 @@ def _one(job: tuple) -> tuple[int, dict[str, Any]]:
     return index, run_local(episode, policy, **more)
 
 
-def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
+def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
              join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
              ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes in ``jobs`` processes of one thread each; yields (index, result) as they come.

@@ -7,24 +7,26 @@ started again, stands in the graph alone.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
-from brain_runtime.graphs import config_directory, find_graph, load, merged, own_parameters, params_file
-from brain_runtime.robots import NO_WORLD, load_robot, robot_in, shipped
 from brain.rooms import SEED
-from brain_runtime import energy, ros_args
-from brain_runtime.graph import Graph, GraphError, RegionSpec, load_worlds
-from brain_wire.parameters import ParameterError, check_parameters
+from brain_runtime.command_lines import arguments as process_arguments
+from brain_runtime.given import SIM_TIME
+from brain_runtime.graph import NO_WORLD, SIM_WORLD, GraphError, load_graph
+from brain_runtime.graphs import config_directory, find_graph
+from brain_wire.parameters import ParameterError
+from brain_runtime.resolve import resolve
+from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.robots import robot_in, shipped
+from brain_runtime.ros_args import RosArgsError
 
 PACKAGE, EXECUTABLE = "brain_runtime", "ros_region"
 RESPAWN_DELAY = 0.5         # s before a node that ended is started again
 # s from SIGINT to SIGTERM, and from that to SIGKILL: the brainstem holds on until the robot stands. Launch's own 5 s
 # are not enough on a loaded machine.
 SIGTERM_AFTER, SIGKILL_AFTER = "10", "10"
-OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")     # parameters that rclpy gives each node
-SIM = "sim"                 # the first world of a graph, whatever its name
 DEVICES = "devices"
 _NAMESPACE = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*/?", re.ASCII)
 SPLITS = ("train", "val", "test")
@@ -43,14 +45,15 @@ class Argument:
 BOOL = ("true", "false")
 ARGUMENTS = {
     "graph": Argument("brain", "Which regions there are: a graph of the package, or a path to a .graph.yaml"),
-    "world": Argument("none", "'sim' starts the graph's simulated robot too, 'none' where a real one publishes its "
-                              "sensors"),
+    "world": Argument(NO_WORLD, f"'{SIM_WORLD}' starts the graph's simulated robot too, in the first of its worlds; a "
+                                f"name that of another; '{NO_WORLD}' where a real one publishes its sensors"),
     "robot": Argument("", "The robot's profile, which maps topics, frames and limits: a path to a .yaml, or one of "
                           f"{', '.join(shipped())}. With a world 'sim' where none is named; a real one must be named"),
     "namespace": Argument("", "Of every node, so that several brains run side by side"),
     "params_file": Argument("", "ROS 2 parameter file of this robot, over its profile"),
     "external": Argument("", "Regions that others run, as vision,place: waited for and watched like the rest, but not "
                              "started"),
+    "dry_run": Argument("false", "Print what would run, and start nothing", BOOL),
     "use_sim_time": Argument("false", "Stamps come from /clock; timeouts stay on the steady clock", BOOL),
     "router": Argument("auto", "Zenoh router: 'auto' starts one if RMW_IMPLEMENTATION is rmw_zenoh_cpp and none "
                        "answers where its sessions look", ("auto", *BOOL)),
@@ -104,45 +107,30 @@ class LaunchedNode:
                     parameters=[p if isinstance(p, dict) else str(p) for p in self.parameters])
 
 
-def world_of(graph: str, world: str) -> str:
-    """The world that is meant: ``sim`` is the graph's first.
-
-    Raises:
-        GraphError: there is no such world or graph.
-    """
-    if world != SIM:
-        return world
-    worlds = load_worlds(find_graph(graph))
-    if not worlds:
-        raise GraphError(f"graph {graph} has no simulated world; say world:=none")
-    return worlds[0]
-
-
-def chosen(specs: Iterable[RegionSpec], only: Iterable[str], graph: str) -> list[RegionSpec]:
+def chosen(resolved: Resolved, only: Iterable[str]) -> list[ResolvedRegion]:
     """The regions that are wanted, without those that others run.
 
     Args:
-        specs: all regions.
+        resolved: all regions.
         only: what is wanted: ``devices`` for the simulated world, the regions of the brain that publish a topic, or
             those of a name; empty: all.
-        graph: as messages call it.
 
     Raises:
         GraphError: none publishes such a topic or has such a name.
     """
-    specs, only = list(specs), tuple(only)
-    wanted: set[str] = set() if only else {spec.name for spec in specs if not spec.external}
+    regions, only = resolved.regions, tuple(only)
+    wanted: set[str] = set() if only else {region.name for region in regions}
     for part in only:
         if part == DEVICES:
-            found = {spec.name for spec in specs if spec.device}
+            found = {region.name for region in regions if region.device}
         else:
-            found = {spec.name for spec in specs if part == spec.name or not spec.device and part in
-                     {port.topic for port in spec.load().outputs().values()}}
+            found = {region.name for region in regions if part == region.name or not region.device and part in
+                     {port.topic for port in region.load().outputs().values()}}
         if not found and part != DEVICES:
-            raise GraphError(f"graph {graph} has no {part}, neither a region nor a topic that one publishes; it has "
-                             + ", ".join(spec.name for spec in specs))
+            raise GraphError(f"graph {resolved.name} has no {part}, neither a region nor a topic that one publishes; "
+                             f"it has " + ", ".join(region.name for region in regions))
         wanted |= found
-    return [spec for spec in specs if spec.name in wanted and not spec.external]
+    return [region for region in resolved.started if region.name in wanted]
 
 
 def whole_number(argument: str, value: int | str) -> int:
@@ -160,11 +148,23 @@ def whole_number(argument: str, value: int | str) -> int:
     return number
 
 
-def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", namespace: str = "",
-             only: Iterable[str] = (), params: str = "", external: Iterable[str] = (), use_sim_time: bool = False,
-             seed: int | str = 0, split: str = "val", state_dir: str = "", log_level: str = "info"
-             ) -> list[LaunchedNode]:
-    """The nodes that launch is to start. What they are given is checked here.
+@dataclass(frozen=True)
+class Planned:
+    """What launch is to start.
+
+    Attributes:
+        resolved: the whole brain.
+        nodes: what is wanted of it.
+    """
+
+    resolved: Resolved
+    nodes: tuple[LaunchedNode, ...]
+
+
+def planned(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", namespace: str = "",
+            only: Iterable[str] = (), params: str = "", external: Iterable[str] = (), use_sim_time: bool = False,
+            seed: int | str = 0, split: str = "val", state_dir: str = "", log_level: str = "info") -> Planned:
+    """What launch is to start. What the nodes are given is checked here.
 
     Args:
         graph: name or path of a graph.
@@ -183,10 +183,8 @@ def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", na
         GraphError: a graph, world, node, file, number, level or value of a parameter that there is not.
         RobotError: a robot's profile that there is not, that does not fit, or that must be named and is not.
     """
-    world = world_of(graph, world)
-    profile = load_robot(robot_in(world, robot))
-    loaded = profile.on(load(graph, world)).without(external)
-    given = profile.parameters(loaded)
+    path = find_graph(graph)
+    robot = robot_in(load_graph(path, world).world, robot)  # a graph of toys wants one named too
     seed = whole_number("seed", seed)
     if namespace and not _NAMESPACE.fullmatch(namespace):
         raise GraphError(f"namespace is {namespace!r}; it must be made of names of letters, digits and _, as in "
@@ -197,60 +195,26 @@ def launched(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", na
         raise GraphError(f"there is no parameter file {params}; params_file must be a path to one")
     if split not in SPLITS:
         raise GraphError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
-    beside = params_file(find_graph(graph))
-    room = {spec.name: {"seed": seed, "split": split} for spec in loaded.regions
-            if {"seed", "split"} <= set(spec.load().Parameters.__dataclass_fields__)}
-    own = merged(own_parameters(loaded), room)
-    _check_values(loaded, namespace, given, [path for path in (beside, params) if path], own)
+    try:    # what runs may be a part of a brain, so that not every port need be fed
+        resolved = resolve(path, world, robot, files=[params] if params else [], namespace=namespace, host="ros",
+                           external=external, room={"seed": seed, "split": split}, edges=False)
+    except (RosArgsError, ParameterError) as error:
+        raise GraphError(f"params_file: {error}" if params else str(error)) from error
+    # One dict of what stands below the user's files: the order in which patterns of names come first counts, so that a
+    # file beside the graph in front would have the user's own, for the same pattern, lose to the profile.
+    below = {region.name: {**region.beside, **region.profile} for region in resolved.regions}
     # In a namespace the simulated robot has a clock of its own; ROS 2 nodes look for it at the top.
-    clock = (("/clock", "clock"),) if use_sim_time and any(spec.device for spec in loaded.regions) else ()
-    found = []
-    for spec in chosen(loaded.regions, only, graph):
-        arguments = ["--class", spec.cls, "--name", spec.name, "--seed", str(seed)]
-        arguments += ["--state-dir", state_dir] if state_dir else []
-        arguments += ["--critical"] if spec.critical else []
-        found.append(LaunchedNode(
-            spec.name, namespace, tuple(arguments),
-            (*([beside] if beside else []), *([given[spec.name]] if spec.name in given else []),
-             *([Path(params)] if params else []), {"use_sim_time": use_sim_time, **own.get(spec.name, {})}),
-            (*spec.remap.items(), *clock), spec.restart == "always", spec.device, log_level))
-    return found
+    clock = (("/clock", "clock"),) if use_sim_time and any(region.device for region in resolved.regions) else ()
+    return Planned(resolved, tuple(LaunchedNode(
+        region.name, namespace, tuple(process_arguments(region, seed, state_dir)),
+        (*filter(None, [below[region.name]]), *resolved.files, {SIM_TIME: use_sim_time, **region.own}),
+        (*region.remap.items(), *clock), region.restart == "always", region.device, log_level)
+        for region in chosen(resolved, only)))
 
 
-def _check_values(graph: Graph, namespace: str, profile: Mapping[str, Mapping[str, Any]], files: Iterable[str | Path],
-                  own: Mapping[str, Mapping[str, Any]]) -> None:
-    """Checks what each node of a graph will be given, since what does not fit would end it again and again.
-
-    Raises:
-        GraphError: a file cannot be read, or a parameter is not known or out of range.
-    """
-    read = ros_args.RosArgs()
-    try:
-        for file in files:
-            read.add_file(str(file))
-        for spec in graph.regions:
-            if spec.external:
-                continue
-            values = {**profile.get(spec.name, {}), **read.parameters(spec.name, f"/{namespace.strip('/')}"),
-                      **own.get(spec.name, {})}
-            cls = spec.load().Parameters
-            numbers = {field.name for kind in (cls, energy.HostParameters) for field in fields(kind)
-                       if isinstance(field.default, float)}
-            values = {name: _as_rcl(value) if name in numbers else value for name, value in values.items()}
-            energy.budget_of(spec.name, values)
-            check_parameters(spec.name, cls, {
-                name: value for name, value in values.items()
-                if name not in (*OF_EVERY_NODE, energy.PARAMETER) and not name.startswith("qos_overrides.")})
-    except (ros_args.RosArgsError, ParameterError) as error:
-        raise GraphError(f"params_file: {error}" if files else str(error)) from error
-
-
-def _as_rcl(value: Any) -> Any:
-    """A number as ROS 2 reads it: ``1e3`` is one there, though YAML 1.1 wants ``1.0e+3``."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
+def launched(graph: str = "brain", world: str = NO_WORLD, **more: Any) -> list[LaunchedNode]:
+    """The nodes that launch is to start; takes and raises what :func:`planned` does."""
+    return list(planned(graph, world, **more).nodes)
 
 
 def rviz_settings(namespace: str = "", use_sim_time: bool = False) -> dict[str, Any]:

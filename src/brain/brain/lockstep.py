@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from brain import policies
-from brain_runtime import graphs
-from brain.ablations import NONE, Ablation
-from brain.episodes import file_parameters
+from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.graphs import DEFAULT
+from brain_runtime.resolve import resolve
 
 
 def lockstep_parts(split: str, seed: int, ablation: Ablation = NONE, keep: set[str] | None = None
@@ -22,10 +22,7 @@ def lockstep_parts(split: str, seed: int, ablation: Ablation = NONE, keep: set[s
     Returns:
         Regions by name, parameters by region, and the names of the critical ones among them.
     """
-    loaded = graphs.load(graphs.DEFAULT, "arena")
-    regions = {name: region for name, region in policies.make_regions(loaded, "brain", (), ablation).items()
-               if keep is None or name in keep}
-    quiet = {name: {"spikes": False} for name, region in regions.items() if hasattr(region.parameters, "spikes")}
-    parameters = graphs.merged(quiet, graphs.own_parameters(loaded), file_parameters(graphs.DEFAULT),
-                               {"world": {"split": split, "seed": seed}}, ablation.parameters)
-    return regions, parameters, set(loaded.critical) & set(regions)
+    resolved = resolve(DEFAULT, SIM_WORLD, None, ablation=ablation, host="local", room={"split": split, "seed": seed},
+                       edges=False)
+    regions = {name: region for name, region in resolved.make().items() if keep is None or name in keep}
+    return regions, resolved.parameters(), set(resolved.critical) & set(regions)

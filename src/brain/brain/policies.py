@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Sequence
 
-from brain.ablations import NONE, Ablation, of_region
-from brain_runtime.graph import Graph
-from brain_runtime.region import Region
+from brain.ablations import of_region
+from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.graphs import DEFAULT, load
 
 WITHOUT_BRAIN = ("oracle", "tour")
 WITH_BRAIN = ("brain", "scripted", "blind", "shuffled-words")
@@ -21,29 +22,26 @@ _INSTEAD = {"blind": ("camera", "blind"), "scripted": ("vision", "conventional")
 """Region that a policy replaces, and by which of its ablations."""
 
 
-def regions_of(graph: Graph, policy: str, ablation: Ablation = NONE) -> dict[str, str]:
-    """Class, as ``package.module:Class``, of each region of the graph under a policy and an ablation.
+def ablation_of(policy: str, ablation: Ablation = NONE, graph: str = DEFAULT) -> Ablation:
+    """What a policy changes of a graph's brain, and an ablation beside it, which wins.
 
     Raises:
         ValueError: an unknown policy, or one region is to be replaced that the graph does not have.
+        GraphError: there is no such graph, or the class of that region cannot be loaded.
     """
     if policy not in WITH_BRAIN:
         raise ValueError(f"policy {policy!r} does not run a brain; those that do are {', '.join(WITH_BRAIN)}")
-    found = {spec.name: spec.cls for spec in graph.regions}
-    if policy in _INSTEAD:
-        name, way = _INSTEAD[policy]
-        if name not in found:
-            raise ValueError(f"policy {policy} replaces the region {name}, which graph {graph.name} does not have")
-        instead = of_region(graph.spec(name).load()).get(way)
-        if not isinstance(instead, str):
-            raise ValueError(f"policy {policy} replaces the region {name} by what it names as {way}; {found[name]} "
-                             f"names none")
-        found[name] = instead
-    for name, cls in ablation.classes.items():
-        if name not in found:
-            raise ValueError(f"an ablation replaces the region {name}, which graph {graph.name} does not have")
-        found[name] = cls
-    return found
+    if policy not in _INSTEAD:
+        return ablation
+    name, way = _INSTEAD[policy]
+    loaded = load(graph, SIM_WORLD)
+    if name not in {spec.name for spec in loaded.regions}:
+        raise ValueError(f"policy {policy} replaces the region {name}, which graph {loaded.name} does not have")
+    instead = of_region(loaded.spec(name).load()).get(way)
+    if not isinstance(instead, str):
+        raise ValueError(f"policy {policy} replaces the region {name} by what it names as {way}; "
+                         f"{loaded.spec(name).cls} names none")
+    return replace(ablation, classes={name: instead, **ablation.classes})
 
 
 def joined(classes: Sequence[str]) -> dict[str, str]:
@@ -59,14 +57,6 @@ def joined(classes: Sequence[str]) -> dict[str, str]:
             raise ValueError(f"--join {cls!r} must read package.module:Class, each class once")
         found[name.lower()] = cls
     return found
-
-
-def make_regions(graph: Graph, policy: str, join: Sequence[str] = (), ablation: Ablation = NONE) -> dict[str, Region]:
-    """New regions of the graph, by name, in its order, and then those that join."""
-    from brain_runtime.graph import RegionSpec
-
-    return {name: RegionSpec(name, cls).load()(name)
-            for name, cls in {**regions_of(graph, policy, ablation), **joined(join)}.items()}
 
 
 def told(policy: str, episodes: Sequence, index: int) -> Any:

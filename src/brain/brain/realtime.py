@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from brain import policies
-from brain.ablations import NONE, Ablation
 from brain.bench import free_port
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
-from brain_runtime import graphs
+from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.command.options import use_no_security
 from brain_runtime.crew import ROUTER, Crew, CrewError, region_children, router_child
-from brain_runtime.graph import Graph, RegionSpec
 from brain_runtime.inspect_graph import inspect_graph
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.graphs import DEFAULT
 from brain_runtime.supervisor import Child
 from brain_wire.qos import LATCHED
 
@@ -24,7 +24,7 @@ READY = 60.0    # s for all processes to be active
 DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any will do
 
 
-def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = graphs.DEFAULT,
+def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
              join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None,
              ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes one after the other, each with processes that start anew; yields (index, result).
@@ -40,20 +40,15 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         for index, episode in enumerate(episodes):
             yield index, run_local(episode, policy)
         return
-    path = graphs.find_graph(graph)
-    loaded, facts, _ = inspect_graph(path, "arena")
-    changed = policies.regions_of(loaded, policy, ablation)
-    loaded = Graph(loaded.name, tuple(
-        RegionSpec(s.name, changed[s.name], s.restart, s.critical, s.remap, s.device) for s in loaded.regions))
+    resolved = inspect_graph(graph, SIM_WORLD, None, parameters=parameters or {}, join=policies.joined(join),
+                             ablation=policies.ablation_of(policy, ablation, graph))
     use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:
         for index in range(len(episodes)):
             episode = policies.told(policy, episodes, index)
             run = Path(folder) / str(index)
-            children = region_children(loaded, facts, path, namespace="", seed=episode.seed, state_dir=run / "state",
-                                       router=endpoint,
-                                       parameters=graphs.merged(parameters or {}, ablation.parameters))
+            children = region_children(resolved, seed=episode.seed, state_dir=run / "state", router=endpoint)
             router = Child(ROUTER, router_child(endpoint).argv, stop_after=2)
             yield index, run_episode(episode, [router, *children], endpoint, run / "logs")
 

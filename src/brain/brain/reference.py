@@ -9,14 +9,16 @@ import re
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
-from brain_runtime.graphs import find_graph, load
 from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of
 from brain.words import words_lines
 from brain_runtime import diagnostics, heartbeat, interfaces
 from brain_runtime.declared import NUMBER
-from brain_runtime.graph import RegionSpec, load_worlds
+from brain_runtime.graph import NO_WORLD, load_worlds
+from brain_runtime.graphs import find_graph
 from brain_runtime.ports import In, Out, Port
 from brain_runtime.region import Region
+from brain_runtime.resolve import resolve
+from brain_runtime.resolved import ResolvedRegion
 from brain_runtime.share import share_directory
 from brain_wire import messages
 from brain_wire.goals import Act
@@ -40,11 +42,12 @@ def pages(graph: str = "brain") -> dict[str, str]:
             "words.md": "\n".join([MADE, "", *words_lines()]) + "\n"}
 
 
-def _specs(graph: str) -> dict[str, RegionSpec]:
+def _specs(graph: str) -> dict[str, ResolvedRegion]:
     """Regions by name: the brain's, then the devices of each world."""
-    found = {spec.name: spec for spec in load(graph).regions}
-    for world in load_worlds(find_graph(graph)):
-        found |= {spec.name: spec for spec in load(graph, world).regions if spec.device}
+    found: dict[str, ResolvedRegion] = {}
+    for world in (NO_WORLD, *load_worlds(find_graph(graph))):
+        found |= {region.name: region for region in resolve(graph, world, None, edges=False).regions
+                  if region.device or world == NO_WORLD}
     return found
 
 
@@ -78,11 +81,11 @@ def regions_page(graph: str = "brain") -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _topic(spec: RegionSpec, port: Port | Act) -> str:
+def _topic(spec: ResolvedRegion, port: Port | Act) -> str:
     return spec.remap.get(port.topic, port.topic)
 
 
-def _topics(specs: dict[str, RegionSpec]) -> list[str]:
+def _topics(specs: dict[str, ResolvedRegion]) -> list[str]:
     ends: dict[str, list[tuple[str, Port]]] = {}
     for spec in specs.values():
         for port in spec.load().ports().values():
@@ -100,7 +103,7 @@ def _topics(specs: dict[str, RegionSpec]) -> list[str]:
     return table(("topic", "type", "QoS", "published by", "heard by"), rows)
 
 
-def _region(spec: RegionSpec) -> list[str]:
+def _region(spec: ResolvedRegion) -> list[str]:
     cls = spec.load()
     notes = ["a device of the simulated world"] if spec.device else []
     notes += ["critical: the robot must not move without it"] if spec.critical else []
@@ -149,7 +152,7 @@ def _quality(port: Port) -> str:
             f"{'transient local' if port.qos.latched else 'volatile'}, {port.qos.depth}")
 
 
-def _how(spec: RegionSpec, port: Port) -> list[str]:
+def _how(spec: ResolvedRegion, port: Port) -> list[str]:
     if isinstance(port, Out):
         waits = [] if port.gated is None else [
             f"may {'wait or be cut' if port.gated.thin else 'wait'} for an energy budget"]

@@ -26,11 +26,13 @@ from brain import interpreter
 
 interpreter.share_packages()
 
-from brain_runtime.graphs import names_of  # noqa: E402
 from brain.launch_router import plan  # noqa: E402
 from brain.launching import (ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of,  # noqa: E402
-                             launched, rviz_settings)
+                             planned, rviz_settings)
 from brain.preflight import find_executable  # noqa: E402
+from brain_wire import shown  # noqa: E402
+from brain_runtime.dry_run import lines  # noqa: E402
+from brain_runtime.graphs import names_of  # noqa: E402
 from brain_runtime.launch_watch import VARIABLE, mark  # noqa: E402
 from brain_runtime.state_folder import usable  # noqa: E402
 
@@ -56,20 +58,27 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
     def start(context: LaunchContext) -> list:
         value = {name: LaunchConfiguration(name).perform(context) for name in arguments}
         sim_time = value["use_sim_time"] == "true"
-        nodes = [node.settings() for node in launched(
+        plan = planned(
             value["graph"], value["world"], robot=value["robot"], namespace=value["namespace"], only=only,
             params=value["params_file"], external=names_of(value["external"]), use_sim_time=sim_time,
-            seed=value["seed"], split=value["split"], state_dir=value["state_dir"], log_level=value["log_level"])]
-        shown = [rviz_settings(value["namespace"], sim_time)] if value.get("rviz") == "true" else []
+            seed=value["seed"], split=value["split"], state_dir=value["state_dir"], log_level=value["log_level"])
+        for warning in plan.resolved.warnings:
+            print(shown.line(f"warning: {warning}"), file=sys.stderr)
+        if value["dry_run"] == "true":
+            for text in lines(plan.resolved, {node.name for node in plan.nodes} if only else None):
+                print(shown.line(text), flush=True)
+            return []
+        nodes = [node.settings() for node in plan.nodes]
+        rviz = [rviz_settings(value["namespace"], sim_time)] if value.get("rviz") == "true" else []
         for settings in nodes:
             find_executable(settings["package"], settings["executable"])
-        for settings in shown:
+        for settings in rviz:
             find_executable(settings["package"], settings["executable"], ", or leave rviz:=true away")
         if value["state_dir"]:
             usable(Path(value["state_dir"]))
         started = [*(Node(**settings, additional_env=_told()) for settings in nodes),
                    *(Node(**settings, additional_env=_told(), exec_name=settings["executable"],
-                          prefix=shlex.join(KEEPER)) for settings in shown)]
+                          prefix=shlex.join(KEEPER)) for settings in rviz)]
         routing = zenoh_router(value["router"]) if router else []   # looks before it returns what starts
         return [*routing, *started, _all_end(started)]
 

@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import rclpy
-import yaml
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from brain import policies
 from brain_runtime import graphs
-from brain.ablations import NONE, Ablation
+from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.crew import CrewError
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
-from brain.launching import SIM, LaunchedNode, launched
+from brain.launching import LaunchedNode, launched
 from brain_runtime.listen import Latency
 from brain_runtime import heartbeat as beat
+from brain_runtime.command_lines import value_text
+from brain_runtime.graph import SIM_WORLD
 from brain_runtime.hosts.ros_topics import profile
 from brain_runtime.hosts.ros_types import interface
 from brain_wire import messages
@@ -58,7 +59,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
     with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:
         for index, episode in enumerate(episodes):
             run = Path(folder) / str(index)
-            nodes = launched(graph, SIM, seed=episode.seed, state_dir=str(run / "state"))
+            nodes = launched(graph, SIM_WORLD, seed=episode.seed, state_dir=str(run / "state"))
             yield index, run_episode(episode, nodes, run)
 
 
@@ -71,7 +72,7 @@ def command(node: LaunchedNode) -> list[str]:
     for path in files:
         argv += ["--params-file", str(path)]
     for name, value in given.items():
-        argv += ["-p", f"{name}:={yaml.safe_dump(value, default_flow_style=True).strip().removesuffix('...').strip()}"]
+        argv += ["-p", f"{name}:={value_text(value)}"]
     for topic, other in node.remappings:
         argv += ["-r", f"{topic}:={other}"]
     return [*argv, "--log-level", node.log_level]

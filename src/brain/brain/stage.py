@@ -16,10 +16,11 @@ from brain import say
 from brain.blame import blame
 from brain.record import Recorder
 from brain.show import Ticker, View
-from brain.up import refuse_twice, world_parameters
-from brain_runtime import graphs, secured
+from brain.up import refuse_twice
+from brain_runtime import secured
 from brain_runtime.constants import goal_state
 from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
+from brain_runtime.graph import SIM_WORLD
 from brain_runtime.inspect_graph import inspect_graph
 from brain_runtime.supervisor import Event
 from brain_wire import messages
@@ -31,7 +32,7 @@ LINE = 3.0          # s between two lines where there is no terminal
 
 
 class Stage:
-    """Starts the processes of a graph with the world ``arena``, and shows how they are.
+    """Starts the processes of a graph with the first of its worlds, and shows how they are.
 
     Args:
         graph: name or path.
@@ -52,15 +53,13 @@ class Stage:
         self.begin = time.monotonic()
         self._stop, self._folder, self._request, self._domain = stop, folder, request, domain
         self.console = console or Terminal(lasting=True)
-        path = graphs.find_graph(graph)
-        loaded, facts, _ = inspect_graph(path, "arena")
-        secured.check(loaded, facts, "", domain)
+        resolved = inspect_graph(graph, SIM_WORLD, None, room={"split": split, "seed": seed})
+        secured.check(resolved, domain)
         endpoint = router_endpoint(router)
         own_router = router_child(endpoint)
         if own_router is None:
-            refuse_twice([spec.name for spec in loaded.regions], endpoint, "", domain)
-        children = region_children(loaded, facts, path, namespace="", seed=seed, state_dir=folder / "state",
-                                   router=endpoint, parameters=world_parameters(facts, split, seed))
+            refuse_twice([region.name for region in resolved.regions], endpoint, "", domain)
+        children = region_children(resolved, seed=seed, state_dir=folder / "state", router=endpoint)
         self.regions = [c.name for c in children]
         self.events: list[Event] = []
         self.crew = Crew([*([own_router] if own_router else []), *children], folder / "logs", endpoint,

@@ -197,7 +197,7 @@ def _expected(graph: str, namespace: str) -> list[str]:
 
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
     try:
-        return [f"{prefix}/{spec.name}" for spec in load(graph).regions]
+        return [f"{prefix}/{spec.name}" for spec in load(graph).regions if not spec.optional]
     except GraphError as error:
         fail(str(error))
 

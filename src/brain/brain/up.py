@@ -18,7 +18,7 @@ from brain import rooms
 from brain.evaluate import Split
 from brain_runtime import runs
 from brain_runtime.command.options import (
-    Domain, Json, Namespace, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
+    Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)
 from brain.rooms import SPLIT
 
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
@@ -37,16 +37,9 @@ def default_state_dir(run: Path, world: str, domain: int, namespace: str) -> Pat
     return runs.state_home() / "state" / "_".join([f"domain{domain}", *filter(None, namespace.split("/"))])
 
 
-def world_parameters(facts: dict, split: str, seed: int, room: dict | None = None) -> dict[str, dict]:
-    """Parameters ``split`` and ``seed`` for the regions that have both, the world; ``room``: as on sim/episode."""
-    request = {"request": json.dumps(room)} if room else {}
-    return {name: {"split": split, "seed": seed, **(request if "request" in f.parameters else {})}
-            for name, f in facts.items() if {"split", "seed"} <= set(f.parameters)}
-
-
 def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = "brain",
-       world: Annotated[str, typer.Option(help="Simulated world of the graph, such as arena; none: a real robot.")
-                        ] = "arena",
+       world: Annotated[str, typer.Option(help="Simulated world of the graph: its name, or sim for the first; none: a "
+                                          "real robot.")] = "sim",
        robot: Annotated[str | None, typer.Option(help="The robot's profile: a name, such as turtlebot3_burger, or a "
                                                  "path. Default: sim, in a simulated world; a real robot must be "
                                                  "named.")] = None,
@@ -63,26 +56,27 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                                            "is kept, else one for this run.")] = None,
        listen: Annotated[list[str] | None, typer.Option(metavar="ENDPOINT", help="Open the router to a network, as "
                          "tcp/0.0.0.0:7447. Default: this machine only.")] = None,
+       dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and start nothing.")] = False,
        as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
        namespace: Namespace = "") -> None:
     """Runs a brain until Ctrl-C and starts again what dies.
 
     Starts a Zenoh router on this machine, unless one is there already. By default it opens the demo's room. With --json
-    standard output gets one object, as soon as the robot is under control or that took too long.
+    standard output gets one object, as soon as the robot is under control or that took too long; with --dry-run what
+    would run, each region with its class, topics and parameters.
     """
     number = use_domain(domain)
     use_security(secure)
     from brain_runtime import secured
-    from brain_runtime.command.terminal import Terminal
     from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
-    from brain_runtime.graph import GraphError
-    from brain_runtime.graphs import find_graph, names_of
-    from brain_runtime.graphs import params_file as file_beside
-    from brain_runtime.inspect_graph import GivenError, inspect_graph
-    from brain_runtime.robots import NO_WORLD, SIM, RobotError, robot_in, write_parameters
+    from brain_runtime.command.terminal import Terminal
+    from brain_runtime.graph import NO_WORLD, GraphError
+    from brain_runtime.graphs import names_of
+    from brain_runtime.inspect_graph import inspect_graph
+    from brain_runtime.robots import RobotError, write_parameters
+    from brain_wire.waking import Flag
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.refusal import open_to_a_network
-    from brain_wire.waking import Flag
 
     console = Terminal(lasting=True, stderr=as_json)
     stop = Flag()
@@ -95,19 +89,18 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     check_folder(state_dir, "--state-dir")
     with ExitStack() as claims:
         try:
-            if robot is not None:
-                robot_in(world, robot)
-            path = find_graph(graph)
-            beside = file_beside(path)
-            loaded, facts, warnings = inspect_graph(path, world, robot or SIM, names_of(external), namespace=namespace,
-                                                    files=[*([beside] if beside else []), *(params_file or ())])
-            if robot is None and any(f.robot for f in facts.values()) or world != NO_WORLD:
-                robot = robot_in(world, robot or "")
-            secured.check(loaded, facts, namespace, number)
+            shown = {"split": split.value, "seed": seed, **({"request": json.dumps(room)} if room else {})}
+            resolved = inspect_graph(graph, world, robot or "", external=names_of(external), namespace=namespace,
+                                     files=params_file or (), room=None if world == NO_WORLD else shown)
+            if dry_run:
+                _tell_dry(resolved, as_json)
+                return
+            world = resolved.world
+            secured.check(resolved, number)
             endpoint = router_endpoint(router)
             own_router = router_child(endpoint, listen or ())
             if own_router is None:
-                refuse_twice([spec.name for spec in loaded.regions if not spec.external], endpoint, namespace, number)
+                refuse_twice([region.name for region in resolved.started], endpoint, namespace, number)
             claim = runs.new_run(runs.state_home() / "runs", runs.KEPT) if run_dir is None else runs.Claim(run_dir)
             claims.callback(claim.release)
             run = claim.folder
@@ -116,38 +109,50 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             kept = state_dir / namespace.strip("/").replace("/", "%")
             if kept.resolve() != run.resolve():
                 claims.callback(runs.Claim(kept).release)
-            profile = write_parameters({name: f.robot for name, f in facts.items() if f.robot},
+            profile = write_parameters({region.name: region.profile for region in resolved.regions if region.profile},
                                        run / "robot.params.yaml")
-            children = region_children(loaded, facts, path, namespace=namespace, seed=seed, state_dir=state_dir,
-                                       router=endpoint, params_files=[profile, *(params_file or ())],
-                                       parameters=world_parameters(facts, split.value, seed, room)
-                                       if world != NO_WORLD else {})
+            children = region_children(resolved, seed=seed, state_dir=state_dir, router=endpoint, profile=profile)
             crew = Crew([*([own_router] if own_router else []), *children], run / "logs", endpoint, namespace,
-                        external=loaded.external,
+                        external=resolved.external,
                         on_event=lambda e: console.tell(
                             f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: {e.text}",
                             style=COLORS.get(e.kind)))
-        except (GraphError, RobotError, GivenError, CrewError, NoRouter, SessionProblem, NameProblem, OSError) as error:
+        except (GraphError, RobotError, CrewError, NoRouter, SessionProblem, NameProblem, OSError) as error:
             fail(str(error))
-        warnings += [f"the router is open to a network at {e} and not secured: whoever reaches it can command this "
-                     f"brain; see `brain keys --help`" for e in listen or () if open_to_a_network(e)]
+        warnings = [*resolved.warnings, *(
+            f"the router is open to a network at {e} and not secured: whoever reaches it can command this brain; see "
+            f"`brain keys --help`" for e in listen or () if open_to_a_network(e))]
         for warning in warnings:
             console.tell(f"warning: {warning}", style="yellow")
-        console.tell(f"brain {loaded.name}, robot {robot or 'none'}, world {world}, domain {number}, router {endpoint}"
-                     + ("" if own_router else " (was there)") + f"; logs in {run / 'logs'}")
-        told = {"brain": loaded.name, "robot": robot, "world": world, "domain": number, "namespace": namespace or "/",
-                "router": endpoint, "run_dir": str(run.absolute()), "state_dir": str(state_dir.absolute()),
-                "regions": [child.node for child in children], "warnings": warnings}
+        console.tell(f"brain {resolved.name}, robot {resolved.robot or 'none'}, world {world}, domain {number}, router "
+                     f"{endpoint}{'' if own_router else ' (was there)'}; logs in {run / 'logs'}")
+        told = {"brain": resolved.name, "robot": resolved.robot, "world": world, "domain": number,
+                "namespace": namespace or "/", "router": endpoint, "run_dir": str(run.absolute()),
+                "state_dir": str(state_dir.absolute()), "regions": [child.node for child in children],
+                "warnings": warnings}
         try:
             crew.start(stop=stop)
-            hears = any("goal/text" in f.hears for f in facts.values())
-            spoken = _spoken(world != NO_WORLD, endpoint, secure, number, namespace) if hears else None
+            spoken = (_spoken(world != NO_WORLD, endpoint, secure, number, namespace) if resolved.hears_sentences
+                      else None)
             _attend(crew, console, begin, spoken, stop, told if as_json else None)
         except (NoRouter, NameProblem, CrewError) as error:
             if not stop.is_set():
                 fail(str(error))
         finally:
             crew.stop()
+
+
+def _tell_dry(resolved: Any, as_json: bool) -> None:
+    """Says what would run."""
+    from brain_runtime.dry_run import lines
+
+    if as_json:
+        tell_json(json.loads(resolved.to_json()))
+        return
+    for warning in resolved.warnings:
+        tell(f"warning: {warning}", "yellow", err=True)
+    for line in lines(resolved):
+        tell(line)
 
 
 def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: Any, told: dict | None

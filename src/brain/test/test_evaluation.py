@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from brain import ablations, cli, policies, results
 from brain_baselines.confused_vision import MISTAKEN
 from brain_runtime import graphs
+from brain_runtime.ablation import NONE
+from brain_runtime.resolve import resolve
 from brain.episodes import run_local
 from brain.lockstep import lockstep_parts
 from brain.results import group, share, summary
@@ -78,21 +80,34 @@ def test_shuffled_words_are_judged():
     assert result["sentence"] != some[index].sentence
 
 
-def test_controls_change_one_region():
-    graph = graphs.load("brain", "arena")
-    plain = policies.regions_of(graph, "brain")
+def classes(policy, ablation=NONE):
+    changed = policies.ablation_of(policy, ablation, "brain")
+    return {region.name: region.cls for region in resolve("brain", "sim", None, ablation=changed).regions}
+
+
+def test_controls_change_one_region(tmp_path):
+    plain = classes("brain")
     for policy, region in (("blind", "camera"), ("scripted", "vision")):
-        changed = policies.regions_of(graph, policy)
+        changed = classes(policy)
         assert {n for n in plain if plain[n] != changed[n]} == {region}
-    assert policies.regions_of(graph, "shuffled-words") == plain
+    assert classes("shuffled-words") == plain
+    assert classes("scripted", ablations.parse(["vision=late"])) == classes("brain", ablations.parse(["vision=late"]))
     with pytest.raises(ValueError, match="does not run a brain"):
-        policies.regions_of(graph, "oracle")
+        policies.ablation_of("oracle")
+    (small := tmp_path / "small.graph.yaml").write_text(
+        "regions: {vision: 'brain_regions.goals:Goals'}\nworlds: {w: {world: 'brain_sim.world:World'}}")
+    with pytest.raises(ValueError, match="policy blind replaces the region camera, which graph small does not have"):
+        policies.ablation_of("blind", graph=str(small))
+    with pytest.raises(ValueError, match="policy scripted replaces the region vision .*:Goals names none"):
+        policies.ablation_of("scripted", graph=str(small))
+    with pytest.raises(ValueError, match="an ablation replaces the region pfc, which graph small does not have"):
+        resolve(small, robot=None, ablation=ablations.parse(["pfc=ann"]))
 
 
 def test_a_controls_region_has_the_ports_of_what_it_replaces():
-    graph = graphs.load("brain", "arena")
     for policy, region in (("blind", "camera"), ("scripted", "vision")):
-        one, other = (policies.make_regions(graph, p)[region] for p in ("brain", policy))
+        one, other = (resolve("brain", "sim", None, ablation=policies.ablation_of(p)).region(region).load()
+                      for p in ("brain", policy))
         wire = lambda r: {(p.topic, p.type) for p in r.outputs().values()} - {  # noqa: E731
             ("brain/spikes", "brain_interfaces/msg/SpikeTrain")}
         assert wire(one) == wire(other)
@@ -138,8 +153,9 @@ def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_sil
     from brain.episodes import Referee, _play, traffic_of
     from brain_runtime.hosts.local import LocalHost
 
-    episode, graph = first("stop"), graphs.load("brain", "arena")
-    brain = policies.make_regions(graph, "brain")
+    episode = first("stop")
+    resolved = resolve("brain", "sim", None, energy=1.0, host="local")
+    brain = resolved.make()
     made, heard = [], []
     step = brain["pfc"].step
 
@@ -148,9 +164,7 @@ def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_sil
         made.append(outbox["control"])
         return outbox, state
     brain["pfc"].step = spied
-    budget = {name: {"energy_budget": 1.0} for name in brain if name not in ("world", "camera")}
-    host = LocalHost(brain, seed=episode.seed, critical=set(graph.critical),
-                     parameters=graphs.merged(budget, graphs.own_parameters(graph)))
+    host = LocalHost(brain, seed=episode.seed, critical=resolved.critical, parameters=resolved.parameters())
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
     host.listen("pfc/control", lambda m: heard.append((host.now, m)))
@@ -170,8 +184,8 @@ def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_sil
 def test_the_blind_brain_sees_nothing():
     from brain_runtime.hosts.local import LocalHost
 
-    graph = graphs.load("brain", "arena")
-    host = LocalHost(policies.make_regions(graph, "blind"), parameters=graphs.own_parameters(graph))
+    resolved = resolve("brain", "sim", None, ablation=policies.ablation_of("blind"), host="local")
+    host = LocalHost(resolved.make(), parameters=resolved.parameters())
     pictures = []
     host.listen("camera/image_raw", pictures.append)
     host.advance(0.5)
@@ -209,21 +223,21 @@ def test_paired_differences():
 
 
 def test_a_stranger_joins_an_evaluation():
-    graph = graphs.load("brain", "arena")
-    regions = policies.make_regions(graph, "brain", ["brain_sim.strangers:Sonar"])
+    regions = resolve("brain", "sim", None, join=policies.joined(["brain_sim.strangers:Sonar"])).make()
     assert list(regions)[-1] == "sonar" and regions["sonar"].name == "sonar"
     with pytest.raises(ValueError, match="package.module:Class"):
         policies.joined(["Sonar"])
 
 
 def test_parameters_of_the_file_beside_a_graph_count(tmp_path):
-    from brain.episodes import file_parameters
+    def given(graph):
+        return resolve(graph, "sim", None, host="local").region("brainstem").parameters
 
-    assert file_parameters("brain") == {}    # regions take the robot for the simulated one, unless they are told
+    assert set(given("brain")) == {"critical"}    # regions take the robot for the simulated one, unless they are told
     (tmp_path / "mine.graph.yaml").write_bytes(graphs.find_graph("brain").read_bytes())
     (tmp_path / "mine.params.yaml").write_text(
         "/**/brainstem: {ros__parameters: {max_linear: 0.2, use_sim_time: true}}\n", encoding="utf-8")
-    assert file_parameters(str(tmp_path / "mine.graph.yaml"))["brainstem"] == {"max_linear": 0.2}
+    assert given(tmp_path / "mine.graph.yaml") == {"max_linear": 0.2, "critical": ["pfc", "motor"]}
 
 
 # -- ablations -----------------------------------------------------------------------------------------------------
@@ -235,7 +249,7 @@ def test_ablations_name_what_they_change():
     assert both.parameters == {"pfc": {"qpfc": "off"}, "vision": {"silent": True}}
     assert set(ablations.parse(["all=ann"]).classes) == {"vision", "language", "pfc", "motor"}
     assert ablations.parse(["language=silent"]).parameters == {"language": {"silent": True}}
-    assert ablations.parse([]) == ablations.NONE
+    assert ablations.parse([]) == NONE
     assert ablations.parse(["qpfc=constant:0.5"]).parameters == {"pfc": {"qpfc": "constant", "qpfc_alpha": 0.5}}
     for wrong in ("qpfc=constant:", "qpfc=constant:1.5", "qpfc=constant:nan", "qpfc=constant:much"):
         with pytest.raises(ValueError, match=f"{wrong}: alpha is a number from 0 to 1"):

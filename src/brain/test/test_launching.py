@@ -8,7 +8,7 @@ import pytest
 
 from brain_runtime.crew import Crew
 from brain_runtime.graphs import config_directory, names_of
-from brain.launching import ARGUMENTS, DEVICES, launched, rviz_settings, world_of
+from brain.launching import ARGUMENTS, DEVICES, launched, rviz_settings
 from brain_runtime.robots import RobotError, load_robot
 from brain_runtime.graph import GraphError, parse_graph
 
@@ -136,7 +136,7 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
     assert not motor.respawn and motor.settings()["remappings"] == [("scan", "front/scan")]
     assert "--critical" not in motor.arguments
     with pytest.raises(GraphError, match="no simulated world"):
-        world_of(str(graph), "sim")
+        launched(str(graph), "sim")
 
 
 @pytest.mark.parametrize("wrong, says", [

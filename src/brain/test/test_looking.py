@@ -107,19 +107,16 @@ def test_a_picture_is_saved_and_memory_told(tmp_path):
 
 
 def test_with_the_pages_profile_every_frame_has_the_prefix(tmp_path):
-    from brain import policies
-    from brain_runtime import graphs
     from brain.episodes import text_message
-    from brain_runtime.robots import load_robot
     from brain_runtime.hosts.local import LocalHost
+    from brain_runtime.resolve import resolve
 
     if not PAGE.is_file():
         pytest.skip("docs are not beside an installed package")
     (tmp_path / "r1.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[0])
-    loaded = load("brain", "arena")
-    regions = policies.make_regions(loaded, "brain")
-    host = LocalHost(regions, parameters=graphs.merged(
-        graphs.own_parameters(loaded), load_robot(str(tmp_path / "r1.yaml")).parameters(loaded)))
+    resolved = resolve("brain", "sim", str(tmp_path / "r1.yaml"))
+    regions = resolved.make()
+    host = LocalHost(regions, parameters=resolved.parameters())
     frames: dict[str, set[str]] = {}
 
     def note(topic, message):

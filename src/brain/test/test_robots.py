@@ -4,10 +4,11 @@ import pytest
 import yaml
 
 from brain_runtime import graphs
+from brain_runtime.command_lines import command
 from brain_runtime.inspect_graph import inspect_graph
+from brain_runtime.resolve import resolve
 from brain.launching import launched
 from brain_runtime.robots import RobotError, load_robot, shipped, write_parameters
-from brain_runtime.graph import processes
 from brain_runtime.ros_args import parse
 
 MINE = """
@@ -67,9 +68,10 @@ def test_topics_and_parameters_reach_every_process(mine, tmp_path):
     file = write_parameters(given, tmp_path / "run" / "robot.params.yaml")
     own = tmp_path / "own.yaml"
     own.write_text("/**/brainstem: {ros__parameters: {max_linear: 0.2}}", encoding="utf-8")
-    started = processes(robot.on(graph), namespace="/r1", params_files=[file, own])
-    found = {p.spec.name: parse(p.argv[1:])[0] for p in started}
-    assert found["brainstem"].parameters("brainstem", "/r1") == {"radius": 0.4, "stamped": False, "max_linear": 0.2}
+    resolved = resolve("brain", "sim", mine, namespace="/r1", files=[own])
+    found = {r.name: parse(command(r, [file, own])[1:])[0] for r in resolved.regions}
+    assert found["brainstem"].parameters("brainstem", "/r1") == resolved.region("brainstem").parameters == {
+        "radius": 0.4, "stamped": False, "max_linear": 0.2, "critical": ["pfc", "motor"]}
     for name in ("brainstem", "world"):
         assert found[name].topic("cmd_vel", name, "/r1") == "/r1/base/cmd_vel"
         assert found[name].topic("scan", name, "/r1") == "/front/scan"
@@ -77,15 +79,15 @@ def test_topics_and_parameters_reach_every_process(mine, tmp_path):
 
 
 def test_launch_and_the_supervisor_start_the_same(mine):
-    graph, facts, warnings = inspect_graph(graphs.find_graph("brain"), "arena", mine)
+    resolved = inspect_graph("brain", "arena", mine)
     nodes = {node.name: node for node in launched(world="arena", robot=mine)}
-    assert warnings == [] and set(facts) == set(nodes)
-    for spec in graph.regions:
-        node = nodes[spec.name]
-        assert dict(node.remappings) == dict(spec.remap) == {"cmd_vel": "base/cmd_vel", "scan": "/front/scan"}
+    assert resolved.warnings == () and {region.name for region in resolved.regions} == set(nodes)
+    for region in resolved.regions:
+        node = nodes[region.name]
+        assert dict(node.remappings) == region.remap == {"cmd_vel": "base/cmd_vel", "scan": "/front/scan"}
         first = node.parameters[0] if len(node.parameters) > 1 else {}     # the last one is launch's own
-        assert facts[spec.name].robot == first
-    assert facts["place"].triggers == ("/front/scan",)
+        assert region.profile == first
+    assert resolved.region("place").triggers == ("/front/scan",)
 
 
 def test_a_remap_of_the_graph_leads_on_to_the_robots_name(tmp_path, mine):
@@ -116,7 +118,7 @@ def test_what_is_wrong_in_a_profile_is_named(tmp_path, change, says):
         load_robot(str(path)).parameters(graphs.load("brain"))
     assert str(path) in str(caught.value)
     with pytest.raises(RobotError, match=says):
-        inspect_graph(graphs.find_graph("brain"), "none", str(path))
+        inspect_graph("brain", "none", str(path))
 
 
 @pytest.mark.parametrize("content, says", [

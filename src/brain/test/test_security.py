@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,25 +12,22 @@ import zenoh
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain_runtime.graph import load_graph, parse_graph
-from brain_runtime.graphs import find_graph
-from brain_runtime.inspect_graph import Facts, inspect_graph
 from brain_security.access import access_control
 from brain_security.policy import policy_xml
 from brain_security.rights import READING, RightsError, rights_of
+from brain_runtime.inspect_graph import inspect_graph
+from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_wire import names
 from brain_wire.credentials import read_credentials
 
-GRAPH = {"regions": {"eye": "m:Eye", "brainstem": "m:Stem"}}
-FACTS = {"eye": Facts(None, (), (), publishes=("eye/features",), hears=("image", "goal/text")),
-         "brainstem": Facts(None, (), (), publishes=("cmd_vel",), hears=("eye/features", "estop"))}
+EYE = ResolvedRegion("eye", "m:Eye", publishes=("eye/features",), hears=("image", "goal/text"))
+STEM = ResolvedRegion("brainstem", "m:Stem", publishes=("cmd_vel",), hears=("eye/features", "estop"))
 
 
 @pytest.fixture(scope="module")
 def shipped():
-    """The shipped graph with its world, and what its classes declare."""
-    graph, facts, _ = inspect_graph(find_graph("brain"), "arena")
-    return graph, facts
+    """The shipped brain with its world, in the namespace /r1."""
+    return inspect_graph("brain", "sim", None, namespace="r1")
 
 
 @pytest.fixture
@@ -56,10 +54,9 @@ def write_graph(folder: Path, *regions: str) -> Path:
 # -- rights -----------------------------------------------------------------------------------------------------------
 
 def test_every_port_of_the_shipped_graph_is_a_right_of_its_region_and_of_no_other(shipped):
-    graph, facts = shipped
-    found = {r.node: r for r in rights_of(graph, facts, "/r1")}
+    found = {r.node: r for r in rights_of(shipped)}
     common = {"/r1/brain/heartbeat", "/diagnostics", "/rosout", "/parameter_events"}
-    for spec in graph.regions:
+    for spec in shipped.regions:
         cls, own = spec.load(), found[spec.name]
         assert own.publishes == {f"/r1/{p.topic}" for p in cls.outputs().values()} | common | {
             f"/r1/{spec.name}/transition_event"}
@@ -68,39 +65,36 @@ def test_every_port_of_the_shipped_graph_is_a_right_of_its_region_and_of_no_othe
 
 
 def test_only_the_brainstem_moves_the_robot(shipped):
-    graph, facts = shipped
-    found = rights_of(graph, facts, maintainers=["ann"]) + rights_of(load_graph(find_graph("brain")), facts)
-    assert {r.node for r in found if "/cmd_vel" in r.topics_out()} == {"brainstem"}
-    assert {r.node for r in found if "/motor/command" in r.topics_out()} == {"motor"}
+    alone = replace(shipped, regions=tuple(r for r in shipped.regions if not r.device))
+    found = rights_of(shipped, maintainers=["ann"]) + rights_of(alone)
+    assert {r.node for r in found if "/r1/cmd_vel" in r.topics_out()} == {"brainstem"}
+    assert {r.node for r in found if "/r1/motor/command" in r.topics_out()} == {"motor"}
 
 
 def test_two_regions_that_move_the_robot_are_refused():
-    facts = FACTS | {"eye": Facts(None, (), (), publishes=("cmd_vel",))}
     with pytest.raises(RightsError, match="eye and brainstem publish cmd_vel; only one"):
-        rights_of(parse_graph(GRAPH, "g"), facts)
+        rights_of(Resolved("g", (replace(EYE, publishes=("cmd_vel",)), STEM)))
 
 
 @pytest.mark.parametrize("name", ["robot", "router", "ca", "operator"])
 def test_names_that_are_kept_are_refused(name):
-    graph = parse_graph({"regions": {name: "m:Eye"}}, "g")
     with pytest.raises(RightsError, match=name):
-        rights_of(graph, {name: FACTS["eye"]})
+        rights_of(Resolved("g", (replace(EYE, name=name),)))
 
 
 def test_what_people_may_do(shipped):
-    graph, facts = shipped
-    found = {r.node: r for r in rights_of(graph, facts, maintainers=["ann"])}
+    found = {r.node: r for r in rights_of(replace(shipped, namespace="/"), maintainers=["ann"])}
     operator, maintainer = found["operator"], found["ann"]
     assert operator.publishes == {"/goal/text", "/estop", "/estop/release", "/sim/episode", "/sim/mark"}
     assert {"/brain/heartbeat", "/camera/image_raw", "/goal/status"} <= operator.hears
     assert "/pfc/get_parameters" in operator.calls and "/pfc/set_parameters" not in operator.calls
     assert operator.commands == {"/seek"} == found["goals"].executes
-    assert maintainer.calls == operator.calls | {f"/{s.name}/{c}" for s in graph.regions for c in (
+    assert maintainer.calls == operator.calls | {f"/{s.name}/{c}" for s in shipped.regions for c in (
         "set_parameters", "set_parameters_atomically", "change_state")}
 
 
 def test_without_a_world_the_robots_drivers_feed_what_nobody_else_does():
-    found = {r.node: r for r in rights_of(parse_graph(GRAPH, "g"), FACTS, "r1")}
+    found = {r.node: r for r in rights_of(Resolved("g", (EYE, STEM), namespace="/r1"))}
     assert found["robot"].name == "/r1/robot"
     assert {"/r1/image", "/r1/estop", "/tf"} <= found["robot"].publishes
     assert not {"/r1/goal/text", "/r1/estop/release", "/r1/cmd_vel", "/r1/eye/features"} & found["robot"].publishes
@@ -111,23 +105,20 @@ def test_remapped_topics_are_rights_under_their_new_names(brain, tmp_path):
     path = write_graph(tmp_path, "eye")
     path.write_text("regions:\n  eye:\n    class: tiny_regions:Eye\n"
                     "    remap: {eye/said: /left/said, brain/heartbeat: hb}\n")
-    graph, facts, _ = inspect_graph(path)
-    (eye, *_) = rights_of(graph, facts, "r1")
+    (eye, *_) = rights_of(inspect_graph(path, namespace="r1"))
     assert {"/left/said", "/r1/hb"} <= eye.publishes and not {"/r1/eye/said", "/r1/brain/heartbeat"} & eye.publishes
 
 
 def test_a_robots_own_names_of_topics_are_the_rights():
-    graph, facts, _ = inspect_graph(find_graph("brain"), "none", "diff_drive_controller")
-    found = rights_of(graph, facts, "/r1")
+    found = rights_of(inspect_graph("brain", "none", "diff_drive_controller", namespace="/r1"))
     command = "/r1/diff_drive_controller/cmd_vel"
     assert [r.node for r in found if command in r.topics_out()] == ["brainstem"]
     assert [r.node for r in found if command in r.topics_in()] == ["operator", "robot"]
     assert not [r.node for r in found if "/r1/cmd_vel" in r.topics_out()]
-    twice = FACTS | {"eye": Facts(None, (), (), publishes=("base/cmd_vel",)),
-                     "brainstem": Facts(None, (), (), publishes=("base/cmd_vel",))}
-    remap = {"regions": {n: {"class": c, "remap": {"cmd_vel": "base/cmd_vel"}} for n, c in GRAPH["regions"].items()}}
+    twice = Resolved("g", tuple(replace(region, publishes=("base/cmd_vel",), remap={"cmd_vel": "base/cmd_vel"})
+                                for region in (EYE, STEM)))
     with pytest.raises(RightsError, match="eye and brainstem publish cmd_vel"):
-        rights_of(parse_graph(remap, "g"), twice)
+        rights_of(twice)
 
 
 # -- the policy -------------------------------------------------------------------------------------------------------
@@ -156,13 +147,12 @@ def check_schema(element):
 
 @pytest.mark.parametrize("single", [False, True])
 def test_the_policy_has_sros2s_structure_and_covers_every_port(shipped, single):
-    graph, facts = shipped
-    root = ElementTree.fromstring(policy_xml(rights_of(graph, facts, "/r1"), single).encode())
+    root = ElementTree.fromstring(policy_xml(rights_of(shipped), single).encode())
     assert root.tag == "policy" and root.get("version") == "0.2.0"
     check_schema(root)
     paths = [e.get("path") for e in root.iter("enclave")]
-    assert paths == ["/"] if single else paths == [f"/r1/{s.name}" for s in graph.regions] + ["/r1/operator"]
-    for spec in graph.regions:
+    assert paths == ["/"] if single else paths == [f"/r1/{s.name}" for s in shipped.regions] + ["/r1/operator"]
+    for spec in shipped.regions:
         (profile,) = root.findall(f".//profile[@ns='/r1'][@node='{spec.name}']")
         for ports, qualifier in ((spec.load().outputs(), "publish"), (spec.load().inputs(), "subscribe")):
             named = {t.text for t in profile.findall(f"topics[@{qualifier}='ALLOW']/topic")}
@@ -269,8 +259,7 @@ def test_a_brain_is_not_started_with_keys_that_do_not_fit(brain, tmp_path, monke
 # -- the rules --------------------------------------------------------------------------------------------------------
 
 def test_rules_deny_by_default_and_each_subject_is_one_certificate(shipped):
-    graph, facts = shipped
-    rules = access_control(rights_of(graph, facts), 5, ["/router"])
+    rules = access_control(rights_of(replace(shipped, namespace="/")), 5, ["/router"])
     assert rules["enabled"] and rules["default_permission"] == "deny"
     assert all(len(s["cert_common_names"]) == 1 and set(s) == {"id", "cert_common_names"} for s in rules["subjects"])
     wide = [r["id"] for r in rules["rules"] if r["permission"] == "allow" and any(
@@ -283,8 +272,7 @@ def test_rules_deny_by_default_and_each_subject_is_one_certificate(shipped):
 
 
 def test_people_may_call_what_only_reads(shipped):
-    graph, facts = shipped
-    rules = access_control(rights_of(graph, facts), 5, ["/router"])["rules"]
+    rules = access_control(rights_of(replace(shipped, namespace="/")), 5, ["/router"])["rules"]
     (calls,) = [r for r in rules if r["id"] == "/operator calls"]
     assert {f"5/vision/{s}/*/*" for s in READING} <= set(calls["key_exprs"])
     assert not [k for k in calls["key_exprs"] if "set_parameters" in k or "change_state" in k]

@@ -8,14 +8,13 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable
 
 from brain_runtime import secured
-from brain_runtime.graphs import merged, params_file
-from brain_runtime.inspect_graph import Facts
-from brain_runtime.listen import Ear
+from brain_runtime.command_lines import command
 from brain_runtime.constants import trace_action
-from brain_runtime.graph import Graph, processes
+from brain_runtime.listen import Ear
+from brain_runtime.resolved import Resolved
 from brain_runtime.supervisor import Child, Event, Supervisor
 from brain_wire import Node, NoRouter, Session, open_session
 from brain_wire.credentials import place
@@ -89,25 +88,19 @@ def _taken(host: str, port: int) -> bool:
         return False
 
 
-def region_children(graph: Graph, facts: Mapping[str, Facts], graph_path: Path, *, namespace: str, seed: int,
-                    state_dir: Path, router: str, params_files: Iterable[Path] = (),
-                    parameters: Mapping[str, Mapping[str, Any]] | None = None) -> list[Child]:
-    """All regions of a graph as children.
+def region_children(resolved: Resolved, *, seed: int, state_dir: Path, router: str, profile: Path | None = None
+                    ) -> list[Child]:
+    """All regions that are started here as children.
 
     What commands actuators is ended after the other regions of the brain, and devices of a world after that.
+
+    Args:
+        profile: parameter file of what the robot's profile says, over the one beside the graph.
     """
-    own = {name: {"critical": [c for c in graph.critical if c != name]}
-           for name, f in facts.items() if "critical" in f.parameters}
-    beside = params_file(graph_path)
-    files = [*([beside] if beside else []), *params_files]
-    prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
-    result = []
-    for process in processes(graph, namespace=prefix, seed=seed, state_dir=state_dir, router=router,
-                             params_files=files, parameters=merged(own, parameters or {})):
-        spec, f = process.spec, facts[process.spec.name]
-        result.append(Child(spec.name, process.argv, f"{prefix}/{spec.name}", spec.restart == "always", True, f.rate,
-                            f.triggers, 2 if spec.device else int(f.moves), spare=f.moves))
-    return result
+    files = [*filter(None, (resolved.beside, profile)), *resolved.files]
+    return [Child(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router), region.node,
+                  region.restart == "always", True, region.rate, region.triggers,
+                  2 if region.device else int(region.moves), spare=region.moves) for region in resolved.started]
 
 
 class Crew:

@@ -1,39 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters that a person gives by file or on the command line, checked before any process starts."""
+"""What a node is given by files and on the command line, checked before any process starts."""
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Mapping
 
-from brain_runtime.graph import Graph
+SIM_TIME = "use_sim_time"
+RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too
+OVERRIDES = "qos_overrides."
 
 
-def check(name: str, namespace: str, parameters: type, ros: Any) -> None:
-    """Checks what a node is given as the hosts do when they start it.
+def of_the_region(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a node's parameters that are no ROS 2 node's own; the host's ``energy_budget`` is among them."""
+    return {name: value for name, value in values.items()
+            if name not in (SIM_TIME, RCLPYS) and not name.startswith(OVERRIDES)}
+
+
+def check(name: str, parameters: type, values: Mapping[str, Any]) -> None:
+    """Checks what a node is given as its host does when it starts.
 
     Args:
-        name, namespace: of the node.
+        name: of the node.
         parameters: the region's dataclass.
-        ros: a :class:`brain_runtime.ros_args.RosArgs`.
+        values: all that it is given.
 
     Raises:
         ParameterError: a parameter that there is not, or a value that does not fit.
     """
-    from brain_runtime.hosts.node_parameters import split
+    from brain_runtime.hosts.node_parameters import split   # which takes this module's names
 
-    split(name, parameters, ros.parameters(name, namespace))
-
-
-def check_files(graph: Graph, files: Iterable[Path | str], namespace: str = "") -> None:
-    """Checks parameter files for all regions of a graph.
-
-    Raises:
-        RosArgsError: a file cannot be read or is none.
-        ParameterError: see :func:`check`.
-        GraphError: a class that cannot be loaded.
-    """
-    from brain_runtime import ros_args
-
-    ros, _ = ros_args.parse(["--ros-args", *(word for file in files for word in ("--params-file", str(file)))])
-    for spec in graph.regions:
-        check(spec.name, "/" + namespace.strip("/"), spec.load().Parameters, ros)
+    split(name, parameters, values)

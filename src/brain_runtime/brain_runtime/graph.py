@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from brain_runtime.moved import new_name
 from brain_runtime.ports import In, Out
 from brain_runtime.region import Region
 from brain_wire.qos import incompatibility
 from brain_wire.shown import quoted
 
+NO_WORLD = "none"           # a real robot
+SIM_WORLD = "sim"           # the first world of a graph, whatever its name
 RESTART = ("always", "never")
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w{0,254}", re.ASCII)     # it is a node's name, and files are called after it
@@ -36,6 +39,7 @@ class RegionSpec:
         remap: topics by other names.
         device: belongs to a world (a simulated device), not to the brain.
         external: others run it: it is known and waited for, but not started with the rest.
+        optional: left out where its package is not installed.
     """
 
     name: str
@@ -45,6 +49,11 @@ class RegionSpec:
     remap: Mapping[str, str] = field(default_factory=dict)
     device: bool = False
     external: bool = False
+    optional: bool = False
+
+    def lacks_package(self) -> bool:
+        """Whether it is to be left out: it is optional, and the package of its class is not installed."""
+        return self.optional and importlib.util.find_spec(self.cls.partition(":")[0].partition(".")[0]) is None
 
     def load(self) -> type[Region]:
         """The class.
@@ -55,10 +64,13 @@ class RegionSpec:
         module, _, attribute = self.cls.partition(":")
         try:
             found = getattr(importlib.import_module(module), attribute)
-        except ImportError as error:
-            raise GraphError(f"region {self.name}: cannot import {module} ({error}); install the package, or correct "
-                             f"`class: {self.cls}`") from error
-        except AttributeError:
+        except (ImportError, AttributeError) as error:
+            now = new_name(self.cls)
+            if now:
+                raise GraphError(f"region {self.name}: {self.cls} is now {now}; correct `class:`") from error
+            if isinstance(error, ImportError):
+                raise GraphError(f"region {self.name}: cannot import {module} ({error}); install the package, or "
+                                 f"correct `class: {self.cls}`") from error
             raise GraphError(f"region {self.name}: {module} has no class {attribute!r}; correct `class: {self.cls}`"
                              ) from None
         if not (isinstance(found, type) and issubclass(found, Region)):
@@ -68,10 +80,17 @@ class RegionSpec:
 
 @dataclass(frozen=True)
 class Graph:
-    """Regions of a brain with those of the chosen world."""
+    """Regions of a brain with those of the chosen world.
+
+    Attributes:
+        name: for messages.
+        regions: those of the world before those of the brain.
+        world: its own name; ``none``: there is none.
+    """
 
     name: str
     regions: tuple[RegionSpec, ...]
+    world: str = NO_WORLD
 
     def spec(self, name: str) -> RegionSpec:
         """The entry of that name.
@@ -92,7 +111,8 @@ class Graph:
             GraphError: there is no such region, or none is left.
         """
         names = [self.spec(name).name for name in external]
-        found = Graph(self.name, tuple(replace(s, external=s.external or s.name in names) for s in self.regions))
+        found = replace(self, regions=tuple(
+            replace(s, external=s.external or s.name in names) for s in self.regions))
         if all(s.external for s in found.regions):
             raise GraphError(f"graph {self.name}: all regions are external, so there is none to start")
         return found
@@ -116,7 +136,7 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
         entry = {"class": entry}
     if not isinstance(entry, dict):
         raise GraphError(f"{where}: region {name} must be a mapping with a `class`, but is {quoted(repr(entry))}")
-    known = {"class", "restart", "critical", "remap", "external"}
+    known = {"class", "restart", "critical", "remap", "external", "optional"}
     odd = set(entry) - known
     if odd:
         raise GraphError(f"{where}: region {name} has unknown keys {_listed(odd)}; known are "
@@ -133,11 +153,17 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
     if not isinstance(critical, bool) or not isinstance(external, bool) or not isinstance(remap, dict):
         raise GraphError(f"{where}: region {name}: `critical` and `external` must be true or false, `remap` a mapping "
                          f"of topics")
+    optional = entry.get("optional", False)
+    if not isinstance(optional, bool):
+        raise GraphError(f"{where}: region {name}: `optional` must be true or false")
+    if optional and critical:
+        raise GraphError(f"{where}: region {name} is both critical and optional: the robot must not move without it, "
+                         f"so it cannot be left out; take one of the two away")
     for topic in (t for pair in remap.items() for t in pair):
         if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
             raise GraphError(f"{where}: region {name}: {quoted(str(topic))} in `remap` is no name of a topic, such as "
                              f"vision/objects")
-    return RegionSpec(name, cls, restart, critical, remap, device, external)
+    return RegionSpec(name, cls, restart, critical, remap, device, external, optional)
 
 
 def _listed(keys: Iterable[Any]) -> str:
@@ -145,13 +171,13 @@ def _listed(keys: Iterable[Any]) -> str:
     return quoted(", ".join(sorted(map(str, keys))))[1:-1]
 
 
-def parse_graph(content: Any, where: str, world: str = "none") -> Graph:
+def parse_graph(content: Any, where: str, world: str = NO_WORLD) -> Graph:
     """A graph from the parsed YAML.
 
     Args:
         content: as read.
         where: what messages call it (the file).
-        world: entry of ``worlds`` whose devices join; ``none`` for a real robot.
+        world: entry of ``worlds`` whose devices join; ``sim`` is the first; ``none`` for a real robot.
 
     Raises:
         GraphError: the content does not make a graph.
@@ -165,14 +191,18 @@ def parse_graph(content: Any, where: str, world: str = "none") -> Graph:
     if not isinstance(worlds, dict) or not all(isinstance(w, str) and isinstance(d or {}, dict)
                                                for w, d in worlds.items()):
         raise GraphError(f"{where}: `worlds` must be a mapping of names to their devices, as `regions` is one")
-    if world != "none" and world not in worlds:
-        raise GraphError(f"{where}: no world {world!r}; there are " + ", ".join(["none", *worlds]))
+    if world == SIM_WORLD and world not in worlds:
+        if not worlds:
+            raise GraphError(f"graph {where} has no simulated world; say world:=none or --world none")
+        world = next(iter(worlds))
+    if world != NO_WORLD and world not in worlds:
+        raise GraphError(f"{where}: no world {world!r}; there are " + ", ".join([NO_WORLD, *worlds]))
     specs = [_region(n, e, where, device=True) for n, e in (worlds.get(world) or {}).items()]
     specs += [_region(n, e, where, device=False) for n, e in content["regions"].items()]
     twice = {n for n in content["regions"] if n in (worlds.get(world) or {})}
     if twice:
         raise GraphError(f"{where}: {', '.join(sorted(twice))} stands both in the world and in the brain")
-    return Graph(str(content.get("name", Path(where).name.split(".")[0]))[:100], tuple(specs))
+    return Graph(str(content.get("name", Path(where).name.split(".")[0]))[:100], tuple(specs), world)
 
 
 def _read(path: str | Path) -> Any:
@@ -186,7 +216,7 @@ def _read(path: str | Path) -> Any:
         raise GraphError(f"graph {path} is not YAML: {error}") from error
 
 
-def load_graph(path: str | Path, world: str = "none") -> Graph:
+def load_graph(path: str | Path, world: str = NO_WORLD) -> Graph:
     """Reads a graph file; see :func:`parse_graph`.
 
     Raises:
@@ -242,54 +272,3 @@ def check_graph(graph: Graph, *, devices: Iterable[str] = ()) -> list[str]:
                 if why:
                     warnings.append(f"{topic} from {writer} to {name}: DDS would not connect them, since {why}")
     return warnings
-
-
-@dataclass(frozen=True)
-class Process:
-    """How to start one region: what the supervisor, a launch file and a test all use."""
-
-    spec: RegionSpec
-    argv: tuple[str, ...]
-
-
-def processes(graph: Graph, *, namespace: str = "", seed: int = 0, state_dir: Path | None = None,
-              router: str | None = None, params_files: Iterable[Path] = (),
-              parameters: Mapping[str, Mapping[str, Any]] | None = None,
-              python: str = sys.executable) -> list[Process]:
-    """Command lines of all regions of a graph but those that others run.
-
-    Args:
-        namespace: of every node, as ``/robot1``.
-        seed: of the random streams.
-        state_dir: folder of the snapshots.
-        router: Zenoh endpoint.
-        params_files: ROS parameter files, read by every region.
-        parameters: by region name; they win over the files.
-    """
-    import yaml
-
-    result = []
-    for spec in graph.regions:
-        if spec.external:
-            continue
-        argv = [python, "-m", "brain_runtime.process", "--class", spec.cls, "--name", spec.name, "--seed", str(seed)]
-        if state_dir is not None:
-            argv += ["--state-dir", str(state_dir)]
-        if router is not None:
-            argv += ["--router", router]
-        if spec.critical:
-            argv.append("--critical")
-        ros = []
-        if namespace:
-            ros += ["-r", f"__ns:={namespace}"]
-        for topic, other in spec.remap.items():
-            ros += ["-r", f"{topic}:={other}"]
-        for path in params_files:
-            ros += ["--params-file", str(path)]
-        for name, value in (parameters or {}).get(spec.name, {}).items():
-            text = yaml.safe_dump(value, default_flow_style=True).strip().removesuffix("...").strip()
-            ros += ["-p", f"{name}:={text}"]
-        if ros:
-            argv += ["--ros-args", *ros]
-        result.append(Process(spec, tuple(argv)))
-    return result

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping
 
-from brain_runtime.graph import Graph, GraphError, load_graph
+from brain_runtime.graph import NO_WORLD, Graph, GraphError, load_graph
 from brain_runtime.share import share_directory
 
 DEFAULT = "brain"
+PACKAGE = "brain"       # which has the graphs and profiles that are known by name
 
 
 def config_directory() -> Path:
-    """Folder of the graphs and parameter files that come with the package."""
-    return share_directory("brain") / "config"
+    """Folder of the graphs and profiles that come with the package ``brain``.
+
+    Raises:
+        GraphError: that is not installed.
+    """
+    try:
+        return share_directory(PACKAGE) / "config"
+    except FileNotFoundError as error:
+        raise GraphError(f"graphs and profiles that are known by name come with the package {PACKAGE}, which is not "
+                         f"installed: install it, or give paths to files of your own ({error})") from error
 
 
 def find_graph(name: str) -> Path:
@@ -36,8 +44,20 @@ def find_graph(name: str) -> Path:
     return inside
 
 
+def default_graph() -> Path | None:
+    """File of the graph :data:`DEFAULT`, or None where the package that has it is not installed."""
+    try:
+        return find_graph(DEFAULT)
+    except GraphError:
+        return None
+
+
 def shipped() -> list[str]:
-    """Names of the graphs that come with the package."""
+    """Names of the graphs that come with the package.
+
+    Raises:
+        GraphError: see :func:`config_directory`.
+    """
     return sorted(p.name.removesuffix(".graph.yaml") for p in config_directory().glob("*.graph.yaml"))
 
 
@@ -47,7 +67,7 @@ def params_file(graph_path: Path) -> Path | None:
     return beside if beside != graph_path and beside.is_file() else None
 
 
-def load(name: str, world: str = "none") -> Graph:
+def load(name: str, world: str = NO_WORLD) -> Graph:
     """The graph of that name or path with the devices of ``world``.
 
     Raises:
@@ -59,29 +79,3 @@ def load(name: str, world: str = "none") -> Graph:
 def names_of(external: str) -> tuple[str, ...]:
     """The regions that ``external`` names, as ``vision,place``."""
     return tuple(filter(None, (name.strip() for name in external.split(","))))
-
-
-def own_parameters(graph: Graph) -> dict[str, dict[str, Any]]:
-    """Parameters that follow from the graph itself.
-
-    The brainstem watches the other critical regions, and window shows the populations that it does not know of itself.
-    """
-    result: dict[str, dict[str, Any]] = {}
-    classes = {spec.name: spec.load() for spec in graph.regions}
-    others = [f"{name}/{population.name}" for name, cls in classes.items() for population in cls.populations
-              if population.told and not population.rate]
-    for name, cls in classes.items():
-        if "critical" in cls.Parameters.__dataclass_fields__:
-            result[name] = {"critical": [other for other in graph.critical if other != name]}
-        if others and "populations" in cls.Parameters.__dataclass_fields__:
-            result[name] = {**result.get(name, {}), "populations": others}
-    return result
-
-
-def merged(*layers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Parameters by region; later layers win."""
-    result: dict[str, dict[str, Any]] = {}
-    for layer in layers:
-        for region, values in layer.items():
-            result.setdefault(region, {}).update(values)
-    return result

@@ -19,14 +19,13 @@ from typing import Any, Iterable, Mapping
 
 import yaml
 
-from brain_runtime.graphs import DEFAULT, config_directory, find_graph
 from brain_runtime import yaml_text
-from brain_runtime.graph import Graph, load_graph, load_worlds
+from brain_runtime.graph import NO_WORLD, Graph, load_graph, load_worlds
+from brain_runtime.graphs import config_directory, default_graph
 from brain_wire.parameters import ParameterError, check_parameters
 from brain_wire.shown import quoted
 
 SIM = "sim"
-NO_WORLD = "none"
 _KEYS = {"description", "topics", "shared", "regions"}
 OWN = ("brain/", "estop", "goal/")     # topics by which people and the `brain` command reach a brain
 _TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
@@ -58,7 +57,7 @@ class Robot:
 
     def on(self, graph: Graph) -> Graph:
         """The graph with the robot's names of topics; what the graph remaps already goes on from there."""
-        return Graph(graph.name, tuple(
+        return replace(graph, regions=tuple(
             replace(spec, remap={**self.topics, **{topic: self.topics.get(other, other)
                                                    for topic, other in spec.remap.items()}})
             for spec in graph.regions)) if self.topics else graph
@@ -73,9 +72,11 @@ class Robot:
             RobotError: a region, parameter or topic that there is not, or a value that does not fit.
             GraphError: a class that cannot be loaded.
         """
-        path = find_graph(DEFAULT)
-        known = {spec.name: spec.load() for spec in (*load_graph(path).regions, *graph.regions)}
-        devices = {spec.name for world in load_worlds(path) for spec in load_graph(path, world).regions if spec.device}
+        path = default_graph()
+        others = load_graph(path).regions if path else ()
+        known = {spec.name: spec.load() for spec in (*others, *graph.regions) if not spec.lacks_package()}
+        devices = {spec.name for world in (load_worlds(path) if path else ())
+                   for spec in load_graph(path, world).regions if spec.device}
         self._check_names("region", self.regions, {*known, *devices})
         self._check_names("topic", self.topics, {port.topic for cls in known.values() for port in cls.ports().values()})
         have = {name: set(cls.Parameters.__dataclass_fields__) for name, cls in known.items()}

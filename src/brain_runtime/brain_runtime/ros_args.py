@@ -107,7 +107,12 @@ class RosArgs:
                 found.update(values)
         return found
 
-    def _add(self, pattern: str, values: Mapping[str, Any]) -> None:
+    def add_values(self, pattern: str, values: Mapping[str, Any]) -> None:
+        """Parameters of the nodes whose full name fits a pattern, as a section of a parameter file says them.
+
+        Raises:
+            RosArgsError: the pattern is too long.
+        """
         if len(pattern) > LONGEST_PATTERN:
             raise RosArgsError(f"{quoted(pattern)} is no pattern of a node's name: it is longer than {LONGEST_PATTERN} "
                                f"characters")
@@ -153,7 +158,7 @@ class RosArgs:
         except yaml_text.YamlProblem as error:
             raise RosArgsError(f"parameter {plain(text)}: the value is not YAML ({error}); quote text that holds "
                                f"special characters") from error
-        self._add(node or "/**", _flatten(name, parsed, f"parameter {plain(text)}"))
+        self.add_values(node or "/**", _flatten(name, parsed, f"parameter {plain(text)}"))
 
     def add_file(self, path: str) -> None:
         """A ROS parameter file.
@@ -184,7 +189,7 @@ class RosArgs:
                 if not prefix:
                     raise RosArgsError(f"parameter file {path}: `ros__parameters` must stand below a node name, or "
                                        f"below /** for all nodes")
-                self._add(prefix, _flatten("", value, f"parameter file {path}"))
+                self.add_values(prefix, _flatten("", value, f"parameter file {path}"))
             else:
                 self._add_sections(path, f"{prefix}{key.strip('/')}/", value)
 
@@ -235,11 +240,12 @@ def fits(pattern: str, fqn: str) -> bool:
     return len(fqn) in places
 
 
-def parse(argv: Sequence[str]) -> tuple[RosArgs, list[str]]:
+def parse(argv: Sequence[str], after: RosArgs | None = None) -> tuple[RosArgs, list[str]]:
     """Takes ROS's arguments out of a command line.
 
     Args:
         argv: without the program's name.
+        after: what stood in front of them, to which they are added.
 
     Returns:
         What they say, and all other arguments in their order.
@@ -247,7 +253,7 @@ def parse(argv: Sequence[str]) -> tuple[RosArgs, list[str]]:
     Raises:
         RosArgsError: one of them is wrong.
     """
-    result, rest = RosArgs(), []
+    result, rest = after or RosArgs(), []
     inside = False
     arguments = iter(argv)
     for argument in arguments:

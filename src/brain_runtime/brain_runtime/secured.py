@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Mapping
 
-from brain_runtime.inspect_graph import Facts
-from brain_runtime.graph import Graph
+from brain_runtime.resolved import Resolved
 from brain_wire import names
 from brain_wire.credentials import (OPERATOR, CredentialsProblem, credentials_file, place, read_credentials)
 from brain_wire.refusal import why_not
@@ -14,7 +12,7 @@ from brain_wire.refusal import why_not
 ROUTER = "router"
 
 
-def check(graph: Graph, facts: Mapping[str, Facts], namespace: str, domain: int) -> None:
+def check(resolved: Resolved, domain: int) -> None:
     """Checks the credentials of all that ``brain up`` starts; does nothing where nothing is secured.
 
     Raises:
@@ -26,8 +24,8 @@ def check(graph: Graph, facts: Mapping[str, Facts], namespace: str, domain: int)
     again = f"run `brain keys {folder}` with the same graph, --robot, --world, --domain and --namespace"
     if not folder.is_dir():
         raise CredentialsProblem(f"{folder} is no folder that `brain keys` made; {again}")
-    namespace = names.absolute(namespace)
-    for name in (ROUTER, OPERATOR, *(spec.name for spec in graph.regions if not spec.external)):
+    namespace, regions = resolved.namespace, {region.name: region for region in resolved.started}
+    for name in (ROUTER, OPERATOR, *regions):
         found = read_credentials(credentials_file(folder, name))
         if found is None:
             raise CredentialsProblem(f"{folder / name}.json5 was not written by `brain keys`; {again}")
@@ -36,8 +34,8 @@ def check(graph: Graph, facts: Mapping[str, Facts], namespace: str, domain: int)
                                      f"domain {domain} and namespace {namespace}; {again}")
         if found.valid_until < time.time():
             raise CredentialsProblem(found.warning())
-        if name in facts:
-            wanted = [(facts[name].publishes, found.publishes), (facts[name].hears, found.hears)]
+        if name in regions:
+            wanted = [(regions[name].publishes, found.publishes), (regions[name].hears, found.hears)]
             missing = {names.expand(t, namespace, name) for topics, had in wanted for t in topics
                        if names.expand(t, namespace, name) not in had}
             if missing:

@@ -9,10 +9,11 @@ import time
 
 import pytest
 
-from brain_runtime import FEATURE, In, Out, Region, hosts, messages
+from brain_runtime import FEATURE, In, Out, Region, hosts
 from brain_runtime.hosts.inlet import Ring, received
 from brain_runtime.hosts.node_parameters import NodeParameters, split
 from brain_runtime.hosts.process import ProcessHost
+from brain_wire import messages
 
 STRING = "std_msgs/msg/String"
 PATIENCE = 20.0
@@ -159,8 +160,9 @@ def test_a_host_that_lacks_a_verb_cannot_be_made(verb):
 
 
 def test_the_package_loads_no_wire_and_no_torch():
-    code = ("import sys, brain_runtime.hosts\nfrom brain_runtime.hosts import Host, LocalHost\n"
-            "LocalHost({}).advance(1)\nprint(sorted({'zenoh', 'torch', 'rclpy', 'mujoco'} & set(sys.modules)))")
+    code = ("import sys, brain_runtime.hosts; from brain_runtime.hosts import Host, LocalHost\n"
+            "LocalHost({}).advance(1)\n"
+            "print(sorted({'zenoh', 'torch', 'rclpy', 'mujoco'} & set(sys.modules)))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
     with pytest.raises(AttributeError, match="no attribute 'TorchHots'; it has Host"):

@@ -10,7 +10,8 @@ import typer
 from brain_runtime.command.options import Domain, Json, Namespace, fail, tell, tell_json, use_domain
 
 Graph = Annotated[str, typer.Option("--graph", help="Graph: a name or a path.")]
-World = Annotated[str, typer.Option("--world", help="Simulated world of the graph, such as arena; none: a real robot.")]
+World = Annotated[str, typer.Option("--world", help="Simulated world of the graph: its name, or sim for the first; "
+                                    "none: a real robot.")]
 Robot = Annotated[str | None, typer.Option("--robot", help="The robot's profile, as of `brain up`: a name or a path.")]
 Operators = Annotated[list[str] | None, typer.Option(
     "--operator", metavar="NAME", help="Who, beside `operator`, may tell the brain what to do, stop it, and read.")]
@@ -19,7 +20,7 @@ Maintainers = Annotated[list[str] | None, typer.Option(
 
 
 def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made if it is not there.")],
-         graph: Graph = "brain", robot: Robot = None, world: World = "arena",
+         graph: Graph = "brain", robot: Robot = None, world: World = "sim",
          days: Annotated[float, typer.Option(min=0.001, help="Days until new certificates end.")] = 365.0,
          host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Name or address of the router's machine, "
                          "for others that connect to it. Default: this machine's.")] = None,
@@ -54,8 +55,9 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
         tell(f"kept: {', '.join(done.kept)}")
     for name in done.left:
         tell(f"{name} is not in the graph any more: it has no rights; its key is kept", "yellow", err=True)
-    tell(f"domain {number}, namespace {absolute(namespace)}, world {world}. Run it with: brain up --world "
-         f"{world} --secure {folder}; tell it with: brain say --secure {folder} \"go to the red ball\". Keep "
+    shown = about["world"]
+    tell(f"domain {number}, namespace {absolute(namespace)}, world {shown}. Run it with: brain up --world {shown} "
+         f"--secure {folder}; tell it with: brain say --secure {folder} \"go to the red ball\". Keep "
          f"{folder / 'ca.key'} elsewhere: whoever has it can be anybody.", "green")
 
 
@@ -73,18 +75,19 @@ def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",
 def _rights(graph: str, robot: str | None, world: str, domain: int | None, namespace: str, operators: list[str] | None,
             maintainers: list[str] | None) -> tuple[int, list, dict]:
     number = use_domain(domain)
+    from brain_security.rights import OPERATOR, RightsError, rights_of
     from brain_runtime.graph import GraphError
-    from brain_runtime.graphs import find_graph
     from brain_runtime.inspect_graph import inspect_graph
     from brain_runtime.robots import SIM, RobotError
-    from brain_security.rights import OPERATOR, RightsError, rights_of
     from brain_wire import NameProblem
 
     try:
-        robot = robot or SIM    # for names of topics; `brain up` asks which robot it is
-        loaded, facts, _ = inspect_graph(find_graph(graph), world, robot)
-        rights = rights_of(loaded, facts, namespace, operators=dict.fromkeys([OPERATOR, *(operators or ())]),
+        # For names of topics alone, which the simulated robot's are the brain's own; `brain up` asks which robot it is.
+        resolved = inspect_graph(graph, world, None if robot in (None, SIM) else robot, namespace=namespace)
+        rights = rights_of(resolved, operators=dict.fromkeys([OPERATOR, *(operators or ())]),
                            maintainers=maintainers or ())
     except (GraphError, RobotError, RightsError, NameProblem) as error:
         fail(str(error))
-    return number, rights, {"graph": loaded.name, "robot": robot, "world": world}
+    for warning in resolved.warnings:
+        tell(f"warning: {warning}", "yellow", err=True)
+    return number, rights, {"graph": resolved.name, "robot": robot or SIM, "world": resolved.world}

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Iterable, Mapping
 
-from brain_runtime.inspect_graph import Facts
 from brain_runtime import diagnostics, heartbeat
-from brain_runtime.graph import Graph, RegionSpec
+from brain_wire.parameter_services import EVENTS
+from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_wire import names, rosout
 from brain_wire.clock import SimulatedTime
 from brain_wire.credentials import OPERATOR
-from brain_wire.parameter_services import EVENTS
 
 REGION, OPERATES, MAINTAINS, ROBOT_ROLE = "region", "operator", "maintainer", "robot"
 ROBOT = "robot"         # whose credentials the drivers of a real robot take
@@ -112,13 +111,11 @@ class _Names:
         return frozenset(names.expand(self.remap.get(t, t), self.namespace, self.node) for t in topics)
 
 
-def rights_of(graph: Graph, facts: Mapping[str, Facts], namespace: str = "/", *, operators: Iterable[str] = (OPERATOR,),
-              maintainers: Iterable[str] = ()) -> list[Rights]:
-    """Rights of a graph's regions, of the people who use it and, without a world, of the robot's drivers.
+def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), maintainers: Iterable[str] = ()
+              ) -> list[Rights]:
+    """Rights of the regions that run, of the people who use them and, without a world, of the robot's drivers.
 
     Args:
-        facts: by region.
-        namespace: of the brain.
         operators: names of those who may tell it what to do, stop it, and read.
         maintainers: names of those who may change parameters and states too.
 
@@ -126,18 +123,19 @@ def rights_of(graph: Graph, facts: Mapping[str, Facts], namespace: str = "/", *,
         RightsError: two regions publish ``cmd_vel``, or a region has a name that is kept for something else.
         NameProblem: a name that ROS 2 does not allow.
     """
-    namespace = names.absolute(namespace)
+    namespace = names.absolute(resolved.namespace)
     operators, maintainers = tuple(operators), tuple(maintainers)
     people = [*operators, *maintainers]
-    _check_names(graph, people)
-    regions = [_region(spec, facts[spec.name], namespace) for spec in graph.regions]
-    _check_commands(regions, graph)
+    _check_names(resolved, people)
+    regions = [_region(region, namespace) for region in resolved.regions]
+    _check_commands(regions, resolved)
     said = frozenset().union(*(r.publishes for r in regions))
     heard = frozenset().union(*(r.hears for r in regions))
     others = _Names(namespace)
     common = others.all(t for t in (*EVERY_NODE_SAYS, *EVERY_NODE_HEARS) if not t.startswith("~"))
     # What a simulated device is told by nobody in the graph, such as which room to show, people tell it.
-    world = frozenset().union(*(r.hears for r, spec in zip(regions, graph.regions, strict=True) if spec.device))
+    world = frozenset().union(
+        *(r.hears for r, region in zip(regions, resolved.regions, strict=True) if region.device))
     operator_says = others.all(OPERATOR_SAYS) | (world - said - common)
     robot_says = heard - said - operator_says - common
     stop = others.all((STOP,)) & heard
@@ -159,8 +157,8 @@ def _join(namespace: str, name: str) -> str:
     return f"{namespace.rstrip('/')}/{names.check_name(name, 'name')}"
 
 
-def _check_names(graph: Graph, people: list[str]) -> None:
-    regions = {spec.name for spec in graph.regions}
+def _check_names(resolved: Resolved, people: list[str]) -> None:
+    regions = {region.name for region in resolved.regions}
     kept = {ROBOT, ROUTER, AUTHORITY}
     for name in sorted((regions | set(people)) & kept):
         raise RightsError(f"the name {name} is kept for the {'certificate authority' if name == AUTHORITY else name}; "
@@ -170,24 +168,24 @@ def _check_names(graph: Graph, people: list[str]) -> None:
         raise RightsError(f"{name} would stand for two: regions, operators and maintainers need names of their own")
 
 
-def _check_commands(regions: list[Rights], graph: Graph) -> None:
+def _check_commands(regions: list[Rights], resolved: Resolved) -> None:
     # The robot may have another name for it.
     topics = {_Names(r.namespace, r.node, spec.remap).all([COMMANDS])
-              for r, spec in zip(regions, graph.regions, strict=True)}
+              for r, spec in zip(regions, resolved.regions, strict=True)}
     for topic in sorted(frozenset().union(*topics)):
         drivers = [r.node for r in regions if topic in r.publishes]
         if len(drivers) < 2:
             continue
-        raise RightsError(f"graph {graph.name}: {' and '.join(drivers)} publish {COMMANDS}; only one region may move "
-                          f"the robot, so remap the others, or let them talk to it")
+        raise RightsError(f"graph {resolved.name}: {' and '.join(drivers)} publish {COMMANDS}; only one region may "
+                          f"move the robot, so remap the others, or let them talk to it")
 
 
-def _region(spec: RegionSpec, facts: Facts, namespace: str) -> Rights:
-    own = _Names(namespace, spec.name, spec.remap)
-    plain = _Names(namespace, spec.name)
-    name = _join(namespace, spec.name)
+def _region(region: ResolvedRegion, namespace: str) -> Rights:
+    own = _Names(namespace, region.name, region.remap)
+    plain = _Names(namespace, region.name)
+    name = _join(namespace, region.name)
     return Rights(
-        name, publishes=plain.all(facts.publishes) | own.all(EVERY_NODE_SAYS),
-        hears=plain.all(facts.hears) | own.all(EVERY_NODE_HEARS),
+        name, publishes=plain.all(region.publishes) | own.all(EVERY_NODE_SAYS),
+        hears=plain.all(region.hears) | own.all(EVERY_NODE_HEARS),
         serves=frozenset(f"{name}/{service}" for service in (*READING, *CHANGING)),
-        executes=plain.all(facts.actions))
+        executes=plain.all(region.actions))

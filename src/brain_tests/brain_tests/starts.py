@@ -42,12 +42,15 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def children(pid: int) -> list[list[str]]:
-    """Command lines of the processes that a process has started and that run, but for spares, which come later."""
+    """Command lines of the processes that a process has started and that run.
+
+    Not among them: spares, which come later, and what looks at the graph before anything is started.
+    """
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in task.read_text().split():
             words = Path(f"/proc/{child}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-            if words and "--standby" not in words:
+            if words and "--standby" not in words and "brain_runtime.inspect_graph" not in words:
                 found.append(words)
     return found
 

@@ -17,8 +17,7 @@ import zenoh
 
 from brain.bench import free_port
 from brain_runtime import LATCHED
-from brain_runtime.graph import parse_graph
-from brain_runtime.inspect_graph import Facts
+from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_security.certificates import Pair, make_authority, make_pair
 from brain_security.folder import fill
 from brain_security.rights import rights_of
@@ -29,16 +28,13 @@ from brain_wire.session import session_config
 
 STRING = "std_msgs/msg/String"
 PATIENCE = 20.0     # s; only against waiting for ever
-GRAPH = parse_graph({"regions": {"vision": "m:V", "language": "m:L", "brainstem": "m:B"},
-                     "worlds": {"arena": {"world": "m:W"}}}, "g", "arena")
-FACTS = {
-    "vision": Facts(None, (), (), publishes=("vision/objects",), hears=("camera/image_raw",)),
-    "language": Facts(None, (), (), publishes=("lang/features",), hears=("goal/text", "vision/objects"),
-                      actions=("seek",)),
-    "brainstem": Facts(None, (), (), publishes=("cmd_vel", "estop/status"),
-                       hears=("vision/objects", "estop", "brain/heartbeat")),
-    "world": Facts(None, (), (), publishes=("camera/image_raw",), hears=("cmd_vel",)),
-}
+REGIONS = (
+    ResolvedRegion("world", "m:W", device=True, publishes=("camera/image_raw",), hears=("cmd_vel",)),
+    ResolvedRegion("vision", "m:V", publishes=("vision/objects",), hears=("camera/image_raw",)),
+    ResolvedRegion("language", "m:L", publishes=("lang/features",), hears=("goal/text", "vision/objects"),
+                   actions=("seek",)),
+    ResolvedRegion("brainstem", "m:B", publishes=("cmd_vel", "estop/status"),
+                   hears=("vision/objects", "estop", "brain/heartbeat")))
 numbers = itertools.count()
 
 
@@ -81,7 +77,7 @@ def made(tmp_path_factory):
     """Keys, and a router that runs with them. The namespace makes sure that it is nowhere forgotten."""
     folder, namespace, port = tmp_path_factory.mktemp("keys") / "k", "/r1", free_port()
     domain = port % 200
-    rights = rights_of(GRAPH, FACTS, namespace, maintainers=["ann"])
+    rights = rights_of(Resolved("g", REGIONS, namespace=namespace), maintainers=["ann"])
     fill(folder, rights, domain=domain, namespace=namespace, about={}, days=30.0)
     with Router(port=port, config_file=folder / "router.json5"):
         yield folder, domain, port, namespace

@@ -161,6 +161,15 @@ def test_what_is_missing_is_said_before_anything_starts(brain: Brain, arguments:
 
 
 @needs_launch
+def test_what_would_run_is_told_and_nothing_started(brain: Brain) -> None:
+    brain.toys("dry_run:=true", "namespace:=r1", "external:=two")
+    assert brain.process.wait(PATIENCE) == 0, brain.text()
+    assert "host ros, namespace /r1: 1 process would be started" in brain.text()
+    assert re.search(rf"^one +{re.escape(MIRROR)} +no +always$", brain.text(), re.MULTILINE)
+    assert re.search(r"^two .* run by others$", brain.text(), re.MULTILINE) and "process started" not in brain.text()
+
+
+@needs_launch
 @pytest.mark.parametrize("file", ["bringup.launch.py", "vision.launch.py", "motor.launch.py", "sensors.launch.py"])
 def test_no_part_takes_the_simulated_robot_for_a_real_one(brain: Brain, file: str) -> None:
     brain.start(file)

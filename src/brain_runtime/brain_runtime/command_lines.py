@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command lines of regions' processes, made of what :func:`brain_runtime.resolve.resolve` says."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Iterable
+
+from brain_runtime.resolved import ResolvedRegion
+
+
+def arguments(region: ResolvedRegion, seed: int | str, state_dir: Path | str | None = None,
+              router: str | None = None) -> list[str]:
+    """What a region's process is told on every host, in front of ``--ros-args``.
+
+    Args:
+        seed: of the random stream.
+        state_dir: folder of the snapshots; None or empty: none are made.
+        router: Zenoh endpoint, for who speaks to one.
+    """
+    found = ["--class", region.cls, "--name", region.name, "--seed", str(seed)]
+    found += ["--state-dir", str(state_dir)] if state_dir else []
+    found += ["--router", router] if router is not None else []
+    return [*found, *(["--critical"] if region.critical else [])]
+
+
+def value_text(value: Any) -> str:
+    """A value as it stands behind ``-p name:=``."""
+    import yaml
+
+    return yaml.safe_dump(value, default_flow_style=True).strip().removesuffix("...").strip()
+
+
+def command(region: ResolvedRegion, files: Iterable[Path] = (), *, seed: int = 0, state_dir: Path | None = None,
+            router: str | None = None, python: str = sys.executable) -> tuple[str, ...]:
+    """The command line of a region's process on Zenoh.
+
+    Args:
+        files: ROS parameter files, later ones win: the one beside the graph, the profile's, the user's.
+        seed, state_dir, router: see :func:`arguments`.
+    """
+    ros = ["-r", f"__ns:={region.namespace}"] if region.namespace != "/" else []
+    for topic, other in region.remap.items():
+        ros += ["-r", f"{topic}:={other}"]
+    for path in files:
+        ros += ["--params-file", str(path)]
+    for name, value in region.own.items():
+        ros += ["-p", f"{name}:={value_text(value)}"]
+    return (python, "-m", "brain_runtime.process", *arguments(region, seed, state_dir, router),
+            *(["--ros-args", *ros] if ros else []))

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One answer to what runs: from a graph, a world, a robot and parameters to regions with all that they are given.
+
+Parameters come in layers, each of which wins over those before it:
+
+1. the file beside the graph, ``<name>.params.yaml``;
+2. the robot's profile;
+3. the user's parameter files, and then the user's values;
+4. ablations;
+5. what follows from the graph (which regions the brainstem watches) and from the world (its room).
+
+Files are read as the host reads them: patterns of names count in the order in which they first come
+(:mod:`brain_runtime.ros_args`). On ROS 2 launch writes 2 and 5 under the node's full name, so that of a node to which
+the profile gives anything the user's files win over 5 where they name the same parameter; the answer says so.
+"""
+from __future__ import annotations
+
+import copy
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Callable, Iterable, Mapping, Sequence
+
+from brain_runtime import energy as budget
+from brain_runtime import given
+from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.graph import NO_WORLD, Graph, GraphError, RegionSpec, check_graph, load_graph, load_worlds
+from brain_runtime.graphs import DEFAULT, find_graph, params_file
+from brain_runtime.region import Region
+from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.robots import SIM, RobotError, load_robot, robot_in
+from brain_runtime.ros_args import RosArgs, parse
+from brain_wire.names import expand
+
+HOSTS = ("zenoh", "ros", "local", "torch")
+Values = Mapping[str, Mapping[str, Any]]     # by region and name
+
+
+def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | None = "", *,
+            parameters: Values | None = None, files: Iterable[str | Path] = (), ablation: Ablation = NONE,
+            namespace: str = "", host: str = "zenoh", external: Iterable[str] = (),
+            join: Mapping[str, str] | None = None, room: Mapping[str, Any] | None = None, energy: float = 0.0,
+            edges: bool = True) -> Resolved:
+    """What runs. It imports the regions' modules; see :mod:`brain_runtime.inspect_graph` for who must not.
+
+    Args:
+        graph: name or path.
+        world: ``none``; ``sim``, the graph's first; or the name of one of its worlds.
+        robot: name or path of a profile. Empty: the simulated robot's, with a world; without one a profile must be
+            named where a region takes anything from it. None: no profile counts; the classes' defaults are the
+            simulated robot's.
+        parameters: the user's values, by region.
+        files: the user's ROS parameter files; later ones win.
+        ablation: what is taken away or replaced.
+        namespace: of all nodes.
+        host: of the regions: ``zenoh``, ``ros``, ``local`` or ``torch``.
+        external: names of regions that others run, beside those of which the graph says so.
+        join: more regions, ``package.module:Class`` by name.
+        room: ``seed``, ``split`` and ``request`` of the simulated room, for regions that have the first two as
+            parameters; None: their defaults.
+        energy: budget of each region of the brain (B/s) where no layer gives another; 0: none.
+        edges: every port must be fed; false where what runs may be a part of a brain.
+
+    Raises:
+        GraphError: a graph, world, class, edge or region that there is not, or that cannot be; an ablation of such.
+        RobotError: a profile that there is not, that does not fit, or that must be named and is not.
+        RosArgsError: a parameter file cannot be read or is none.
+        ParameterError: a parameter that there is not, or a value that does not fit.
+        ValueError: an unknown host.
+    """
+    if host not in HOSTS:
+        raise ValueError(f"there is no host {host!r}; there are {', '.join(HOSTS)}")
+    path = find_graph(str(graph))
+    loaded = load_graph(path, world)
+    if robot:
+        robot_in(loaded.world, robot)
+    loaded, warnings = _without_missing(loaded.without(external))
+    loaded = replace(loaded, regions=loaded.regions + tuple(
+        RegionSpec(name, cls) for name, cls in (join or {}).items()))
+    profile = None if robot is None else load_robot(robot or SIM)
+    profiles: Values = {}
+    if profile is not None:
+        loaded = profile.on(loaded)
+        profiles = profile.parameters(loaded)
+    loaded = _ablated(loaded, ablation)
+    classes = {spec.name: spec.load() for spec in loaded.regions}
+    if edges:
+        warnings += check_graph(loaded)
+    if robot == "" and (profiles or loaded.world != NO_WORLD):
+        robot = robot_in(loaded.world)
+    files, beside = tuple(map(Path, files)), params_file(path)
+    space = "/" + namespace.strip("/")
+    profiles = {name: {key: value for key, value in values.items() if key in _names(classes[name])}
+                for name, values in profiles.items()}   # an ablation's class may have fewer
+    own = {spec.name: {**(parameters or {}).get(spec.name, {}), **ablation.parameters.get(spec.name, {}),
+                       **_of_room(classes[spec.name], room), **_of_graph(spec.name, classes, loaded)}
+           for spec in loaded.regions}
+    first = RosArgs()
+    if beside:
+        first.add_file(str(beside))
+    read = RosArgs() if host == "ros" else copy.deepcopy(first)
+    for spec in loaded.regions:     # launch writes the node's full name, `brain up` one that fits in every namespace
+        below = profiles.get(spec.name, {})
+        if host == "ros":
+            below = {**first.parameters(spec.name, space), **below}
+        if below:
+            read.add_values(f"{space.rstrip('/')}/{spec.name}" if host == "ros" else f"/**/{spec.name}", below)
+    for file in files:
+        read.add_file(str(file))
+    regions = tuple(_region(spec, classes[spec.name], space, _final(read, spec, classes[spec.name], space, host, own,
+                                                                    energy), profiles, own,
+                            first.parameters(spec.name, space)) for spec in loaded.regions)
+    if host == "local":     # which has no nodes
+        regions = tuple(replace(region, parameters=given.of_the_region(region.parameters)) for region in regions)
+    return Resolved(loaded.name, regions, path, loaded.world, robot or None, host, space, beside, files,
+                    tuple(warnings))
+
+
+def resolve_region(region: str, graph: str | Path = DEFAULT, robot: str = "", *, name: str | None = None,
+                   namespace: str = "", arguments: Sequence[str] = ()) -> Resolved:
+    """What runs where one region joins a brain that is running: a graph of that region alone.
+
+    Args:
+        region: of the graph or of one of its worlds, by its name; or any class as ``package.module:Class``.
+        graph: name or path.
+        robot: name or path of a profile; empty: none was named, see :func:`refuse_nameless`.
+        name: of the region; None: as in the graph, or the class's in lower case.
+        namespace: of the node.
+        arguments: the user's, as behind ``--ros-args``; they win over files and profile, and may rename the node.
+
+    Returns:
+        ``namespace``, topics and parameters are those after ``arguments``; ``profile`` is for the node's new name.
+
+    Raises:
+        GraphError, RobotError, RosArgsError, ParameterError: see :func:`resolve`.
+    """
+    path = None if ":" in region else find_graph(str(graph))
+    spec = RegionSpec(_profiled(region, name), region) if path is None else _find(path, region)
+    spec = replace(spec, external=False)
+    cls = spec.load()
+    profile = load_robot(robot or SIM)
+    alone = profile.on(Graph("alone", (spec,)))
+    values = profile.parameters(alone).get(spec.name, {})
+    beside = params_file(path) if path else None
+    named = [*(["-r", f"__ns:=/{namespace.strip('/')}"] if namespace.strip("/") else []), *arguments]
+    user, _ = parse(["--ros-args", *named])
+    name = name or spec.name
+    node, space = user.node_name(name), user.namespace(name)
+    read = RosArgs()
+    for topic, other in alone.regions[0].remap.items():
+        read.add_remap(f"{topic}:={other}")
+    if beside:
+        read.add_file(str(beside))
+    read.add_values(f"/**/{node}", values)
+    read, _ = parse(["--ros-args", *named], read)
+    found = _region(replace(alone.regions[0], name=node), cls, space, read.parameters(node, space), {node: values}, {},
+                    {}, lambda topic: _shown(read, topic, node, space))
+    return Resolved("alone", (found,), path, robot=robot or None, namespace=space, beside=beside)
+
+
+def _profiled(region: str, name: str | None) -> str:
+    """By which name a profile knows a region, or a class that is called ``name`` where it joins."""
+    return name or region.rpartition(":")[2].lower() if ":" in region else region
+
+
+def refuse_nameless(region: str, name: str | None = None) -> None:
+    """Raises RobotError if a region takes limits of its own from a profile: then the robot must be named."""
+    known = _profiled(region, name)
+    if known in load_robot(SIM).regions:
+        raise RobotError(f"{known} takes limits of the robot from its profile; name it with --robot: {SIM} for the "
+                         f"simulated one, or as docs/new-robot.md says")
+
+
+# -- the graph -----------------------------------------------------------------------------------------------------
+
+
+def _without_missing(graph: Graph) -> tuple[Graph, list[str]]:
+    """The graph without optional regions whose package is not installed, and a warning for each of those."""
+    missing = [spec for spec in graph.regions if spec.lacks_package()]
+    left = tuple(spec for spec in graph.regions if spec not in missing)
+    if not left:
+        raise GraphError(f"graph {graph.name}: no region is left, since the packages of all of them are not installed")
+    return replace(graph, regions=left), [
+        f"region {spec.name} is left out: the package {spec.cls.partition(':')[0].partition('.')[0]} is not installed, "
+        f"and graph {graph.name} calls it optional" for spec in missing]
+
+
+def _ablated(graph: Graph, ablation: Ablation) -> Graph:
+    """The graph with other classes."""
+    for name in ablation.classes:
+        if name not in {spec.name for spec in graph.regions}:
+            raise GraphError(f"an ablation replaces the region {name}, which graph {graph.name} does not have")
+    return replace(graph, regions=tuple(
+        replace(spec, cls=ablation.classes.get(spec.name, spec.cls)) for spec in graph.regions))
+
+
+def _find(path: Path, region: str) -> RegionSpec:
+    """The entry of a region in the graph or in one of its worlds."""
+    graph = load_graph(path)
+    known = {spec.name: spec for spec in graph.regions}
+    for world in load_worlds(path):
+        known |= {spec.name: spec for spec in load_graph(path, world).regions}
+    if region not in known:
+        raise GraphError(f"graph {graph.name} has no region {region!r}; it has {', '.join(known)}. A class of your own "
+                         f"is named module:Class")
+    return known[region]
+
+
+# -- parameters ----------------------------------------------------------------------------------------------------
+
+
+def _names(cls: type[Region]) -> set[str]:
+    """Names of a region's parameters."""
+    return {field.name for field in fields(cls.Parameters)}
+
+
+def _of_graph(name: str, classes: Mapping[str, type[Region]], graph: Graph) -> dict[str, Any]:
+    """What follows from the graph itself.
+
+    The brainstem watches the other critical regions, and window shows the populations that it does not know of itself.
+    """
+    known, found = _names(classes[name]), {}
+    if "critical" in known:
+        found["critical"] = [other for other in graph.critical if other != name]
+    others = [f"{other}/{population.name}" for other, cls in classes.items() for population in cls.populations
+              if population.told and not population.rate]
+    if others and "populations" in known:
+        found["populations"] = others
+    return found
+
+
+def _of_room(cls: type[Region], room: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What follows from the simulated room, for the region that shows it."""
+    known = _names(cls)
+    return {key: value for key, value in (room or {}).items() if key in known} if {"split", "seed"} <= known else {}
+
+
+def _of_lockstep(spec: RegionSpec, cls: type[Region], energy: float) -> dict[str, Any]:
+    """What regions are given in lockstep unless something else is said.
+
+    Nobody hears spikes there, so they are not made, unless it is to be known what they take on a wire.
+    """
+    spikes = {"spikes": bool(energy)} if "spikes" in _names(cls) else {}
+    return {**spikes, **({budget.PARAMETER: energy} if energy and not spec.device else {})}
+
+
+def _final(read: RosArgs, spec: RegionSpec, cls: type[Region], namespace: str, host: str, own: Values, energy: float
+           ) -> dict[str, Any]:
+    """All that a node is given, as its host takes it from files and the command line."""
+    if host == "local":
+        return {**_of_lockstep(spec, cls, energy), **read.parameters(spec.name, namespace), **own[spec.name]}
+    everything = copy.deepcopy(read)
+    everything.add_values(f"{namespace.rstrip('/')}/{spec.name}" if host == "ros" else "/**", own[spec.name])
+    return everything.parameters(spec.name, namespace)
+
+
+def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping[str, Any], profiles: Values,
+            own: Values, beside: Mapping[str, Any], renamed: Callable[[str], str] | None = None) -> ResolvedRegion:
+    """A region with all that is known of it; checks what it is given.
+
+    Raises:
+        ParameterError: what it is given does not fit.
+    """
+    given.check(spec.name, cls.Parameters, values)
+    default = {budget.PARAMETER: 0.0, given.SIM_TIME: False, **{
+        name: getattr(cls.Parameters(), name) for name in _names(cls)}}
+    differs = tuple(name for name, value in values.items()
+                    if (tuple(value) if isinstance(value, list) else value) != default.get(name))
+    renamed = renamed or (lambda topic: spec.remap.get(topic, topic))
+    publishes, hears, actions = (tuple(renamed(port.topic) for port in declared.values())
+                                 for declared in (cls.outputs(), cls.inputs(), cls.actions()))
+    return ResolvedRegion(
+        spec.name, spec.cls, namespace, spec.critical, spec.restart, spec.device, spec.external, spec.remap, values,
+        differs, beside, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,
+        tuple(renamed(port.topic) for port in cls.inputs().values() if port.trigger), cls.rate,
+        cls.come_to_rest is not Region.come_to_rest)
+
+
+def _shown(read: RosArgs, topic: str, node: str, namespace: str) -> str:
+    """The name of a topic after all rules: as it is declared where none fits, else in full."""
+    found = read.topic(topic, node, namespace)
+    return topic if found == expand(topic, namespace, node) else found
