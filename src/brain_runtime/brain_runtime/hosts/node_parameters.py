@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
 
 from brain_runtime import energy
-from brain_runtime.given import OVERRIDES, RCLPYS, SIM_TIME
 from brain_wire.parameter_services import Access
 from brain_wire.parameters import Description, ParameterError, check_parameters, describe
 
