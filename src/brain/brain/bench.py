@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import tempfile
 import threading
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.evaluate import Split
+from brain.rooms import Split
 from brain_runtime.command.options import Json, fail, tell, tell_json, use_no_security
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
@@ -31,13 +30,6 @@ def _bench() -> None:
     """Measures parts of the runtime on this machine."""
 
 
-def free_port() -> int:
-    """A TCP port of this machine that nobody listens at just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def alone() -> tuple[Any, str, int]:
     """For who measures a brain of its own, which nobody else reaches: its end, its router's endpoint and its domain.
 
@@ -46,6 +38,7 @@ def alone() -> tuple[Any, str, int]:
     import signal
 
     from brain_runtime.command.options import use_domain
+    from brain_wire.router import free_port
     from brain_wire.waking import Flag
 
     stop = Flag()

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Iterator
 
 import typer
 
-from brain.evaluate import Split
+from brain.rooms import Split
 from brain_runtime.command.options import Json, tell, tell_json
 
 NOISY = "vision=confused"

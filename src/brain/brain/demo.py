@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain.evaluate import Split
+from brain.rooms import Split
 from brain_runtime.command.options import (
     Domain, Json, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
 from brain.rooms import SEED, SENTENCES, SPLIT

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from brain.rooms import Split
 from brain_runtime.command import saved
 from brain_runtime.command.options import Json, check_writable, fail, tell_json
 
@@ -22,14 +23,6 @@ class Policy(str, Enum):
     tour = "tour"
     blind = "blind"
     shuffled = "shuffled-words"
-
-
-class Split(str, Enum):
-    """Part of the world's rooms and sentences."""
-
-    train = "train"
-    val = "val"
-    test = "test"
 
 
 class Host(str, Enum):
@@ -79,7 +72,7 @@ def evaluate(
     from brain_runtime.command.terminal import Terminal
 
     from brain import ablations, policies, results
-    from brain.command import PACKAGES, lacks
+    from brain_runtime.command.lacking import PACKAGES, lacks
     from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
     from brain_runtime.graphs import load

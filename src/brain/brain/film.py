@@ -7,7 +7,7 @@ from typing import Annotated, Any, Sequence
 
 import typer
 
-from brain.evaluate import Split
+from brain.rooms import Split
 from brain_runtime.command.options import Json, check_writable, fail, tell, tell_json
 
 SPEED = 2.0         # times real time

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from brain import policies
-from brain.bench import free_port
+from brain_wire.router import free_port
 from brain.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.command.options import use_no_security

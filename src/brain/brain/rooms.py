@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from enum import Enum
 from typing import Any
 
 SPLIT, SEED = "val", 5
@@ -13,6 +14,14 @@ SENTENCES = (("go to the red ball", "go to the red ball", ("red", "ball")),
 """What the demo says, in English what it means, and what is to be found."""
 
 LIKED = ("red", "ball")
+
+
+class Split(str, Enum):
+    """Part of the world's rooms and sentences."""
+
+    train = "train"
+    val = "val"
+    test = "test"
 
 
 def demo(split: str = SPLIT, seed: int = SEED) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from brain.record import Recorder
-from brain.status import footer, report, table
+from brain_runtime.report import footer, report, table
 from brain_runtime.constants import control_mode, goal_state
 from brain_runtime.sights import place, thing
 from brain_wire import shown

@@ -2,142 +2,16 @@
 """``brain status``: how each region is, heard on the wire from any terminal."""
 from __future__ import annotations
 
-import math
-import time
 from typing import Annotated, Any
 
 import typer
 
 from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security)
+from brain_runtime.report import footer, input_lines, reason_lines, report, table
 
 WINDOW = 1.5        # s of listening where nothing else is said
 REFRESH = 0.5       # s between two pictures of --watch
-ONCE = ("estop", "goal/", "sim/")     # topics on which nothing comes for long
-CELL = 60           # characters of a name in the table
-COLORS = {"active": "green", "gone": "red", "silent": "red", "error": "red"}
-
-
-def region_report(name: str, seen: Any, now: float) -> dict[str, Any]:
-    """What is known of a region, as plain JSON values (SI units; None where it is not known)."""
-    from brain_wire.messages import time_seconds
-
-    b = seen.beat
-    number = lambda v: round(float(v), 6) if math.isfinite(v) else None  # noqa: E731
-    return {"name": name, "state": seen.state(now), "reason": b.reason, "host": b.host, "hostname": b.hostname,
-            "pid": int(b.pid), "critical": bool(b.critical), "restarts": int(b.restarts), "step": int(b.step),
-            "rate": number(b.rate), "step_p50": number(b.step_p50), "step_p99": number(b.step_p99),
-            "step_age": number(b.step_age), "stepping": bool(b.stepping),
-            "spikes_per_second": number(b.spikes_per_second), "synops_per_second": number(b.synops_per_second),
-            "inputs": {t: number(a) for t, a in zip(b.inputs, b.input_ages, strict=False)},
-            "last_heartbeat": round(time_seconds(b.header.stamp), 3), "heartbeat_age": round(now - seen.heard, 3),
-            "token": seen.token}
-
-
-def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[str, Any]:
-    """How a brain is.
-
-    Args:
-        ear: a :class:`brain_runtime.listen.Ear` that has listened.
-        expected: full names of the regions that ought to be there, if any of them is.
-    """
-    from brain_runtime.constants import trace_action
-
-    now = time.monotonic()
-    regions = [region_report(name, seen, now) for name, seen in sorted(ear.regions.items())]
-    missing = [n for n in expected if n not in ear.regions] if set(expected) & set(ear.regions) else []
-    trace = ear.trace
-    return {"domain": domain, "namespace": namespace or "/", "router": ear.linked, "regions": regions,
-            "missing": missing, "latency": ear.latency.report(), "unreadable": ear.broken,
-            "brainstem": None if trace is None else {
-                "action": trace_action(trace.action), "reason": trace.reason, "linear": round(float(trace.linear), 4),
-                "angular": round(float(trace.angular), 4)}}
-
-
-def _milliseconds(value: float | None) -> str:
-    return "" if value is None else f"{1000 * value:.1f}"
-
-
-def _count(value: float | None) -> str:
-    if not value:
-        return ""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.1f}{unit}"
-    return f"{value:.0f}"
-
-
-def _inputs(region: dict) -> str:
-    return ", ".join(
-        f"{t} {'never' if a is None else f'{a:.2f}' if a < 10 else f'{a:.0f}'}" for t, a in region["inputs"].items())
-
-
-def oldest_input(region: dict[str, Any]) -> str:
-    """Age (s) and topic of a region's oldest input; latched topics do not count, since their age means nothing."""
-    ages = [(a, t) for t, a in region["inputs"].items() if a is not None and not t.startswith(ONCE)]
-    return f"{max(ages)[0]:.2f} {max(ages)[1]}" if ages else ""
-
-
-def table(found: dict[str, Any], *, live: bool = False) -> Any:
-    """A report as a Rich table that fits into 80 columns.
-
-    Args:
-        live: with each region's oldest input, in place of process id and host.
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    from brain_wire.shown import line
-
-    result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    headings = ["region", "state", *([] if live else ["pid", "host"]), "Hz", "p50", "p99", "spk/s", "syn/s", "rst",
-                "beat", *(["oldest input"] if live else [])]
-    for heading in headings:
-        left = heading in ("region", "state", "host", "oldest input")
-        result.add_column(heading, justify="left" if left else "right", no_wrap=True)
-    for r in found["regions"]:
-        state = Text(r["state"] + ("*" if r["stepping"] and r["state"] != "gone" and (r["step_age"] or 0) > 1 else ""),
-                     style=COLORS.get(r["state"], "yellow"))
-        result.add_row(line(r["name"], CELL) + (" !" if r["critical"] else ""), state,
-                       *([] if live else [str(r["pid"]), line(r["host"], CELL)]),
-                       "" if r["rate"] is None else f"{r['rate']:.1f}", _milliseconds(r["step_p50"]),
-                       _milliseconds(r["step_p99"]), _count(r["spikes_per_second"]), _count(r["synops_per_second"]),
-                       str(r["restarts"]), f"{r['heartbeat_age']:.1f}",
-                       *([line(oldest_input(r), CELL)] if live else []))
-    for name in found["missing"]:
-        result.add_row(name, Text("gone", style="red"))
-    return result
-
-
-def input_lines(found: dict[str, Any]) -> str:
-    """A line for each region with its inputs and their ages (s)."""
-    from brain_wire.shown import line
-
-    return "\n".join(line(f"  {r['name']} hears {_inputs(r)}") for r in found["regions"] if r["inputs"])
-
-
-def reason_lines(found: dict[str, Any]) -> str:
-    """A line for each region that says what is wrong with it or round it; empty where none does."""
-    from brain_wire.shown import line
-
-    return "\n".join(line(f"{r['name']}: {r['reason']}") for r in found["regions"] if r["reason"])
-
-
-def footer(found: dict[str, Any]) -> str:
-    """One line: latency from camera to cmd_vel, and what the brainstem does."""
-    from brain_wire.shown import line
-
-    latency, stem = found["latency"], found["brainstem"]
-    text = "camera to cmd_vel: " + (f"p50 {1000 * latency['p50']:.0f} ms, p95 {1000 * latency['p95']:.0f} ms "
-                                    f"({latency['n']} pictures)" if latency["n"] else "not known yet")
-    if stem:
-        text += f"; brainstem: {stem['action']}" + (f", {stem['reason']}" if stem["reason"] else "")
-        text += f", {stem['linear']:.2f} m/s {stem['angular']:.2f} rad/s"
-    if not found["router"]:
-        text += "; NO LINK TO THE ROUTER"
-    about = ".\n! critical; p50, p99: duration of a step (ms); rst: restarts; beat: age of the last heartbeat (s)"
-    return line(text) + about
 
 
 def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to be there: a name or a path.")

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from brain import rooms
-from brain.evaluate import Split
+from brain.rooms import Split
 from brain_runtime import runs
 from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)

@@ -11,7 +11,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 from brain.cli import app
 
 VERBS = ("up", "say", "status", "look", "run", "estop", "release", "eval", "train vision", "bench wire", "bench tls",

@@ -142,7 +142,7 @@ def test_a_profile_may_name_the_simulators_regions_on_a_real_robot(tmp_path):
 def test_a_wrong_robot_ends_brain_up_at_once(monkeypatch, tmp_path):
     from typer.testing import CliRunner
 
-    from brain.bench import free_port
+    from brain_wire.router import free_port
     from brain.cli import app
 
     monkeypatch.setenv("BRAIN_ROUTER", f"tcp/127.0.0.1:{free_port()}")

@@ -16,7 +16,7 @@ from rich.text import Text
 import brain
 from brain.blame import blame
 from brain.compare import compare
-from brain.status import footer, input_lines, reason_lines, region_report, table
+from brain_runtime.report import footer, input_lines, reason_lines, region_report, table
 from brain_runtime.command.terminal import Terminal
 from brain_runtime.crew import Crew
 from brain_runtime.listen import Seen

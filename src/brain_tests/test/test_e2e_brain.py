@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 from brain_tests.asking import ask_on_wire
 from brain_wire import open_node
 from brain_wire.goals import Status

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 
 PATIENCE = 200.0    # s; only against waiting for ever
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 from brain_runtime import FEATURE, LATCHED, STREAM
 from brain_sim.room import generate_room
 from brain_wire import messages

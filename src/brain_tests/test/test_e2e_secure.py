@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 from brain_runtime import LATCHED
 from brain_wire import messages
 from brain_wire import NoAnswer, Watch, open_node, open_session

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 from brain_runtime import FEATURE
 from brain_tests.processes import gone
 from brain_wire import messages

@@ -9,7 +9,7 @@ import time
 import pytest
 import zenoh
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 from brain_runtime.listen import Ear
 from brain.record import Recorder
 from brain_runtime.speaker import Speaker

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 
 # What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
 ABSENT = ("brain_baselines", "brain_sim", "brain_tests", "brain_training", "glfw", "h5py", "matplotlib", "mujoco",

@@ -6,7 +6,7 @@ import time
 
 import zenoh
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 from brain_tests.ros_graph import SlowNode, WatchSight, all_there
 from brain_tests.stages import PATIENCE
 from brain_wire import Watch, open_session

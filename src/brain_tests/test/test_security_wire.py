@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import zenoh
 
-from brain.bench import free_port
+from brain_wire.router import free_port
 from brain_runtime import LATCHED
 from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_security.certificates import Pair, make_authority, make_pair

@@ -52,6 +52,13 @@ def loopback_endpoints(port: int = PORT, protocol: str = "tcp") -> list[str]:
     return [*endpoints, f"{protocol}/[::1]:{port}"]
 
 
+def free_port() -> int:
+    """A TCP port of this machine that nobody listens at just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def settings(listen: Sequence[str], connect: Sequence[str] = ()) -> dict[str, Any]:
     """Zenoh's settings for a router, by key: rmw_zenohd's, but for the addresses and a shorter lease."""
     return {

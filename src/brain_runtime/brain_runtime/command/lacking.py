@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a package that is not installed is named, with the remedy, in one line."""
+from __future__ import annotations
+
+import sys
+
+# What a robot, or an installation without tests, does without.
+SETS = {"mujoco": "sim", "nir": "test", "nirtorch": "test", "rosbags": "test", "snntorch": "test"}
+DISTRIBUTIONS = {"matplotlib": "python3-matplotlib", "PIL": "python3-pil", "cryptography": "python3-cryptography",
+                 "yaml": "python3-yaml", "numpy": "python3-numpy"}
+PACKAGES = ("brain_baselines", "brain_bench", "brain_eval", "brain_observe", "brain_regions", "brain_runtime",
+            "brain_security", "brain_sim", "brain_training", "brain_wire")
+
+
+def lacks(package: str) -> str:
+    """What to tell a person where a package is not installed."""
+    if package in PACKAGES:
+        return (f"{package} is not installed here, and this needs it; build it too: python -m colcon build "
+                f"--packages-up-to {package}, or without ROS: make venv")
+    where = f"there is no package {package} for {sys.executable}, and this needs it; "
+    if package in DISTRIBUTIONS:
+        return f"{where}apt install {DISTRIBUTIONS[package]}, or without ROS: make venv"
+    which = f"-{SETS[package]}" if package in SETS else ""
+    return (f"{where}pip install -r requirements-ros{which}.txt in the environment whose `python -m colcon build` made "
+            f"this workspace (docs/ros2.md), or without ROS: make venv")
