@@ -9,12 +9,12 @@ import re
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
-from brain.launching import ROUTER_ARGUMENTS, Argument, arguments_of
 from brain.words import words_lines
 from brain_runtime import diagnostics, heartbeat, interfaces
 from brain_runtime.declared import NUMBER
 from brain_runtime.graph import NO_WORLD, load_worlds
 from brain_runtime.graphs import find_graph
+from brain_runtime.launching import ROUTER_ARGUMENTS, Argument, arguments_of
 from brain_runtime.ports import In, Out, Port
 from brain_runtime.region import Region
 from brain_runtime.resolve import resolve

@@ -27,8 +27,8 @@ from brain import interpreter
 interpreter.share_packages()
 
 from brain.launch_router import plan  # noqa: E402
-from brain.launching import (ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of,  # noqa: E402
-                             planned, rviz_settings)
+from brain_runtime.launching import (  # noqa: E402
+    ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of, planned, rviz_settings)
 from brain.preflight import find_executable  # noqa: E402
 from brain_wire import shown  # noqa: E402
 from brain_runtime.dry_run import lines  # noqa: E402
@@ -49,7 +49,7 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
     """What starts a graph's nodes.
 
     Args:
-        only: what is wanted, as in :func:`brain.launching.chosen`; nothing: all nodes.
+        only: what is wanted, as in :func:`brain_runtime.launching.chosen`; nothing: all nodes.
         world: default of the argument ``world``.
         router: has the arguments ``router`` and ``rviz``, and starts both.
     """

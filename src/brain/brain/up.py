@@ -14,12 +14,12 @@ from typing import Annotated, Any
 
 import typer
 
-from brain import rooms
-from brain.rooms import Split
+from brain_runtime import rooms
 from brain_runtime import runs
+from brain_runtime.rooms import Split
 from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)
-from brain.rooms import SPLIT
+from brain_runtime.rooms import SPLIT
 
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
 SHOWN = 1.0         # s in which a simulated world has told what stands in it
@@ -68,15 +68,15 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     number = use_domain(domain)
     use_security(secure)
     from brain_runtime import secured
-    from brain_runtime.crew import Crew, CrewError, refuse_twice, region_children, router_child, router_endpoint
     from brain_runtime.command.terminal import Terminal
+    from brain_runtime.crew import Crew, CrewError, refuse_twice, region_children, router_child, router_endpoint
     from brain_runtime.graph import NO_WORLD, GraphError
     from brain_runtime.graphs import names_of
     from brain_runtime.inspect_graph import inspect_graph
     from brain_runtime.robots import RobotError, write_parameters
-    from brain_wire.waking import Flag
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.refusal import open_to_a_network
+    from brain_wire.waking import Flag
 
     console = Terminal(lasting=True, stderr=as_json)
     stop = Flag()

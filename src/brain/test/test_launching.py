@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from brain_runtime.crew import Crew
-from brain_runtime.graphs import config_directory, names_of
-from brain.launching import ARGUMENTS, DEVICES, launched, rviz_settings
-from brain_runtime.robots import RobotError, load_robot
 from brain_runtime.graph import GraphError, parse_graph
+from brain_runtime.graphs import config_directory, names_of
+from brain_runtime.launching import ARGUMENTS, DEVICES, launched, rviz_settings
+from brain_runtime.robots import RobotError, load_robot
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"
 BURGER = "turtlebot3_burger"

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain.launching import ARGUMENTS, Argument
 from brain.reference import launch_files, pages
+from brain_runtime.launching import ARGUMENTS, Argument
 
 COMMITTED = Path(__file__).resolve().parents[3] / "docs" / "reference"
 GRAPH = """

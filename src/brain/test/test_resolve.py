@@ -125,7 +125,7 @@ def test_the_process_is_given_what_the_answer_says(toys):
 
 def test_launch_gives_what_the_answer_says(toys):
     """In ROS 2 patterns of names count in the order in which they come; launch writes dicts under the full name."""
-    from brain.launching import planned
+    from brain_runtime.launching import planned
     from brain_runtime.ros_args import RosArgs
 
     plan = planned(str(toys), "sim", robot=str(toys.parent / "robot.yaml"), params=str(toys.parent / "mine.yaml"),
@@ -149,7 +149,7 @@ def test_what_a_region_is_stands_in_the_answer(toys):
 
 
 def test_worlds_have_the_same_names_everywhere(toys):
-    from brain.launching import launched
+    from brain_runtime.launching import launched
 
     for world, name in (("sim", "hall"), ("hall", "hall"), ("yard", "yard"), ("none", "none")):
         found = resolve(toys, world, str(toys.parent / "robot.yaml"))

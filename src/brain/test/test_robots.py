@@ -6,8 +6,8 @@ import yaml
 from brain_runtime import graphs
 from brain_runtime.command_lines import command
 from brain_runtime.inspect_graph import inspect_graph
+from brain_runtime.launching import launched
 from brain_runtime.resolve import resolve
-from brain.launching import launched
 from brain_runtime.robots import RobotError, load_robot, shipped, write_parameters
 from brain_runtime.ros_args import parse
 
@@ -142,8 +142,8 @@ def test_a_profile_may_name_the_simulators_regions_on_a_real_robot(tmp_path):
 def test_a_wrong_robot_ends_brain_up_at_once(monkeypatch, tmp_path):
     from typer.testing import CliRunner
 
-    from brain_wire.router import free_port
     from brain.cli import app
+    from brain_wire.router import free_port
 
     monkeypatch.setenv("BRAIN_ROUTER", f"tcp/127.0.0.1:{free_port()}")
     result = CliRunner().invoke(app, ["up", "--robot", "r2d2", "--run-dir", str(tmp_path / "run")])

@@ -72,7 +72,7 @@ class Listener:
 
 def run(index: int) -> dict[str, Any]:
     """Runs one episode of the suite; its hashes and its outcome."""
-    from brain.episodes import run_local
+    from brain_eval.episodes import run_local
     from brain_sim.suite import episodes
 
     listener = Listener()

@@ -135,7 +135,7 @@ def commands() -> Iterator[tuple[str, list[Any]]]:
 
 def launch_files() -> dict[str, Any]:
     """For each launch file and each of :data:`ARGUMENTS`, keyword arguments of its ``launch_ros.actions.Node``s."""
-    from brain.launching import launched
+    from brain_runtime.launching import launched
     from brain_runtime.share import share_directory
 
     found: dict[str, Any] = {}

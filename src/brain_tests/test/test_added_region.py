@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import yaml
 
-from brain import ablations, policies, reference
+from brain import reference
+from brain_eval import ablations, policies
 from brain_runtime import graphs
 from brain_runtime.declared import named
 from brain_runtime.graph import check_graph
@@ -149,8 +150,8 @@ def test_the_reference_tells_of_it(graph):
 
 
 def test_a_film_draws_its_picture(graph):
-    from brain.frames import HIGH, Film
-    from brain.moments import Watcher
+    from brain_eval.frames import HIGH, Film
+    from brain_eval.moments import Watcher
     from brain_sim import suite
 
     host, _, _ = heard(graph)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ["brain", "brain_baselines", "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_tests",
-            "brain_training", "brain_wire"]
+PACKAGES = ["brain", "brain_baselines", "brain_bench", "brain_eval", "brain_observe", "brain_regions", "brain_runtime",
+            "brain_security", "brain_sim", "brain_tests", "brain_training", "brain_wire"]
 SCRIPTS = {"brain": ["brain"], "brain_runtime": ["ros_region"]}
 
 # `make test` has made these: the ROS 2 of wheels, and brain_interfaces compiled for it, which takes half a minute.
@@ -185,7 +185,7 @@ def test_executables_run_in_the_python_that_built_them(users: Path) -> None:
 def test_launch_finds_what_regions_import_in_the_executables_environment(users: Path) -> None:
     # ros2 launch runs in the distribution's Python; brain.ros_launch says where else it looks.
     script = ("from brain.interpreter import share_packages; print(share_packages()); "
-              "import mujoco, zenoh; from brain.launching import launched; "
+              "import mujoco, zenoh; from brain_runtime.launching import launched; "
               "print(zenoh.__file__, len(launched(world='sim')), sep='|')")
     said = run(f'"{sys._base_executable}" -c "{script}"', users, users / "install" / "setup.bash")
     folder, line = said.strip().splitlines()

@@ -5,7 +5,7 @@ import importlib.util
 
 import pytest
 
-from brain import ablations
+from brain_eval import ablations
 from brain_runtime import graphs
 from brain_runtime.declared import NUMBER, DeclaredError, Network, Picture, Population, Weights, named
 from brain_runtime.region import Region
@@ -65,7 +65,7 @@ def test_ablations_change_parameters_that_there_are(name):
 
 
 def test_spikes_that_are_told_are_of_populations_that_are_declared():
-    from brain.episodes import run_local
+    from brain_eval.episodes import run_local
     from brain_sim.suite import episodes
 
     class Ear:

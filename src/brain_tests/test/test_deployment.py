@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from brain.launching import arguments_of
-from brain_runtime.robots import RobotError, robot_in
 from brain.zenoh_settings import read
+from brain_runtime.launching import arguments_of
+from brain_runtime.robots import RobotError, robot_in
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

@@ -132,7 +132,7 @@ def test_a_demo_that_fails_says_which_part_why_and_where_it_is_written(environme
     graph.write_text(re.sub(r"language: \S+", "language: mute:Mute", shipped))
     environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"
     done = subprocess.run(
-        [sys.executable, "-c", "import brain.demo as d; d.LEG = d.LEGS = 3.0; from brain.cli import main; main()",
+        [sys.executable, "-c", "import brain_eval.demo as d; d.LEG = d.LEGS = 3.0; from brain.cli import main; main()",
          "demo", "--graph", str(graph), "--runs", str(tmp_path / "runs")], env=environment, stdin=subprocess.DEVNULL,
         capture_output=True, text=True)
     assert done.returncode == 1, done.stdout + done.stderr

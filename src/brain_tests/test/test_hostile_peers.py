@@ -9,13 +9,12 @@ import time
 import pytest
 import zenoh
 
-from brain_wire.router import free_port
-from brain_runtime.listen import Ear
-from brain.record import Recorder
-from brain_runtime.speaker import Speaker
-from brain.show import View
+from brain_observe.record import Recorder
+from brain_observe.show import View
 from brain_runtime import LATCHED, constants, interfaces
 from brain_runtime.hosts.zenoh import ZenohHost
+from brain_runtime.listen import Ear
+from brain_runtime.speaker import Speaker
 from brain_tests import hostile
 from brain_tests.fuzzing import fuzz
 from brain_tests.regions import Mirror
@@ -26,6 +25,7 @@ from brain_wire import watch as wire_watch
 from brain_wire.attachment import pack
 from brain_wire.clock import SimulatedTime
 from brain_wire.messages import make
+from brain_wire.router import free_port
 from brain_wire.router import Router
 from brain_wire.services import action_type, service_type
 from brain_wire.type_descriptions import SERVICE

@@ -52,7 +52,7 @@ def test_what_a_robot_lacks_is_absent_here(robot: dict[str, str]) -> None:
 
 def test_launching_imports_nothing_but_numpy_and_yaml(robot: dict[str, str]) -> None:
     # ros2 launch runs in the distribution's Python, which has neither torch nor Zenoh.
-    script = ("import sys; from brain.launching import launched; "
+    script = ("import sys; from brain_runtime.launching import launched; "
               "print(len(launched(world='none', robot='turtlebot3_burger')), "
               "{'numpy', 'yaml', 'torch', 'zenoh', 'safetensors', 'xxhash', 'typer', 'rich'} & set(sys.modules))")
     done = run(robot, "-c", script)

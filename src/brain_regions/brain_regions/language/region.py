@@ -76,7 +76,7 @@ class Language(Trained, Listener):
                  "conventional": "brain_baselines.grammar_language:GrammarLanguage"}
     ablations = {"silent": {"silent": True}}
     task = "brain_training.language:LanguageTask"
-    pictures = (Picture("brain.panels:reading", below=112, of="reading"),)
+    pictures = (Picture("brain_eval.panels:reading", below=112, of="reading"),)
     _reader_class = SpikingReader
 
     def configure(self, parameters: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ from brain_runtime.declared import Network, Picture, Population, Weights
 
 SURE = 0.6              # confidence from which on an object that is not the target is something to keep clear of
 STILL_LINEAR, STILL_ANGULAR = 0.02, 0.03    # shares of the top speeds below which an answer is a stop
-PICTURES = (Picture("brain.panels:spikes"), Picture("brain.panels:velocity"))
+PICTURES = (Picture("brain_eval.panels:spikes"), Picture("brain_eval.panels:velocity"))
 
 
 @dataclass(frozen=True)

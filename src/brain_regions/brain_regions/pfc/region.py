@@ -39,7 +39,7 @@ POPULATIONS = {name: Population(name, shape, axes, rate=f"pfc/{name}") for name,
     ("facts", (len(decision.NAMES) - len(decision.ACTIONS), decision.NEURONS), ("fact", "neuron")),
     ("heading", *_RING))}
 """By name, those whose spikes are told in turn; facts are relays, latches and turns."""
-PICTURES = tuple(Picture(f"brain.panels:{name}") for name in ("memory", "choice", "undecided", "actions"))
+PICTURES = tuple(Picture(f"brain_eval.panels:{name}") for name in ("memory", "choice", "undecided", "actions"))
 ROUND, LATE = "looking round once more before giving up", "vision is late, and nothing is given up until it is not"
 MAPS = tuple(f"place/{name}" for name in ("view", "frontier", "route"))
 _ASIDE = 0.15 + 0.85 * (azimuth.COS < 0.8)      # what a turn on the spot shows beyond driving on

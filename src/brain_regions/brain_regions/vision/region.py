@@ -53,7 +53,7 @@ class Vision(Trained):
     ablations = {"silent": {"silent": True}, "confused": "brain_baselines.confused_vision:ConfusedVision",
                  "late": "brain_baselines.late_vision:LateVision"}
     task = "brain_training.vision:VisionTask"
-    pictures = (Picture("brain.panels:picture"),)
+    pictures = (Picture("brain_eval.panels:picture"),)
 
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     camera_info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from brain.launching import launched
-from brain.ros_realtime import command, run_many
+from brain_eval.ros_realtime import command, run_many
+from brain_runtime.launching import launched
 from brain_sim.suite import episodes
 
 

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network of vision, written as NIR, run by other libraries: how many spikes differ from ours, and the answer."""
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, Iterator, NamedTuple
+
+import numpy as np
+
+from brain_bench.other_libraries import NotThere, environment
+from brain_training import nir_files
+
+STEPS = 10              # micro-steps for each picture
+TURN = 0.2              # rad between two pictures
+PATIENCE = 300.0        # s for a library's run
+WORKER = Path(__file__).with_name("nir_worker.py")
+
+
+class Way(NamedTuple):
+    """A way to read a file.
+
+    Attributes:
+        library: whose environment is taken.
+        how: for a person.
+        maker: of ``nir_worker``.
+        reader: for whom the file is written.
+        reset: what is done about the neurons' reset after reading.
+    """
+
+    library: str
+    how: str
+    maker: str
+    reader: str
+    reset: str = "subtract"
+
+
+WAYS = (
+    Way("norse", "nirtorch.nir_to_torch with norse's cells", "norse_cells", "nir"),
+    Way("norse", "from_nir, then reset_subtract", "norse", "norse"),
+    Way("norse", "from_nir as it is", "norse", "norse", "as imported"),
+    Way("snntorch", "import_from_nir, then subtract a step later", "snntorch", "snntorch"),
+    Way("snntorch", "import_from_nir as it is", "snntorch", "snntorch", "as imported"),
+    Way("spikingjelly", "import_from_nir, then v_reset = None", "spikingjelly", "spikingjelly"),
+    Way("spikingjelly", "import_from_nir as it is", "spikingjelly", "spikingjelly", "as imported"),
+)
+
+
+def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
+    """The circuit, and what our network makes of a turning robot's pictures: as ``nir_worker`` writes it, and ``x``."""
+    import torch
+
+    from brain_regions.vision import network, weights
+    from brain_regions.vision.looking import Looking
+    from brain_sim.camera import RayCamera
+    from brain_sim.mjcf import room_xml
+    from brain_sim.room import generate_room
+
+    room = generate_room("val", seed)
+    camera, rng = RayCamera(room_xml(room)), np.random.default_rng(seed)
+    x, y, yaw = room.start
+    seen = np.stack([camera.render(x, y, yaw + TURN * k, rng) for k in range(pictures)])
+    images, net = network.prepare(torch.from_numpy(seen)), weights.load()[0]
+    looking, trains, answers = Looking(net), [], []
+    state = looking.rest()
+    for picture in seen:
+        looked = looking.look(picture, state, STEPS)
+        state = looked.state
+        trains.append([train.transpose(0, 3, 1, 2) for train in looked.trains])
+        answers.append(state["u"].T[:, None])
+    found = {layer.name: np.concatenate([train[k] for train in trains]) for k, layer in enumerate(network.LAYERS)}
+    return network.circuit(net), {**found, "answer": np.stack(answers), "x": images.numpy()}
+
+
+def compare(seed: int = 5, pictures: int = 20, *, only: tuple[str, ...] | None = None, folder: Path | None = None,
+            tell: Callable[[str], None] = lambda _: None) -> Iterator[dict[str, Any]]:
+    """What each way of reading makes of the file.
+
+    Args:
+        seed: of the room (split val).
+        pictures: of a robot that turns, 10 micro-steps each.
+        only: libraries; all of :data:`WAYS` where it is None.
+        folder: of their environments; the user's cache where it is None.
+        tell: called with what is being done.
+
+    Yields:
+        For each way its fields, with ``spikes`` (ours), ``differ`` (places and times at which one of the two fires),
+        ``rate`` (its spikes over ours) and ``answer`` (largest difference of the readout; its mean size is
+        ``answer_size``); or ``left_out`` with the reason.
+    """
+    circuit, ours = _ours(seed, pictures)
+    missing: dict[str, NotThere] = {}
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as name:
+        inputs, outputs = Path(name) / "inputs.npz", Path(name) / "outputs.npz"
+        np.savez(inputs, x=ours["x"], steps=STEPS, h=circuit.h)
+        for way in WAYS:
+            if only is not None and way.library not in only:
+                continue
+            tell(f"{way.library}: {way.how}")
+            try:
+                if way.library in missing:
+                    raise missing[way.library]
+                python = environment(way.library, folder)
+                file = Path(name) / f"{way.reader}.nir"
+                nir_files.write(file, circuit, way.reader)
+                clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+                done = subprocess.run([python, WORKER, way.maker, way.reset, file, inputs, outputs], env=clean,
+                                      capture_output=True, text=True, timeout=PATIENCE)
+                if done.returncode:
+                    raise NotThere(f"{way.library} failed: {(done.stderr.strip() or '?').splitlines()[-1]}")
+            except NotThere as error:
+                missing[way.library] = error
+                yield {**way._asdict(), "left_out": str(error)}
+                continue
+            theirs = np.load(outputs)
+            names = [p.name for p in circuit.populations[:-1]]
+            fired = sum(int(ours[n].sum()) for n in names)
+            yield {**way._asdict(), "spikes": fired, "differ": sum(int((theirs[n] != ours[n]).sum()) for n in names),
+                   "rate": sum(int(theirs[n].sum()) for n in names) / fired,
+                   "answer": float(np.abs(theirs["answer"] - ours["answer"]).max()),
+                   "answer_size": float(np.abs(ours["answer"]).mean())}
+
+
+def table(found: list[dict[str, Any]]) -> Any:
+    """The comparison as a table for a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = Table(title="the network of vision as NIR", box=SIMPLE_HEAD)
+    for heading in ("library", "how", "spikes that differ", "rate", "answer, most off"):
+        shown.add_column(heading, justify="left" if heading in ("library", "how") else "right")
+    for way in found:
+        if "left_out" in way:
+            shown.add_row(way["library"], f"left out: {way['left_out']}")
+        else:
+            shown.add_row(way["library"], way["how"], f"{way['differ']:,} of {way['spikes']:,}", f"{way['rate']:.3f}",
+                          f"{way['answer']:.2g}")
+    return shown

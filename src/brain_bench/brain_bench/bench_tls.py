@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What security costs: round trips of bare Zenoh sessions through a plain router and through a secured one.
+
+Blocks of both alternate, so that a noisy machine is as noisy for either. The secured one is what `brain keys` makes:
+TLS with certificates on both sides, and access rules.
+"""
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator
+
+import numpy as np
+
+from brain_bench.bench_wire import BLOCK, READY, WARM_UP, BarePing, wait_for
+from brain_runtime.supervisor import Child
+from brain_security.folder import fill
+from brain_security.rights import Rights
+
+SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 2**20}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Round trips of one size: median (s) without and with security."""
+
+    size: str
+    n: int
+    plain_p50: float
+    secured_p50: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times longer the secured one takes."""
+        return self.secured_p50 / self.plain_p50
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**self.__dict__, "ratio": self.ratio}
+
+
+def children(folder: Path, plain: str, secured: str) -> list[Child]:
+    """Two routers and an echo at each; makes the keys in ``folder``."""
+    ping, pong = frozenset({"/bench/ping"}), frozenset({"/bench/pong"})
+    fill(folder, [Rights("/echo", publishes=pong, hears=ping), Rights("/ping", publishes=ping, hears=pong)], domain=0,
+         namespace="/", about={}, days=100.0)
+    router = (sys.executable, "-m", "brain_wire.router", "--listen")
+    echo = (sys.executable, "-m", "brain_bench.bench_wire")
+    return [Child("plain", (*router, plain), stop_after=2),
+            Child("secured", (*router, secured, "--config", str(folder / "router.json5")), stop_after=2),
+            Child("plain echo", (*echo, plain)), Child("secured echo", (*echo, secured, str(folder / "echo.json5")))]
+
+
+def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[Cost]:
+    """Measures what :func:`children` runs; a cost for each size.
+
+    Raises:
+        TimeoutError: one of the echoes does not answer.
+        NoRouter: one of the routers is not there.
+    """
+    from brain_wire import open_session
+
+    os.environ["BRAIN_SECURITY"] = ""
+    with open_session(plain, patience=READY) as first:
+        os.environ["BRAIN_SECURITY"] = str(folder / "ping.json5")
+        with open_session(secured, patience=READY) as second:
+            sides = {"plain": BarePing(first.zenoh), "secured": BarePing(second.zenoh)}
+            for name, side in sides.items():
+                wait_for(lambda side=side: len(side.block(64, 1)) == 1, f"the {name} echo")
+            for name, size in SIZES.items():
+                times: dict[str, list[float]] = {side: [] for side in sides}
+                for _ in range(blocks):
+                    for side, ping in sides.items():
+                        times[side] += ping.block(size, BLOCK + WARM_UP)[WARM_UP:]
+                if not all(times.values()):
+                    raise TimeoutError(f"no round trip of {name} came back; the machine is too busy, try again")
+                yield Cost(name, len(times["secured"]), *(float(np.median(times[side])) for side in sides))

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain compare``: results of several evaluations in one table."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from brain_runtime.command.options import Json, fail, tell, tell_json
+
+
+def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain eval --out` wrote; the others are "
+                                                             "compared with the first, pair by pair.")],
+            region: Annotated[str, typer.Option(help="Region whose synaptic operations are compared, too.")] = "",
+            markdown: Annotated[bool, typer.Option("--markdown", help="As a table for a page.")] = False,
+            as_json: Json = False) -> None:
+    """Puts evaluations into one table: shares with 95 % intervals, and differences to the first.
+
+    Success, wrong object and contact have Wilson intervals; the differences of success are means over the episodes that
+    both have, with their 95 % intervals.
+    """
+    from brain_eval.results import read
+
+    try:
+        reports = [read(file) for file in files]
+    except ValueError as error:
+        fail(str(error), 2)
+    if as_json:
+        tell_json({"results": [as_values(report, reports[0] if k else None, region)
+                               for k, report in enumerate(reports)]})
+        return
+    rows = []
+    for k, report in enumerate(reports):
+        first = reports[0] if k else None
+        rows.append(row(report, first) + ([cost(report, first, region)] if region else []))
+    headings = HEADINGS + ((f"{region}: k op./s",) if region else ())
+    if markdown:
+        tell("| " + " | ".join(headings) + " |\n" + "|---" * len(headings) + "|")
+        for cells in rows:
+            tell("| " + " | ".join(cells) + " |")
+        return
+    from rich.box import SIMPLE_HEAD
+    from brain_runtime.command.terminal import Terminal
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left")
+    for cells in rows:
+        table.add_row(*cells)
+    Terminal().print(table)
+
+
+HEADINGS = ("", "n", "success", "wrong object", "contact", "success, difference", "SPL", "time, s", "synaptic op., M")
+
+
+def label(report: dict[str, Any]) -> str:
+    """What was evaluated, in few words."""
+    suite = "" if report.get("suite", "language-v1") == "language-v1" else f"{report['suite']}, "
+    parts = [report["policy"], *(report.get("ablated") or [])]
+    if report.get("energy"):
+        parts.append(f"{report['energy']['budget']:.0f} B/s")
+    if report["host"] != "local":
+        parts.append(f"on {report['host']}")
+    return f"{suite}{report['split']} {report['seed']}: {', '.join(parts)}"
+
+
+def row(report: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
+    """Cells of an evaluation; ``first`` is the one to compare it with."""
+    from brain_eval.results import paired
+
+    found = report["summary"]["all"]
+
+    def share(name: str) -> str:
+        low, high = found[name]["wilson95"]
+        return f"{100 * found[name]['share']:.1f} % ({100 * low:.1f}-{100 * high:.1f})"
+
+    difference = ""
+    if first is not None:
+        try:
+            d = paired(report["results"], first["results"])
+            low, high = d["success"]["interval95"]
+            difference = f"{100 * d['success']['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+        except ValueError:
+            difference = "no pairs"
+    return [label(report), str(found["n"]), share("success"), share("wrong_object"), share("contact"), difference,
+            "" if found["spl"] is None else f"{found['spl']:.2f}",
+            "" if found["time"] is None else f"{found['time']:.1f}",
+            "" if found["synops"] is None else f"{found['synops'] / 1e6:.0f}"]
+
+
+def as_values(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> dict[str, Any]:
+    """What :func:`row` shows of an evaluation, as plain JSON values."""
+    from brain_eval.results import paired
+
+    difference = None
+    if first is not None:
+        try:
+            difference = paired(report["results"], first["results"])
+        except ValueError:
+            difference = None   # they have no episode in common
+    more = {"synops_of_region": cost(report, first, region)} if region else {}
+    asked = {k: report.get(k) for k in ("suite", "split", "seed", "host", "policy", "ablated")}
+    return {"label": label(report), **asked, "summary": report["summary"]["all"], "paired_with_first": difference,
+            **more}
+
+
+def cost(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> str:
+    """Synaptic operations of a region, in thousands a second of simulated time, and the difference to ``first``."""
+    def rates(of: dict[str, Any]) -> dict[str, float]:
+        return {r["id"]: r["by_region"][region][1] / r["simulated"] / 1e3 for r in of["results"]
+                if r.get("by_region", {}).get(region) and r["simulated"] > 0}
+
+    now = rates(report)
+    if not now:
+        return "none"
+    text = f"{sum(now.values()) / len(now):.0f}"
+    before = {} if first is None else rates(first)
+    steps = [now[i] - before[i] for i in now if i in before]
+    if len(steps) > 1:
+        mean = sum(steps) / len(steps)
+        half = 1.96 * (sum((d - mean) ** 2 for d in steps) / (len(steps) - 1) / len(steps)) ** 0.5
+        text += f" ({mean:+.0f}, {mean - half:+.0f} to {mean + half:+.0f})"
+    return text

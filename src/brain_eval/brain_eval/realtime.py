@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs episodes of a suite in real time: every region a process of its own, over Zenoh."""
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
+
+from brain_eval import policies
+from brain_eval.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
+from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.command.options import use_no_security
+from brain_runtime.crew import ROUTER, Crew, CrewError, region_children, router_child
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.graphs import DEFAULT
+from brain_runtime.inspect_graph import inspect_graph
+from brain_runtime.supervisor import Child
+from brain_wire.qos import LATCHED
+from brain_wire.router import free_port
+
+READY = 60.0    # s for all processes to be active
+DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any will do
+
+
+def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
+             join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None,
+             ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Runs episodes one after the other, each with processes that start anew; yields (index, result).
+
+    Raises:
+        GraphError: the graph cannot run.
+        ValueError: the policy cannot be had with these episodes, or ``jobs`` is not 1.
+        CrewError: the processes do not start.
+    """
+    if jobs != 1:
+        raise ValueError("over Zenoh episodes run in real time, one after the other; leave --jobs at 1")
+    if policy in policies.WITHOUT_BRAIN:
+        for index, episode in enumerate(episodes):
+            yield index, run_local(episode, policy)
+        return
+    resolved = inspect_graph(graph, SIM_WORLD, None, parameters=parameters or {}, join=policies.joined(join),
+                             ablation=policies.ablation_of(policy, ablation, graph))
+    use_no_security()
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
+    with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:
+        for index in range(len(episodes)):
+            episode = policies.told(policy, episodes, index)
+            run = Path(folder) / str(index)
+            children = region_children(resolved, seed=episode.seed, state_dir=run / "state", router=endpoint)
+            router = Child(ROUTER, router_child(endpoint).argv, stop_after=2)
+            yield index, run_episode(episode, [router, *children], endpoint, run / "logs")
+
+
+def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path) -> dict[str, Any]:
+    """Starts the processes, runs one episode, and ends them; the result is as :func:`brain_eval.episodes.run_local`'s.
+
+    Raises:
+        CrewError: the processes are not ready in time; says which, and why.
+    """
+    begin = time.monotonic()
+    referee = Referee(episode.id)
+    tally = _Tally()
+    crew = Crew(children, logs, endpoint, on_event=tally.event, domain=DOMAIN)
+    try:
+        crew.start()
+        node = crew.node
+        asked = node.publisher("sim/episode", "std_msgs/msg/String", LATCHED)
+        verdicts = node.subscription("sim/verdict", "std_msgs/msg/String", LATCHED)
+        rooms = node.subscription("sim/world", "std_msgs/msg/String", LATCHED)
+        asked.publish(text_message(episode.to_json()))
+        shown = _Room(episode, rooms)
+        if not crew.wait(READY, lambda: shown.there() and crew.ready() or crew.hopeless()) or crew.hopeless():
+            raise CrewError("not ready: " + (". ".join(crew.missing()) or "the world does not show the room"))
+        goal = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
+        _for(crew, SETTLE)
+        start, left = time.monotonic(), sorted(episode.script)
+        while not referee.done and time.monotonic() - start < PATIENCE:
+            while left and time.monotonic() - start >= left[0][0]:
+                goal.publish(text_message(left.pop(0)[1]))
+            crew.round()
+            tally.beats(crew.ear)
+            for message in _decoded(verdicts):
+                referee.hear(message.data)
+        result = referee.result(episode)
+        latency = crew.ear.latency.report()
+    finally:
+        crew.stop()
+    return {**result, "spikes": round(tally.spikes), "synops": round(tally.synops), "latency": latency,
+            "restarts": tally.restarts, "simulated": time.monotonic() - start, "wall": time.monotonic() - begin}
+
+
+def _for(crew: Crew, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        crew.round()
+
+
+def _decoded(subscription: Any) -> list[Any]:
+    from brain_wire import messages
+
+    return [messages.decode(arrival.data, subscription.type) for arrival in subscription.take()]
+
+
+class _Room:
+    """Whether the world shows the episode's room."""
+
+    def __init__(self, episode: Any, rooms: Any) -> None:
+        self._wanted, self._rooms = json.loads(episode.to_json()), rooms
+        self._there = False
+
+    def there(self) -> bool:
+        """Looks at what has come since the last time."""
+        for message in _decoded(self._rooms):
+            self._there = json.loads(message.data)["request"] == self._wanted
+        return self._there
+
+
+class _Tally:
+    """Counts restarts, and adds up spikes and synaptic operations from the rates that heartbeats tell."""
+
+    def __init__(self) -> None:
+        self.spikes = self.synops = 0.0
+        self.restarts: list[str] = []
+        self._last: float | None = None
+
+    def event(self, event: Any) -> None:
+        """An event of the supervisor."""
+        if event.kind in ("ended", "unhealthy", "given up"):
+            self.restarts.append(f"{event.child} {event.kind}: {event.text}")
+
+    def beats(self, ear: Any) -> None:
+        """Adds what was done since the last call."""
+        now = time.monotonic()
+        dt, self._last = now - (self._last or now), now
+        for seen in ear.regions.values():
+            if now - seen.heard > 1.0:
+                continue
+            self.spikes += seen.beat.spikes_per_second * dt
+            self.synops += seen.beat.synops_per_second * dt
