@@ -42,7 +42,7 @@ RUN source "/opt/ros/$ROS_DISTRO/setup.bash" && /opt/brain-env/bin/python -m col
 RUN source /opt/brain/setup.bash && export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST ROS_PYTHON_CHECK_FIELDS=1 \
     && colcon="/opt/brain-env/bin/python -m colcon" \
     && $colcon test --install-base /opt/brain --executor sequential --event-handlers console_direct+ \
-        --return-code-on-test-failure --pytest-args " -m" "not slow" \
+        --return-code-on-test-failure --pytest-args " -m" "not slow and not alone" \
     && $colcon test-result --verbose \
     && $colcon test-result --all | python3 src/brain/scripts/count_tests.py log/latest_test
 

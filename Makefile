@@ -21,8 +21,28 @@ venv:  ## make .venv with the brain in it, without running anything
 # The ROS 2 distribution whose wheels the tests use: kilted or jazzy.
 ROS ?= kilted
 
+# A test that waits leaves its core to another: as many workers as cores, and what must not be disturbed runs alone.
+WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: check
+check: lint types  ## lint, types and the fast tests, side by side: two minutes
+	@OMP_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
+	.venv/bin/python -m pytest -p timeout -p xdist -n $(WORKERS) --dist worksteal -m "not slow and not alone" -q
+
+.PHONY: tools
+tools:
+	@$(PYTHON) scripts/make_venv.py --tests
+
+.PHONY: lint
+lint: tools  ## style and common mistakes (ruff.toml)
+	@.venv/bin/ruff check .
+
+.PHONY: types
+types: tools  ## the types of what others call (mypy.ini)
+	@.venv/bin/mypy
+
 .PHONY: test
-test:  ## run every test: under colcon on ROS 2 (ROS=jazzy: on another one than Kilted), and from the sources
+test:  ## every test, each once: under colcon on ROS 2 (ROS=jazzy: not on Kilted), and from the sources
 	@$(PYTHON) scripts/make_venv.py --tests
 	@.venv/bin/python scripts/ros_wheels.py $(ROS); status=$$?; \
 	case $$status in \
@@ -33,5 +53,5 @@ test:  ## run every test: under colcon on ROS 2 (ROS=jazzy: on another one than 
 
 .PHONY: clean
 clean:  ## remove what the targets made: environments, build trees, caches; not runs/
-	rm -rf .venv .venv-ros .venv-ros-jazzy .ros .ros-jazzy .pytest_cache src/*/build src/*/*.egg-info
+	rm -rf .venv .venv-ros .venv-ros-jazzy .ros .ros-jazzy .pytest_cache .mypy_cache .ruff_cache src/*/build src/*/*.egg-info
 	find src scripts -name __pycache__ -type d -prune -exec rm -rf {} +

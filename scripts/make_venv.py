@@ -37,6 +37,8 @@ OLDEST_PYTHON = (3, 11)
 PACKAGES = ("brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain_baselines",
             "brain_sim", "brain_training", "brain")
 TEST_PACKAGES = ("brain_tests",)
+# What `make check` runs beside the tests; no package of ours imports them.
+TEST_TOOLS = ("mypy", "pytest-xdist", "ruff", "types-PyYAML")
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PROBE_SECONDS = 4.0
@@ -311,6 +313,8 @@ def install(tests: bool, dry_run: bool) -> None:
     wanted = [*index, "--constraint", str(CONSTRAINTS), "--no-build-isolation"]
     for name in [*PACKAGES, *(TEST_PACKAGES if tests else ())]:
         wanted += ["--editable", f"src/{name}[test]" if tests else f"src/{name}"]
+
+    wanted += TEST_TOOLS if tests else ()
 
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every test: first the workspace built and tested by colcon on ROS 2, then all tests from the sources.
-# The last line is pytest's own; the status is 0 only if both parts passed.
+# Every test: first the workspace built by colcon, with the tests that prove something there (marked colcon), then
+# all tests from the sources, side by side, and those that are to run alone at the end.
+# The last line is pytest's own; the status is 0 only if both parts passed. WORKERS says how many run side by side.
 #   scripts/run_tests.sh [--no-ros | --ros DISTRIBUTION] [arguments of pytest]
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -57,18 +58,27 @@ run_colcon() {
     return 1
   }
   grep -E '^(Finished|Summary)' "$work/build.log"
+  echo "colcon build $SECONDS" >"$work/took"
+  SECONDS=0
   export ROS_PYTHON_CHECK_FIELDS=1
   "${colcon[@]}" test --base-paths src --build-base "$work/build" --install-base "$work/install" \
     --executor sequential --event-handlers console_direct+ --return-code-on-test-failure \
-    --pytest-args " -p" timeout " -m" "not slow and not sources" " -q" || return 1
+    --pytest-args " -p" timeout " -m" colcon " -q" " --durations=15" || return 1
   "${colcon[@]}" test-result --test-result-base "$work/build" || return 1
   "${colcon[@]}" test-result --test-result-base "$work/build" --all |
-    "$environment/bin/python" scripts/count_tests.py "$work/log/latest_test"
+    "$environment/bin/python" scripts/count_tests.py "$work/log/latest_test" || return 1
+  echo "tests under colcon $SECONDS" >>"$work/took"
 }
 
 status=0
+rm -f "$work/took"
 if [ -n "$ros" ]; then
+  SECONDS=0
   (run_colcon) || { status=1; echo "brain: the part under colcon FAILED"; }
 fi
-.venv/bin/python -m pytest -p timeout "$@" || status=1
+# Told again before pytest's last line (conftest.py).
+BRAIN_TESTS_BEFORE=$(paste -sd, "$work/took" 2>/dev/null | sed 's/,/, /g')
+export BRAIN_TESTS_BEFORE
+.venv/bin/python -m pytest -p timeout -p xdist -n "${WORKERS:-$(nproc)}" --dist loadgroup --no-loadscope-reorder \
+  --durations=25 "$@" || status=1
 exit "$status"

@@ -9,25 +9,35 @@ import typer
 
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
+REFERENCE = Path("docs/reference")
 
-def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/reference"),
+
+def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = REFERENCE,
          graph: Annotated[str, typer.Option(help="Whose regions are told of: name of a graph, or a path.")] = "brain",
          check: Annotated[bool, typer.Option(
              "--check", help="Write nothing; exit status 1 if a page differs.")] = False,
          as_json: Json = False) -> None:
-    """Write the reference from the code: topics, ports, parameters, messages, launch arguments, words."""
+    """Write the reference from the code, and the tables of figures from results/.
+
+    The reference is topics, ports, parameters, messages, launch arguments and words. The tables are those of README.md
+    and docs/*.md in this folder; with --out they are left alone.
+    """
+    from brain import tables
     from brain.reference import pages
     from brain_runtime.graph import GraphError
     from brain_wire.parameters import ParameterError
     from brain_runtime.ros_args import RosArgsError
 
     try:
-        made = pages(graph)
-    except (GraphError, ParameterError, RosArgsError) as error:
+        made, figures = pages(graph), tables.made(Path()) if out == REFERENCE else {}
+    except (GraphError, ParameterError, RosArgsError, tables.TableError) as error:
         fail(str(error))
+    wrong = [page for page, text in figures.items() if page.read_text(encoding="utf-8") != text]
     stale = [name for name, text in made.items() if not (out / name).is_file()
              or (out / name).read_text(encoding="utf-8") != text]
     if check:
+        if wrong:
+            fail(f"{', '.join(map(str, wrong))}: a table differs from results/; write it anew with `brain docs`")
         if stale:
             fail(f"{', '.join(stale)} in {out} differ from the code; write them anew with `brain docs --out {out}`")
         if as_json:
@@ -38,5 +48,9 @@ def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path(
         (out / name).write_text(made[name], encoding="utf-8")
         if not as_json:
             tell(f"wrote {out / name}")
+    for page in wrong:
+        page.write_text(figures[page], encoding="utf-8")
+        if not as_json:
+            tell(f"wrote {page}")
     if as_json:
-        tell_json({"folder": str(out.absolute()), "written": stale}, None)
+        tell_json({"folder": str(out.absolute()), "written": stale + [str(page) for page in wrong]}, None)

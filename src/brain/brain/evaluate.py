@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from brain_runtime.command import saved
 from brain_runtime.command.options import Json, check_writable, fail, tell_json
 
 
@@ -63,6 +64,8 @@ def evaluate(
             metavar="FILE", help="Compare, pair by pair, with the --out file of another run.")] = None,
         out: Annotated[Path | None, typer.Option(
             metavar="FILE", help="Write everything to a file too, for `brain compare` and --against.")] = None,
+        save: Annotated[str | None, typer.Option(
+            metavar="NAME", help="Write the summary to results/NAME.json, for the tables of `brain docs`.")] = None,
         failures: Annotated[bool, typer.Option("--failures", help="List the episodes that failed.")] = False,
         as_json: Json = False,
         file: Annotated[Path | None, typer.Argument(hidden=True, help="As --out; - is none.")] = None) -> None:
@@ -79,7 +82,7 @@ def evaluate(
     from brain.command import PACKAGES, lacks
     from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
-    from brain_runtime.graphs import find_graph
+    from brain_runtime.graphs import load
     from brain_wire import shown
     from brain_wire import NoRouter
 
@@ -88,9 +91,10 @@ def evaluate(
     if file is not None:    # `--json FILE`, as it was written before --out
         as_json, out = str(file) == "-", out if str(file) == "-" else file
     check_writable(out)
+    if save is not None:
+        saved.check_folder()
     console = Terminal(stderr=True)
     try:
-        find_graph(graph)
         chosen = results.SUITES[suite].episodes(split.value, episodes, seed, low_obstacles)
         policies.told(policy.value, chosen, 0)
         begin = time.time()
@@ -101,6 +105,8 @@ def evaluate(
         ablation = ablations.parse(ablate or (), graph)
         if ablate and policy.value in policies.WITHOUT_BRAIN:
             raise ValueError(f"--ablate changes a brain, and {policy.value} has none")
+        if policy.value in policies.WITH_BRAIN:
+            policies.regions_of(load(graph, "arena"), policy.value, ablation)   # now, not when all has begun
         more = {"energy": energy} if energy else {}
         found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (),
                      ablation=ablation, **more)
@@ -122,6 +128,8 @@ def evaluate(
             out.write_text(shown.as_json(report, 1) + "\n", encoding="utf-8")
         except OSError as error:
             fail(f"cannot write {out}: {error.strerror}; the summary was {shown.as_json(summary)}")
+    if save is not None:
+        saved.write(save, {k: v for k, v in report.items() if k != "results"}, {"seed": seed})
     if as_json:
         tell_json(report)
     else:

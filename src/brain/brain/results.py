@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
+from brain_runtime.command.saved import cpu
 from brain_sim import hard_suite, suite
 from brain_sim.suite import wilson
 
@@ -118,17 +119,6 @@ def environment(which: str = suite.SUITE) -> dict[str, Any]:
     return {"suite": which, "suite_hash": SUITES[which].suite_hash(), "python": platform.python_version(),
             "versions": versions, "weights": weights_hashes(), "cpu": cpu(), "cores": len(os.sched_getaffinity(0)),
             "system": platform.platform()}
-
-
-def cpu() -> str:
-    """Model name of the processor."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass  # not Linux: platform knows less, but something
-    return platform.processor() or platform.machine()
 
 
 def weights_hashes() -> dict[str, str]:

@@ -123,6 +123,7 @@ def test_the_brain_stands_still_at_nonsense():
     assert result["synops"] > 0 and result["violations"] == 0
 
 
+@pytest.mark.slow
 def test_an_episode_is_the_same_again():
     episode = first("stop")
     one, other = run_local(episode), run_local(episode)
@@ -130,6 +131,7 @@ def test_an_episode_is_the_same_again():
     assert one == other
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sent():
     episode = first("go", visibility="front")
     plain, counted = run_local(episode), run_local(episode, energy=1e12)
@@ -145,6 +147,7 @@ def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sen
     assert per_second["all"]["bytes"] == pytest.approx(sum(t["bytes"] for n, t in per_second.items() if n != "all"))
 
 
+@pytest.mark.slow
 def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_silent():
     """A whole brain at an episode in which it is told to stop."""
     from brain.episodes import Referee, _play, traffic_of

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What launch files start, without launch: nodes, parameters and respawn come from the graph."""
+import itertools
 import re
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def test_parts_are_chosen_by_what_they_publish():
     assert found == {"sensors": ["place"], "vision": ["vision"], "pfc": ["language", "pfc", "goals"],
                      "motor": ["motor", "brainstem"]}
     # together they are the brain, each region once, but for what only shows it
-    assert sorted(sum(found.values(), [])) == sorted(set(BRAIN) - {"window"})
+    assert sorted(itertools.chain(*found.values())) == sorted(set(BRAIN) - {"window"})
 
 
 def test_settings_for_a_launch_node(tmp_path):

@@ -66,6 +66,7 @@ def test_launch_files_and_their_arguments():
     assert files["router.launch.py"][1]["router"].default == "true"
 
 
+@pytest.mark.colcon
 @pytest.mark.skipif(not importlib.util.find_spec("launch_ros"), reason="launch_ros comes with a ROS installation only")
 @pytest.mark.parametrize("name", sorted(launch_files()))
 def test_the_arguments_are_those_that_launch_is_told_of(name):

@@ -38,6 +38,7 @@ def test_where_nothing_can_be_written_nothing_is_trained(tmp_path, name):
     assert (tmp_path / "file").read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_one_training_that_fails_takes_none_of_the_others_down(tmp_path):
     found = []
     (tmp_path / "language.safetensors").mkdir()     # where it is to write a file

@@ -31,6 +31,7 @@ def test_the_table_says_what_the_packages_declare():
     assert {name: verb.package for name, verb in verbs.VERBS.items()} == declared()
 
 
+@pytest.mark.colcon
 @pytest.mark.parametrize("name", verbs.VERBS)
 def test_each_verb_of_the_table_is_installed_and_loads(name):
     assert callable(verbs.installed()[name].load())

@@ -58,7 +58,7 @@ def test_a_network_of_other_weights_is_refused():
 
 @pytest.mark.parametrize(("cls", "path"), [(SpikingReader, weights.SHIPPED), (AnnReader, weights.TWIN)])
 def test_without_activity_nothing_is_understood(cls, path):
-    tensors, report, _ = weights.load(path, cls)
+    tensors, _, _ = weights.load(path, cls)
     loud, silent = cls(tensors), cls(tensors, silent=True)
     for text in TEXTS:
         assert decode(spell(text), read(loud, text)[0])[0].understood

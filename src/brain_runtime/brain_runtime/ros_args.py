@@ -127,11 +127,9 @@ class RosArgs:
             RosArgsError: it does not read so.
         """
         source, assign, target = text.partition(":=")
-        node, colon, rest = source.partition(":")
-        if colon and not source.startswith("rostopic:"):
-            source = rest
-        else:
-            node = None
+        node: str | None = None
+        if ":" in source and not source.startswith("rostopic:"):
+            node, _, source = source.partition(":")
         source, target = source.removeprefix("rostopic://"), target.removeprefix("rostopic://")
         if not assign or not source or not target or node == "":
             raise RosArgsError(f"remap {quoted(text)} must read from:=to, as in -r cmd_vel:=cmd_vel_brain")
@@ -271,8 +269,8 @@ def parse(argv: Sequence[str], after: RosArgs | None = None) -> tuple[RosArgs, l
         if option in _FLAGS:
             continue
         if not equals:
-            value = next(arguments, None)
-            if value is None or value == "--":
+            value = next(arguments, "--")
+            if value == "--":
                 raise RosArgsError(f"{option} needs a value behind it")
         if option in ("-r", "--remap"):
             result.add_remap(value)

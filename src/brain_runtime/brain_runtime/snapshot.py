@@ -9,6 +9,7 @@ import functools
 import inspect
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -34,7 +35,8 @@ def metadata(region: Region) -> dict[str, str]:
     It is format, class, hash of its code, and what the region adds (weights, micro-step, ...).
     """
     cls = type(region)
-    return {"format": FORMAT, "class": f"{cls.__module__}:{cls.__qualname__}", "code": _code(cls),
+    code = _code(cls)   # type: ignore[arg-type] # mypy looks for the hash of its instances
+    return {"format": FORMAT, "class": f"{cls.__module__}:{cls.__qualname__}", "code": code,
             **region.snapshot_metadata()}
 
 
@@ -44,8 +46,8 @@ def _code(cls: type) -> str:
     import hashlib  # loads OpenSSL, which a region without snapshots does not need
 
     try:
-        source = inspect.getsource(inspect.getmodule(cls))
-    except (OSError, TypeError):
+        source = inspect.getsource(sys.modules[cls.__module__])
+    except (KeyError, OSError, TypeError):
         source = cls.__qualname__  # defined where no source can be read, as in an interactive session
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
@@ -132,7 +134,7 @@ def restore(path: Path, region: Region) -> tuple[dict[str, Any] | None, list[str
     Returns:
         The restored state, or None where there is nothing to restore; and warnings.
     """
-    warnings = []
+    warnings: list[str] = []
     for candidate in (path, _previous(path)):
         try:
             return region.restore(read(candidate, region)), warnings

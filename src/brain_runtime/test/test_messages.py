@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages and their CDR bytes: every known type against rosbags' codec, in both byte orders; bytes that are broken."""
+import functools
 import random
 
 import numpy as np
@@ -67,7 +68,24 @@ def same(a, b):
     return type(a) is type(b) and a == b
 
 
-@pytest.mark.parametrize("name", TYPES)
+def of_all(names):
+    """Makes one test of a check of one type: it checks every type of the list, and tells of each that is wrong."""
+    def over(check):
+        @functools.wraps(check)
+        def test():
+            wrong = {}
+            for name in names:
+                try:
+                    check(name)
+                except (Exception, pytest.fail.Exception) as error:     # whatever a check of one type meets
+                    wrong[name] = f"{type(error).__name__}: {error}"
+            assert names and not wrong, "\n".join(f"{name}: {why}" for name, why in wrong.items())
+        del test.__wrapped__    # pytest would ask for what the check takes
+        return test
+    return over
+
+
+@of_all(TYPES)
 def test_definitions_and_hashes_are_those_of_another_reader(name):
     constants, fields = STORE.fielddefs[name]
     assert messages.message_class(name).__msgtype__ == name
@@ -116,7 +134,7 @@ def test_a_definition_that_does_not_read_so_is_refused_by_line(line):
         parse(f"uint8 fine\n{line}", "x_msgs/msg/X")
 
 
-@pytest.mark.parametrize("name", TYPES)
+@of_all(TYPES)
 def test_bytes_are_those_of_another_codec(name):
     draw = random.Random(name)
     for _ in range(20):
@@ -127,7 +145,7 @@ def test_bytes_are_those_of_another_codec(name):
         assert same(messages.decode(bytes(STORE.serialize_cdr(message, name, little_endian=False)), name), message)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@of_all(TYPES)
 def test_broken_bytes_are_refused_or_read_and_nothing_else(name):
     draw = random.Random(name)
     for _ in range(20):
@@ -210,7 +228,7 @@ def test_what_does_not_fit_is_named():
         make("sensor_msgs/msg/Picture")
 
 
-@pytest.mark.parametrize("name", TYPES)
+@of_all(TYPES)
 def test_a_message_of_zeros_can_be_sent(name):
     message = make(name)
     assert same(messages.decode(messages.encode(message), name), message)

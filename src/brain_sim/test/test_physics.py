@@ -54,7 +54,7 @@ def test_straight_drive_covers_the_ramped_distance():
 def test_circle_closes():
     sim = Simulation(empty_room(start=(0.0, -1.0, 0.0)))
     drive(sim, 0.3, 0.6, 3.0)
-    x, y, yaw = sim.pose
+    x, y, _ = sim.pose
     drive(sim, 0.3, 0.6, 2 * math.pi / 0.6)
     assert math.hypot(sim.x - x, sim.y - y) < 0.02
     assert abs(sim.w - 0.6) < 1e-3

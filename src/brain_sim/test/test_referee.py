@@ -179,7 +179,7 @@ def test_words_that_ask_for_nothing():
 
 
 def test_nothing_is_judged_before_the_sentence():
-    referee, sim = stage("go", [thing(RED_BALL, 1.0, 0.0)])
+    referee, _ = stage("go", [thing(RED_BALL, 1.0, 0.0)])
     fresh = Referee(referee.episode, referee.room)
     fresh.observe(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, "wall_east")
     fresh.said("an older sentence", 1.0)
@@ -187,6 +187,7 @@ def test_nothing_is_judged_before_the_sentence():
     assert fresh.verdict is None
 
 
+@pytest.mark.slow
 def test_controls_bound_the_suite():
     """The oracle does nearly all, the tour little; in full by `python -m brain_sim.controls`."""
     some = episodes("train", 40, 9)

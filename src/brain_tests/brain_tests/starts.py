@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each verb and each launch file starts, as plain data: seen from outside, so that it outlives any change inside.
 
-    python -m brain_tests.starts > src/brain_tests/brain_tests/golden/starts.json
+Written by ``python -m brain_tests.starts > src/brain_tests/brain_tests/golden/starts.json``.
 """
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import pytest
 from brain_runtime import FEATURE
 from brain_tests.stages import make_stage
 
-HOSTS = [pytest.param("zenoh", marks=pytest.mark.sources), *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+ROS = [pytest.param("ros", marks=pytest.mark.colcon)] if importlib.util.find_spec("rclpy") else []
+HOSTS = ["zenoh", *ROS]
 BRAINSTEM = "brain_regions.brainstem:Brainstem"
 STAMPED, BARE = "geometry_msgs/msg/TwistStamped", "geometry_msgs/msg/Twist"
 

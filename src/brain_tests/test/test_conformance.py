@@ -14,8 +14,8 @@ from brain_tests.stages import make_stage
 from brain_wire import messages
 from brain_wire.goals import Status
 
-HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
-         *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+ROS = [pytest.param("ros", marks=pytest.mark.colcon)] if importlib.util.find_spec("rclpy") else []
+HOSTS = ["local", "zenoh", *ROS]
 MIRROR, MOVES, SHOWS, CHATTER, WAITS = (f"brain_tests.regions:{name}"
                                         for name in ("Mirror", "Moves", "Shows", "Chatter", "Waits"))
 
@@ -113,6 +113,7 @@ def test_what_was_heard_grows_stale(stage):
     stage.until(lambda: held(told[-1])["age"] < 0.5 and held(told[-1])["fresh"])
 
 
+@pytest.mark.alone
 def test_every_message_in_order_where_a_port_asks_for_it(stage):
     told, said = stage.hear("held", STRING, LATCHED), stage.hear("said", FEATURES, FEATURE)
     stage.start(MIRROR)

@@ -19,9 +19,9 @@ from brain_wire.parameters import check_parameters
 from brain_wire.qos import STREAM, QoS
 from brain_wire.services import service_type
 
-PROCESSES = [pytest.param("zenoh", marks=pytest.mark.sources),
-             *(["ros"] if importlib.util.find_spec("rclpy") else [])]
-HOSTS = [pytest.param("local", marks=pytest.mark.sources), *PROCESSES]
+ROS = [pytest.param("ros", marks=pytest.mark.colcon)] if importlib.util.find_spec("rclpy") else []
+PROCESSES = ["zenoh", *ROS]
+HOSTS = ["local", *PROCESSES]
 MIRROR, MOVES, REFUSES, FRAGILE, CHATTER = (f"brain_tests.regions:{name}"
                                             for name in ("Mirror", "Moves", "Refuses", "Fragile", "Chatter"))
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4

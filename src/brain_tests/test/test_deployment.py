@@ -78,7 +78,8 @@ def test_a_robots_image_has_neither_simulator_nor_training_nor_tests() -> None:
     assert re.findall(r"requirements-[\w-]+\.txt", dependencies) == ["requirements-ros.txt"] * 2
     assert "requirements" not in build + run and stages()["run"].endswith("ros-core")
     (selected,) = re.findall(r"--packages-select ([\w ]+)$", build, re.M)
-    assert sorted(selected.split()) == ["brain", "brain_interfaces", "brain_regions", "brain_runtime"]
+    assert sorted(selected.split()) == ["brain", "brain_interfaces", "brain_regions", "brain_runtime", "brain_security",
+                                        "brain_wire"]
     assert set(re.findall(r"--from=(\S+)", run)) == {"dependencies", "build"}
     simulator = DOCKERFILE.partition(" AS simulator\n")[2]
     assert stages()["simulator"] == "run" and simulator.rindex("USER brain") > simulator.index("USER root")
@@ -137,11 +138,12 @@ def test_routers_listen_on_this_machine_only_unless_they_are_opened() -> None:
 
 def test_workflow_tests_both_distributions_in_both_ways() -> None:
     jobs = WORKFLOW["jobs"]
-    assert set(jobs) == {"wheels", "containers"}
-    for job in jobs.values():
-        assert job["strategy"]["matrix"] == {"ros": ["kilted", "jazzy"]}
+    assert set(jobs) == {"check", "wheels", "containers"}
+    for name in ("wheels", "containers"):
+        assert jobs[name]["strategy"]["matrix"] == {"ros": ["kilted", "jazzy"]}
+    assert jobs["check"]["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13", "3.14"]}
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
-    assert "make test ROS=${{ matrix.ros }}" in commands
+    assert "make test ROS=${{ matrix.ros }}" in commands and "make check PYTHON=python" in commands
     targets = [target for command in commands for target in re.findall(r"--target (\w+)", command)]
     assert targets == ["test", "run", "simulator"] and set(targets) <= set(stages())
     for ros in ("kilted", "jazzy"):

@@ -14,7 +14,7 @@ from brain_tests.asking import ask_on_wire
 from brain_wire import open_node
 from brain_wire.goals import Status
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 PATIENCE = 90.0     # s; only against waiting for ever
 BRAIN = ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window")

@@ -19,7 +19,7 @@ from brain.bench import free_port
 
 PATIENCE = 200.0    # s; only against waiting for ever
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 class Terminal:

@@ -9,7 +9,7 @@ from brain_tests.driven import Brain, running
 from brain_wire import messages
 from brain_wire.services import service_type
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 
 from brain.bench import free_port
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 PATIENCE = 90.0     # s; only against waiting for ever
 BODY = ("world", "camera", "motor", "brainstem", "window")

@@ -15,7 +15,7 @@ from brain_wire import messages
 from brain_wire import open_node
 from brain_wire.qos import STREAM
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 NASTY = "[/nope] \x1b[2J\x1b]0;owned\x07\x9b31m\u202e"
 REGIONS = r'''

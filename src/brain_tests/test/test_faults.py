@@ -18,7 +18,7 @@ from brain_runtime import FEATURE, SENSOR
 from brain_tests.driven import REGIONS, running
 from brain_wire import messages
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 STOPS = {"pfc", "motor", "brainstem"}       # without these nothing may move
 BRAKING = 0.5                               # s from top speed to standstill at the base's own deceleration

@@ -261,7 +261,7 @@ def test_credentials(keys, tmp_path):
             _context(path)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             assert not isinstance(error, AssertionError)    # what refusal.why_not makes a sentence of
-        protocol, host, port = address(hostile.changed_text(draw, "tls/[::1]:7447", "/:."))
+        _, _, port = address(hostile.changed_text(draw, "tls/[::1]:7447", "/:."))
         assert 0 <= port < 10**5
         return past
 

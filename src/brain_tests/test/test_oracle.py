@@ -9,7 +9,6 @@ from brain_tests import oracle
 KNOWN = json.loads(oracle.GOLDEN.read_text())
 
 
-@pytest.mark.sources
 @pytest.mark.parametrize("index", [1, 4])
 def test_an_episode_is_as_it_was(index):
     if KNOWN["machine"] != oracle.machine():

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -233,6 +234,7 @@ def test_changelog_begins_with_this_version(package: str) -> None:
     assert len(rule) == len(f"{version} (2026-01-01)")
 
 
+@pytest.mark.colcon
 @pytest.mark.parametrize("package", LAYERS)
 def test_ros_reads_manifest_and_changelog(package: str) -> None:
     reader = pytest.importorskip("catkin_pkg.package", reason="catkin_pkg is where colcon is: run by `make test`")
@@ -267,3 +269,11 @@ def test_links_at_the_top_lead_into_the_packages(link: str) -> None:
     path = ROOT / link
     assert path.is_symlink() and path.is_dir()
     assert path.resolve().is_relative_to(ROOT / "src")
+
+
+def test_commit_hooks_are_of_this_checkout() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert [repository["repo"] for repository in config["repos"]] == ["local"], "a fetched hook names a registry"
+    hooks = config["repos"][0]["hooks"]
+    assert {hook["id"] for hook in hooks} >= {"ruff", "whitespace"}
+    assert all(hook["language"] == "system" for hook in hooks)

@@ -16,13 +16,14 @@ import pytest
 import zenoh
 
 from brain.bench import free_port
+from brain_runtime import LATCHED
+from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_security.certificates import Pair, make_authority, make_pair
 from brain_security.folder import fill
 from brain_security.rights import rights_of
-from brain_runtime import LATCHED, messages
-from brain_runtime.resolved import Resolved, ResolvedRegion
-from brain_wire.router import Router
+from brain_wire import messages
 from brain_wire import NoAnswer, Node, NoRouter, Session, SessionProblem, Watch, names, open_session
+from brain_wire.router import Router
 from brain_wire.session import session_config
 
 STRING = "std_msgs/msg/String"

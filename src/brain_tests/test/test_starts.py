@@ -17,7 +17,6 @@ def test_launch_files_start_what_they_did():
 
 
 @pytest.mark.slow
-@pytest.mark.sources
 def test_commands_start_what_they_did():
     found = dict(starts.commands())
     assert found.keys() == GOLDEN["commands"].keys()

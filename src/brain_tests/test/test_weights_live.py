@@ -11,8 +11,8 @@ from brain_runtime import FEATURE, SENSOR
 from brain_tests.stages import make_stage
 from brain_wire import messages
 
-HOSTS = [*(pytest.param(host, marks=pytest.mark.sources) for host in ("local", "zenoh")),
-         *(["ros"] if importlib.util.find_spec("rclpy") else [])]
+ROS = [pytest.param("ros", marks=pytest.mark.colcon)] if importlib.util.find_spec("rclpy") else []
+HOSTS = ["local", "zenoh", *ROS]
 
 
 @pytest.fixture(params=HOSTS)

@@ -3,10 +3,9 @@
 
 A definition or topic type that is new or changed needs new vectors: `python -m brain_tests.ros_wire_vectors`.
 """
-import pytest
-
 from brain_runtime import QoS
 from brain_tests import wire_vectors
+from brain_tests.cases import of_all
 from brain_wire import messages
 from brain_wire import names
 from brain_wire.attachment import pack, unpack
@@ -27,7 +26,7 @@ def test_every_type_has_a_vector():
         name: wire_vectors.filled(name) for name in ALL}, wire_vectors.AGAIN
 
 
-@pytest.mark.parametrize("name", TYPES)
+@of_all(TYPES)
 def test_key_tokens_and_attachment(name):
     vector = TYPES[name]
     assert names.data_key(61, "/r1/the/topic", name) == vector["key"]
@@ -43,7 +42,7 @@ def test_key_tokens_and_attachment(name):
     assert pack(*attachment).hex() == vector["attachment"]
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_all(ALL)
 def test_payload_both_ways(name):
     vector = ALL[name]
     assert messages.type_hash(name) == vector["hash"]

@@ -110,6 +110,7 @@ def test_shipped_networks_do_on_fresh_rooms_what_their_files_say():
     assert spiking.training["split"] == "train"
 
 
+@pytest.mark.slow
 def test_training_runs_is_the_same_from_a_seed_and_writes_files_that_fit(tmp_path):
     told = []
     for name in ("a", "b"):

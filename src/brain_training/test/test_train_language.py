@@ -124,7 +124,7 @@ def test_what_a_word_is_for_is_the_mean_over_its_bytes():
 
 def test_hardness_is_that_of_the_verb_and_of_the_worst_word_of_a_thing():
     data = pack([s for s in make(60, 1) if s.target.color][:8])
-    text, lengths, verb, kind, marks = tensors(data)
+    text, lengths, verb, _, marks = tensors(data)
     answer = SpikingReader().eval()(text, lengths)
     evidence = torch.full_like(answer.evidence, -50.0)
     for output in (z.TARGET, z.AVOID):
@@ -143,6 +143,7 @@ def test_hardness_is_that_of_the_verb_and_of_the_worst_word_of_a_thing():
         assert (worst > 49).all() if mention else (worst < 1e-3).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["spiking", "twin"])
 def test_more_is_learned_than_what_is_common(which):
     recipe, fresh = Recipe(sentences=3000), pack(make(128, 99))
@@ -204,6 +205,7 @@ def test_a_course_goes_on_where_it_stood_and_not_back():
         rest.rows(0)
 
 
+@pytest.mark.slow
 def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_weights(tmp_path):
     told, settings = set(), Settings(seed=3, quick=True)
     found = train("language", tmp_path / "a.safetensors", settings, lambda what, *_: told.add(what))

@@ -154,6 +154,7 @@ def test_other_forms_of_the_same_picture_are_seen_alike(picture, form):
         assert np.array_equal(np.asarray(value), np.asarray(other.stepper("vision").state[name])), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width, height, field_of_view", [
     (640, 480, math.pi / 2), (640, 360, math.pi / 2), (320, 240, 1.085)])
 def test_pictures_of_another_shape_show_the_same_objects(width, height, field_of_view):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from typing import Any, Callable
+from typing import Any, Callable, Literal
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class _Code:
         modulus, rest: what is known of the place in the message at this point: place % modulus == rest.
     """
 
-    def __init__(self, order: str) -> None:
+    def __init__(self, order: Literal["<", ">"]) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
         self.modulus, self.rest = 8, 0
@@ -130,7 +130,7 @@ class _Code:
 class _Reader(_Code):
     """Writes a decoder: ``o`` is the place in ``data``, which ends at ``size``."""
 
-    def __init__(self, order: str, base: int) -> None:
+    def __init__(self, order: Literal["<", ">"], base: int) -> None:
         super().__init__(order)
         self.base = base        # where in data the message begins
 
@@ -355,7 +355,7 @@ def decoder(cls: type, fields: Fields, lookup: Lookup) -> Callable[[bytes], tupl
     """
     wide = _has_wide_arrays(fields, lookup)
 
-    def compiled(order: str) -> Callable[[bytes], tuple[Any, int]]:
+    def compiled(order: Literal["<", ">"]) -> Callable[[bytes], tuple[Any, int]]:
         code = _Reader(order, 0 if wide else ENCAPSULATION)
         if wide:  # so that arrays of 8-byte numbers are aligned in memory too
             code.line(f"data = data[{ENCAPSULATION}:]")

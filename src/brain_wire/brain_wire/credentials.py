@@ -140,9 +140,9 @@ def read_credentials(path: Path, variable: str = SECURITY_VARIABLE) -> Credentia
         raise CredentialsProblem(f"{variable}: cannot use {path}: {str(error).partition(' at /')[0]}") from error
     try:
         found = json.loads(config.get_json("metadata"))["brain"]
-        credentials = Credentials(path, found["name"], found["domain"], found["namespace"],
-                                  *(frozenset(found[k]) for k in ("publishes", "hears", "serves", "calls")),
-                                  found["any_node"], found["valid_until"])
+        publishes, hears, serves, calls = (frozenset(found[k]) for k in ("publishes", "hears", "serves", "calls"))
+        credentials = Credentials(path, found["name"], found["domain"], found["namespace"], publishes, hears, serves,
+                                  calls, found["any_node"], found["valid_until"])
     except (KeyError, TypeError, ValueError, RecursionError, zenoh.ZError):
         return None
     texts = (credentials.name, credentials.namespace, *credentials.publishes, *credentials.hears, *credentials.serves,

@@ -45,7 +45,7 @@ class Message:
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and tuple(vars(self).values()) == tuple(vars(other).values())
 
-    __hash__ = None
+    __hash__ = None     # type: ignore[assignment] # as Python itself has it where objects are equal by value
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{field}={value!r}' for field, value in vars(self).items())})"
@@ -319,10 +319,14 @@ def encoder(name: str) -> Callable[[Any], bytes]:
     """
     fields = fields_of(name)
 
-    def run(message: Any) -> bytes:
+    run: Callable[[Any], bytes]
+
+    def compile_first(message: Any) -> bytes:
         nonlocal run
         run = cdr.encoder(fields, fields_of)
         return run(message)
+
+    run = compile_first
 
     def encode_one(message: Any) -> bytes:
         try:
@@ -342,10 +346,14 @@ def decoder(name: str, trailing: float = TRAILING) -> Callable[[bytes | memoryvi
 def _decoder(name: str, trailing: float) -> Callable[[bytes | memoryview], Any]:
     fields_of(name)     # raises what is to be said at once
 
-    def run(data: bytes) -> tuple[Any, int]:
+    run: Callable[[bytes], tuple[Any, int]]
+
+    def compile_first(data: bytes) -> tuple[Any, int]:
         nonlocal run
         run = cdr.decoder(*_layout(name), _layout)
         return run(data)
+
+    run = compile_first
 
     def decode_one(data: bytes | memoryview) -> Any:
         if type(data) is not bytes:

@@ -86,6 +86,7 @@ class Publisher:
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str) -> None:
         qos = endpoint.qos
+        assert qos is not None, "a publisher has a QoS"
         self.endpoint = endpoint
         self.type = type_name
         self.gid = names.gid(endpoint.token())
@@ -95,6 +96,7 @@ class Publisher:
         settings: dict[str, Any] = dict(
             congestion_control=zenoh.CongestionControl.DROP, express=True,  # commands are not to wait for a full batch
             reliability=zenoh.Reliability.RELIABLE if qos.reliable else zenoh.Reliability.BEST_EFFORT)
+        self._publisher: Any    # of zenoh or of zenoh.ext, which have no class in common
         if qos.latched:
             detection = zenoh.ext.MissDetectionConfig(heartbeat=None, sporadic_heartbeat=HEARTBEAT)
             self._publisher = zenoh.ext.declare_advanced_publisher(
@@ -164,17 +166,21 @@ class Subscription:
         self.refused: deque[str] = deque(maxlen=1000)
         self._by_publisher = by_publisher
         self._max_size = max_size
-        self._depth = endpoint.qos.depth
+        qos = endpoint.qos
+        assert qos is not None, "a subscription has a QoS"
+        self._depth = qos.depth
         self._rings: dict[bytes, deque[Arrival]] = {}
         self._ring: deque[Arrival] = deque(maxlen=self._depth)
         self._lock = threading.Lock()
-        channel = RingChannel(max(KEYED_CHANNEL, self._depth) if by_publisher else self._depth)
-        if endpoint.qos.latched:
+        kept = max(KEYED_CHANNEL, self._depth) if by_publisher else self._depth
+        channel: RingChannel[zenoh.Sample] = RingChannel(kept)
+        self._subscriber: Any   # of zenoh or of zenoh.ext, as a publisher's
+        if qos.latched:
             recovery = zenoh.ext.RecoveryConfig(periodic_queries=None, heartbeat=True)
             self._subscriber = zenoh.ext.declare_advanced_subscriber(
                 session.zenoh, key, channel, subscriber_detection=True,
                 history=zenoh.ext.HistoryConfig(detect_late_publishers=True, max_samples=self._depth),
-                recovery=recovery if endpoint.qos.reliable else None)
+                recovery=recovery if qos.reliable else None)
         else:
             self._subscriber = session.zenoh.declare_subscriber(key, channel)
         self._token = session.zenoh.liveliness().declare_token(endpoint.token())
@@ -186,6 +192,7 @@ class Subscription:
         monotonic, wake, at_once = time.monotonic, self._arrived, self._at_once
         max_size, depth = self._max_size, self._depth
         make = tuple.__new__    # NamedTuple's own constructor is Python code, and takes a microsecond more
+        arrival: Arrival | None
         waiting = 0     # messages in a row that were there already
         while True:
             begin = monotonic()

@@ -78,7 +78,7 @@ def _fit(region: str, field: dataclasses.Field, value: Any) -> Any:
     where = f"parameter {field.name} of {region}"
     wanted = type(field.default)
     if wanted is tuple:
-        return _fit_list(where, field.default, value)
+        return _fit_list(where, typing.cast(tuple, field.default), value)
     value = _fit_one(where, wanted, value)
     low, high, unit = field.metadata["low"], field.metadata["high"], field.metadata["unit"]
     if (low is not None and value < low) or (high is not None and value > high):
@@ -89,7 +89,7 @@ def _fit(region: str, field: dataclasses.Field, value: Any) -> Any:
     return value
 
 
-def _fit_one(where: str, wanted: type, value: Any) -> Any:
+def _fit_one(where: str, wanted: Any, value: Any) -> Any:
     """A number, a text or a truth value of the type ``wanted``."""
     if wanted is float and type(value) is int and value in WHOLE:
         value = float(value)

@@ -192,7 +192,7 @@ class Client:
     def wait(self, timeout: float) -> bool:
         """Waits up to ``timeout`` s for somebody who serves; whether there is one."""
         until = time.monotonic() + timeout
-        while not self._querier.matching_status.matching:
+        while not self._querier.matching_status.matching:    # type: ignore[attr-defined] # zenoh's stub says bool
             if time.monotonic() >= until:
                 return False
             time.sleep(0.02)
@@ -246,7 +246,7 @@ class Client:
     def _read(self, reply: zenoh.Reply, number: int) -> Any:
         """The answer in a reply. Raises NoAnswer, MessageError."""
         if reply.ok is None:
-            why = reply.err.payload.to_bytes()[:MAX_REFUSAL].decode("utf-8", "replace")
+            why = (b"" if reply.err is None else reply.err.payload.to_bytes())[:MAX_REFUSAL].decode("utf-8", "replace")
             raise NoAnswer(f"{self.endpoint.topic} refused: {why if why.isprintable() else shown.quoted(why)}")
         if len(reply.ok.payload) > MAX_ANSWER:
             raise messages.MessageError(f"{self.endpoint.topic} answered with {len(reply.ok.payload)} bytes")

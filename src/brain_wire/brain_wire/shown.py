@@ -65,7 +65,7 @@ def log_to(stream: Any, level: int, form: str) -> None:
     handler.setFormatter(Formatter(form))
     logging.basicConfig(level=level, handlers=[handler])
     sys.excepthook = lambda kind, error, trace: logging.critical("ended by an error", exc_info=(kind, error, trace))
-    threading.excepthook = lambda thrown: logging.critical("a thread ended by an error", exc_info=thrown[:3])
+    threading.excepthook = lambda thrown: logging.critical("a thread ended by an error", exc_info=thrown.exc_value)
 
 
 class Formatter(logging.Formatter):

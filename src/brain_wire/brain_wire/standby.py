@@ -13,6 +13,8 @@ import sys
 import threading
 from typing import Any, Callable
 
+from brain_wire.waking import Flag
+
 OPTION = "--standby"
 LOOK = 0.5      # s between looks whether the end was asked for meanwhile
 
@@ -35,7 +37,7 @@ class Standby:
     def put_to_work(self, restarts: int) -> subprocess.Popen | None:
         """Lets it begin, as a process that was started again so many times; None where it is gone."""
         process, self._process = self._process, None
-        if process is None or process.poll() is not None:
+        if process is None or process.stdin is None or process.poll() is not None:
             return None
         try:
             process.stdin.write(f"{restarts}\n".encode())
@@ -49,14 +51,14 @@ class Standby:
     def end(self) -> None:
         """Ends it, if it still waits."""
         process, self._process = self._process, None
-        if process is not None:
+        if process is not None and process.stdin is not None:
             with contextlib.suppress(OSError):      # it may have ended by itself, with what was to be said unsaid
                 process.stdin.close()
             process.kill()
             process.wait()
 
 
-def wait_for_work(stop: threading.Event, source: Any = None) -> int | None:
+def wait_for_work(stop: threading.Event | Flag, source: Any = None) -> int | None:
     """The process's side: waits until it is put to work.
 
     Args:

@@ -145,7 +145,7 @@ class Watch:
         self._missed, self._confirmed, self._confirm_until = False, set(), now + CONFIRM
 
     def _drop_unconfirmed(self, now: float) -> None:
-        confirmed, self._confirmed = self._confirmed, None
+        confirmed, self._confirmed = self._confirmed or set(), None
         for token in [t for t in self._endpoints if t not in confirmed]:
             self._take(token, False, now)
 

@@ -11,7 +11,7 @@ from typing import Any
 _MODULES = {"Host": "host", "HostedRegion": "hosted_region", "LocalHost": "local", "ProcessHost": "process",
             "RosHost": "ros", "ZenohHost": "zenoh"}
 
-__all__ = list(_MODULES)    # noqa: F822  (what __getattr__ finds)
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,21 +7,23 @@ import pytest
 
 from brain_runtime.share import share_directory
 from brain_tests import ros_wire_vectors, wire_vectors
+from brain_tests.cases import of_all
 from brain_wire import services, type_descriptions
 
 VECTORS = wire_vectors.read()
 
 
-@pytest.mark.parametrize("number, name", list(enumerate(VECTORS["types"], 1)))
-def test_a_type(number: int, name: str) -> None:
+@of_all(enumerate(VECTORS["types"], 1))
+def test_every_type(case: tuple[int, str]) -> None:
+    number, name = case
     stored, made = VECTORS["types"][name], ros_wire_vectors.vector(name, number)
     # Where the vectors were written, not every package may have been there.
     assert {**made, "source": stored["source"]} == stored, wire_vectors.AGAIN
     assert stored["source"] == "rclpy" or not name.startswith("brain_interfaces/")
 
 
-@pytest.mark.parametrize("name", [*VECTORS["types"], type_descriptions.SERVICE])
-def test_a_types_description(name: str) -> None:
+@of_all([*VECTORS["types"], type_descriptions.SERVICE])
+def test_every_types_description(name: str) -> None:
     """What a region answers to get_type_description is what rosidl wrote down; default values are not known to it."""
     package, kind, leaf = name.split("/")
     try:
@@ -37,8 +39,8 @@ def test_a_types_description(name: str) -> None:
     assert wire_vectors.plain(type_descriptions.description(name)) == told
 
 
-@pytest.mark.parametrize("name", VECTORS["parts"])
-def test_a_part_of_an_action(name: str) -> None:
+@of_all(VECTORS["parts"])
+def test_every_part_of_an_action(name: str) -> None:
     assert ros_wire_vectors.part(name) == VECTORS["parts"][name], wire_vectors.AGAIN
 
 

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables in README and docs are what `results/` says; what is not there is named, and --save writes what is."""
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from brain import tables
+from brain.bench_verbs import app as bench
+from brain.cli import app
+from brain_runtime.command import saved
+from brain_runtime.command.options import Json, tell_json
+
+TOP = Path(__file__).resolve().parents[3]
+PAGE = "# x\n\n<!-- results: speed -->\nold\n<!-- end -->\n\nafter\n"
+FIGURES = {"trips": [{"p50": 0.000361}], "share": 0.98, "n": 400}
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A tree with one result, one table and one page, and the working directory in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    saved.write("wire", FIGURES, {"seed": 3})
+    (tmp_path / "results" / tables.TABLES).write_text(
+        "speed: [{what: a trip, what_ja: 往復, of: wire, figure: '{trips.0.p50 1e6*.0f} µs, {share .1%} of {n}'}]\n")
+    (tmp_path / "README.md").write_text(PAGE)
+    return tmp_path
+
+
+beside = pytest.mark.skipif(not (TOP / "results").is_dir(), reason="the results are not beside an installed package")
+
+
+@beside
+def test_the_committed_tables_are_those_of_the_results():
+    made = tables.made(TOP)
+    assert TOP / "README.md" in made and TOP / "docs" / "results.md" in made
+    for page, text in made.items():
+        assert page.read_text(encoding="utf-8") == text, f"{page.name}: write its tables anew with `brain docs`"
+
+
+@beside
+def test_every_result_is_in_a_table():
+    results = saved.read(TOP / "results")
+    for name, report in results.items():
+        assert report["command"].startswith("brain ") and report["machine"]["cpu"] and report["date"], name
+    used = {row["of"] for rows in tables.read(TOP / "results").values() for row in rows}
+    assert set(results) == used
+
+
+def test_a_table_is_written_where_the_page_has_its_place(tree):
+    assert CliRunner().invoke(app, ["docs", "--check"]).exit_code == 1
+    assert CliRunner().invoke(app, ["docs"]).exit_code == 0
+    text = (tree / "README.md").read_text()
+    assert "| a trip | 361 µs, 98.0 % of 400 | `" in text and "old" not in text and text.endswith("\nafter\n")
+    assert CliRunner().invoke(app, ["docs", "--check"]).exit_code == 0
+    (tree / "README.md").write_text(text.replace("361", "161"))
+    found = CliRunner().invoke(app, ["docs", "--check"])
+    assert found.exit_code == 1 and "README.md: a table differs" in found.output
+
+
+def test_another_language_has_a_first_column_of_its_own(tree):
+    (tree / "README.md").write_text(PAGE.replace("speed", "speed ja"))
+    (text,) = tables.made(tree).values()
+    assert "| 往復 | 361 µs" in text
+
+
+@pytest.mark.parametrize(("table", "said"), [
+    ("speed: [{what: x, of: lacking, figure: '{n}'}]", "results/lacking.json; measure it with --save"),
+    ("speed: [{what: x, of: wire, figure: '{trips.1.p50}'}]", "results/wire.json has no figure trips.1.p50"),
+    ("other: []", "no table 'speed'"), ("[", "while parsing")])
+def test_what_is_not_there_is_named(tree, table, said):
+    (tree / "results" / tables.TABLES).write_text(table)
+    with pytest.raises(tables.TableError, match=said):
+        tables.made(tree)
+
+
+def test_a_file_that_is_no_result_is_named(tree):
+    (tree / "results" / "other.json").write_text('{"name": "other"}')
+    with pytest.raises(ValueError, match=r"other\.json is no result of --save: it lacks command, "):
+        saved.read(tree / "results")
+
+
+def measure(seed: int = 3, as_json: Json = False) -> None:
+    """Measures."""
+    if as_json:
+        tell_json({"seconds": 0.5, "seed": seed})
+    raise typer.Exit(1)     # slower than it should be, and a figure all the same
+
+
+def test_what_json_tells_is_saved_with_all_that_it_was_measured_with(tree):
+    own = typer.Typer()
+    own.command()(saved.savable(measure, "mine"))
+    result = CliRunner().invoke(own, ["--seed", "7", "--save"])
+    assert result.exit_code == 1 and result.output == f"wrote {Path('results/mine.json')}\n"
+    found = json.loads((tree / "results" / "mine.json").read_text())
+    assert list(found) == list(saved.FIELDS)
+    assert found["figures"] == {"seconds": 0.5, "seed": 7} and found["seeds"] == {"seed": 7}
+    assert found["machine"]["cores"] >= 1 and found["machine"]["packages"]["numpy"] and found["machine"]["kernel"]
+    assert (found["commit"] is None) == (not (TOP / ".git").exists())
+    assert saved.read(tree / "results")["mine"] == found
+    result = CliRunner().invoke(own, ["--seed", "8", "--json"])
+    assert json.loads(result.output)["seed"] == 8 and "8" not in (tree / "results" / "mine.json").read_text()[-40:]
+
+
+def test_nothing_is_measured_where_it_could_not_be_saved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = typer.Typer()
+    own.command()(saved.savable(lambda as_json=False: pytest.fail("it measured"), "mine"))
+    result = CliRunner().invoke(own, ["--save"])
+    assert result.exit_code == 2 and "there is no folder" in result.output
+
+
+def test_every_bench_can_be_saved():
+    for info in bench.registered_commands:
+        assert "save" in info.callback.__annotations__, info.callback.__name__
