@@ -21,8 +21,8 @@ venv:  ## make .venv with the brain in it, without running anything
 # The ROS 2 distribution whose wheels the tests use: kilted or jazzy.
 ROS ?= kilted
 
-# A test that waits leaves its core to another: as many workers as cores, and what must not be disturbed runs alone.
-WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+# Most of the fast tests wait for processes half of their time, so two share a core.
+WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 
 .PHONY: check
 check: lint types  ## lint, types and the fast tests, side by side: two minutes

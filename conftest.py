@@ -20,8 +20,9 @@ seconds = {"side by side": 0.0, "alone": 0.0}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the folder of the lock."""
-    (config.rootpath / ".pytest_cache").mkdir(exist_ok=True)
+    """Makes the folder of the lock, where there are workers; else nothing is left in the tree."""
+    if WORKER:
+        (config.rootpath / ".pytest_cache").mkdir(exist_ok=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -20,6 +20,7 @@ class Both(bench_integration.Approaches):
         self.control = host.latest("pfc/control")
 
 
+@pytest.mark.slow
 def test_a_thing_that_is_approached_is_the_one_the_robot_then_stands_before():
     chosen = next(e for e in episodes("val", 40, 3) if e.kind == "go" and e.visibility == "front")
     watched = Both()
@@ -31,6 +32,7 @@ def test_a_thing_that_is_approached_is_the_one_the_robot_then_stands_before():
     assert watched.right.most_common(1)[0][0] == nearest and things[nearest].kind == chosen.target
 
 
+@pytest.mark.slow
 def test_what_was_not_asked_for_counts_as_wrong():
     """The same approach, for somebody who was asked for something else."""
     chosen = next(e for e in episodes("val", 40, 3) if e.kind == "go" and e.visibility == "front")

@@ -24,6 +24,7 @@ def start(tmp_path):
         worker.close()
 
 
+@pytest.mark.slow
 def test_all_step_the_same_neurons(start):
     workers = {maker: start(maker) for maker in (*bench_neurons.OURS, "snntorch")}
     for case in (Case("", 20, 3, 1), Case("", 20, 1, 10), Case("", 20, 2, 1, 9)):

@@ -173,6 +173,7 @@ def test_tokens_cover_the_text():
         assert "".join(t.text for t in tokens).replace(" ", "") == fold(text).replace(" ", "")
 
 
+@pytest.mark.slow
 def test_no_text_raises():
     rng = random.Random(4)
     words = [w for s, _ in ALL for w in s.split()] + list("赤青緑箱球にへをではがのからまで行探避止て、。 ")

@@ -224,6 +224,7 @@ def beating(name):
     return Child(name, (sys.executable, "-c", RUNS), node=f"/{name}")
 
 
+@pytest.mark.slow
 def test_several_that_fall_silent_at_once_are_not_ended_while_their_tokens_stand(supervise):
     supervisor = supervise(beating("a"), beating("b"), beating("c"))
     pids = {}

@@ -174,6 +174,7 @@ def test_a_step_that_raises_ends_the_process_with_the_reason_in_its_heartbeat(wi
         assert reasons and "ValueError: told to" in reasons[0]
 
 
+@pytest.mark.slow
 def test_a_stuck_step_shows_in_the_heartbeat_and_does_not_hold_up_the_end(wire):
     wire.router()
     child = wire.echo()

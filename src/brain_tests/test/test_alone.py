@@ -32,7 +32,7 @@ def test_last_alone(): during("alone")
 def test_nothing_runs_beside_them(tmp_path):
     pytest.importorskip("xdist")
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text(encoding="utf-8"))
-    (tmp_path / "pytest.ini").write_text((ROOT / "pytest.ini").read_text(encoding="utf-8").replace("timeout = 120", ""))
+    (tmp_path / "pytest.ini").write_text((ROOT / "pytest.ini").read_text(encoding="utf-8").replace("timeout = 240", ""))
     (tmp_path / "src").mkdir()
     said = tmp_path / "said"
     (tmp_path / "src" / "test_these.py").write_text(TESTS.format(said=said))

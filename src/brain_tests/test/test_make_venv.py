@@ -19,6 +19,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "scripts" / "make_venv.py"
+pytestmark = pytest.mark.slow     # environments are made, and what does not answer is waited for
 
 
 @pytest.fixture

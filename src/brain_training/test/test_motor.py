@@ -95,11 +95,13 @@ def test_headings_that_are_told_lead_along_the_way(fleet):
     assert (rows[:, senses.GAP] >= 0).all() and (rows[:, senses.GAP] <= senses.REACH).all()
 
 
+@pytest.mark.slow
 def test_teacher_alone_reaches_the_targets():
     found = held_out(None, 16, first_seed=910_000)
     assert found["success"] == 1.0 and found["contact"] == 0.0
 
 
+@pytest.mark.slow
 def test_shipped_networks_do_on_fresh_rooms_what_their_files_say():
     spiking, twin = weights.load(), weights.load(twin=True)
     found = {name: held_out(driver, 16, first_seed=920_000) for name, driver in (

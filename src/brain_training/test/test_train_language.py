@@ -41,6 +41,7 @@ def slots(text: str, heard) -> tuple[int, ...]:
     return decode(spell(text), heard)[0].slots
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "cls", "reader", "path"), PAIRS)
 def test_what_runs_live_computes_what_was_trained(name, cls, reader, path):
     tensors, _, _ = weights.load(path, reader)
@@ -54,6 +55,7 @@ def test_what_runs_live_computes_what_was_trained(name, cls, reader, path):
     assert same >= 50    # a sum that is rounded otherwise fires a neuron sooner or later, now and then
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "cls", "reader", "path"), PAIRS)
 def test_the_shipped_weights_reach_their_figures_on_fresh_sentences(name, cls, reader, path):
     loaded, report, _ = weights.load(path, reader)
@@ -165,6 +167,7 @@ def test_more_is_learned_than_what_is_common(which):
     assert lost < 0.75 * least.item() and np.isfinite(trainer.losses).all()
 
 
+@pytest.mark.slow
 def test_the_end_is_trained_on_statistics_that_stand_still():
     trainer = Trainer(LanguageTask(recipe=Recipe(sentences=320, settled=1.0)), 0)
     begun = trainer.network.words.detach().clone()

@@ -20,6 +20,7 @@ def test_the_split_test_is_refused():
         make_clips(1, 1, 1, split="test")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["spiking", "twin"])
 def test_the_loss_falls(which):
     trainer = Trainer(VisionTask(which, recipe=Recipe(rooms=4, clips_per_room=4, frames=2, epochs=6, batch=4)), 0)
