@@ -58,15 +58,15 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
     def start(context: LaunchContext) -> list:
         value = {name: LaunchConfiguration(name).perform(context) for name in arguments}
         sim_time = value["use_sim_time"] == "true"
-        plan = planned(
+        whole = planned(
             value["graph"], value["world"], robot=value["robot"], namespace=value["namespace"], only=only,
             params=value["params_file"], external=names_of(value["external"]), use_sim_time=sim_time,
             seed=value["seed"], split=value["split"], state_dir=value["state_dir"], log_level=value["log_level"])
-        said = [LogInfo(msg=f"warning: {warning}") for warning in plan.resolved.warnings]
+        said = [LogInfo(msg=f"warning: {warning}") for warning in whole.resolved.warnings]
         if value["dry_run"] == "true":
-            wanted = {node.name for node in plan.nodes} if only else None
-            return [*said, LogInfo(msg="\n".join(map(shown.line, lines(plan.resolved, wanted))))]
-        nodes = [node.settings() for node in plan.nodes]
+            wanted = {node.name for node in whole.nodes} if only else None
+            return [*said, LogInfo(msg="\n".join(map(shown.line, lines(whole.resolved, wanted))))]
+        nodes = [node.settings() for node in whole.nodes]
         rviz = [rviz_settings(value["namespace"], sim_time)] if value.get("rviz") == "true" else []
         for settings in nodes:
             find_executable(settings["package"], settings["executable"])

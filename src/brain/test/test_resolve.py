@@ -268,7 +268,7 @@ def test_the_answer_is_the_same_from_another_process(toys):
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"name": "x", "regions": [{"name": "a"}]}', "no JSON"])
 def test_what_is_no_answer_is_refused(text):
-    with pytest.raises(ValueError):     # noqa: PT011 - in the words of whatever read it
+    with pytest.raises(ValueError, match="this is no answer of resolve"):
         Resolved.from_json(text)
 
 

@@ -75,7 +75,6 @@ def evaluate(
     from brain_runtime.command.lacking import PACKAGES, lacks
     from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
-    from brain_runtime.graphs import load
     from brain_wire import shown
     from brain_wire import NoRouter
 
@@ -99,7 +98,7 @@ def evaluate(
         if ablate and policy.value in policies.WITHOUT_BRAIN:
             raise ValueError(f"--ablate changes a brain, and {policy.value} has none")
         if policy.value in policies.WITH_BRAIN:
-            policies.regions_of(load(graph, "arena"), policy.value, ablation)   # now, not when all has begun
+            policies.ablation_of(policy.value, ablation, graph)     # now, not when all has begun
         more = {"energy": energy} if energy else {}
         found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (),
                      ablation=ablation, **more)

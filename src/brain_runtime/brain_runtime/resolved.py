@@ -160,12 +160,12 @@ class Resolved:
         Raises:
             ValueError: it is something else.
         """
-        content = json.loads(text)
         try:
+            content = json.loads(text)
             regions = tuple(_made(ResolvedRegion, region) for region in content["regions"])
             paths = {name: None if content[name] is None else Path(content[name]) for name in ("path", "beside")}
             return _made(cls, {**content, **paths, "files": map(Path, content["files"]), "regions": regions})
-        except (KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"this is no answer of resolve(): {error!r}") from error
 
 

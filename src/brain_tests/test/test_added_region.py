@@ -13,12 +13,13 @@ import pytest
 import yaml
 
 from brain import reference
-from brain_eval import ablations, policies
+from brain_eval import ablations
 from brain_runtime import graphs
 from brain_runtime.declared import named
 from brain_runtime.graph import check_graph
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.region import Region
+from brain_runtime.resolve import resolve
 from brain_wire import messages
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -70,10 +71,9 @@ def graph(added):
 
 def heard(graph, *options, seconds=0.6, listen=()):
     """Novelty that hearing tells of a sound from the left, and what else is heard, under ablations."""
-    loaded, ablation = graphs.load(graph), ablations.parse(options, graph)
-    regions = {name: region for name, region in policies.make_regions(loaded, "brain", (), ablation).items()
-               if name in ("hearing", "window")}
-    host = LocalHost(regions, parameters=graphs.merged(graphs.own_parameters(loaded), ablation.parameters))
+    resolved = resolve(graph, robot=None, ablation=ablations.parse(options, graph), edges=False)
+    regions = {name: region for name, region in resolved.make().items() if name in ("hearing", "window")}
+    host = LocalHost(regions, parameters=resolved.parameters())
     told = {topic: [] for topic in listen}
     for topic, found in told.items():
         host.listen(topic, found.append)
@@ -122,8 +122,8 @@ def test_its_ablations_are_known_and_named(graph):
 
 
 def test_its_spikes_are_shown_by_the_introspection_region(graph):
-    assert graphs.own_parameters(graphs.load(graph))["window"] == {"populations": ["hearing/hair"]}
-    assert "window" not in graphs.own_parameters(graphs.load("brain"))
+    own = {name: resolve(name, robot=None).region("window").own for name in (graph, "brain")}
+    assert own == {graph: {"populations": ["hearing/hair"]}, "brain": {}}
     _, _, told = heard(graph, listen=["inside/rates/hearing/hair"])
     assert max(m.data for m in told["inside/rates/hearing/hair"]) > 0
 
