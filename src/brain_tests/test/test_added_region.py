@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trained region added as the docs say: a folder, a task module, an entry in the graph; and everybody knows of it."""
 import importlib
-import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -24,14 +24,13 @@ from brain_wire import messages
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "write-a-region.md").read_text(encoding="utf-8")
-TRAINER = importlib.util.find_spec("brain_training.trainer") is not None
 
 
 @pytest.fixture(scope="module")
 def added(tmp_path_factory):
-    """Folder with the files of the docs and a graph ``mine.graph.yaml``; weights are trained where that is possible."""
+    """Folder with the files of the docs, a graph ``mine.graph.yaml`` and trained weights."""
     folder = tmp_path_factory.mktemp("added")
-    for name, code in re.findall(r"```python\n# ((?:train_)?hearing[\w/]*\.py)\n(.*?)```", PAGE, re.S):
+    for name, code in re.findall(r"```python\n# (hearing[\w/]*\.py)\n(.*?)```", PAGE, re.S):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(code, encoding="utf-8")
     entry = next(found for found in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", PAGE, re.S))
@@ -39,29 +38,24 @@ def added(tmp_path_factory):
     brain = yaml.safe_load((ROOT / "config" / "brain.graph.yaml").read_text(encoding="utf-8"))
     brain["regions"] |= entry["regions"]
     (folder / "mine.graph.yaml").write_text(yaml.safe_dump(brain, sort_keys=False), encoding="utf-8")
-    if TRAINER:
-        done = subprocess.run([sys.executable, "train_hearing.py"], cwd=folder, capture_output=True, text=True,
-                              timeout=110)
-        assert done.returncode == 0, done.stderr
-        assert float(done.stdout.rpartition("right:")[2]) > 0.95
     patch = pytest.MonkeyPatch()
     patch.syspath_prepend(str(folder))
-    if not TRAINER:
-        by_hand()
+    done = command(folder, "train", "hearing", "--graph", "mine.graph.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["spiking"]["right"] > 0.95
+    assert told["files"] == [str(folder / "hearing" / "weights" / "hearing.safetensors")]
     yield folder
     patch.undo()
     for name in [name for name in sys.modules if name.partition(".")[0].startswith("hearing")]:
         del sys.modules[name]
 
 
-def by_hand():
-    """Weights that need no training: a neuron for each direction that only a loud sound makes fire."""
-    network, weights = (importlib.import_module(f"hearing.{name}") for name in ("network", "weights"))
-    net = network.Net().requires_grad_(False)
-    net.into.weight[:] = net.into.weight.new_tensor(np.eye(48, 36))
-    net.into.bias.fill_(-0.7)
-    net.out.weight[:] = net.into.weight.new_tensor(2.0 * np.eye(36, 48))
-    weights.save(weights.SHIPPED, net, {}, {})
+def command(folder, *arguments):
+    """What a ``brain`` command says that finds the added files."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run([sys.executable, "-m", "brain", *arguments], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": path}, timeout=110)
 
 
 @pytest.fixture
@@ -93,13 +87,13 @@ def test_it_fits_into_the_graph_and_says_what_it_must(graph):
     assert callable(named(cls.network.definition, "hearing")) and callable(named(cls.pictures[0].draw, "hearing"))
 
 
-@pytest.mark.skipif(not TRAINER, reason="this brain_training has no trainer")
 def test_its_task_is_one_and_makes_the_same_weights_again(graph, tmp_path):
+    from brain_training import tasks
     from brain_training.task import Task
     from brain_training.trainer import Trainer
 
     cls = graphs.load(graph).spec("hearing").load()
-    task = named(cls.task, "hearing")(recipe=5)
+    task = tasks.load("hearing", graph)(quick=True)
     assert isinstance(task, Task) and task.files()["spiking"] == cls.weights.path()
     one, two = (Trainer(task, 3).run().state_dict() for _ in range(2))
     assert all(bool((one[name] == two[name]).all()) for name in one)
@@ -128,12 +122,9 @@ def test_its_spikes_are_shown_by_the_introspection_region(graph):
     assert max(m.data for m in told["inside/rates/hearing/hair"]) > 0
 
 
-def test_its_network_is_exported(graph, tmp_path):
+def test_its_network_is_exported(graph, added, tmp_path):
     def export(region):
-        command = [sys.executable, "-m", "brain", "export", region, "--graph", graph]
-        path = os.pathsep.join([str(Path(graph).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        return subprocess.run([*command, "--nir", str(tmp_path / f"{region}.nir")], capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": path}, timeout=100)
+        return command(added, "export", region, "--graph", graph, "--nir", str(tmp_path / f"{region}.nir"))
 
     done = export("hearing")
     assert done.returncode == 0 and "hair" in done.stdout, done.stderr

@@ -15,9 +15,10 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 import torch
 
+from brain_runtime.graphs import DEFAULT
 from brain_training import tasks
 from brain_training.at_once import Failed, Job, at_once
-from brain_training.task import NETWORKS, Progress, TrainingError
+from brain_training.task import Progress, Task, TrainingError
 from brain_training.trainer import PERIOD, Trainer
 
 PARTS = 10      # of the way, of which the mean loss is told
@@ -37,6 +38,7 @@ class Settings:
         resume: go on from the checkpoints that there are.
         period: s between two checkpoints.
         log: file that lines of JSON are added to.
+        graph: name or path of the graph whose regions are trained.
     """
 
     seed: int = 0
@@ -47,6 +49,7 @@ class Settings:
     resume: bool = False
     period: float = PERIOD
     log: Path | None = None
+    graph: str = DEFAULT
 
     def check(self) -> None:
         """Raises ValueError where the device is not there."""
@@ -61,16 +64,18 @@ class Settings:
         return (self.checkpoints or file.parent) / f"{file.stem}.checkpoint"
 
 
-def files(name: str, out: Path | None) -> dict[str, Path]:
-    """The weight file of each network of a task: ``out``, with the twin's beside it; None: the shipped ones.
+def files(name: str, out: Path | None, graph: str = DEFAULT) -> dict[str, Path]:
+    """The weight file of each network of a region's task: ``out``, with the twin's beside it; None: the shipped ones.
 
     Their folder is made where it is not there.
 
     Raises:
         OSError: nothing can be written there.
     """
-    found = tasks.load(name).files() if out is None else {
-        "spiking": out, "twin": out.with_name(f"{out.stem}_twin{out.suffix}")}
+    cls = tasks.load(name, graph)
+    found = cls.files() if out is None else {
+        which: out if which == "spiking" else out.with_name(f"{out.stem}_{which}{out.suffix}")
+        for which in tasks.networks(cls)}
     for file in found.values():
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.is_dir():
@@ -93,7 +98,7 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
         CheckpointError: a checkpoint cannot be resumed from.
         TrainingError: a loss is not a number.
     """
-    paths, cls = files(name, out), tasks.load(name)
+    paths, cls = files(name, out, settings.graph), tasks.load(name, settings.graph)
     todo = {which: cls(which, quick=settings.quick) for which in networks}
     for task in todo.values():
         task.check()
@@ -122,22 +127,24 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
         torch.set_num_threads(before)
 
 
-def _jobs(name: str) -> list[tuple[str, ...]]:
+def _jobs(cls: type[Task]) -> list[tuple[str, ...]]:
     """The networks of a task by the process that they are trained in."""
-    return [(which,) for which in NETWORKS] if tasks.load(name).apart else [NETWORKS]
+    networks = tasks.networks(cls)
+    return [(which,) for which in networks] if cls.apart else [networks]
 
 
-def _report(name: str, out: Path | None, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _report(name: str, out: Path | None, found: dict[str, dict[str, Any]], graph: str) -> dict[str, Any]:
     """Figures of a task, with ``network`` and ``files``, those of others beside those of the networks."""
-    beside = {other: found["spiking"].pop(other) for other in tasks.load(name).beside}
-    return {"network": name, "files": [str(file) for file in files(name, out).values()], **beside,
-            **{which: found[which] for which in NETWORKS}}
+    cls = tasks.load(name, graph)
+    beside = {other: found["spiking"].pop(other) for other in cls.beside}
+    return {"network": name, "files": [str(file) for file in files(name, out, graph).values()], **beside,
+            **{which: found[which] for which in tasks.networks(cls)}}
 
 
 def _forget(names: Sequence[str], outs: Sequence[Path | None], settings: Settings) -> None:
     """Removes the checkpoints of trainings that are done."""
     for name, out in zip(names, outs):
-        for file in files(name, out).values():
+        for file in files(name, out, settings.graph).values():
             settings.checkpoint(file).unlink(missing_ok=True)
 
 
@@ -154,9 +161,10 @@ def train(name: str, out: Path | None, settings: Settings, progress: Progress) -
         Its figures by network, with ``network`` and ``files``.
     """
     settings.check()
-    files(name, out)
-    tasks.load(name)(quick=settings.quick).check()
-    parts = _jobs(name)
+    files(name, out, settings.graph)
+    cls = tasks.load(name, settings.graph)
+    cls(quick=settings.quick).check()
+    parts = _jobs(cls)
     if len(parts) == 1:
         found = train_networks(name, parts[0], out, settings, progress)
     else:
@@ -167,7 +175,7 @@ def train(name: str, out: Path | None, settings: Settings, progress: Progress) -
                 raise TrainingError(f"the training of {name} ({which}) failed: {made.why}")
             found |= made
     _forget([name], [out], settings)
-    return _report(name, out, found)
+    return _report(name, out, found, settings.graph)
 
 
 def train_all(folder: Path | None, settings: Settings, progress: Progress, names: Sequence[str] | None = None
@@ -185,17 +193,18 @@ def train_all(folder: Path | None, settings: Settings, progress: Progress, names
         ValueError: the device is not there, or what a task needs; known before anything is trained.
     """
     settings.check()
-    names = tasks.names() if names is None else names
-    for name in names:
-        tasks.load(name)(quick=settings.quick).check()
+    names = tasks.names(settings.graph) if names is None else names
+    classes = {name: tasks.load(name, settings.graph) for name in names}
+    for cls in classes.values():
+        cls(quick=settings.quick).check()
     settings = replace(settings, threads=settings.threads or 1)
     outs = [None if folder is None else folder / f"{name}.safetensors" for name in names]
     jobs, whose = {}, {}
     for name, out in zip(names, outs):
-        for part in _jobs(name):
+        for part in _jobs(classes[name]):
             key = f"{name} ({', '.join(part)})"
             whose[key] = name, out
-            jobs[key] = Job(_named, (name, part, out, settings), 0 if tasks.load(name).longest else NICE)
+            jobs[key] = Job(_named, (name, part, out, settings), 0 if classes[name].longest else NICE)
     found: dict[str, dict[str, Any]] = {name: {} for name in names}
     failed = []
     for key, made in at_once(jobs, progress):
@@ -204,8 +213,8 @@ def train_all(folder: Path | None, settings: Settings, progress: Progress, names
             failed.append(f"the training of {key} failed: {made.why}")
             continue
         found[name] |= made
-        if set(found[name]) == set(NETWORKS):
-            yield _report(name, out, found[name])
+        if set(found[name]) == set(tasks.networks(classes[name])):
+            yield _report(name, out, found[name], settings.graph)
     if failed:
         raise TrainingError("; ".join(failed))
     _forget(names, outs, settings)

@@ -19,8 +19,8 @@ ALL = "all"
 
 
 def train(
-        name: Annotated[str, typer.Argument(metavar="NETWORK", help="vision, language, motor, or all: every one at "
-                                            "once. The prefrontal cortex is wired, not trained.")],
+        name: Annotated[str, typer.Argument(metavar="REGION", help="A region that is trained, as vision, language or "
+                                            "motor; or all: every one at once. The prefrontal cortex is wired.")],
         out: Annotated[Path | None, typer.Option(
             help="Weight file; the twin's is written beside it, with _twin in its name. Of all: a folder. Default: the "
             "shipped ones are replaced.")] = None,
@@ -38,20 +38,27 @@ def train(
             "weight files.")] = None,
         log: Annotated[Path | None, typer.Option(metavar="FILE", help="Add a line of JSON to a file every 20 steps.")
                        ] = None,
+        graph: Annotated[str, typer.Option(help="Graph of the brain whose regions are trained, a name or a file.")
+                         ] = "brain",
         as_json: Json = False) -> None:
     """Rebuilds trained weights of a region from nothing, with those of its twin without spikes.
 
     Vision and motor are trained on rooms of the split train, language on sentences; held-out results are printed.
     """
+    from brain_runtime.graph import GraphError
     from brain_training.runs import Settings
     from brain_training.tasks import names
 
-    if name not in (*names(), ALL):
-        fail(f"there is no training {name!r}; there are {', '.join(names())} and {ALL}", 2)
+    try:
+        known = names(graph)
+    except GraphError as error:
+        fail(str(error), 2)
+    if name not in (*known, ALL):
+        fail(f"there is no training {name!r}; there are {', '.join(known)} and {ALL}", 2)
     if quick and out is None:
         fail("--quick makes weights that are worth nothing; name another place with --out", 2)
     check_writable(log)
-    settings = Settings(seed, quick, threads, device, checkpoint, resume, log=log)
+    settings = Settings(seed, quick, threads, device, checkpoint, resume, log=log, graph=graph)
     if name == ALL:
         _train_all(out, settings, as_json)
     else:
@@ -65,9 +72,9 @@ def _train_all(out: Path | None, settings: Settings, as_json: bool) -> None:
     from brain_training.task import TrainingError
     from brain_training.tasks import names
 
-    for name in names():
+    for name in names(settings.graph):
         try:
-            files(name, None if out is None else out / f"{name}.safetensors")
+            files(name, None if out is None else out / f"{name}.safetensors", settings.graph)
         except OSError as error:
             fail(f"cannot write the weights: {error}; name another place with --out")
     begin, report, wrong = time.monotonic(), {}, ""
