@@ -31,12 +31,12 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
     Raises:
         GraphError, CrewError, NoRouter: it does not come up.
     """
-    from brain import say
-    from brain.stage import Stage
+    from brain_runtime import speaker
+    from brain.shown_stage import ShownStage
     from brain_sim.room import generate_room
 
-    stage = Stage("brain", folder, split=split, seed=seed, router=endpoint, domain=domain, stop=stop, console=console,
-                  request={"split": split, "seed": seed})
+    stage = ShownStage("brain", folder, split=split, seed=seed, router=endpoint, domain=domain, stop=stop,
+                       console=console, request={"split": split, "seed": seed})
     try:
         stage.start(READY)
         things = [f"find the {o.color} {o.shape}" for o in generate_room(split, seed).objects]
@@ -46,7 +46,7 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
             if ended:
                 stage.speaker.say(things[spoken % len(things)])
                 spoken += 1
-            ended = any(s.state in (say.REACHED, say.WRONG, say.NOT_FOUND) for s in stage.round())
+            ended = any(s.state in (speaker.REACHED, speaker.WRONG, speaker.NOT_FOUND) for s in stage.round())
         facts = stage.facts()
         torch = {name: _has_torch(stage.crew.supervisor.pid(name)) for name in facts["pss_mb"]}
     finally:

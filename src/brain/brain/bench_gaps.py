@@ -31,13 +31,13 @@ def measure(folder: Path, *, kills: int, endpoint: str, domain: int, console: An
         GraphError, CrewError, NoRouter: it does not come up.
         TimeoutError: after a kill no command came any more.
     """
-    from brain.stage import Stage
+    from brain.shown_stage import ShownStage
     from brain_sim.room import generate_room
     from brain_wire import open_node
     from brain_wire.qos import FEATURE
 
-    stage = Stage("brain", folder, split=SPLIT, seed=SEED, router=endpoint, domain=domain, stop=stop, console=console,
-                  request={"split": SPLIT, "seed": SEED})
+    stage = ShownStage("brain", folder, split=SPLIT, seed=SEED, router=endpoint, domain=domain, stop=stop,
+                       console=console, request={"split": SPLIT, "seed": SEED})
     gaps: dict[str, list[float]] = {name: [] for name in BOUNDS}
     try:
         stage.start(READY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
-from brain import say
+from brain_runtime import speaker
 from brain_runtime.constants import goal_state
 from brain_runtime.supervisor import Event
 
@@ -47,16 +47,16 @@ def blame(text: str, status: Any | None, verdict: dict[str, Any] | None, trace: 
         return make("vision", f"it {verdict['reason']} instead")
     if verdict is not None and verdict["outcome"] == "avoid_violated":
         return make("motor", f"it {verdict['reason']}")
-    if status is None or status.text != say.clipped(text):
+    if status is None or status.text != speaker.clipped(text):
         return make("language", "it did not take the sentence up")
-    if status.state == say.NOT_UNDERSTOOD:
+    if status.state == speaker.NOT_UNDERSTOOD:
         return make("language", f"it did not understand: {status.reason}")
     if trace is not None and trace.action in (STALE, ESTOP, REFUSED):
         return make("brainstem", f"it does not let the robot move: {trace.reason}")
-    if status.state == say.WRONG:
+    if status.state == speaker.WRONG:
         return make("pfc", status.reason)
-    if status.state == say.REACHED:
+    if status.state == speaker.REACHED:
         return make("pfc", "it takes the target for reached, but the world's referee does not")
-    if status.state == say.APPROACHING:
+    if status.state == speaker.APPROACHING:
         return make("motor", f"it did not get there in time ({status.reason})")
     return make("pfc", f"the target was not found in time ({goal_state(status.state)}, {status.reason})")

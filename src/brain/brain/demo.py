@@ -39,7 +39,7 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     number = use_domain(domain)
     use_security(secure)
     check_folder(runs, "--runs")
-    from brain.stage import Stage
+    from brain.shown_stage import ShownStage
     from brain_runtime.command.terminal import Terminal
     from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
@@ -54,8 +54,8 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     try:
         claim = new_run(runs)
         folder = claim.folder
-        stage = Stage(graph, folder, split=split.value, seed=seed, router=router, domain=number, stop=stop,
-                      request=room(split.value, seed), console=Terminal(lasting=True, stderr=as_json))
+        stage = ShownStage(graph, folder, split=split.value, seed=seed, router=router, domain=number, stop=stop,
+                           request=room(split.value, seed), console=Terminal(lasting=True, stderr=as_json))
     except (GraphError, CrewError, SessionProblem, OSError) as error:
         fail(str(error))
     try:

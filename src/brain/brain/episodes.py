@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, Iterator, Mapping, Protocol, Sequence
 
 from brain import policies
-from brain_runtime.ablation import Ablation, NONE
+from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.energy import Traffic
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graphs import DEFAULT

@@ -82,7 +82,7 @@ def evaluate(
     from brain.command import PACKAGES, lacks
     from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
-    from brain_runtime.graphs import find_graph
+    from brain_runtime.graphs import load
     from brain_wire import shown
     from brain_wire import NoRouter
 
@@ -95,7 +95,6 @@ def evaluate(
         saved.check_folder()
     console = Terminal(stderr=True)
     try:
-        find_graph(graph)
         chosen = results.SUITES[suite].episodes(split.value, episodes, seed, low_obstacles)
         policies.told(policy.value, chosen, 0)
         begin = time.time()
@@ -106,6 +105,8 @@ def evaluate(
         ablation = ablations.parse(ablate or (), graph)
         if ablate and policy.value in policies.WITHOUT_BRAIN:
             raise ValueError(f"--ablate changes a brain, and {policy.value} has none")
+        if policy.value in policies.WITH_BRAIN:
+            policies.regions_of(load(graph, "arena"), policy.value, ablation)   # now, not when all has begun
         more = {"energy": energy} if energy else {}
         found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (),
                      ablation=ablation, **more)

@@ -41,9 +41,8 @@ def run(context: typer.Context,
         fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
     check_folder(state_dir, "--state-dir")
     from brain_runtime.runs import state_home
-    from brain.up import refuse_twice
     from brain_runtime.command_lines import arguments
-    from brain_runtime.crew import CrewError, router_endpoint
+    from brain_runtime.crew import CrewError, refuse_twice, router_endpoint
     from brain_runtime.graph import GraphError
     from brain_wire.parameters import ParameterError
     from brain_runtime.resolve import refuse_nameless, resolve_region

@@ -13,9 +13,9 @@ from typing import Any, Iterable, Mapping
 
 from brain.rooms import SEED
 from brain_runtime.command_lines import arguments as process_arguments
-from brain_runtime.given import SIM_TIME
 from brain_runtime.graph import NO_WORLD, SIM_WORLD, GraphError, load_graph
 from brain_runtime.graphs import config_directory, find_graph
+from brain_runtime.hosts.node_parameters import SIM_TIME
 from brain_wire.parameters import ParameterError
 from brain_runtime.resolve import resolve
 from brain_runtime.resolved import Resolved, ResolvedRegion

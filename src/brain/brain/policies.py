@@ -12,6 +12,7 @@ from typing import Any, Sequence
 
 from brain.ablations import of_region
 from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.declared import named
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graphs import DEFAULT, load
 
@@ -28,6 +29,7 @@ def ablation_of(policy: str, ablation: Ablation = NONE, graph: str = DEFAULT) ->
     Raises:
         ValueError: an unknown policy, or one region is to be replaced that the graph does not have.
         GraphError: there is no such graph, or the class of that region cannot be loaded.
+        ModuleNotFoundError: the package of what the policy puts in is not installed.
     """
     if policy not in WITH_BRAIN:
         raise ValueError(f"policy {policy!r} does not run a brain; those that do are {', '.join(WITH_BRAIN)}")
@@ -41,6 +43,7 @@ def ablation_of(policy: str, ablation: Ablation = NONE, graph: str = DEFAULT) ->
     if not isinstance(instead, str):
         raise ValueError(f"policy {policy} replaces the region {name} by what it names as {way}; "
                          f"{loaded.spec(name).cls} names none")
+    named(instead, f"policy {policy}")
     return replace(ablation, classes={name: instead, **ablation.classes})
 
 

@@ -62,12 +62,10 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
             value["graph"], value["world"], robot=value["robot"], namespace=value["namespace"], only=only,
             params=value["params_file"], external=names_of(value["external"]), use_sim_time=sim_time,
             seed=value["seed"], split=value["split"], state_dir=value["state_dir"], log_level=value["log_level"])
-        for warning in plan.resolved.warnings:
-            print(shown.line(f"warning: {warning}"), file=sys.stderr)
+        said = [LogInfo(msg=f"warning: {warning}") for warning in plan.resolved.warnings]
         if value["dry_run"] == "true":
-            for text in lines(plan.resolved, {node.name for node in plan.nodes} if only else None):
-                print(shown.line(text), flush=True)
-            return []
+            wanted = {node.name for node in plan.nodes} if only else None
+            return [*said, LogInfo(msg="\n".join(map(shown.line, lines(plan.resolved, wanted))))]
         nodes = [node.settings() for node in plan.nodes]
         rviz = [rviz_settings(value["namespace"], sim_time)] if value.get("rviz") == "true" else []
         for settings in nodes:
@@ -80,7 +78,7 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
                    *(Node(**settings, additional_env=_told(), exec_name=settings["executable"],
                           prefix=shlex.join(KEEPER)) for settings in rviz)]
         routing = zenoh_router(value["router"]) if router else []   # looks before it returns what starts
-        return [*routing, *started, _all_end(started)]
+        return [*said, *routing, *started, _all_end(started)]
 
     return LaunchDescription([*_declare(arguments), OpaqueFunction(function=start)])
 

@@ -3,139 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Annotated, Any, Callable
+from typing import Annotated
 
 import typer
 
 from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
+from brain_runtime.speaker import Answer, Speaker, checked, clipped
 
-IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING, WRONG = range(9)     # GoalStatus
 PRESENCE = 2.0      # s in which a brain that is there has been heard
 LATCH = 0.5         # s in which the latched goal status of before has come
-TAKEN_UP = 5.0      # s in which a sentence is taken up
 INTERRUPTED = 130   # exit status after Ctrl-C
 STANDS = "interrupted, but the goal still stands and the robot goes on; `brain say stop` (same options) ends it"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """How a sentence went.
-
-    Attributes:
-        status: exit status: 0 reached (or taken up, where nobody waited), 1 not found, wrong or not in time, 2 not
-            understood, 130 interrupted.
-        state: of the goal, as :func:`brain_runtime.constants.goal_state` calls it; empty if nobody took it up.
-        reason: for a person.
-        goal_id: number that language gave it, or None.
-        seconds: from speaking to the answer.
-    """
-
-    status: int
-    state: str
-    reason: str
-    goal_id: int | None
-    seconds: float
-
-
-class Speaker:
-    """Says sentences through a node and follows the goal's status.
-
-    Args:
-        node: its namespace is the brain's; it must stay open as long as the sentence is to stand.
-        look: called again and again while waiting, in the waiting thread.
-    """
-
-    def __init__(self, node: Any, look: Callable[[], None] | None = None) -> None:
-        from brain_wire.qos import LATCHED
-
-        self._goals = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
-        self._statuses = node.subscription("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(16))
-        self._look = look
-        self.said = False
-        self.newest: Any | None = None
-
-    def hear(self, seconds: float = 0.0) -> list:
-        """Goal statuses that have come since the last call, waiting up to ``seconds`` for the first."""
-        from brain_wire import messages
-
-        found = []
-        for arrival in self._statuses.wait(seconds) if seconds > 0 else self._statuses.take():
-            try:
-                found.append(messages.decode(arrival.data, "brain_interfaces/msg/GoalStatus"))
-            except messages.MessageError:
-                continue  # not the brain's: its messages can be read
-        if found:
-            self.newest = found[-1]
-        return found
-
-    def say(self, text: str) -> None:
-        """Says a sentence."""
-        from brain_wire import messages
-
-        self.said = True
-        self._goals.publish(messages.make("std_msgs/msg/String", data=text))
-
-    def ask(self, text: str, wait: float | None) -> Answer:
-        """Says a sentence and waits until it is done, at most ``wait`` s; None: until it is taken up."""
-        from brain_runtime.constants import goal_state
-
-        before = None if self.newest is None else (self.newest.goal_id, self.newest.text)
-        begin = time.monotonic()
-        self.say(text)
-        until = begin + (TAKEN_UP if wait is None else wait)
-        ours: Any | None = None
-        while (left := until - time.monotonic()) > 0:
-            if self._look is not None:
-                self._look()
-            for status in self.hear(min(left, 0.1)):
-                taken = time.monotonic() - begin
-                if (status.goal_id, status.text) == before and ours is None:
-                    continue
-                if status.text != clipped(text):
-                    if ours is not None:
-                        return Answer(1, goal_state(ours.state), f"another sentence took its place: {status.text!r}",
-                                      ours.goal_id, taken)
-                    continue
-                ours = status
-                if status.state == NOT_UNDERSTOOD:
-                    return Answer(2, goal_state(NOT_UNDERSTOOD), status.reason, status.goal_id, taken)
-                if status.state in (REACHED, STOPPED):
-                    return Answer(0, goal_state(status.state), status.reason, status.goal_id, taken)
-                if status.state in (NOT_FOUND, WRONG):
-                    return Answer(1 if wait is not None else 0, goal_state(status.state), status.reason, status.goal_id,
-                                  taken)
-                if wait is None:
-                    return Answer(0, goal_state(status.state), status.reason, status.goal_id, taken)
-        taken = time.monotonic() - begin
-        if ours is None:
-            return Answer(1, "", f"nobody took it up within {taken:.0f} s; `brain status` shows whether language and "
-                          f"pfc are well", None, taken)
-        reason = f" ({ours.reason})" if ours.reason else ""
-        return Answer(1, goal_state(ours.state), f"not reached within {wait:g} s{reason}", ours.goal_id, taken)
-
-
-def clipped(text: str) -> str:
-    """A sentence as it stands in the goal's status."""
-    from brain_runtime.heartbeat import clip_utf8
-
-    return clip_utf8(text, 256)
-
-
-def checked(text: str) -> str:
-    """The sentence, if it can be sent.
-
-    Raises:
-        ValueError: it is empty or not text.
-    """
-    if not text.strip():
-        raise ValueError("the sentence is empty; say what is wanted, as in: brain say \"go to the red ball\"")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValueError("the sentence is not UTF-8 text; set a UTF-8 locale, such as LANG=C.UTF-8") from None
-    return text
 
 
 def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japanese.")],

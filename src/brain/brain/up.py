@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Iterable
+from typing import Annotated, Any
 
 import typer
 
@@ -68,7 +68,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     number = use_domain(domain)
     use_security(secure)
     from brain_runtime import secured
-    from brain_runtime.crew import Crew, CrewError, region_children, router_child, router_endpoint
+    from brain_runtime.crew import Crew, CrewError, refuse_twice, region_children, router_child, router_endpoint
     from brain_runtime.command.terminal import Terminal
     from brain_runtime.graph import NO_WORLD, GraphError
     from brain_runtime.graphs import names_of
@@ -212,26 +212,3 @@ def _spoken(simulated: bool, endpoint: str, secure: Path | None, domain: int, na
                               *(["--secure", str(secure)] if secure else []),
                               *(["--domain", str(domain)] if domain else []),
                               *(["--namespace", namespace] if namespace.strip("/") else [])))
-
-
-def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: int, identity: str | None = None) -> None:
-    """Raises CrewError if a node with one of the names is there already.
-
-    Args:
-        names: of nodes, below ``namespace``.
-        endpoint: of a router.
-        identity: whose credentials are used; None: the operator's.
-    """
-    from brain_runtime.crew import CrewError
-    from brain_wire import Watch, open_session
-
-    prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
-    ours = {f"{prefix}/{name}" for name in names}
-    who = {} if identity is None else {"identity": identity}
-    with open_session(endpoint, **who) as session, Watch(session, domain) as watch:
-        watch.wait_for(lambda w: bool(ours & set(w.nodes())), 0.5)
-        there = sorted(ours & set(watch.nodes()))
-    if there:
-        raise CrewError(f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} running already in domain {domain}; "
-                        f"end that brain, or choose another --domain or --namespace"
-                        + ("" if identity is None else ", or another --name"))

@@ -237,7 +237,8 @@ def test_parameters_of_the_file_beside_a_graph_count(tmp_path):
     (tmp_path / "mine.graph.yaml").write_bytes(graphs.find_graph("brain").read_bytes())
     (tmp_path / "mine.params.yaml").write_text(
         "/**/brainstem: {ros__parameters: {max_linear: 0.2, use_sim_time: true}}\n", encoding="utf-8")
-    assert given(tmp_path / "mine.graph.yaml") == {"max_linear": 0.2, "critical": ["pfc", "motor"]}
+    assert given(tmp_path / "mine.graph.yaml") == {"max_linear": 0.2, "use_sim_time": True,
+                                                   "critical": ["pfc", "motor"]}
 
 
 # -- ablations -----------------------------------------------------------------------------------------------------

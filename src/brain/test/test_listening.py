@@ -5,7 +5,8 @@ import pty
 
 import pytest
 
-from brain import say, show
+from brain import show
+from brain_runtime import speaker
 from brain.blame import blame
 from brain.keyboard import Keyboard
 from brain_runtime.listen import Latency, Seen
@@ -52,15 +53,16 @@ TEXT = "go to the red ball"
 
 @pytest.mark.parametrize(("heard", "verdict", "action", "events", "part", "why"), [
     (None, None, 0, [], "language", "did not take the sentence up"),
-    (status("other", say.SEARCHING), None, 0, [], "language", "did not take"),
-    (status(TEXT, say.NOT_UNDERSTOOD, "no color"), None, 0, [], "language", "no color"),
-    (status(TEXT, say.SEARCHING), None, 0, [], "pfc", "not found in time"),
-    (status(TEXT, say.APPROACHING), None, 0, [], "motor", "did not get there"),
-    (status(TEXT, say.SEARCHING), None, 3, [], "brainstem", "does not let the robot move"),
-    (status(TEXT, say.REACHED), None, 0, [], "pfc", "referee does not"),
-    (status(TEXT, say.WRONG, "something else: blue box"), None, 0, [], "pfc", "blue box"),
-    (status(TEXT, say.REACHED), {"outcome": "wrong_object", "reason": "stopped at a"}, 0, [], "vision", "stopped at a"),
-    (status(TEXT, say.APPROACHING), {"outcome": "contact", "reason": "touched b"}, 0, [], "motor", "touched b"),
+    (status("other", speaker.SEARCHING), None, 0, [], "language", "did not take"),
+    (status(TEXT, speaker.NOT_UNDERSTOOD, "no color"), None, 0, [], "language", "no color"),
+    (status(TEXT, speaker.SEARCHING), None, 0, [], "pfc", "not found in time"),
+    (status(TEXT, speaker.APPROACHING), None, 0, [], "motor", "did not get there"),
+    (status(TEXT, speaker.SEARCHING), None, 3, [], "brainstem", "does not let the robot move"),
+    (status(TEXT, speaker.REACHED), None, 0, [], "pfc", "referee does not"),
+    (status(TEXT, speaker.WRONG, "something else: blue box"), None, 0, [], "pfc", "blue box"),
+    (status(TEXT, speaker.REACHED), {"outcome": "wrong_object", "reason": "stopped at a"}, 0, [],
+     "vision", "stopped at a"),
+    (status(TEXT, speaker.APPROACHING), {"outcome": "contact", "reason": "touched b"}, 0, [], "motor", "touched b"),
     (None, None, 3, [Event(0.0, "place", "ended", "killed by SIGSEGV")], "place", "SIGSEGV"),
 ])
 def test_blame(heard, verdict, action, events, part, why):
@@ -78,7 +80,7 @@ def test_words_for_what_is_seen():
 
 def test_long_sentences_are_compared_as_they_are_clipped():
     long = "\u8d64\u3044\u7389" * 100
-    assert len(say.clipped(long).encode()) <= 256 and long.startswith(say.clipped(long))
+    assert len(speaker.clipped(long).encode()) <= 256 and long.startswith(speaker.clipped(long))
 
 
 def test_the_keyboard_takes_digits_as_keys_and_words_as_lines():

@@ -192,7 +192,7 @@ def test_what_does_not_fit_is_named_by_every_host(toys, text, error, says):
 def test_numbers_are_read_as_ros_does(toys):
     (toys.parent / "mine.yaml").write_text("/**/toy: {ros__parameters: {a: 1e3, use_sim_time: true}}")  # YAML 1.2's
     sim_time = {"use_sim_time": True}
-    for host, more in (("ros", sim_time), ("zenoh", sim_time), ("local", {"spikes": False})):
+    for host, more in (("ros", sim_time), ("zenoh", sim_time), ("local", {**sim_time, "spikes": False})):
         toy = resolve(toys, robot=None, files=[toys.parent / "mine.yaml"], host=host).region("toy")
         assert toy.parameters == {"a": 1000.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 1.0, **more}
 

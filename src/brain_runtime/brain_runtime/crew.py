@@ -16,7 +16,7 @@ from brain_runtime.constants import trace_action
 from brain_runtime.listen import Ear
 from brain_runtime.resolved import Resolved
 from brain_runtime.supervisor import Child, Event, Supervisor
-from brain_wire import Node, NoRouter, Session, open_session
+from brain_wire import Node, NoRouter, Session, Watch, open_session
 from brain_wire.credentials import place
 from brain_wire.observers import guarded
 from brain_wire.refusal import address
@@ -101,6 +101,26 @@ def region_children(resolved: Resolved, *, seed: int, state_dir: Path, router: s
     return [Child(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router), region.node,
                   region.restart == "always", True, region.rate, region.triggers,
                   2 if region.device else int(region.moves), spare=region.moves) for region in resolved.started]
+
+
+def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: int, identity: str | None = None) -> None:
+    """Raises CrewError if a node with one of the names is there already.
+
+    Args:
+        names: of nodes, below ``namespace``.
+        endpoint: of a router.
+        identity: whose credentials are used; None: the operator's.
+    """
+    prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
+    ours = {f"{prefix}/{name}" for name in names}
+    who = {} if identity is None else {"identity": identity}
+    with open_session(endpoint, **who) as session, Watch(session, domain) as watch:
+        watch.wait_for(lambda w: bool(ours & set(w.nodes())), 0.5)
+        there = sorted(ours & set(watch.nodes()))
+    if there:
+        raise CrewError(f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} running already in domain {domain}; "
+                        f"end that brain, or choose another --domain or --namespace"
+                        + ("" if identity is None else ", or another --name"))
 
 
 class Crew:

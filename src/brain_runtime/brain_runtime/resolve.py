@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from brain_runtime import energy as budget
-from brain_runtime import given
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.graph import NO_WORLD, Graph, GraphError, RegionSpec, check_graph, load_graph, load_worlds
 from brain_runtime.graphs import DEFAULT, find_graph, params_file
+from brain_runtime.hosts.node_parameters import SIM_TIME, split
 from brain_runtime.region import Region
 from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.robots import SIM, RobotError, load_robot, robot_in
@@ -109,8 +109,6 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     regions = tuple(_region(spec, classes[spec.name], space, _final(read, spec, classes[spec.name], space, host, own,
                                                                     energy), profiles, own,
                             first.parameters(spec.name, space)) for spec in loaded.regions)
-    if host == "local":     # which has no nodes
-        regions = tuple(replace(region, parameters=given.of_the_region(region.parameters)) for region in regions)
     return Resolved(loaded.name, regions, path, loaded.world, robot or None, host, space, beside, files,
                     tuple(warnings))
 
@@ -260,8 +258,8 @@ def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping
     Raises:
         ParameterError: what it is given does not fit.
     """
-    given.check(spec.name, cls.Parameters, values)
-    default = {budget.PARAMETER: 0.0, given.SIM_TIME: False, **{
+    split(spec.name, cls.Parameters, values)
+    default = {budget.PARAMETER: 0.0, SIM_TIME: False, **{
         name: getattr(cls.Parameters(), name) for name in _names(cls)}}
     differs = tuple(name for name, value in values.items()
                     if (tuple(value) if isinstance(value, list) else value) != default.get(name))

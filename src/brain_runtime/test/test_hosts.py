@@ -160,9 +160,8 @@ def test_a_host_that_lacks_a_verb_cannot_be_made(verb):
 
 
 def test_the_package_loads_no_wire_and_no_torch():
-    code = ("import sys, brain_runtime.hosts; from brain_runtime.hosts import Host, LocalHost\n"
-            "LocalHost({}).advance(1)\n"
-            "print(sorted({'zenoh', 'torch', 'rclpy', 'mujoco'} & set(sys.modules)))")
+    code = ("import sys, brain_runtime.hosts\nfrom brain_runtime.hosts import Host, LocalHost\n"
+            "LocalHost({}).advance(1)\nprint(sorted({'zenoh', 'torch', 'rclpy', 'mujoco'} & set(sys.modules)))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
     with pytest.raises(AttributeError, match="no attribute 'TorchHots'; it has Host"):

@@ -18,8 +18,9 @@ def blocks(path, language):
 
 def write_region(folder, page="write-a-region.md"):
     for code in blocks(ROOT / "docs" / page, "python"):
-        name = re.match(r"# (\w+\.py)\n", code)
+        name = re.match(r"# ((\w+/)?\w+\.py)\n", code)
         assert name, f"a python block of {page} must begin with the name of its file"
+        (folder / name[1]).parent.mkdir(exist_ok=True)
         (folder / name[1]).write_text(code, encoding="utf-8")
 
 

@@ -12,7 +12,7 @@ import zenoh
 from brain.bench import free_port
 from brain_runtime.listen import Ear
 from brain.record import Recorder
-from brain.say import Speaker
+from brain_runtime.speaker import Speaker
 from brain.show import View
 from brain_runtime import LATCHED, constants, interfaces
 from brain_runtime.hosts.zenoh import ZenohHost

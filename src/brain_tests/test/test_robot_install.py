@@ -92,6 +92,17 @@ def test_what_is_missing_is_named_in_one_line_with_its_remedy(
     assert package in done.stderr and remedy in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [["--ablate", "vision=ann"], ["--policy", "scripted"]])
+def test_an_evaluation_without_the_baselines_says_what_to_install(tmp_path: Path, arguments: list[str]) -> None:
+    blocker = BLOCKER.replace(repr(ABSENT), repr(("brain_baselines",)))
+    (tmp_path / "sitecustomize.py").write_text(blocker, encoding="utf-8")
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"),
+                   "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    done = run(environment, "-m", "brain", "eval", "--episodes", "1", *arguments)
+    assert done.returncode == 2 and "--packages-up-to brain_baselines" in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
 def test_whoever_has_not_even_typer_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(BLOCKER.replace("brain_sim", "typer"), encoding="utf-8")
     done = subprocess.run([sys.executable, "-m", "brain"], capture_output=True, text=True, check=False,

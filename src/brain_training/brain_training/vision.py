@@ -26,8 +26,8 @@ FEWEST = 6              # micro-steps, where a picture came sooner
 USUAL = 0.7             # of the batches have STEPS
 THRESHOLD_ROOMS = (40, 100_000)     # rooms and first seed of val that thresholds are chosen on
 REPORT_ROOMS = (80, 200_000)        # and those that are reported on
-QUICK_ROOMS = 4
 WAY = 60                            # pictures of a held-out way: 3 s of driving
+QUICK_ROOMS, QUICK_WAY = 4, 15
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class VisionTask(Task):
         for purpose, (rooms, first) in (("threshold", THRESHOLD_ROOMS), ("report", REPORT_ROOMS)):
             if purpose not in self._ways:
                 self._ways[purpose] = list(make_ways(
-                    QUICK_ROOMS if self.quick else rooms, WAY, split="val", first_seed=first,
+                    *((QUICK_ROOMS, QUICK_WAY) if self.quick else (rooms, WAY)), split="val", first_seed=first,
                     progress=lambda done, of, purpose=purpose: tell(f"ways ({purpose})", done, of, "")))
             tally = test_on(folded, self._ways[purpose])
             if purpose == "threshold":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,23 +38,16 @@ def digest(sample) -> str:
     return found.hexdigest()
 
 
-def digests(name: str, seed: int, indices, queue) -> None:
-    task = made(name, seed)
-    queue.put([digest(task.sample(seed, index)) for index in indices])
-
-
 @pytest.mark.parametrize("name", tasks.names())
 def test_samples_are_the_same_in_another_order_and_in_another_process(name):
     task = made(name)
     here = {index: digest(task.sample(5, index)) for index in INDICES}
     assert len(set(here.values())) == len(INDICES)
     assert {index: digest(task.sample(5, index)) for index in reversed(INDICES)} == here
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    other = context.Process(target=digests, args=(name, 5, INDICES[::-1], queue))
-    other.start()
-    assert queue.get(timeout=100) == [here[index] for index in INDICES[::-1]]
-    other.join()
+    code = (f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_samples as t\n"
+            f"task = t.made({name!r})\nprint(*(t.digest(task.sample(5, index)) for index in {INDICES[::-1]}))")
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert other.stdout.split() == [here[index] for index in INDICES[::-1]], other.stderr
 
 
 @pytest.mark.parametrize("name", tasks.names())

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from dataclasses import fields, replace
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
 
 from brain_runtime import energy
 from brain_runtime.given import OVERRIDES, RCLPYS, SIM_TIME
-from brain_runtime.hosts.hosted_region import HostedRegion
 from brain_wire.parameter_services import Access
 from brain_wire.parameters import Description, ParameterError, check_parameters, describe
+
+if TYPE_CHECKING:   # launch checks values without what a region's process needs
+    from brain_runtime.hosts.hosted_region import HostedRegion
+
 
 
 class HostParameter(NamedTuple):

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trained region added as the docs say: a folder, a task module, an entry in the graph; and everybody knows of it."""
+import importlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from brain import ablations, policies, reference
+from brain_runtime import graphs
+from brain_runtime.declared import named
+from brain_runtime.graph import check_graph
+from brain_runtime.hosts.local import LocalHost
+from brain_runtime.region import Region
+from brain_wire import messages
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "write-a-region.md").read_text(encoding="utf-8")
+TRAINER = importlib.util.find_spec("brain_training.trainer") is not None
+
+
+@pytest.fixture(scope="module")
+def added(tmp_path_factory):
+    """Folder with the files of the docs and a graph ``mine.graph.yaml``; weights are trained where that is possible."""
+    folder = tmp_path_factory.mktemp("added")
+    for name, code in re.findall(r"```python\n# ((?:train_)?hearing[\w/]*\.py)\n(.*?)```", PAGE, re.S):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(code, encoding="utf-8")
+    entry = next(found for found in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", PAGE, re.S))
+                 if "hearing" in found["regions"])
+    brain = yaml.safe_load((ROOT / "config" / "brain.graph.yaml").read_text(encoding="utf-8"))
+    brain["regions"] |= entry["regions"]
+    (folder / "mine.graph.yaml").write_text(yaml.safe_dump(brain, sort_keys=False), encoding="utf-8")
+    if TRAINER:
+        done = subprocess.run([sys.executable, "train_hearing.py"], cwd=folder, capture_output=True, text=True,
+                              timeout=110)
+        assert done.returncode == 0, done.stderr
+        assert float(done.stdout.rpartition("right:")[2]) > 0.95
+    patch = pytest.MonkeyPatch()
+    patch.syspath_prepend(str(folder))
+    if not TRAINER:
+        by_hand()
+    yield folder
+    patch.undo()
+    for name in [name for name in sys.modules if name.partition(".")[0].startswith("hearing")]:
+        del sys.modules[name]
+
+
+def by_hand():
+    """Weights that need no training: a neuron for each direction that only a loud sound makes fire."""
+    network, weights = (importlib.import_module(f"hearing.{name}") for name in ("network", "weights"))
+    net = network.Net().requires_grad_(False)
+    net.into.weight[:] = net.into.weight.new_tensor(np.eye(48, 36))
+    net.into.bias.fill_(-0.7)
+    net.out.weight[:] = net.into.weight.new_tensor(2.0 * np.eye(36, 48))
+    weights.save(weights.SHIPPED, net, {}, {})
+
+
+@pytest.fixture
+def graph(added):
+    return str(added / "mine.graph.yaml")
+
+
+def heard(graph, *options, seconds=0.6, listen=()):
+    """Novelty that hearing tells of a sound from the left, and what else is heard, under ablations."""
+    loaded, ablation = graphs.load(graph), ablations.parse(options, graph)
+    regions = {name: region for name, region in policies.make_regions(loaded, "brain", (), ablation).items()
+               if name in ("hearing", "window")}
+    host = LocalHost(regions, parameters=graphs.merged(graphs.own_parameters(loaded), ablation.parameters))
+    told = {topic: [] for topic in listen}
+    for topic, found in told.items():
+        host.listen(topic, found.append)
+    loud = np.full(36, 0.1, np.float32)
+    loud[9] = 1.2
+    for _ in range(round(seconds / 0.05)):
+        host.publish("ears/loudness", messages.make("sensor_msgs/msg/LaserScan", ranges=loud))
+        host.advance(0.05)
+    return host, host.latest("sensor/features").novelty, told
+
+
+def test_it_fits_into_the_graph_and_says_what_it_must(graph):
+    loaded = graphs.load(graph, "arena")
+    assert check_graph(loaded) == []
+    cls = loaded.spec("hearing").load()
+    assert issubclass(named(cls.baselines["conventional"], "hearing"), Region)
+    assert callable(named(cls.network.definition, "hearing")) and callable(named(cls.pictures[0].draw, "hearing"))
+
+
+@pytest.mark.skipif(not TRAINER, reason="this brain_training has no trainer")
+def test_its_task_is_one_and_makes_the_same_weights_again(graph, tmp_path):
+    from brain_training.task import Task
+    from brain_training.trainer import Trainer
+
+    cls = graphs.load(graph).spec("hearing").load()
+    task = named(cls.task, "hearing")(recipe=5)
+    assert isinstance(task, Task) and task.files()["spiking"] == cls.weights.path()
+    one, two = (Trainer(task, 3).run().state_dict() for _ in range(2))
+    assert all(bool((one[name] == two[name]).all()) for name in one)
+
+
+def test_it_hears_with_its_weights_and_not_without_spikes(graph):
+    _, novelty, _ = heard(graph)
+    assert np.flatnonzero(novelty) == [9] and novelty[9] > 0.3
+    assert not heard(graph, "hearing=silent")[1].any()
+    host, novelty, _ = heard(graph, "hearing=conventional")
+    assert np.flatnonzero(novelty) == [9] and host.regions["hearing"].spikes == 0
+
+
+def test_its_ablations_are_known_and_named(graph):
+    assert "hearing=silent|conventional" in ablations.names(graph)
+    assert not any(name.startswith("hearing") for name in ablations.names())
+    assert "hearing" in ablations.parse(["all=conventional"], graph).classes
+    with pytest.raises(ValueError, match=r"hearing=silent\|conventional"):
+        ablations.parse(["hearing=gone"], graph)
+
+
+def test_its_spikes_are_shown_by_the_introspection_region(graph):
+    assert graphs.own_parameters(graphs.load(graph))["window"] == {"populations": ["hearing/hair"]}
+    assert "window" not in graphs.own_parameters(graphs.load("brain"))
+    _, _, told = heard(graph, listen=["inside/rates/hearing/hair"])
+    assert max(m.data for m in told["inside/rates/hearing/hair"]) > 0
+
+
+def test_its_network_is_exported(graph, tmp_path):
+    def export(region):
+        command = [sys.executable, "-m", "brain", "export", region, "--graph", graph]
+        path = os.pathsep.join([str(Path(graph).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return subprocess.run([*command, "--nir", str(tmp_path / f"{region}.nir")], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": path}, timeout=100)
+
+    done = export("hearing")
+    assert done.returncode == 0 and "hair" in done.stdout, done.stderr
+    assert (tmp_path / "hearing.nir").stat().st_size > 1000
+    assert "motor, hearing" in export("place").stderr
+
+
+def test_the_reference_tells_of_it(graph):
+    page = reference.regions_page(graph)
+    own = page[page.index("## hearing"):]
+    for line in ("| network | `hearing.network:Net`, on cpu; a step within 1 ms |", "| training task | `hearing_task",
+                 "| population `hair` | 48 (neuron) |", "| baseline `conventional` | `hearing.loudest:Loudest` |"):
+        assert line in own
+
+
+def test_a_film_draws_its_picture(graph):
+    from brain.frames import HIGH, Film
+    from brain.moments import Watcher
+    from brain_sim import suite
+
+    host, _, _ = heard(graph)
+    watcher = Watcher()
+    watcher.begin(host, None)
+    watcher.look(host, 0.0)
+    film = Film(suite.episode("val", 15, 1), None, watcher.moments, watcher.regions)
+    image = np.asarray(film.frame(watcher.moments[0])).astype(int)
+    assert image.shape[0] == HIGH + 60
+    assert (np.abs(image[HIGH:] - (0x5a, 0xd1, 0xe6)).sum(-1) < 40).sum() > 20
+
+
+def test_other_weights_are_taken_while_it_runs(graph, added, tmp_path):
+    weights = importlib.import_module("hearing.weights")
+    net, _ = weights.load(weights.SHIPPED)
+    net.out.weight.zero_()
+    weights.save(tmp_path / "deaf.safetensors", net, {}, {})
+    host, novelty, _ = heard(graph)
+    assert novelty.any()
+    host.regions["hearing"].on_parameter("weights", str(tmp_path / "deaf.safetensors"))
+    host.advance(1.0)
+    assert not (host.latest("sensor/features").novelty > 0.01).any()
