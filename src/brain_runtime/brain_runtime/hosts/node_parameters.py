@@ -7,13 +7,15 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
 
 from brain_runtime import energy
-from brain_runtime.given import OVERRIDES, RCLPYS, SIM_TIME
 from brain_wire.parameter_services import Access
 from brain_wire.parameters import Description, ParameterError, check_parameters, describe
 
 if TYPE_CHECKING:   # launch checks values without what a region's process needs
     from brain_runtime.hosts.hosted_region import HostedRegion
 
+SIM_TIME = "use_sim_time"
+RCLPYS = "start_type_description_service"   # a parameter of rclpy's nodes, which `ros2 param dump` writes down too
+OVERRIDES = "qos_overrides."
 
 
 class HostParameter(NamedTuple):
