@@ -35,7 +35,7 @@ def end(number, frame):
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
 end_with_launch()
-open(sys.argv[1], "w").write("ready ")
+open(sys.argv[1], "a").write("ready ")
 time.sleep(600)
 """
 
@@ -139,7 +139,7 @@ def test_ours_ends_where_launch_was_gone_before_it_looked(tmp_path):
 
 def test_what_does_not_end_is_ended(tmp_path):
     said = tmp_path / "said"
-    code = OURS.replace("def end(", "import brain_runtime.launch_watch as w; w.PATIENCE = 2.0\ndef end(").replace(
+    code = OURS.replace("def end(", "import brain_runtime.launch_watch as w; w.PATIENCE = 1.0\ndef end(").replace(
         "    sys.exit(0)\n", "")
     done = subprocess.run([sys.executable, "-c", code, said], env={**os.environ, VARIABLE: f"{os.getpid()}:1"},
                           timeout=PATIENCE)
