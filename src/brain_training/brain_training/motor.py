@@ -188,7 +188,8 @@ class MotorTask(Task):
         rooms, seconds = (QUICK_ROOMS, QUICK_SECONDS) if self.quick else (REPORT_ROOMS[0], 60.0)
         drivers = {"": network.live(), **({"teacher": None} if self.spiking else {})}
         found: dict[str, Any] = {name: {} for name in drivers}
-        places = [(name, suffix, trouble) for suffix, trouble in (("", HONEST), ("_moving", WALKERS)) for name in drivers]
+        troubles = (("", HONEST), ("_moving", WALKERS))
+        places = [(name, suffix, trouble) for suffix, trouble in troubles for name in drivers]
         for number, (name, suffix, trouble) in enumerate(places):
             reached = held_out(drivers[name], rooms, first_seed=REPORT_ROOMS[1], trouble=trouble, seconds=seconds)
             found[name] |= {key + suffix: value for key, value in reached.items()}
