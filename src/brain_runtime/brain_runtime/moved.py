@@ -2,7 +2,28 @@
 """Classes of regions that have another name now, so that an old graph is told the new one."""
 from __future__ import annotations
 
-MOVED: dict[str, str] = {}
+_BASELINES = {
+    "brain_regions.vision.region:AnnVision": "ann_vision:AnnVision",
+    "brain_regions.language:AnnLanguage": "ann_language:AnnLanguage",
+    "brain_regions.language.region:AnnLanguage": "ann_language:AnnLanguage",
+    "brain_regions.language:GrammarLanguage": "grammar_language:GrammarLanguage",
+    "brain_regions.language.grammar_region:GrammarLanguage": "grammar_language:GrammarLanguage",
+    "brain_regions.pfc:AnnPrefrontalCortex": "ann_pfc:AnnPrefrontalCortex",
+    "brain_regions.pfc.region:AnnPrefrontalCortex": "ann_pfc:AnnPrefrontalCortex",
+    "brain_regions.pfc:TablePrefrontalCortex": "table_pfc:TablePrefrontalCortex",
+    "brain_regions.pfc.table:TablePrefrontalCortex": "table_pfc:TablePrefrontalCortex",
+    "brain_regions.motor:AnnMotor": "ann_motor:AnnMotor",
+    "brain_regions.motor.region:AnnMotor": "ann_motor:AnnMotor",
+    "brain_regions.motor:WindowMotor": "window_motor:WindowMotor",
+    "brain_regions.motor.window:WindowMotor": "window_motor:WindowMotor",
+    "brain.color_vision:ColorVision": "color_vision:ColorVision",
+    "brain.confused_vision:ConfusedVision": "confused_vision:ConfusedVision",
+    "brain.late_vision:LateVision": "late_vision:LateVision",
+}
+MOVED: dict[str, str] = {
+    **{old: f"brain_baselines.{new}" for old, new in _BASELINES.items()},
+    "brain.blind:BlindCamera": "brain_sim.blind_camera:BlindCamera",
+}
 """From an old ``package.module:Class``, or an old ``package.module`` all of whose classes moved, to the new one."""
 
 
