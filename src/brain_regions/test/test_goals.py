@@ -55,7 +55,7 @@ def talk():
 def test_it_says_the_sentence_tells_how_it_goes_and_that_it_was_reached(talk):
     asked = talk.ask()
     assert talk.said == [TEXT]
-    assert asked.feedback[-1].state == 7 and "nobody" in asked.feedback[-1].reason
+    assert asked.feedback[-1].state == GoalStatus.STATE_WAITING and "nobody" in asked.feedback[-1].reason
     talk.status(1, SEARCHING, reason="looking about")
     talk.sees((1, 1, 0.1, 1.0), (3, 2, -0.5, 2.04))
     last = asked.feedback[-1]
