@@ -12,12 +12,12 @@ import pytest
 from brain_wire.router import free_port
 from brain_runtime import LATCHED
 from brain_runtime import heartbeat as beat
+from brain_runtime.interfaces import GoalStatus
 from brain_wire import messages
 from brain_wire import open_node
 from brain_wire.router import Router
 
 TEXT = "go to the red ball"
-STATUS = messages.message_class("brain_interfaces/msg/GoalStatus")
 
 
 class Brain:
@@ -43,15 +43,16 @@ class Brain:
             self._beats.publish(messages.make(beat.PORT.type, name="/pfc", state=beat.ACTIVE))
             for arrival in self._texts.wait(0.1):
                 text = messages.decode(arrival.data, "std_msgs/msg/String").data
-                for state in (STATUS.STATE_APPROACHING, self._state):
+                for state in (GoalStatus.STATE_APPROACHING, self._state):
                     self._statuses.publish(messages.make("brain_interfaces/msg/GoalStatus", goal_id=1, text=text,
                                                          state=state, reason="because"))
                     time.sleep(0.2)
 
 
 @pytest.mark.parametrize("state, code, word", [
-    (STATUS.STATE_REACHED, 0, "reached"), (STATUS.STATE_WRONG, 1, "wrong"), (STATUS.STATE_NOT_FOUND, 1, "not found"),
-    (STATUS.STATE_NOT_UNDERSTOOD, 2, "not understood")])
+    (GoalStatus.STATE_REACHED, 0, "reached"), (GoalStatus.STATE_WRONG, 1, "wrong"),
+    (GoalStatus.STATE_NOT_FOUND, 1, "not found"),
+    (GoalStatus.STATE_NOT_UNDERSTOOD, 2, "not understood")])
 def test_the_exit_status_tells_how_it_went(state, code, word):
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     environment = {**os.environ, "BRAIN_ROUTER": endpoint}

@@ -14,15 +14,17 @@ import numpy as np
 
 from brain_regions.vision import Vision
 from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter, sights
+from brain_runtime.interfaces import DetectedObject
 from brain_wire import messages
 
 SATURATION = 0.5        # walls, floor and obstacles stay below
 DARKEST = 30            # of 255; hue means nothing below
-HUES = {1: 0.0, 2: 120.0, 3: 225.0, 4: 52.0}   # DetectedObject COLOR_* to degrees
+HUES = {DetectedObject.COLOR_RED: 0.0, DetectedObject.COLOR_GREEN: 120.0, DetectedObject.COLOR_BLUE: 225.0,
+        DetectedObject.COLOR_YELLOW: 52.0}      # degrees
 MIN_PIXELS = 10
 CAMERA_FORWARD, CAMERA_HEIGHT = 0.15, 0.35      # m, where the simulated robot carries its camera
 RADIUS = 0.215                                  # m, mean half width of the objects
-BALL, BOX, CYLINDER = 1, 2, 3                   # DetectedObject SHAPE_*
+BALL, BOX, CYLINDER = DetectedObject.SHAPE_BALL, DetectedObject.SHAPE_BOX, DetectedObject.SHAPE_CYLINDER
 
 
 def color_labels(image: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
         GraphError, CrewError, NoRouter: it does not come up.
     """
     from brain_eval.shown_stage import ShownStage
-    from brain_runtime import speaker
+    from brain_runtime.interfaces import GoalStatus
     from brain_sim.room import generate_room
 
     stage = ShownStage("brain", folder, split=split, seed=seed, router=endpoint, domain=domain, stop=stop,
@@ -41,12 +41,12 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
         stage.start(READY)
         things = [f"find the {o.color} {o.shape}" for o in generate_room(split, seed).objects]
         until, spoken = time.monotonic() + seconds, 0
-        ended = True
+        ended, ended_in = True, (GoalStatus.STATE_REACHED, GoalStatus.STATE_WRONG, GoalStatus.STATE_NOT_FOUND)
         while time.monotonic() < until and not stop.is_set():
             if ended:
                 stage.speaker.say(things[spoken % len(things)])
                 spoken += 1
-            ended = any(s.state in (speaker.REACHED, speaker.WRONG, speaker.NOT_FOUND) for s in stage.round())
+            ended = any(s.state in ended_in for s in stage.round())
         facts = stage.facts()
         torch = {name: _has_torch(stage.crew.supervisor.pid(name)) for name in facts["pss_mb"]}
     finally:

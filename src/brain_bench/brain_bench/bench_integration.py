@@ -40,7 +40,8 @@ class Approaches:
         """Notes what is approached now."""
         from brain_bench.bench_memory import NEAR, apart
         from brain_regions.pfc.control import APPROACH
-        from brain_sim.things import COLORS, SHAPES
+        from brain_runtime.interfaces import DetectedObject
+        from brain_runtime.sights import kind
 
         control = host.latest("pfc/control")
         if control is None or control.mode != APPROACH or not math.isfinite(control.bearing):
@@ -49,8 +50,9 @@ class Approaches:
         away, number = min((apart(thing, control, sim), number) for number, thing in enumerate(sim.room.objects))
         if away < NEAR:
             thing = sim.room.objects[number]
-            asked = (control.target_color in (0, COLORS.index(thing.color) + 1)
-                     and control.target_shape in (0, SHAPES.index(thing.shape) + 1))
+            color, shape = kind(thing.color, thing.shape)
+            asked = (control.target_color in (DetectedObject.COLOR_UNKNOWN, color)
+                     and control.target_shape in (DetectedObject.SHAPE_UNKNOWN, shape))
             (self.right if asked else self.wrong)[number] += 1
 
 

@@ -157,10 +157,9 @@ def _go(host: LocalHost, sim: Any, thing: Any, limit: float) -> float | None:
 
 def _of(thing: Any, remembered: list[Any], sim: Any) -> Any | None:
     """What is remembered of a thing: the nearest of its color and shape."""
-    from brain_sim.things import COLORS, SHAPES
+    from brain_runtime.sights import kind
 
-    color, shape = COLORS.index(thing.color) + 1, SHAPES.index(thing.shape) + 1
-    same = [m for m in remembered if (m.color, m.shape) == (color, shape)]
+    same = [m for m in remembered if (m.color, m.shape) == kind(thing.color, thing.shape)]
     return min(same, key=lambda m: apart(thing, m, sim), default=None)
 
 

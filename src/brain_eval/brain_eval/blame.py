@@ -7,10 +7,11 @@ from typing import Any, Callable, Sequence
 
 from brain_runtime import speaker
 from brain_runtime.constants import goal_state
+from brain_runtime.interfaces import GoalStatus, Trace
 from brain_runtime.supervisor import Event
 
 TROUBLE = ("ended", "unhealthy", "given up")
-STALE, ESTOP, REFUSED = 3, 4, 5     # Trace ACTION_*
+HELD = Trace.ACTION_STALE, Trace.ACTION_ESTOP, Trace.ACTION_REFUSED    # the robot may not move
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,14 @@ def blame(text: str, status: Any | None, verdict: dict[str, Any] | None, trace: 
         return make("motor", f"it {verdict['reason']}")
     if status is None or status.text != speaker.clipped(text):
         return make("language", "it did not take the sentence up")
-    if status.state == speaker.NOT_UNDERSTOOD:
+    if status.state == GoalStatus.STATE_NOT_UNDERSTOOD:
         return make("language", f"it did not understand: {status.reason}")
-    if trace is not None and trace.action in (STALE, ESTOP, REFUSED):
+    if trace is not None and trace.action in HELD:
         return make("brainstem", f"it does not let the robot move: {trace.reason}")
-    if status.state == speaker.WRONG:
+    if status.state == GoalStatus.STATE_WRONG:
         return make("pfc", status.reason)
-    if status.state == speaker.REACHED:
+    if status.state == GoalStatus.STATE_REACHED:
         return make("pfc", "it takes the target for reached, but the world's referee does not")
-    if status.state == speaker.APPROACHING:
+    if status.state == GoalStatus.STATE_APPROACHING:
         return make("motor", f"it did not get there in time ({status.reason})")
     return make("pfc", f"the target was not found in time ({goal_state(status.state)}, {status.reason})")

@@ -24,7 +24,7 @@ ASKED = {"stop": ", then to stop", "absent": " (there is none)"}
 def swatches() -> list[str]:
     """Colors that a film must keep, however rare they are: of lines, and of objects at two opacities."""
     found = [*PAINTS, DIM, GOLD, CYAN, ROSE, VIOLET, "#ffffff", color_text(INK), color_text(PAPER)]
-    for paint in words.PAINT[1:]:
+    for paint in words.PAINT.values():
         found += [color_text(tuple(round(255 * share * v + (1 - share) * dark) for v, dark in zip(paint, PAPER)))
                   for share in (1.0, 0.5)]
     return found

@@ -12,6 +12,7 @@ import numpy as np
 
 from brain_regions.pfc.control import APPROACH
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.interfaces import Control
 from brain_runtime.region import Region
 from brain_runtime.sights import thing
 
@@ -57,7 +58,7 @@ class Moment:
     actions: tuple[float, ...] = ()
     commitment: np.ndarray | None = None
     heading: float = math.nan
-    mode: int = 0
+    mode: int = Control.MODE_IDLE
     wants: str = ""
     avoids: str = ""
     distance: float = math.nan

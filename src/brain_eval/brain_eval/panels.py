@@ -21,14 +21,15 @@ from brain_regions.pfc.control import APPROACH, AVOID, SEARCH
 from brain_regions.pfc.decision import ACTIONS
 from brain_regions.pfc.memory import CAP
 from brain_regions.window import ring, words
-from brain_runtime.sights import COLORS
+from brain_runtime.constants import control_mode
+from brain_runtime.sights import kind
 
 STEPS = (18.0, 28.0, 28.0)              # of a picture's brightness and colors: noise would take most of a film's bytes
 OPAQUE = 0.25                           # share of what a place of the memory can hold that is drawn opaque
 ROLE_PAINTS = (GOLD, ROSE, CYAN)
 GROUPS = (CYAN, VIOLET, "#6ee36e", GOLD, "#ff5050")     # of the parts of a population
 FORWARD, AROUND = 0.5, 1.5              # m/s, rad/s at the ends of the scales
-MODES = {SEARCH: "search", APPROACH: "approach", AVOID: "avoid"}
+MODES = {mode: control_mode(mode) for mode in (SEARCH, APPROACH, AVOID)}
 
 
 def picture(panel: Panel, moment: Moment) -> None:
@@ -76,7 +77,7 @@ def _truth(axes: Any, room: Any | None, pose: tuple[float, float, float]) -> Non
     for points in walls + [_corners(o.footprint) for o in room.obstacles]:
         axes.add_patch(Polygon(_around(points, pose, 24), fill=False, edgecolor="#6a6a74", linewidth=0.8, zorder=1))
     for one in room.objects:
-        color = words.paint(COLORS.index(one.color))
+        color = words.paint(kind(one.color, one.shape)[0])
         axes.add_patch(Polygon(_around(_corners(one.footprint), pose), fill=False, edgecolor="white",
                                linewidth=1.8, zorder=3))
         axes.add_patch(Polygon(_around(_corners(one.footprint), pose), fill=False, edgecolor=color,

@@ -13,11 +13,14 @@ from brain_observe.show import Ticker, View
 from brain_runtime import speaker
 from brain_runtime.command.terminal import Terminal
 from brain_runtime.constants import goal_state
+from brain_runtime.interfaces import GoalStatus
 from brain_runtime.stage import Stage
 from brain_wire.observers import guarded
 
 PICTURE = 0.25      # s between two pictures of the live view
 LINE = 3.0          # s between two lines where there is no terminal
+ENDED = (GoalStatus.STATE_REACHED, GoalStatus.STATE_WRONG, GoalStatus.STATE_NOT_FOUND, GoalStatus.STATE_NOT_UNDERSTOOD,
+         GoalStatus.STATE_STOPPED)
 
 
 class ShownStage(Stage):
@@ -89,8 +92,7 @@ class ShownStage(Stage):
                 if status.text == speaker.clipped(text) and status.goal_id != before:
                     final = status
             verdict = verdict or next((v for v in self.recorder.verdicts[verdicts:] if v["sentence"] == text), None)
-            ended = final is not None and final.state in (
-                speaker.REACHED, speaker.WRONG, speaker.NOT_FOUND, speaker.NOT_UNDERSTOOD, speaker.STOPPED)
+            ended = final is not None and final.state in ENDED
             if verdict is not None and (ended or not verdict["success"]):
                 break
             if (ended or verdict is not None) and done is None:

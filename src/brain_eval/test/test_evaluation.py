@@ -17,6 +17,7 @@ from brain_eval.results import group, share, summary
 from brain_runtime import graphs
 from brain_runtime.ablation import NONE
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.interfaces import Control
 from brain_runtime.resolve import resolve
 from brain_sim.suite import episodes
 from brain_wire import messages
@@ -174,7 +175,7 @@ def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_sil
     traffic = traffic_of(host)
     for topic in ("lang/features", "goal/status", "motor/command", "cmd_vel", "estop/status"):
         assert traffic[topic]["messages"] > 0 and traffic[topic]["gated"] == 0, topic
-    stops = [m for m in made if m.mode == 3 or m.hazard.any()]
+    stops = [m for m in made if m.mode == Control.MODE_STOP or m.hazard.any()]
     assert stops and {id(m) for m in stops} <= {id(m) for _, m in heard}
     assert traffic["pfc/control"]["gated"] > 10 and traffic["brain/trace"]["gated"] > 100
     assert traffic["brain/spikes"]["saved"] > 100 * traffic["brain/spikes"]["bytes"]

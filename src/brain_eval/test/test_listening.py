@@ -9,6 +9,7 @@ from brain_eval.blame import blame
 from brain_eval.keyboard import Keyboard
 from brain_observe import show
 from brain_runtime import speaker
+from brain_runtime.interfaces import GoalStatus
 from brain_runtime.listen import Latency, Seen
 from brain_runtime.supervisor import Event
 from brain_wire import messages
@@ -53,16 +54,17 @@ TEXT = "go to the red ball"
 
 @pytest.mark.parametrize(("heard", "verdict", "action", "events", "part", "why"), [
     (None, None, 0, [], "language", "did not take the sentence up"),
-    (status("other", speaker.SEARCHING), None, 0, [], "language", "did not take"),
-    (status(TEXT, speaker.NOT_UNDERSTOOD, "no color"), None, 0, [], "language", "no color"),
-    (status(TEXT, speaker.SEARCHING), None, 0, [], "pfc", "not found in time"),
-    (status(TEXT, speaker.APPROACHING), None, 0, [], "motor", "did not get there"),
-    (status(TEXT, speaker.SEARCHING), None, 3, [], "brainstem", "does not let the robot move"),
-    (status(TEXT, speaker.REACHED), None, 0, [], "pfc", "referee does not"),
-    (status(TEXT, speaker.WRONG, "something else: blue box"), None, 0, [], "pfc", "blue box"),
-    (status(TEXT, speaker.REACHED), {"outcome": "wrong_object", "reason": "stopped at a"}, 0, [],
+    (status("other", GoalStatus.STATE_SEARCHING), None, 0, [], "language", "did not take"),
+    (status(TEXT, GoalStatus.STATE_NOT_UNDERSTOOD, "no color"), None, 0, [], "language", "no color"),
+    (status(TEXT, GoalStatus.STATE_SEARCHING), None, 0, [], "pfc", "not found in time"),
+    (status(TEXT, GoalStatus.STATE_APPROACHING), None, 0, [], "motor", "did not get there"),
+    (status(TEXT, GoalStatus.STATE_SEARCHING), None, 3, [], "brainstem", "does not let the robot move"),
+    (status(TEXT, GoalStatus.STATE_REACHED), None, 0, [], "pfc", "referee does not"),
+    (status(TEXT, GoalStatus.STATE_WRONG, "something else: blue box"), None, 0, [], "pfc", "blue box"),
+    (status(TEXT, GoalStatus.STATE_REACHED), {"outcome": "wrong_object", "reason": "stopped at a"}, 0, [],
      "vision", "stopped at a"),
-    (status(TEXT, speaker.APPROACHING), {"outcome": "contact", "reason": "touched b"}, 0, [], "motor", "touched b"),
+    (status(TEXT, GoalStatus.STATE_APPROACHING), {"outcome": "contact", "reason": "touched b"}, 0, [],
+     "motor", "touched b"),
     (None, None, 3, [Event(0.0, "place", "ended", "killed by SIGSEGV")], "place", "SIGSEGV"),
 ])
 def test_blame(heard, verdict, action, events, part, why):

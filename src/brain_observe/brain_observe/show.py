@@ -13,6 +13,7 @@ from rich.text import Text
 
 from brain_observe.record import Recorder
 from brain_runtime.constants import control_mode, goal_state
+from brain_runtime.interfaces import Control
 from brain_runtime.report import footer, report, table
 from brain_runtime.sights import place, thing
 from brain_wire import shown
@@ -36,9 +37,9 @@ def wanted(recorder: Recorder, status: Any | None) -> str:
     control = recorder.control
     if control is not None:
         mode = control_mode(control.mode)
-        if control.mode == 2:
+        if control.mode == Control.MODE_APPROACH:
             mode += f" {thing(control.target_color, control.target_shape)}, {place(control.bearing, control.distance)}"
-        elif control.mode == 1 and math.isfinite(control.heading):
+        elif control.mode == Control.MODE_SEARCH and math.isfinite(control.heading):
             mode += f" {place(control.heading, math.nan)}"
         text += (" - " if text else "") + mode
     return text or "nothing asked yet"

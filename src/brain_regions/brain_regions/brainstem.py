@@ -18,13 +18,14 @@ import numpy as np
 from brain_regions import azimuth
 from brain_regions.body import Body
 from brain_runtime import FEATURE, Gated, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
+from brain_runtime.interfaces import Heartbeat, Trace
 from brain_wire import messages
 
 log = logging.getLogger(__name__)
 
-PASSED, LIMITED, REFLEX, STALE, ESTOP, REFUSED = range(6)   # Trace ACTION_*
+PASSED, LIMITED, REFLEX = Trace.ACTION_PASSED, Trace.ACTION_LIMITED, Trace.ACTION_REFLEX
+STALE, ESTOP, REFUSED = Trace.ACTION_STALE, Trace.ACTION_ESTOP, Trace.ACTION_REFUSED
 CALM = PASSED, LIMITED                                      # actions that need no look
-ACTIVE = 2                                                  # Heartbeat STATE_ACTIVE
 REACTION = 0.15             # s from a command to the base that follows it
 FRESH_ODOMETRY = 0.3        # s, age at which odometry no longer tells whether the robot stands
 STANDS = (0.01, 0.03)       # m/s, rad/s, below which it does
@@ -207,7 +208,7 @@ class Brainstem(Region):
             beat = beats.get(name)
             if beat is None:
                 return STALE, f"no fresh heartbeat of {name}"
-            if beat.message.state != ACTIVE:
+            if beat.message.state != Heartbeat.STATE_ACTIVE:
                 return STALE, f"{name} is not active"
             if beat.message.stepping and beat.message.step_age > p.stuck_after:
                 return STALE, f"{name} is stuck in a step"

@@ -13,10 +13,11 @@ from typing import Any
 from brain_regions.pfc.control import (S_NOT_FOUND, S_NOT_UNDERSTOOD, S_REACHED, S_STOPPED, S_WAITING, S_WRONG,
                                        VERB_STOP)
 from brain_runtime import FEATURE, LATCHED, SILENCE, Act, Goal, In, Out, Region, clip_utf8, parameter
+from brain_runtime.interfaces import Seek
 from brain_runtime.sights import in_words
 
 ENDED = (S_REACHED, S_WRONG, S_NOT_FOUND, S_NOT_UNDERSTOOD)     # states in which the brain is done with a goal
-REPLACED, UNANSWERED = 9, 10    # Seek OUTCOME_*; the others are GoalStatus STATE_*
+REPLACED, UNANSWERED = Seek.Result.OUTCOME_REPLACED, Seek.Result.OUTCOME_UNANSWERED    # others are GoalStatus STATE_*
 STOP = "stop"           # the sentence by which a goal is given up
 REPEAT = 5.0            # s after which a sentence that nobody took up is said again
 SEEN_WITHIN = 1.0       # s, age of a camera's report

@@ -24,13 +24,12 @@ from brain_regions.body import Body
 from brain_regions.past import AHEAD, Past
 from brain_regions.room_map import CELL, FAR, SIZE
 from brain_runtime import FEATURE, Gated, In, Out, Region, SENSOR, parameter
+from brain_runtime.interfaces import Control
 from brain_wire import messages
 
 log = logging.getLogger(__name__)
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
-APPROACH = 2                    # Control MODE_APPROACH
-SEARCH = 1                      # Control MODE_SEARCH
 JUMP = (0.5, 1.0)               # m, rad between two scans: the robot was carried, the map is worth nothing
 WORTH = 30.0                    # m, weighted: a dearer way leads through what is not to be crossed
 AREA = 7                        # cells to each side of a frontier in which unseen floor counts for it
@@ -114,8 +113,9 @@ class Place(Region):
         self._feel(inbox, state, here, angles, ranges)
         state["scans"] = state["scans"] + 1
         control = inbox.get("control", within=1.0)
-        mode = control.mode if control is not None else 0
-        if (int(state["scans"][0]) - 1) % self.parameters.plan_every == 0 and mode in (SEARCH, APPROACH):
+        mode = control.mode if control is not None else Control.MODE_IDLE
+        due = (int(state["scans"][0]) - 1) % self.parameters.plan_every == 0
+        if due and mode in (Control.MODE_SEARCH, Control.MODE_APPROACH):
             self._plan(state, here, mode)
         return {"features": self._messages(state, pose, here, angles, ranges, mode)}, state
 
@@ -271,7 +271,7 @@ class Place(Region):
             return
         known = state["solid"] != 0
         known[row, column] = True
-        route = mode == APPROACH and state["target"][2] > 0
+        route = mode == Control.MODE_APPROACH and state["target"][2] > 0
         if route:
             known[tuple(np.clip(room_map.cells(*(state["target"][:2] - state["origin"][:2])), 0, SIZE - 1))] = True
         box = room_map.box_round(known, AREA + 1)

@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The action Seek: every way in which it can end, with the brain's words put into its mouth."""
 import math
-import re
 
 import pytest
 
 from brain_regions.goals import REPLACED, UNANSWERED, Goals
-from brain_runtime import SILENCE, interfaces
+from brain_runtime import SILENCE
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.interfaces import GoalStatus, Seek
 from brain_runtime.sights import fits, in_words, thing
-from brain_wire import messages
 from brain_wire.goals import Status
 from brain_wire.messages import make
 
 TEXT = "go to the red ball"
-STATUS = messages.message_class("brain_interfaces/msg/GoalStatus")
 SEARCHING, REACHED, NOT_FOUND, WRONG = (
-    STATUS.STATE_SEARCHING, STATUS.STATE_REACHED, STATUS.STATE_NOT_FOUND, STATUS.STATE_WRONG)
-NOT_UNDERSTOOD, STOPPED = STATUS.STATE_NOT_UNDERSTOOD, STATUS.STATE_STOPPED
+    GoalStatus.STATE_SEARCHING, GoalStatus.STATE_REACHED, GoalStatus.STATE_NOT_FOUND, GoalStatus.STATE_WRONG)
+NOT_UNDERSTOOD, STOPPED = GoalStatus.STATE_NOT_UNDERSTOOD, GoalStatus.STATE_STOPPED
 
 
 class Talk:
@@ -57,7 +55,7 @@ def talk():
 def test_it_says_the_sentence_tells_how_it_goes_and_that_it_was_reached(talk):
     asked = talk.ask()
     assert talk.said == [TEXT]
-    assert asked.feedback[-1].state == 7 and "nobody" in asked.feedback[-1].reason
+    assert asked.feedback[-1].state == GoalStatus.STATE_WAITING and "nobody" in asked.feedback[-1].reason
     talk.status(1, SEARCHING, reason="looking about")
     talk.sees((1, 1, 0.1, 1.0), (3, 2, -0.5, 2.04))
     last = asked.feedback[-1]
@@ -78,11 +76,10 @@ def test_what_did_not_work_says_why(talk, state):
 
 
 def test_an_outcome_is_what_the_goals_status_says_or_a_number_that_it_does_not_use():
-    def constants(path, prefix):
-        text = (interfaces.definitions() / path).read_text(encoding="utf-8")
-        return {name: int(number) for name, number in re.findall(rf"uint8 {prefix}_(\w+)=(\d+)", text)}
+    def constants(cls, prefix):
+        return {name.removeprefix(prefix): value for name, value in vars(cls).items() if name.startswith(prefix)}
 
-    states, outcomes = constants("msg/GoalStatus.msg", "STATE"), constants("action/Seek.action", "OUTCOME")
+    states, outcomes = constants(GoalStatus, "STATE_"), constants(Seek.Result, "OUTCOME_")
     own = {"REPLACED": REPLACED, "UNANSWERED": UNANSWERED}
     assert outcomes == {name: states[name] for name in outcomes.keys() & states.keys()} | own
     assert not set(own.values()) & set(states.values()) and len(outcomes) == 7

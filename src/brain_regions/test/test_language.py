@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from brain_runtime import interfaces
 from brain_regions.language import Verb, parse
 from brain_regions.language.grammar import MAX_CHARACTERS
 from brain_regions.language.all_words import lexicon
@@ -285,14 +284,3 @@ def test_reasons_say_what_would_be_understood_in_the_language_of_the_text():
             for word in ("", "x" * 900, "円" * 900):
                 assert len(why.text(japanese, word).encode()) <= 256
                 assert "{}" not in why.text(japanese, word)
-
-
-def test_numbers_are_those_of_the_messages():
-    text = (interfaces.definitions() / "msg" / "LanguageFeatures.msg").read_text(encoding="utf-8")
-    for verb in Verb:
-        assert f"VERB_{verb.name}={verb.value}" in text
-    text = (interfaces.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
-    for name, number in COLORS.items():
-        assert f"COLOR_{name.upper() if number else 'UNKNOWN'}={number}" in text
-    for name, number in SHAPES.items():
-        assert f"SHAPE_{name.upper() if number else 'UNKNOWN'}={number}" in text

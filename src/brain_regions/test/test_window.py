@@ -9,8 +9,6 @@ from brain_regions import spike_trains
 from brain_regions.pfc import PrefrontalCortex, region
 from brain_regions.window import Window, markers, picture, ring, words
 from brain_regions.window.region import BELIEFS, PATH_POINTS, POPULATIONS
-from brain_runtime import interfaces, sights
-from brain_runtime.constants import GOAL_STATES
 from brain_runtime.hosts.local import LocalHost
 from brain_wire.messages import encode, make, time_message
 
@@ -228,18 +226,6 @@ def test_populations_that_the_graph_tells_of_are_shown_too():
                                           bin_width=0.005, total=total, neuron=[1], bin=[9]))
     host.advance(0.3)
     assert [m.data for m in heard] == pytest.approx([5 / 10 / 0.05])
-
-
-def test_numbers_and_names_fit_the_messages():
-
-    text = (interfaces.definitions() / "msg" / "DetectedObject.msg").read_text(encoding="utf-8")
-    goals = (interfaces.definitions() / "msg" / "GoalStatus.msg").read_text(encoding="utf-8")
-    for number, color in enumerate(sights.COLORS):
-        assert f"COLOR_{color.upper() or 'UNKNOWN'}={number}" in text
-    for number, shape in enumerate(sights.SHAPES[1:], 1):
-        assert f"SHAPE_{shape.upper()}={number}" in text
-    for number, state in enumerate(GOAL_STATES):
-        assert f"STATE_{state.upper().replace(' ', '_')}={number}" in goals
 
 
 def brain_that_saw(listen, spikes=None, asked=False):

@@ -1,42 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the constants in messages. A number from the wire that is none of them has a name all the same."""
+"""What people call the constants in messages. A number from the wire that is none of them has a name all the same."""
 from __future__ import annotations
 
-from typing import Sequence
+import functools
 
-GOAL_STATES = ("idle", "searching", "approaching", "reached", "not found", "not understood", "stopped", "waiting",
-               "wrong")
-HEARTBEAT_STATES = ("unconfigured", "inactive", "active", "finalized", "error")
-TRACE_ACTIONS = ("passed", "limited", "reflex", "stale", "estop", "refused")
-CONTROL_MODES = ("stand", "search", "approach", "stop", "avoid")
+from brain_runtime import interfaces
+
+# A constant is called by its name in the .msg file, STATE_NOT_FOUND "not found", but for these.
+OTHERWISE = {
+    ("Control", "MODE_IDLE"): "stand",              # what the robot does then; "idle" is said of a goal
+    ("DetectedObject", "COLOR_UNKNOWN"): "",        # "ball" and not "unknown ball"
+    ("DetectedObject", "SHAPE_UNKNOWN"): "thing",   # a color needs a noun: "red thing"
+}
 
 
-def name_of(number: int, names: Sequence[str], kind: str) -> str:
-    """What a constant is called, by its number; ``state 200`` where there is none of that number.
+@functools.cache
+def names(message: str, prefix: str) -> dict[int, str]:
+    """What the constants of a message are called, by number, in the order of the definition.
 
     Args:
-        number: as it came.
-        names: in the order of the numbers, from 0.
-        kind: what it is, for one that there is not.
+        message: of brain_interfaces, as ``GoalStatus``.
+        prefix: that the constants share, as ``STATE_``.
     """
-    return names[number] if 0 <= number < len(names) else f"{kind} {number}"
+    return {number: OTHERWISE.get((message, constant), constant.removeprefix(prefix).lower().replace("_", " "))
+            for constant, number in vars(getattr(interfaces, message)).items() if constant.startswith(prefix)}
 
 
 def goal_state(number: int) -> str:
     """How a goal stands, of ``GoalStatus.state``."""
-    return name_of(number, GOAL_STATES, "state")
+    return names("GoalStatus", "STATE_").get(number, f"state {number}")
 
 
 def heartbeat_state(number: int) -> str:
     """How a region is, of ``Heartbeat.state``."""
-    return name_of(number, HEARTBEAT_STATES, "state")
+    return names("Heartbeat", "STATE_").get(number, f"state {number}")
 
 
 def trace_action(number: int) -> str:
     """What became of a command, of ``Trace.action``."""
-    return name_of(number, TRACE_ACTIONS, "action")
+    return names("Trace", "ACTION_").get(number, f"action {number}")
 
 
 def control_mode(number: int) -> str:
     """What pfc wants, of ``Control.mode``."""
-    return name_of(number, CONTROL_MODES, "mode")
+    return names("Control", "MODE_").get(number, f"mode {number}")

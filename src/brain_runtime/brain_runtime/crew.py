@@ -13,7 +13,8 @@ from typing import Any, Callable, Iterable
 from brain_runtime import secured
 from brain_runtime.command_lines import command
 from brain_runtime.constants import trace_action
-from brain_runtime.listen import Ear
+from brain_runtime.interfaces import Trace
+from brain_runtime.listen import MOVED, Ear
 from brain_runtime.resolved import Resolved
 from brain_runtime.supervisor import Child, Event, Supervisor
 from brain_wire import Node, NoRouter, Session, Watch, open_session
@@ -23,6 +24,7 @@ from brain_wire.refusal import address
 from brain_wire.router import is_router
 from brain_wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
 
+CONTROLLED = *MOVED, Trace.ACTION_ESTOP      # what brainstem does while all that it needs is there
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 ROUTER, BRAINSTEM = "router", "brainstem"
 TRIES = 2           # restarts after which what does not come up is not waited for
@@ -210,7 +212,7 @@ class Crew:
         seen = [self.ear.regions.get(n) for n in nodes]
         if any(s is None or s.state(now) != "active" for s in seen):
             return False
-        return not self.has_brainstem or (self.ear.trace is not None and self.ear.trace.action in (0, 1, 2, 4))
+        return not self.has_brainstem or (self.ear.trace is not None and self.ear.trace.action in CONTROLLED)
 
     @property
     def has_brainstem(self) -> bool:

@@ -8,14 +8,15 @@ from typing import Any
 from brain_runtime import heartbeat as beat
 from brain_runtime.constants import heartbeat_state
 from brain_runtime.energy import Gate
-from brain_wire.messages import make
+from brain_wire.messages import make, message_class
 from brain_wire.qos import QoS
 
 TOPIC = "/diagnostics"  # the one that all of a robot's parts share, outside every namespace
 TYPE = "diagnostic_msgs/msg/DiagnosticArray"
 QUALITY = QoS(reliable=True, latched=False, depth=10)
 PERIOD = 1.0            # s
-OK, WARN, ERROR = range(3)
+_STATUS: Any = message_class("diagnostic_msgs/msg/DiagnosticStatus")
+OK, WARN, ERROR = _STATUS.OK, _STATUS.WARN, _STATUS.ERROR
 
 
 def diagnostics(heartbeat: Any, broken: int = 0, gate: Gate | None = None) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
 
 import numpy as np
 
+from brain_runtime.interfaces import Heartbeat
 from brain_runtime.ports import Out
 from brain_runtime.stepper import Stepper
 from brain_wire import messages
@@ -18,12 +18,14 @@ PERIOD = 0.1  # s
 TYPE = "brain_interfaces/msg/Heartbeat"
 PORT = Out("brain/heartbeat", TYPE, STREAM)
 
-UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED, ERROR = range(5)
+UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED, ERROR = (
+    Heartbeat.STATE_UNCONFIGURED, Heartbeat.STATE_INACTIVE, Heartbeat.STATE_ACTIVE, Heartbeat.STATE_FINALIZED,
+    Heartbeat.STATE_ERROR)
 _HOSTNAME = os.uname().nodename
 
 
 def heartbeat(name: str, host: str, state: int, *, stamp: float, now: float, stepper: Stepper | None = None,
-              stepping: bool = False, critical: bool = False, restarts: int = 0, reason: str = "") -> Any:
+              stepping: bool = False, critical: bool = False, restarts: int = 0, reason: str = "") -> Heartbeat:
     """A ``brain_interfaces/msg/Heartbeat``.
 
     Args:
@@ -35,7 +37,7 @@ def heartbeat(name: str, host: str, state: int, *, stamp: float, now: float, ste
         stepper: None before the region is configured.
         stepping: a step is under way.
     """
-    message = messages.make(
+    message: Heartbeat = messages.make(
         TYPE, name=clip_utf8(name, 128), hostname=clip_utf8(_HOSTNAME, 64), host=host, pid=os.getpid(), state=state,
         critical=critical, restarts=restarts, stepping=stepping, step_age=math.nan, step_p50=math.nan,
         step_p99=math.nan, reason=clip_utf8(reason, 256))

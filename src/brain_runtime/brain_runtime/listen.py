@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 from brain_runtime import heartbeat
 from brain_runtime.constants import heartbeat_state
+from brain_runtime.interfaces import Trace
 from brain_wire import messages
 from brain_wire import Node, Watch
 from brain_wire.observers import guarded
@@ -17,7 +18,7 @@ from brain_wire.qos import STREAM
 from brain_wire.waking import Signal
 
 TRACE = "brain_interfaces/msg/Trace"
-MOVED = (0, 1, 2)   # actions in which motor's command had a say
+MOVED = Trace.ACTION_PASSED, Trace.ACTION_LIMITED, Trace.ACTION_REFLEX     # motor's command had a say
 GONE = 1.0          # s without a heartbeat and without a token, after which a region counts as gone
 SILENT = 1.5        # s without a heartbeat, after which it counts as silent though its token is there
 LATENCIES = 2000    # traces that are kept

@@ -6,9 +6,11 @@ import math
 from typing import Any, Iterable
 
 from brain_runtime import Gated
+from brain_runtime.constants import names
+from brain_runtime.interfaces import DetectedObject
 
-COLORS = ("", "red", "green", "blue", "yellow")     # DetectedObject COLOR_*
-SHAPES = ("thing", "ball", "box", "cylinder")       # DetectedObject SHAPE_*
+COLORS, SHAPES = names("DetectedObject", "COLOR_"), names("DetectedObject", "SHAPE_")
+_COLORS, _SHAPES = COLORS.keys() - {DetectedObject.COLOR_UNKNOWN}, SHAPES.keys() - {DetectedObject.SHAPE_UNKNOWN}
 AHEAD = 3.0             # degrees to either side that count as ahead
 BEARING = math.radians(5.0)     # rad; objects that moved less look the same
 DISTANCE = 0.1                  # m
@@ -16,8 +18,12 @@ DISTANCE = 0.1                  # m
 
 def thing(color: int, shape: int) -> str:
     """``red ball`` of two constants of DetectedObject; ``?`` for numbers that there are not."""
-    color_name = COLORS[color] if color < len(COLORS) else "?"
-    return f"{color_name} {SHAPES[shape] if shape < len(SHAPES) else '?'}".strip()
+    return f"{COLORS.get(color, '?')} {SHAPES.get(shape, '?')}".strip()
+
+
+def kind(color: str, shape: str) -> tuple[int, int]:
+    """Numbers of a DetectedObject's color and shape, from ``red`` and ``ball``. AttributeError if there are none."""
+    return getattr(DetectedObject, f"COLOR_{color.upper()}"), getattr(DetectedObject, f"SHAPE_{shape.upper()}")
 
 
 def place(bearing: float, distance: float) -> str:
@@ -31,7 +37,7 @@ def place(bearing: float, distance: float) -> str:
 
 def sound(seen: Any) -> bool:
     """Whether a DetectedObject holds numbers and classes that can be used."""
-    return (1 <= seen.color <= 4 and 1 <= seen.shape <= 3
+    return (seen.color in _COLORS and seen.shape in _SHAPES
             and all(map(math.isfinite, (seen.bearing, seen.distance, seen.confidence)))
             and 0.05 < seen.distance < 15 and 0 < seen.confidence <= 1.0001)
 

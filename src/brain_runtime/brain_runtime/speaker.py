@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable
 
-IDLE, SEARCHING, APPROACHING, REACHED, NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WAITING, WRONG = range(9)     # GoalStatus
 TAKEN_UP = 5.0      # s in which a sentence is taken up
 
 
@@ -71,6 +70,7 @@ class Speaker:
     def ask(self, text: str, wait: float | None) -> Answer:
         """Says a sentence and waits until it is done, at most ``wait`` s; None: until it is taken up."""
         from brain_runtime.constants import goal_state
+        from brain_runtime.interfaces import GoalStatus
 
         before = None if self.newest is None else (self.newest.goal_id, self.newest.text)
         begin = time.monotonic()
@@ -90,11 +90,11 @@ class Speaker:
                                       ours.goal_id, taken)
                     continue
                 ours = status
-                if status.state == NOT_UNDERSTOOD:
-                    return Answer(2, goal_state(NOT_UNDERSTOOD), status.reason, status.goal_id, taken)
-                if status.state in (REACHED, STOPPED):
+                if status.state == GoalStatus.STATE_NOT_UNDERSTOOD:
+                    return Answer(2, goal_state(status.state), status.reason, status.goal_id, taken)
+                if status.state in (GoalStatus.STATE_REACHED, GoalStatus.STATE_STOPPED):
                     return Answer(0, goal_state(status.state), status.reason, status.goal_id, taken)
-                if status.state in (NOT_FOUND, WRONG):
+                if status.state in (GoalStatus.STATE_NOT_FOUND, GoalStatus.STATE_WRONG):
                     return Answer(1 if wait is not None else 0, goal_state(status.state), status.reason, status.goal_id,
                                   taken)
                 if wait is None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from brain_runtime import LATCHED, STREAM
+from brain_runtime.interfaces import Heartbeat
 from brain_wire import messages
 from brain_wire import Watch, open_node
 
@@ -170,7 +171,7 @@ def test_a_step_that_raises_ends_the_process_with_the_reason_in_its_heartbeat(wi
         question = node.publisher("in", FEATURES)
         question.publish(messages.make(FEATURES, source="raise"))
         assert child.wait(20) == 1
-        reasons = [b.reason for b in beats.messages(timeout=1.0) if b.state == 4]
+        reasons = [b.reason for b in beats.messages(timeout=1.0) if b.state == Heartbeat.STATE_ERROR]
         assert reasons and "ValueError: told to" in reasons[0]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from brain_runtime.interfaces import DetectedObject
 from brain_runtime.ports import In, Out
 from brain_runtime.region import Inbox, Outbox, Region, State
 from brain_sim import robot
@@ -21,7 +22,7 @@ from brain_sim.geometry import Footprint
 from brain_sim.movers import Mover, put_movers
 from brain_sim.room import Room
 from brain_sim.sensors import Lidar
-from brain_wire.messages import make, message_class
+from brain_wire.messages import make
 from brain_wire.parameters import parameter
 from brain_wire.qos import FEATURE, LATCHED, SENSOR
 from brain_wire.seldom import Seldom
@@ -187,14 +188,13 @@ class SecondCamera(_Device):
         if (places := mover_places(inbox)) is not None:
             put_movers(self._camera.model, self._camera.data, places)
         picture = self._camera.render_from(eye, yaw + axis, rng=rng)
-        cls = message_class("brain_interfaces/msg/DetectedObject")
         found = []
         for blob in find_blobs(picture, self._camera.focal)[:32]:
             bx = ox + blob.distance * math.cos(axis + blob.bearing)
             by = oy + blob.distance * math.sin(axis + blob.bearing)
             found.append(make(
-                "brain_interfaces/msg/DetectedObject", color=getattr(cls, f"COLOR_{blob.color.upper()}"),
-                shape=getattr(cls, f"SHAPE_{blob.shape.upper() or 'UNKNOWN'}"),
+                "brain_interfaces/msg/DetectedObject", color=getattr(DetectedObject, f"COLOR_{blob.color.upper()}"),
+                shape=getattr(DetectedObject, f"SHAPE_{blob.shape.upper() or 'UNKNOWN'}"),
                 confidence=min(0.9, 0.3 + blob.pixels / 100) * (0.6 if blob.cut else 1.0),
                 bearing=math.atan2(by, bx), distance=math.hypot(bx, by), width=blob.width))
         half = self._camera.hfov / 2

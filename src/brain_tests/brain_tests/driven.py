@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Iterator
 
 from brain_runtime import FEATURE, LATCHED, STREAM
+from brain_runtime.interfaces import Heartbeat
 from brain_wire import messages
 from brain_wire import open_node
 
@@ -88,7 +89,7 @@ class Brain:
         if name not in self.beats:
             return False
         received, beat = self.beats[name]
-        return time.monotonic() - received < 0.5 and beat.state == 2 and beat.pid != not_pid
+        return time.monotonic() - received < 0.5 and beat.state == Heartbeat.STATE_ACTIVE and beat.pid != not_pid
 
     def whole(self):
         """Whether all regions are."""

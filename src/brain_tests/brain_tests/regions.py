@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from brain_runtime import FEATURE, LATCHED, SENSOR, Act, Gated, In, Out, Region, parameter
+from brain_runtime.interfaces import Seek
 from brain_wire.messages import time_seconds
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
@@ -73,11 +74,11 @@ class Mirror(Region):
     def _answer(self, goal):
         """``now`` and ``never`` at once; else not before it is canceled."""
         if goal.request.text == "now":
-            return self.seek.succeeded(goal, outcome=3, reason="at once")
+            return self.seek.succeeded(goal, outcome=Seek.Result.OUTCOME_REACHED, reason="at once")
         if goal.request.text == "never":
-            return self.seek.aborted(goal, outcome=4)
+            return self.seek.aborted(goal, outcome=Seek.Result.OUTCOME_NOT_FOUND)
         if goal.canceling:
-            return self.seek.canceled(goal, outcome=6)
+            return self.seek.canceled(goal, outcome=Seek.Result.OUTCOME_STOPPED)
         return self.seek.feedback(goal, seen=goal.request.text, distance=2.5)
 
 

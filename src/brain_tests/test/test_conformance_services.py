@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from brain_runtime import FEATURE, ros_args
+from brain_runtime.interfaces import Heartbeat
 from brain_tests.regions import FEATURES, Mirror
 from brain_tests.stage_of import make_stage
 from brain_wire import messages
@@ -265,7 +266,7 @@ def test_every_transition_leaves_what_it_moves_at_rest(stage, way):
 def test_another_publisher_of_what_it_alone_may_publish_is_told_of(stage):
     beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
     stage.start(MOVES)
-    stage.until(lambda: beats and beats[-1].state == 2)
+    stage.until(lambda: beats and beats[-1].state == Heartbeat.STATE_ACTIVE)
     stage.pause(1.2)
     assert not beats[-1].reason
     stage.say("wheel", make(FEATURES), FEATURE)

@@ -11,6 +11,7 @@ import pytest
 
 from brain_wire.router import free_port
 from brain_runtime import FEATURE, LATCHED, STREAM
+from brain_runtime.interfaces import Heartbeat
 from brain_sim.room import generate_room
 from brain_wire import messages
 from brain_wire import open_node
@@ -47,7 +48,7 @@ class Listener:
                     continue    # the attacker's
                 if subscription is self._beats:
                     self.pids.setdefault(message.name, []).append(message.pid)
-                    self.active[message.name] = arrival.received if message.state == 2 else 0.0
+                    self.active[message.name] = arrival.received if message.state == Heartbeat.STATE_ACTIVE else 0.0
                 elif subscription is self._status:
                     self.states.append(message.state)
                 else:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from brain_runtime import FEATURE, SENSOR
+from brain_runtime.interfaces import GoalStatus
 from brain_tests.driven import REGIONS, running
 from brain_wire import messages
 
@@ -174,7 +175,7 @@ def test_another_type_on_our_topic_is_warned_about_and_not_heard(brain):
                                          ("what a lovely day", 5)], ids=["empty", "1 MB", "german", "control", "chat"])
 def test_sentences_of_no_use_move_nothing_and_say_why(brain, text, state):
     brain._goal.publish(messages.make("std_msgs/msg/String", data="stop"))
-    brain.until(lambda: brain.status is not None and brain.status.state == 6, "stop")
+    brain.until(lambda: brain.status is not None and brain.status.state == GoalStatus.STATE_STOPPED, "stop")
     number = brain.status.goal_id
     brain._goal.publish(messages.make("std_msgs/msg/String", data=text))
     brain.until(lambda: brain.status.goal_id != number, "an answer")

@@ -11,7 +11,7 @@ import zenoh
 
 from brain_observe.record import Recorder
 from brain_observe.show import View
-from brain_runtime import LATCHED, constants, interfaces
+from brain_runtime import LATCHED, constants
 from brain_runtime.hosts.zenoh import ZenohHost
 from brain_runtime.listen import Ear
 from brain_runtime.speaker import Speaker
@@ -285,16 +285,6 @@ def test_who_looks_on_outlives_any_message(sessions):
     (constants.control_mode, 4, "avoid"), (constants.control_mode, 77, "mode 77")])
 def test_every_number_has_a_name(named, number, name):
     assert named(number) == name
-
-
-def test_constants_are_those_of_the_messages():
-    for kind, prefix, listed in (("GoalStatus", "STATE_", constants.GOAL_STATES),
-                                 ("Heartbeat", "STATE_", constants.HEARTBEAT_STATES),
-                                 ("Trace", "ACTION_", constants.TRACE_ACTIONS)):
-        text = (interfaces.definitions() / "msg" / f"{kind}.msg").read_text(encoding="utf-8")
-        assert text.count(f"uint8 {prefix}") == len(listed)
-        for number, name in enumerate(listed):
-            assert f"{prefix}{name.upper().replace(' ', '_')}={number}" in text
 
 
 def test_a_goal_in_a_state_that_there_is_not(sessions):

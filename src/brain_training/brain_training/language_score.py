@@ -9,6 +9,7 @@ from typing import Callable, Iterable, NamedTuple
 import numpy as np
 
 from brain_regions.language.grammar import Verb
+from brain_runtime import sights
 from brain_sim.sentences import LANGUAGES as SPOKEN
 from brain_sim.sentences import phrase, templates
 from brain_sim.things import COLORS, SHAPES
@@ -16,8 +17,9 @@ from brain_training.language_data import sample
 from brain_training.language_phrases import KINDS
 
 Slots = tuple[int, int, int, int, int]
-NAMES_COLORS = {name: number for number, name in enumerate(("any", "red", "green", "blue", "yellow"))}
-NAMES_SHAPES = {name: number for number, name in enumerate(("any", "ball", "box", "cylinder"))}
+# as sights calls them, but for what is not known: 0 in both
+NAMES_COLORS = {name if number else "any": number for number, name in sights.COLORS.items()}
+NAMES_SHAPES = {name if number else "any": number for number, name in sights.SHAPES.items()}
 NAMES_VERBS = {"-": Verb.NONE, "go": Verb.GO, "find": Verb.FIND, "stop": Verb.STOP}
 UNRELATED = ("chat", "noise", "foreign")     # kinds of what has nothing to do with the task
 

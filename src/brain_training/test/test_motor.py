@@ -13,10 +13,9 @@ from brain_training.runs import Settings, train
 from brain_training.task import stream
 
 from brain_regions.motor import network, senses, weights
+from brain_regions.motor.body import MOVING, STANDING
 from brain_sim.physics import Simulation
 from brain_sim.room import generate_room
-
-STANDING, MOVING, ARRIVED, BLOCKED = range(4)
 
 
 def test_training_refuses_the_split_test():

@@ -184,14 +184,9 @@ added: dict[str, Definition] = {}
 """Types that no ``.msg`` file holds, by name."""
 
 
-def add_type(name: str, fields: Fields) -> None:
-    """Makes a type known that no ``.msg`` file holds: a part of a service or an action.
-
-    Args:
-        name: ``package/srv/Type_Request`` and the like.
-        fields: names and definitions; see :class:`Nodetype`.
-    """
-    added[name] = Definition([], fields)
+def add_type(name: str, definition: Definition) -> None:
+    """Makes a type known that no ``.msg`` file holds: a part of a service or action, ``package/srv/Type_Request``."""
+    added[name] = definition
 
 
 def type_hash(name: str, fields_of: Callable[[str], Fields]) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, Callable
 
 import numpy as np
@@ -86,19 +87,28 @@ def fields_of(name: str) -> Fields:
 
 @functools.cache
 def message_class(name: str) -> type:
-    """Dataclass of a type such as ``sensor_msgs/msg/Image``.
+    """Dataclass of a type such as ``sensor_msgs/msg/Image``: its constants, and zeros in fields that are not given.
 
-    Raises:
-        MessageError: no such type is known.
+    What is given is taken as it is; :func:`make` makes arrays of it and looks at bounds. Raises MessageError if no such
+    type is known.
     """
     constants, fields = _definition(name)
     leaf = name.replace("/", "__")
     members: dict[str, Any] = {constant: value for constant, _, value in constants}
     members |= {"__doc__": f"A {name}.", "__module__": __name__, "__msgtype__": name,
-                "__annotations__": {field: Any for field, _ in fields}}
-    if fields[0][0] == FILLER:
-        members[FILLER] = 0
-    return dataclass(repr=False, eq=False)(type(leaf, (Message,), members))
+                "__annotations__": {member: Any for member, _ in fields}}
+    members |= {member: _default(definition) for member, definition in fields}
+    found: type = dataclass(repr=False, eq=False)(type(leaf, (Message,), members))
+    for member in vars(found).keys() & {member for member, _ in fields}:
+        delattr(found, member)      # a message that lost a field has none, not a zero
+    return found
+
+
+def _default(definition: tuple) -> Any:
+    """What dataclasses make a field of that is not given; nested types are looked up when the first is made."""
+    if definition[0] == Nodetype.BASE:
+        return _factory(definition)()
+    return dataclass_field(default_factory=lambda: _factory(definition)())
 
 
 def _learn(name: str) -> None:

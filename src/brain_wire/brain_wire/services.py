@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from brain_wire.definitions import MessageError, Nodetype, add_type, definition_file, definition_files, packages, parse
+from brain_wire.definitions import (Definition, Fields, MessageError, Nodetype, add_type, definition_file,
+                                    definition_files, packages, parse)
 
 # Request and response of each, with full type names.
 STANDARD = {
@@ -81,7 +82,7 @@ def service_type(name: str) -> ServiceType:
         MessageError: there is no such service.
     """
     parts = STANDARD.get(name) or _own(name, "srv", 2)
-    return _service(name, *(_parsed(f"{name}{end}", text) for end, text in zip(("_Request", "_Response"), parts)))
+    return _service(name, *(parse(text, f"{name}{end}") for end, text in zip(("_Request", "_Response"), parts)))
 
 
 @functools.cache
@@ -93,13 +94,15 @@ def action_type(name: str) -> ActionType:
     """
     goal, result, feedback = (f"{name}{end}" for end in ("_Goal", "_Result", "_Feedback"))
     for part, text in zip((goal, result, feedback), _own(name, "action", 3)):
-        add_type(part, _parsed(part, text))
+        add_type(part, parse(text, part))
     ident = ("goal_id", _named("unique_identifier_msgs/msg/UUID"))
-    send_goal = _service(f"{name}_SendGoal", [ident, ("goal", _named(goal))],
-                         [("accepted", _base("bool")), ("stamp", _named("builtin_interfaces/msg/Time"))])
-    get_result = _service(f"{name}_GetResult", [ident], [("status", _base("int8")), ("result", _named(result))])
+    send_goal = _service(
+        f"{name}_SendGoal", _made_of([ident, ("goal", _named(goal))]),
+        _made_of([("accepted", _base("bool")), ("stamp", _named("builtin_interfaces/msg/Time"))]))
+    get_result = _service(f"{name}_GetResult", _made_of([ident]),
+                          _made_of([("status", _base("int8")), ("result", _named(result))]))
     message = f"{name}_FeedbackMessage"
-    add_type(message, [ident, ("feedback", _named(feedback))])
+    add_type(message, _made_of([ident, ("feedback", _named(feedback))]))
     return ActionType(name, goal, result, feedback, send_goal, get_result, service_type("action_msgs/srv/CancelGoal"),
                       message)
 
@@ -109,18 +112,22 @@ def find(name: str, kind: str) -> None:
     service_type(name) if kind == "srv" else action_type(name)
 
 
-def _service(name: str, request: list, response: list) -> ServiceType:
+def _service(name: str, request: Definition, response: Definition) -> ServiceType:
     ours = ServiceType(name, f"{name}_Request", f"{name}_Response")
     add_type(ours.request, request)
     add_type(ours.response, response)
     event = f"{name}_Event"
-    add_type(event, [
+    add_type(event, _made_of([
         ("info", _named("service_msgs/msg/ServiceEventInfo")),
         ("request", (Nodetype.SEQUENCE, (_named(ours.request), 1))),
-        ("response", (Nodetype.SEQUENCE, (_named(ours.response), 1)))])
-    add_type(name, [("request_message", _named(ours.request)), ("response_message", _named(ours.response)),
-                    ("event_message", _named(event))])
+        ("response", (Nodetype.SEQUENCE, (_named(ours.response), 1)))]))
+    add_type(name, _made_of([("request_message", _named(ours.request)), ("response_message", _named(ours.response)),
+                             ("event_message", _named(event))]))
     return ours
+
+
+def _made_of(fields: Fields) -> Definition:
+    return Definition([], fields)
 
 
 def _base(kind: str) -> tuple:
@@ -150,8 +157,3 @@ def _own(name: str, kind: str, count: int) -> list[str]:
     if len(parts) != count:
         raise MessageError(f"{path} must have {count} parts with {SEPARATOR} between them, but has {len(parts)}")
     return ["\n".join(part) for part in parts]
-
-
-def _parsed(name: str, text: str) -> list:
-    """Fields of a definition; types without a package are the definition's own package's messages."""
-    return parse(text, name).fields

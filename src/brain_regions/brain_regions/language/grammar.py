@@ -31,6 +31,7 @@ from brain_regions.language.lexicon import Kind, Token
 from brain_regions.language.reading import Act, Reading, Thing
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize
+from brain_runtime.interfaces import LanguageFeatures
 
 MAX_CHARACTERS = 1000
 _DOUBT = 0.1            # confidence lost by each word that was skipped
@@ -39,12 +40,12 @@ _LEAST = 0.3            # confidence of what was understood at all
 
 
 class Verb(enum.IntEnum):
-    """What to do; the numbers are LanguageFeatures.VERB_*."""
+    """What to do."""
 
-    NONE = 0
-    GO = 1
-    FIND = 2
-    STOP = 3
+    NONE = LanguageFeatures.VERB_NONE
+    GO = LanguageFeatures.VERB_GO
+    FIND = LanguageFeatures.VERB_FIND
+    STOP = LanguageFeatures.VERB_STOP
 
 
 @dataclass(frozen=True)

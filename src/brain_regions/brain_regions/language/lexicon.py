@@ -10,8 +10,12 @@ import bisect
 import enum
 from dataclasses import dataclass
 
-COLOR_UNKNOWN, COLOR_RED, COLOR_GREEN, COLOR_BLUE, COLOR_YELLOW = range(5)
-SHAPE_UNKNOWN, SHAPE_BALL, SHAPE_BOX, SHAPE_CYLINDER = range(4)
+from brain_runtime.interfaces import DetectedObject
+
+COLOR_RED, COLOR_GREEN = DetectedObject.COLOR_RED, DetectedObject.COLOR_GREEN
+COLOR_BLUE, COLOR_YELLOW = DetectedObject.COLOR_BLUE, DetectedObject.COLOR_YELLOW
+SHAPE_BALL, SHAPE_BOX, SHAPE_CYLINDER = (
+    DetectedObject.SHAPE_BALL, DetectedObject.SHAPE_BOX, DetectedObject.SHAPE_CYLINDER)
 
 
 class Kind(enum.Enum):

@@ -7,9 +7,12 @@ from typing import Any
 
 from brain_regions.body import Body
 from brain_runtime import FEATURE, SENSOR, Gated, In, Out, Region, parameter
+from brain_runtime.interfaces import Control, MotorStatus
 
-IDLE, SEARCH, APPROACH, STOP, AVOID = range(5)      # Control MODE_*
-STANDING, MOVING, ARRIVED, BLOCKED = range(4)       # MotorStatus STATE_*
+IDLE, SEARCH, APPROACH, STOP, AVOID = (
+    Control.MODE_IDLE, Control.MODE_SEARCH, Control.MODE_APPROACH, Control.MODE_STOP, Control.MODE_AVOID)
+STANDING, MOVING, ARRIVED, BLOCKED = (
+    MotorStatus.STATE_STANDING, MotorStatus.STATE_MOVING, MotorStatus.STATE_ARRIVED, MotorStatus.STATE_BLOCKED)
 CONTROL_TIMEOUT = 0.3                               # s, age at which pfc's word is stale
 SCAN_TIMEOUT = 0.5                                  # s
 FEATURES_TIMEOUT = 0.6                              # s

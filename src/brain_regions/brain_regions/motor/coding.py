@@ -13,6 +13,7 @@ import numpy as np
 
 from brain_regions import azimuth
 from brain_regions.motor import senses
+from brain_runtime.interfaces import Control
 
 GAPS = (np.array([0.0, 0.07, 0.16, 0.32, 0.6], np.float32), np.array([0.05, 0.06, 0.09, 0.13, 0.20], np.float32))
 """Preferred gaps (m) and widths of the fields of each bin."""
@@ -28,12 +29,12 @@ LIMITS = ((senses.MAX_LINEAR, (0.15, 0.3, 0.5, 0.9)), (senses.MAX_ANGULAR, (0.6,
 """Preferred limits of the robot, on a logarithmic scale of width 0.35."""
 FINE = np.array([-0.30, -0.15, -0.06, 0.0, 0.06, 0.15, 0.30], np.float32)    # rad, near ahead
 FINE_WIDTH = 0.06
-MODES, STATES = 5, 4
+MODES, STATES = 5, 4    # inputs of the network, which another constant in Control or MotorStatus would not change
 RINGS = azimuth.BINS * (len(GAPS[0]) + 3)
 INPUTS = (RINGS + 2 * len(FINE) + sum(map(len, (AWAY[0], LEFT[0], SHARE[0], LINEAR[0], ANGULAR[0])))
           + MODES + STATES + 16)
 MODE_AT = INPUTS - 16 - STATES - MODES      # place of the modes among the inputs
-STILL = (0, 3)                              # modes in which nothing is to move
+STILL = Control.MODE_IDLE, Control.MODE_STOP    # in which nothing is to move
 INPUT_SCALING = "gaussian fields, 0..1"
 
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from brain_regions import azimuth
 from brain_runtime import Gated, sights
-from brain_wire import messages
+from brain_runtime.interfaces import Control, GoalStatus, LanguageFeatures, MotorStatus
 
-_CONTROL, _STATUS = (messages.message_class(f"brain_interfaces/msg/{name}") for name in ("Control", "GoalStatus"))
 IDLE, SEARCH, APPROACH, STOP, AVOID = (
-    _CONTROL.MODE_IDLE, _CONTROL.MODE_SEARCH, _CONTROL.MODE_APPROACH, _CONTROL.MODE_STOP, _CONTROL.MODE_AVOID)
-S_IDLE, S_SEARCHING, S_APPROACHING = _STATUS.STATE_IDLE, _STATUS.STATE_SEARCHING, _STATUS.STATE_APPROACHING
-S_REACHED, S_NOT_FOUND, S_WRONG = _STATUS.STATE_REACHED, _STATUS.STATE_NOT_FOUND, _STATUS.STATE_WRONG
-S_NOT_UNDERSTOOD, S_STOPPED, S_WAITING = _STATUS.STATE_NOT_UNDERSTOOD, _STATUS.STATE_STOPPED, _STATUS.STATE_WAITING
-VERB_STOP = messages.message_class("brain_interfaces/msg/LanguageFeatures").VERB_STOP
-M_ARRIVED = messages.message_class("brain_interfaces/msg/MotorStatus").STATE_ARRIVED
+    Control.MODE_IDLE, Control.MODE_SEARCH, Control.MODE_APPROACH, Control.MODE_STOP, Control.MODE_AVOID)
+S_IDLE, S_SEARCHING, S_APPROACHING = GoalStatus.STATE_IDLE, GoalStatus.STATE_SEARCHING, GoalStatus.STATE_APPROACHING
+S_REACHED, S_NOT_FOUND, S_WRONG = GoalStatus.STATE_REACHED, GoalStatus.STATE_NOT_FOUND, GoalStatus.STATE_WRONG
+S_NOT_UNDERSTOOD, S_STOPPED, S_WAITING = (
+    GoalStatus.STATE_NOT_UNDERSTOOD, GoalStatus.STATE_STOPPED, GoalStatus.STATE_WAITING)
+VERB_STOP = LanguageFeatures.VERB_STOP
+M_ARRIVED = MotorStatus.STATE_ARRIVED
 TEXT = 256
 
 

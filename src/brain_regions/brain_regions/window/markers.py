@@ -11,12 +11,15 @@ import numpy as np
 from brain_regions import azimuth
 from brain_regions.window import words
 from brain_runtime.constants import goal_state
+from brain_runtime.interfaces import DetectedObject
 from brain_runtime.sights import thing
 from brain_wire import messages
 
 MARKER = "visualization_msgs/msg/Marker"
-CUBE, SPHERE, CYLINDER, LINE_LIST, TEXT = 1, 2, 3, 5, 9     # Marker's types
-BODIES = (CUBE, SPHERE, CUBE, CYLINDER)                     # by DetectedObject SHAPE_*
+_MARKER: Any = messages.message_class(MARKER)
+CUBE, SPHERE, CYLINDER = _MARKER.CUBE, _MARKER.SPHERE, _MARKER.CYLINDER
+LINE_LIST, TEXT = _MARKER.LINE_LIST, _MARKER.TEXT_VIEW_FACING
+BODIES = {DetectedObject.SHAPE_BALL: SPHERE, DetectedObject.SHAPE_CYLINDER: CYLINDER}      # all else is a cube
 LIFE = 1.0                  # s after which a marker that is not made again vanishes
 SIZE = 0.4                  # m, what an object is drawn as: its true size is not remembered
 DISC = 0.02                 # m, height of what lies on the floor
@@ -52,7 +55,7 @@ def remembered(memory: Any) -> list:
             continue
         sure = min(max(float(seen.confidence), 0.0), 1.0)
         name = f"{thing(seen.color, seen.shape)} {100 * sure:.0f} %"
-        body = BODIES[seen.shape] if seen.shape < len(BODIES) else CUBE
+        body = BODIES.get(seen.shape, CUBE)
         found += [
             _marker(memory.header, "remembered", number, body, words.paint(seen.color), 0.2 + 0.8 * sure, [SIZE] * 3,
                     _spot(seen.bearing, seen.distance, SIZE / 2)),

@@ -11,6 +11,7 @@ import numpy as np
 
 from brain_regions import azimuth
 from brain_regions.window import words
+from brain_runtime.interfaces import DetectedObject
 from brain_runtime.sights import SHAPES, thing
 
 TALL = {"thing": 1.0, "box": 0.7, "cylinder": 2.8}  # height of an object over its width: only the width is told
@@ -55,7 +56,7 @@ def frame_of(seen: Any, eye: Eye) -> tuple[float, float, float, float] | None:
     half = min(float(seen.width) / 2 if told else math.atan(WIDTH / 2 / away), 1.2)
     left, right = (eye.middle[0] - eye.focal * math.tan(min(max(angle + side * half, -1.5), 1.5)) for side in (1, -1))
     wide = 2 * away * math.tan(half)
-    shape = SHAPES[seen.shape] if seen.shape < len(SHAPES) else SHAPES[0]
+    shape = SHAPES.get(seen.shape, SHAPES[DetectedObject.SHAPE_UNKNOWN])
     if shape == "ball":
         row, reach = eye.middle[1] + eye.focal * (eye.height - wide / 2) / along, (right - left) / 2
         return left, row - reach, right, row + reach
