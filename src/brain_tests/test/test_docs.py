@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-DOCS = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
+DOCS = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "README.ja.md"])
 
 
 def blocks(path, language):
