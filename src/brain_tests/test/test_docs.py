@@ -53,6 +53,42 @@ def test_the_action_of_the_docs_is_served(tmp_path, monkeypatch):
     assert other.result.reason == "nodded"
 
 
+def test_the_ports_of_the_docs_do_what_their_tables_say(tmp_path, monkeypatch):
+    import numpy as np
+    from brain_runtime.hosts.local import LocalHost
+    from brain_wire.messages import make
+    write_region(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    host = LocalHost({"doorbell": importlib.import_module("doorbell").Doorbell()})
+    host.publish("door/press", make("std_msgs/msg/Empty"))
+    host.publish("door/press", make("std_msgs/msg/Empty"))
+    host.advance(0.1)
+    assert host.latest("door/total").data == 2
+    picture = make("sensor_msgs/msg/Image", height=1, width=1, encoding="rgb8", step=3, data=np.arange(3, dtype=np.uint8))
+    host.publish("camera/image_raw", picture)
+    host.publish("door/press", make("std_msgs/msg/Empty"))
+    host.advance(0.1)
+    assert host.latest("door/picture") is None
+    seen = []
+    host.listen("door/picture", seen.append)
+    host.publish("camera/image_raw", picture)
+    host.publish("door/press", make("std_msgs/msg/Empty"))
+    host.advance(0.1)
+    assert [bytes(one.data) for one in seen] == [bytes(range(3))] and host.latest("door/total").data == 4
+
+
+def test_the_region_of_the_docs_tells_of_every_port_setting():
+    from dataclasses import fields
+    from brain_runtime import In, Out
+    from brain_runtime.inbox import Inbox
+    from brain_runtime.ports import Port
+    text = (ROOT / "docs" / "write-a-region.md").read_text(encoding="utf-8")
+    own = {f.name for cls in (In, Out) for f in fields(cls)} - {f.name for f in fields(Port)}
+    asked = {name for name in vars(Inbox) if not name.startswith("_")}
+    assert {name for name in own if f"| `{name}=" not in text} == set()
+    assert {name for name in asked if f"`inbox.{name}" not in text} == set()
+
+
 def test_the_region_of_the_docs_fits_into_the_graph(tmp_path, monkeypatch):
     import yaml
     from brain_runtime.graph import check_graph, parse_graph
