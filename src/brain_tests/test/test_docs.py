@@ -64,7 +64,8 @@ def test_the_ports_of_the_docs_do_what_their_tables_say(tmp_path, monkeypatch):
     host.publish("door/press", make("std_msgs/msg/Empty"))
     host.advance(0.1)
     assert host.latest("door/total").data == 2
-    picture = make("sensor_msgs/msg/Image", height=1, width=1, encoding="rgb8", step=3, data=np.arange(3, dtype=np.uint8))
+    picture = make("sensor_msgs/msg/Image", height=1, width=1, encoding="rgb8", step=3,
+                   data=np.arange(3, dtype=np.uint8))
     host.publish("camera/image_raw", picture)
     host.publish("door/press", make("std_msgs/msg/Empty"))
     host.advance(0.1)

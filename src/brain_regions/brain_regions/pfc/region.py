@@ -57,7 +57,7 @@ class PrefrontalCortexParameters(CortexParameters):
     qpfc: str = parameter("on", "Q-PFC feedback: on, off, constant, linear or shuffled", choices=feedback.MODES)
     qpfc_alpha: float = parameter(1.0, "alpha under constant feedback, tuned on the split val", low=0.0, high=1.0)
     integrate: bool = parameter(True, "add up evidence over looks; without, the newest look at a place decides")
-    silent: bool = parameter(False, "hold all spikes back: shows what hangs on them", live=False)
+    silent: bool = parameter(False, "suppress all spikes, to measure what they contribute", live=False)
 
 
 class PrefrontalCortex(Region):
