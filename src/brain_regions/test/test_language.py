@@ -12,7 +12,8 @@ import pytest
 from brain_runtime import interfaces
 from brain_regions.language import Verb, parse
 from brain_regions.language.grammar import MAX_CHARACTERS
-from brain_regions.language.lexicon import Kind, lexicon
+from brain_regions.language.all_words import lexicon
+from brain_regions.language.lexicon import Kind
 from brain_regions.language.reasons import Why
 from brain_regions.language.spelling import mended
 from brain_regions.language.tokens import fold, normalize, tokenize

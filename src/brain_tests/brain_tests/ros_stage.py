@@ -21,6 +21,7 @@ from brain_wire.goals import Status
 from brain_wire.services import action_type, service_type
 
 SEEK = "brain_interfaces/action/Seek"
+MEETING = 0.3       # s in which a server gets to know a client that knows it already
 
 
 class RosStage(ProcessStage):
@@ -38,6 +39,8 @@ class RosStage(ProcessStage):
         self._publishers: dict[str, Any] = {}
         self._ears: dict[str, Any] = {}
         self._asking: list[ActionClient] = []
+        self._clients: dict[str, Any] = {}
+        self._met: set[tuple[str, int]] = set()     # services, and which of the region's processes
 
     def say(self, topic, message, qos):
         if topic not in self._publishers:
@@ -57,15 +60,19 @@ class RosStage(ProcessStage):
 
     def call(self, service, type_name, request=None):
         kind, types = interface(type_name), service_type(type_name)
-        client = self._node.create_client(kind, service)
-        try:
-            assert client.wait_for_service(PATIENCE), f"nobody serves {service}; {self.log()}"
-            request = messages.make(types.request) if request is None else request
-            future = client.call_async(theirs(request, kind.Request))
-            self.until(future.done)
-            return ours(future.result(), types.response)
-        finally:
-            self._node.destroy_client(client)
+        client = self._clients.get(service)
+        if client is None:
+            client = self._clients[service] = self._node.create_client(kind, service)
+        assert client.wait_for_service(PATIENCE), f"nobody serves {service}; {self.log()}"
+        if (service, len(self._children)) not in self._met:
+            # A client knows its server before the server knows where this client takes answers, and what is answered
+            # until then is lost (rmw_fastrtps: "client will not receive response").
+            self._met.add((service, len(self._children)))
+            self.pause(MEETING)
+        request = messages.make(types.request) if request is None else request
+        future = client.call_async(theirs(request, kind.Request))
+        self.until(future.done)
+        return ours(future.result(), types.response)
 
     def ask(self, text):
         asked = Asked()

@@ -282,11 +282,3 @@ class ZenohStage(ProcessStage):
         self._node.close()
         self._session.close()
         self._router.close()
-
-
-def make_stage(host: str, folder: Path) -> Stage:
-    """The stage of ``local``, ``zenoh`` or ``ros``, which keeps its logs in ``folder``."""
-    if host == "ros":
-        from brain_tests.ros_stage import RosStage  # which needs rclpy
-        return RosStage(folder)
-    return {"local": LocalStage, "zenoh": ZenohStage}[host](folder)

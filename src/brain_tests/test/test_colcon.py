@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ["brain", "brain_baselines", "brain_bench", "brain_eval", "brain_observe", "brain_regions", "brain_runtime",
             "brain_security", "brain_sim", "brain_tests", "brain_training", "brain_wire"]
+ROBOT = ("brain", "brain_regions", "brain_runtime", "brain_security", "brain_wire")   # and brain_interfaces
 SCRIPTS = {"brain": ["brain"], "brain_runtime": ["ros_region"]}
 
 # `make test` has made these: the ROS 2 of wheels, and brain_interfaces compiled for it, which takes half a minute.
@@ -109,6 +110,9 @@ def test_modules_come_from_the_workspace_with_their_weights_and_data(workspace: 
 def test_what_ros2_run_would_start_runs(workspace: Path) -> None:
     setup = workspace / "install" / "setup.bash"
     assert "Usage" in run("install/brain/lib/brain/brain --help", workspace, setup)
+    assert "Usage" in run("install/brain/bin/brain --help", workspace, setup)
+    by_name = run("brain estop --help", workspace, setup)
+    assert run("install/brain/lib/brain/brain estop --help", workspace, setup) == by_name
     assert "--class" in run("install/brain_runtime/lib/brain_runtime/ros_region --help", workspace, setup)
 
 
@@ -123,8 +127,7 @@ def test_brain_is_a_command_where_the_workspace_is_sourced(workspace: Path, layo
             install.parent.mkdir()
             links = "--symlink-install" * workspace.name.startswith("links")
             run(f"colcon --log-base '{install.parent}/log' build --merge-install --install-base '{install}' "
-                f"--build-base '{install.parent}/build' --packages-select brain brain_regions brain_runtime {links}",
-                workspace)
+                f"--build-base '{install.parent}/build' --packages-select {' '.join(ROBOT)} {links}", workspace)
     environment, interfaces = FOUND
     variables = {"HOME": os.environ.get("HOME", "/"), "PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(workspace),
                  "PYTHONDONTWRITEBYTECODE": "1"}    # with links it would leave them in the clone
@@ -160,8 +163,7 @@ def test_a_package_alone_installs_the_same(tmp_path: Path) -> None:
 def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace that another Python than ROS's built, as docs/ros2.md says: `python -m colcon build`, active."""
     folder = tmp_path_factory.mktemp("users")
-    names = ("brain", "brain_regions", "brain_runtime", "brain_sim")
-    packages = " ".join(str(ROOT / "src" / name) for name in names)
+    packages = " ".join(str(ROOT / "src" / name) for name in (*ROBOT, "brain_sim"))
     run(f"export VIRTUAL_ENV='{ROOT / '.venv'}' && '{ROOT / '.venv' / 'bin' / 'python'}' -m colcon build "
         f"--paths {packages}", folder)
     return folder
@@ -176,7 +178,7 @@ def test_whoever_sources_the_workspace_gets_nothing_of_the_builders_environment(
 
 
 def test_executables_run_in_the_python_that_built_them(users: Path) -> None:
-    for executable in ("brain/lib/brain/brain", "brain_runtime/lib/brain_runtime/ros_region"):
+    for executable in ("brain/bin/brain", "brain_runtime/lib/brain_runtime/ros_region"):
         first = (users / "install" / executable).read_text(encoding="utf-8").splitlines()[0]
         assert first == f"#!{ROOT / '.venv' / 'bin' / 'python'}"
     assert "Usage" in run("brain status --help", users, users / "install" / "setup.bash")

@@ -8,7 +8,7 @@ import importlib.util
 import pytest
 
 from brain_runtime import FEATURE
-from brain_tests.stages import make_stage
+from brain_tests.stage_of import make_stage
 
 ROS = [pytest.param("ros", marks=pytest.mark.colcon)] if importlib.util.find_spec("rclpy") else []
 HOSTS = ["zenoh", *ROS]

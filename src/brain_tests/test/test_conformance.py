@@ -10,7 +10,7 @@ import pytest
 
 from brain_runtime import FEATURE, LATCHED, SENSOR
 from brain_tests.regions import FEATURES, STRING, held, stamp
-from brain_tests.stages import make_stage
+from brain_tests.stage_of import make_stage
 from brain_wire import messages
 from brain_wire.goals import Status
 

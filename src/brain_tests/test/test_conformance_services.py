@@ -10,7 +10,7 @@ import yaml
 
 from brain_runtime import FEATURE, ros_args
 from brain_tests.regions import FEATURES, Mirror
-from brain_tests.stages import make_stage
+from brain_tests.stage_of import make_stage
 from brain_wire import messages
 from brain_wire.lifecycle import TRANSITIONS, State
 from brain_wire.messages import make

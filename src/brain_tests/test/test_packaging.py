@@ -9,11 +9,14 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+
+import brain_tests
 
 ROOT = Path(__file__).resolve().parents[3]
 # From the lowest layer up. brain_collectives and brain_fleet join when they hold something.
@@ -285,3 +288,21 @@ def test_commit_hooks_are_of_this_checkout() -> None:
     hooks = config["repos"][0]["hooks"]
     assert {hook["id"] for hook in hooks} >= {"ruff", "whitespace"}
     assert all(hook["language"] == "system" for hook in hooks)
+
+
+def installed_for(name: str) -> list[str]:
+    """Distributions that an installation of ``name`` brings on this machine, without extras, itself among them."""
+    found, left = set(), [name]
+    while left:
+        one = left.pop().lower().replace("_", "-")
+        if one not in found:
+            found.add(one)
+            wanted = map(Requirement, metadata.requires(one) or ())
+            left += [r.name for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})]
+    return sorted(found)
+
+
+@pytest.mark.skipif(not (ROOT / ".venv").exists() or "ros" in Path(sys.prefix).name, reason="of an installation by pip")
+def test_brain_without_extras_installs_what_is_listed() -> None:
+    listed = (Path(brain_tests.__file__).parent / "golden" / "robot-packages.txt").read_text(encoding="utf-8").split()
+    assert set(installed_for("brain")) == set(listed), "renew the list if a robot needs this, and say why"

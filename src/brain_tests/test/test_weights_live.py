@@ -8,7 +8,7 @@ import pytest
 
 from brain_regions.motor import weights
 from brain_runtime import FEATURE, SENSOR
-from brain_tests.stages import make_stage
+from brain_tests.stage_of import make_stage
 from brain_wire import messages
 
 ROS = [pytest.param("ros", marks=pytest.mark.colcon)] if importlib.util.find_spec("rclpy") else []

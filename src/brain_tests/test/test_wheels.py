@@ -71,7 +71,8 @@ def test_data_is_found_where_pip_put_it(environment: Path) -> None:
     script = """
 import json
 from brain_runtime.share import share_directory
-from brain_wire.messages import definitions, type_hash
+from brain_runtime.interfaces import definitions
+from brain_wire.messages import type_hash
 places = {name: str(share_directory(name)) for name in ("brain_interfaces", "brain_runtime", "brain")}
 messages = sorted(file.stem for file in (definitions() / "msg").glob("*.msg"))
 graphs = sorted(file.name for file in (share_directory("brain") / "config").glob("*.yaml"))

@@ -16,21 +16,23 @@ if TYPE_CHECKING:   # what a type checker sees; at run time it is __getattr__ th
     from brain_wire.goals import Act, Goal
     from brain_wire.lifecycle import Outcome
     from brain_wire.names import Endpoint, NameProblem, domain_id
-    from brain_wire.node import Arrival, Node, Publisher, Subscription, open_node
+    from brain_wire.node import Node, open_node
     from brain_wire.parameters import ParameterError, parameter
     from brain_wire.qos import QoS
     from brain_wire.server import Server
     from brain_wire.service import Client, NoAnswer, Request, Service
     from brain_wire.session import NoRouter, Session, SessionProblem, open_session
+    from brain_wire.topics import Arrival, Publisher, Subscription
     from brain_wire.watch import Watch
 
 # Where each name is. Loaded when it is asked for: who checks parameters or names, as launch does, needs no Zenoh.
-_PLACES = {"Act": "goals", "ActionClient": "asking", "Arrival": "node", "Attachment": "attachment", "Client": "service",
-           "Endpoint": "names", "Goal": "goals", "NameProblem": "names", "NoAnswer": "service", "NoRouter": "session",
-           "Node": "node", "Outcome": "lifecycle", "ParameterError": "parameters", "Publisher": "node", "QoS": "qos",
-           "Request": "service", "Server": "server", "Service": "service", "Session": "session", "SessionProblem":
-           "session", "Subscription": "node", "Watch": "watch", "domain_id": "names", "open_node": "node",
-           "open_session": "session", "parameter": "parameters", "register": "definitions"}
+_PLACES = {"Act": "goals", "ActionClient": "asking", "Arrival": "topics", "Attachment": "attachment",
+           "Client": "service", "Endpoint": "names", "Goal": "goals", "NameProblem": "names", "NoAnswer": "service",
+           "NoRouter": "session", "Node": "node", "Outcome": "lifecycle", "ParameterError": "parameters",
+           "Publisher": "topics", "QoS": "qos", "Request": "service", "Server": "server", "Service": "service",
+           "Session": "session", "SessionProblem": "session", "Subscription": "topics", "Watch": "watch",
+           "domain_id": "names", "open_node": "node", "open_session": "session", "parameter": "parameters",
+           "register": "definitions"}
 __all__ = ["Act", "ActionClient", "Arrival", "Attachment", "Client", "Endpoint", "Goal", "NameProblem", "NoAnswer",
            "NoRouter", "Node", "Outcome", "ParameterError", "Publisher", "QoS", "Request", "Server", "Service",
            "Session", "SessionProblem", "Subscription", "Watch", "domain_id", "open_node", "open_session", "parameter",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from brain_wire import messages
-from brain_wire.node import Arrival, Node
+from brain_wire.node import Node
 from brain_wire.qos import SENSOR
+from brain_wire.topics import Arrival
 
 TYPE = "rosgraph_msgs/msg/Clock"
 

@@ -57,6 +57,10 @@ _LINE = re.compile(r"(?P<kind>[A-Za-z][\w/]*)(?:<=(?P<text>\d+))?(?P<array>\[(?:
                    r"\s*(?P<equals>=)?\s*(?P<value>.*)")
 
 
+class MessageError(ValueError):
+    """A message, or the bytes of one, does not fit its type; says which type and field."""
+
+
 class DefinitionError(ValueError):
     """A text that defines no message; says which line of which type."""
 
@@ -174,6 +178,20 @@ def definition_file(name: str) -> Path | None:
         return None
     path = _folder(package) / kind / f"{leaf}.{kind}"
     return path if path.is_file() else None
+
+
+added: dict[str, Definition] = {}
+"""Types that no ``.msg`` file holds, by name."""
+
+
+def add_type(name: str, fields: Fields) -> None:
+    """Makes a type known that no ``.msg`` file holds: a part of a service or an action.
+
+    Args:
+        name: ``package/srv/Type_Request`` and the like.
+        fields: names and definitions; see :class:`Nodetype`.
+    """
+    added[name] = Definition([], fields)
 
 
 def type_hash(name: str, fields_of: Callable[[str], Fields]) -> str:

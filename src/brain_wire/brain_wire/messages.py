@@ -19,9 +19,10 @@ import numpy as np
 
 from brain_wire import cdr
 from brain_wire.arrays import flat
-from brain_wire.definitions import (FILLER, Definition, DefinitionError, Fields, Nodetype, definition_file,
-                                    definition_files, packages, parse, register, standard)
+from brain_wire.definitions import (FILLER, Definition, DefinitionError, Fields, MessageError, Nodetype, add_type,
+                                    added, definition_file, definition_files, packages, parse, register, standard)
 from brain_wire.definitions import type_hash as hash_of
+from brain_wire.services import find
 from brain_wire.shown import quoted
 
 # U+0018 CANCEL: on a latched topic of sentences it takes the place of one that is past, and says nothing itself.
@@ -33,10 +34,6 @@ TRAILING = 32
 __all__ = ["Message", "MessageError", "SILENCE", "add_type", "clip_utf8", "dds_type", "decode", "decoder", "encode",
            "encoder", "fields_of", "has_field", "make", "message_class", "register", "time_message", "time_seconds",
            "type_hash", "type_name", "type_names"]
-
-
-class MessageError(ValueError):
-    """A message, or the bytes of one, does not fit its type; says which type and field."""
 
 
 class Message:
@@ -51,23 +48,10 @@ class Message:
         return f"{type(self).__name__}({', '.join(f'{field}={value!r}' for field, value in vars(self).items())})"
 
 
-_added: dict[str, Definition] = {}
-
-
-def add_type(name: str, fields: Fields) -> None:
-    """Makes a type known that no ``.msg`` file holds: a part of a service or an action.
-
-    Args:
-        name: ``package/srv/Type_Request`` and the like.
-        fields: names and definitions; see :class:`brain_wire.definitions.Nodetype`.
-    """
-    _added[name] = Definition([], fields)
-
-
 def type_names() -> list[str]:
     """The types that are known so far: standard, registered, and parts of services and actions that were used."""
     found = (f"{package}/msg/{path.stem}" for package in packages() for path in definition_files(package, "msg"))
-    return sorted({*standard(), *found, *_added})
+    return sorted({*standard(), *found, *added})
 
 
 @functools.cache
@@ -77,9 +61,9 @@ def _definition(name: str) -> Definition:
     Raises:
         MessageError: no such type is known, or the file that defines it is broken.
     """
-    if name not in _added and name.count("/") == 2:
+    if name not in added and name.count("/") == 2:
         _learn(name)
-    found = _added.get(name)
+    found = added.get(name)
     try:
         if found is None and name in standard():
             found = parse(standard()[name], name)
@@ -121,8 +105,7 @@ def _learn(name: str) -> None:
     """Looks for the service or action that a type may be a part of."""
     _, kind, leaf = name.split("/")
     if kind in ("srv", "action"):
-        from brain_wire import services  # which needs this module
-        services.find(name.removesuffix(leaf) + leaf.partition("_")[0], kind)
+        find(name.removesuffix(leaf) + leaf.partition("_")[0], kind)
 
 
 def type_name(message: Any) -> str:

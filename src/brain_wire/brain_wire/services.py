@@ -11,9 +11,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from brain_wire import messages
-from brain_wire.definitions import Nodetype, definition_file, definition_files, packages, parse
-from brain_wire.messages import MessageError
+from brain_wire.definitions import MessageError, Nodetype, add_type, definition_file, definition_files, packages, parse
 
 # Request and response of each, with full type names.
 STANDARD = {
@@ -95,13 +93,13 @@ def action_type(name: str) -> ActionType:
     """
     goal, result, feedback = (f"{name}{end}" for end in ("_Goal", "_Result", "_Feedback"))
     for part, text in zip((goal, result, feedback), _own(name, "action", 3)):
-        messages.add_type(part, _parsed(part, text))
+        add_type(part, _parsed(part, text))
     ident = ("goal_id", _named("unique_identifier_msgs/msg/UUID"))
     send_goal = _service(f"{name}_SendGoal", [ident, ("goal", _named(goal))],
                          [("accepted", _base("bool")), ("stamp", _named("builtin_interfaces/msg/Time"))])
     get_result = _service(f"{name}_GetResult", [ident], [("status", _base("int8")), ("result", _named(result))])
     message = f"{name}_FeedbackMessage"
-    messages.add_type(message, [ident, ("feedback", _named(feedback))])
+    add_type(message, [ident, ("feedback", _named(feedback))])
     return ActionType(name, goal, result, feedback, send_goal, get_result, service_type("action_msgs/srv/CancelGoal"),
                       message)
 
@@ -113,15 +111,15 @@ def find(name: str, kind: str) -> None:
 
 def _service(name: str, request: list, response: list) -> ServiceType:
     ours = ServiceType(name, f"{name}_Request", f"{name}_Response")
-    messages.add_type(ours.request, request)
-    messages.add_type(ours.response, response)
+    add_type(ours.request, request)
+    add_type(ours.response, response)
     event = f"{name}_Event"
-    messages.add_type(event, [
+    add_type(event, [
         ("info", _named("service_msgs/msg/ServiceEventInfo")),
         ("request", (Nodetype.SEQUENCE, (_named(ours.request), 1))),
         ("response", (Nodetype.SEQUENCE, (_named(ours.response), 1)))])
-    messages.add_type(name, [("request_message", _named(ours.request)), ("response_message", _named(ours.response)),
-                             ("event_message", _named(event))])
+    add_type(name, [("request_message", _named(ours.request)), ("response_message", _named(ours.response)),
+                    ("event_message", _named(event))])
     return ours
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from brain_regions.language import sizes as z
 from brain_regions.language.grammar import Understanding, Verb, parse
-from brain_regions.language.lexicon import Kind, Token, lexicon
+from brain_regions.language.all_words import lexicon
+from brain_regions.language.lexicon import Kind, Token
 from brain_regions.language.network import Heard
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize

@@ -26,7 +26,8 @@ import enum
 from dataclasses import dataclass
 
 from brain_regions.language import corrections, english, japanese
-from brain_regions.language.lexicon import Kind, Token, lexicon
+from brain_regions.language.all_words import lexicon
+from brain_regions.language.lexicon import Kind, Token
 from brain_regions.language.reading import Act, Reading, Thing
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize

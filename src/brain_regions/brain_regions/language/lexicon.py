@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import enum
-import functools
 from dataclasses import dataclass
 
 COLOR_UNKNOWN, COLOR_RED, COLOR_GREEN, COLOR_BLUE, COLOR_YELLOW = range(5)
@@ -160,15 +159,3 @@ class Lexicon:
 
     def __len__(self) -> int:
         return len(self._spellings)
-
-
-@functools.cache
-def lexicon() -> Lexicon:
-    """The one lexicon, of both languages: people mix them ("red のボール")."""
-    from brain_regions.language import words_english, words_japanese
-
-    words = Lexicon()
-    words_english.fill(words)
-    words_japanese.fill(words)
-    words.freeze()
-    return words

@@ -146,7 +146,7 @@ class Motor(PolicyMotor):
     """The spiking network of :mod:`brain_regions.motor.network`."""
 
     Parameters = SpikingMotorParameters
-    network = Network("brain_regions.motor.network:SpikingPolicy", work=("policy.step",))
+    network = Network("brain_regions.motor.definition:MotorNetwork", work=("policy.step",))
     weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
     populations = (
         Population("first", (network_file.LAYERS[1],), ("neuron",), told=False),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters that every prefrontal cortex has: how patient it is, and how it takes what vision tells."""
+"""Parameters of the prefrontal cortex: those that every one has, and those of the one made of neurons."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from brain_regions.body import Body
+from brain_regions.pfc import feedback, memory
 from brain_runtime import parameter
 
 SEARCH_TIME, SEARCH_SPEED = 50.0, 0.5       # s that a search takes at most for a robot of that top speed (m/s)
@@ -32,3 +33,17 @@ class CortexParameters(Body):
     def search_time(self) -> float:
         """Time after which a target counts as not to be found (s)."""
         return self.patience or SEARCH_TIME * SEARCH_SPEED / max(self.max_linear, LEAST_SPEED)
+
+
+@dataclass(frozen=True)
+class PrefrontalCortexParameters(CortexParameters):
+    """Evidence, feedback, and what is switched off to see what it is good for."""
+
+    evidence: float = parameter(1.2, "looks (at full confidence, from near) after which a target is approached",
+                                low=0.1, high=10.0, live=False)
+    forget: float = parameter(memory.FORGET, "time constant with which what is out of view is forgotten", unit="s",
+                              low=0.05, high=36000.0, live=False)
+    qpfc: str = parameter("on", "Q-PFC feedback: on, off, constant, linear or shuffled", choices=feedback.MODES)
+    qpfc_alpha: float = parameter(1.0, "alpha under constant feedback, tuned on the split val", low=0.0, high=1.0)
+    integrate: bool = parameter(True, "add up evidence over looks; without, the newest look at a place decides")
+    silent: bool = parameter(False, "suppress all spikes, to measure what they contribute", live=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,12 @@ from brain_regions.pfc import (choice, circuit, decision, eyes, feedback, headin
 from brain_regions.pfc.control import (APPROACH, AVOID, GATED, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED,
                                        S_REACHED, Told, keep_away)
 from brain_regions.pfc.last_look import Leave
-from brain_regions.pfc.parameters import CortexParameters
+from brain_regions.pfc.parameters import PrefrontalCortexParameters
 from brain_regions.pfc.report import report
+from brain_regions.pfc.told import POPULATIONS
 from brain_regions.pfc.watch import Watch
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, clip_utf8, parameter
-from brain_runtime.declared import NUMBER, Network, Picture, Population
+from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, clip_utf8
+from brain_runtime.declared import NUMBER, Network, Picture
 from brain_runtime.sights import sound
 from brain_wire import messages
 
@@ -30,34 +30,11 @@ NEAR = 0.65             # m, from the front: where standing would say "here it i
 TOO_NEAR = 0.80         # m, from the middle, to an object that is to be kept away from
 ROUTE_FROM = 1.1        # m to the target from which on the way to it is taken rather than its direction
 JUMP = (0.5, 1.0)       # m, rad between two steps: the robot was carried
-_SHEET = (azimuth.BINS, polar.RINGS), ("bearing", "distance")
-_RING = (azimuth.BINS,), ("bearing",)
-POPULATIONS = {name: Population(name, shape, axes, rate=f"pfc/{name}") for name, shape, axes in (
-    ("memory", (memory.CLASSES, *_SHEET[0]), ("class", *_SHEET[1])), ("target", *_SHEET), ("avoid", *_SHEET),
-    ("candidates", *_RING), ("commitment", *_RING),
-    ("actions", (len(decision.ACTIONS), decision.NEURONS), ("action", "neuron")),
-    ("facts", (len(decision.NAMES) - len(decision.ACTIONS), decision.NEURONS), ("fact", "neuron")),
-    ("heading", *_RING))}
-"""By name, those whose spikes are told in turn; facts are relays, latches and turns."""
 PICTURES = tuple(Picture(f"brain_eval.panels:{name}") for name in ("memory", "choice", "undecided", "actions"))
 ROUND, LATE = "looking round once more before giving up", "vision is late, and nothing is given up until it is not"
 MAPS = tuple(f"place/{name}" for name in ("view", "frontier", "route"))
 _ASIDE = 0.15 + 0.85 * (azimuth.COS < 0.8)      # what a turn on the spot shows beyond driving on
 _LEFT = azimuth.SIN > 0.0
-
-
-@dataclass(frozen=True)
-class PrefrontalCortexParameters(CortexParameters):
-    """Evidence, feedback, and what is switched off to see what it is good for."""
-
-    evidence: float = parameter(1.2, "looks (at full confidence, from near) after which a target is approached",
-                                low=0.1, high=10.0, live=False)
-    forget: float = parameter(memory.FORGET, "time constant with which what is out of view is forgotten", unit="s",
-                              low=0.05, high=36000.0, live=False)
-    qpfc: str = parameter("on", "Q-PFC feedback: on, off, constant, linear or shuffled", choices=feedback.MODES)
-    qpfc_alpha: float = parameter(1.0, "alpha under constant feedback, tuned on the split val", low=0.0, high=1.0)
-    integrate: bool = parameter(True, "add up evidence over looks; without, the newest look at a place decides")
-    silent: bool = parameter(False, "suppress all spikes, to measure what they contribute", live=False)
 
 
 class PrefrontalCortex(Region):

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics on the wire: publishers that put, and subscriptions that wait in ring buffers.
+
+No code of a user runs in a callback of the wire. Each subscription has a ring channel, in which Zenoh keeps the newest
+samples without asking Python, and one thread that moves them to a ring buffer and notes when they came: a ring channel
+can only be waited for by a thread of its own, and a callback would hold up everything else of its session.
+"""
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import threading
+import time
+from collections import deque
+from typing import Any, Callable, Iterator, NamedTuple
+
+import zenoh
+from zenoh.handlers import RingChannel
+
+from brain_wire import messages, names, shown
+from brain_wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, read
+from brain_wire.seldom import Seldom
+from brain_wire.session import CLOSING, Session
+from brain_wire.waking import Signal
+
+MAX_SIZE = 16 * 2**20       # bytes; a larger message is refused before it is decoded
+MAX_PUBLISHERS = 64         # kept apart on one subscription
+KEYED_CHANNEL = 256         # samples that wait in Zenoh where publishers are kept apart
+BREATH = 0.001              # s; a subscription that is flooded takes at most this many messages a second: 1 / BREATH
+AT_ONCE = 20e-6             # s; a message that is there sooner was waiting already
+BURST = 32                  # messages in a row that were waiting, after which it counts as flooded
+HEARTBEAT = 0.5             # s, of reliable latched publishers, as rmw_zenoh has it
+
+seldom = Seldom(logging.getLogger(__name__))
+
+
+class Arrival(NamedTuple):
+    """A message as it came.
+
+    Attributes:
+        payload: the CDR bytes, where Zenoh has them.
+        received: time of receipt on the steady clock (``time.monotonic``, s).
+        sample: all that Zenoh tells of it.
+    """
+
+    payload: zenoh.ZBytes
+    received: float
+    sample: zenoh.Sample
+
+    @property
+    def size(self) -> int:
+        """Bytes of the message."""
+        return len(self.payload)
+
+    @property
+    def data(self) -> bytes:
+        """The CDR bytes."""
+        return self.payload.to_bytes()
+
+    @property
+    def attachment(self) -> Attachment:
+        """Who published it, and when.
+
+        Raises:
+            AttachmentProblem: there is none, or one of another layout.
+        """
+        attachment = self.sample.attachment
+        if attachment is None:
+            raise AttachmentProblem("no attachment, so the publisher is no ROS 2 node; publish with a wire.Node")
+        return read(attachment)
+
+
+class Publisher:
+    """Publishes on one topic. Made by :meth:`Node.publisher`.
+
+    Attributes:
+        endpoint: what its token says.
+        gid: global id, 16 bytes.
+    """
+
+    def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str) -> None:
+        qos = endpoint.qos
+        assert qos is not None, "a publisher has a QoS"
+        self.endpoint = endpoint
+        self.type = type_name
+        self.gid = names.gid(endpoint.token())
+        self._encode = messages.encoder(type_name)
+        self._sequence = itertools.count(1)
+        self._lock = threading.Lock()
+        settings: dict[str, Any] = dict(
+            congestion_control=zenoh.CongestionControl.DROP, express=True,  # commands are not to wait for a full batch
+            reliability=zenoh.Reliability.RELIABLE if qos.reliable else zenoh.Reliability.BEST_EFFORT)
+        self._publisher: Any    # of zenoh or of zenoh.ext, which have no class in common
+        if qos.latched:
+            detection = zenoh.ext.MissDetectionConfig(heartbeat=None, sporadic_heartbeat=HEARTBEAT)
+            self._publisher = zenoh.ext.declare_advanced_publisher(
+                session.zenoh, key, **settings, cache=zenoh.ext.CacheConfig(max_samples=qos.depth),
+                publisher_detection=True, sample_miss_detection=detection if qos.reliable else None)
+        else:
+            self._publisher = session.zenoh.declare_publisher(key, **settings)
+        self._put = self._publisher.put
+        self._token = session.zenoh.liveliness().declare_token(endpoint.token())
+
+    def publish(self, message: Any) -> None:
+        """Encodes and publishes a message of the topic's type. While there is no router it goes nowhere.
+
+        Raises:
+            MessageError: the message is of another type, or a field holds what it cannot.
+        """
+        if message.__msgtype__ != self.type:
+            raise messages.MessageError(f"{self.endpoint.topic} carries {self.type}, not {message.__msgtype__}")
+        try:
+            cdr = self._encode(message)
+        except messages.MessageError as error:
+            raise messages.MessageError(f"{self.endpoint.topic}: {error}") from error
+        with self._lock:  # so that the numbers leave in their order
+            self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody subscribes to the topic now, ROS 2 node or not.
+
+        Not to be had of a latched one, which keeps its messages for whoever may come.
+        """
+        return self._publisher.matching_status.matching
+
+    def publish_bytes(self, cdr: bytes | bytearray) -> None:
+        """Publishes a message that is encoded already."""
+        with self._lock:
+            self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
+
+    def close(self) -> None:
+        """Takes the token back and ends publishing."""
+        self._token.undeclare()
+        self._publisher.undeclare()
+
+
+class Subscription:
+    """Keeps the newest messages of a topic until they are taken. Made by :meth:`Node.subscription`.
+
+    Attributes:
+        endpoint: what its token says.
+        gid: global id, 16 bytes.
+        last_received: steady time of the newest arrival (s); ``-inf`` before the first.
+        overwritten: messages that were replaced by newer ones before anybody took them.
+        refused: messages that were too large, or whose attachment was not sound where publishers are kept apart.
+    """
+
+    def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
+                 arrived: Callable[[], None] | None, at_once: Callable[[Arrival], bool] | None, by_publisher: bool,
+                 max_size: int) -> None:
+        self.endpoint = endpoint
+        self.type = type_name
+        self.gid = names.gid(endpoint.token())
+        self.signal = wake or Signal()
+        self._arrived = arrived or self.signal.set
+        self._at_once = at_once
+        self.last_received = -math.inf
+        self.overwritten = 0
+        self.refused: deque[str] = deque(maxlen=1000)
+        self._by_publisher = by_publisher
+        self._max_size = max_size
+        qos = endpoint.qos
+        assert qos is not None, "a subscription has a QoS"
+        self._depth = qos.depth
+        self._rings: dict[bytes, deque[Arrival]] = {}
+        self._ring: deque[Arrival] = deque(maxlen=self._depth)
+        self._lock = threading.Lock()
+        kept = max(KEYED_CHANNEL, self._depth) if by_publisher else self._depth
+        channel: RingChannel[zenoh.Sample] = RingChannel(kept)
+        self._subscriber: Any   # of zenoh or of zenoh.ext, as a publisher's
+        if qos.latched:
+            recovery = zenoh.ext.RecoveryConfig(periodic_queries=None, heartbeat=True)
+            self._subscriber = zenoh.ext.declare_advanced_subscriber(
+                session.zenoh, key, channel, subscriber_detection=True,
+                history=zenoh.ext.HistoryConfig(detect_late_publishers=True, max_samples=self._depth),
+                recovery=recovery if qos.reliable else None)
+        else:
+            self._subscriber = session.zenoh.declare_subscriber(key, channel)
+        self._token = session.zenoh.liveliness().declare_token(endpoint.token())
+        self._thread = session.run(self._receive, f"wire {endpoint.topic}")
+
+    def _receive(self) -> None:
+        receive = self._subscriber.handler.recv
+        ring = None if self._by_publisher else self._ring
+        monotonic, wake, at_once = time.monotonic, self._arrived, self._at_once
+        max_size, depth = self._max_size, self._depth
+        make = tuple.__new__    # NamedTuple's own constructor is Python code, and takes a microsecond more
+        arrival: Arrival | None
+        waiting = 0     # messages in a row that were there already
+        while True:
+            begin = monotonic()
+            try:
+                sample = receive()
+            except zenoh.ZError:
+                break  # the subscription or its session was closed
+            now = monotonic()
+            full = False
+            try:
+                payload = sample.payload
+                if len(payload) > max_size:
+                    self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish "
+                                        "less at a time")
+                    del sample, payload
+                    wake()
+                    time.sleep(BREATH)
+                    continue
+                arrival = make(Arrival, (payload, now, sample))
+                if at_once is None or not at_once(arrival):
+                    if ring is None:
+                        full = self._keep_by_publisher(arrival)
+                    else:
+                        full = len(ring) == depth
+                        ring.append(arrival)
+                    wake()
+                    self.overwritten += full
+            except Exception as error:  # whatever one message brings about, the next one is received
+                seldom(self.endpoint.topic, f"{self.endpoint.topic}: a message could not be taken in: "
+                       f"{type(error).__name__}: {shown.quoted(str(error))}", trace=True)
+            self.last_received = now
+            sample = payload = arrival = None   # freed while nobody waits, and not when the next one has come
+            waiting = waiting + 1 if now - begin < AT_ONCE else 0
+            if full or waiting > BURST:
+                # Nobody keeps up; what comes meanwhile waits in the channel, where the oldest is dropped for free.
+                time.sleep(BREATH)
+
+    def _keep_by_publisher(self, arrival: Arrival) -> bool:
+        try:
+            gid = arrival.attachment.gid
+        except AttachmentProblem as problem:
+            self.refused.append(str(problem))
+            return False
+        with self._lock:
+            ring = self._rings.get(gid)
+            if ring is None:
+                if len(self._rings) >= MAX_PUBLISHERS:  # the one that has been silent longest
+                    del self._rings[next(iter(self._rings))]
+                ring = self._rings[gid] = deque(maxlen=self._depth)
+            else:
+                self._rings[gid] = self._rings.pop(gid)
+            full = len(ring) == self._depth
+            ring.append(arrival)
+        return full
+
+    def take(self) -> list[Arrival]:
+        """All that came since the last time, oldest first, at most the QoS's depth (of each publisher if apart)."""
+        if self._by_publisher:
+            with self._lock:
+                taken = [arrival for ring in self._rings.values() for arrival in ring]
+                for ring in self._rings.values():
+                    ring.clear()
+            taken.sort(key=lambda a: a.received)
+            return taken
+        taken = []
+        ring = self._ring
+        while ring:  # only this thread takes, so what is there stays until taken or replaced
+            taken.append(ring.popleft())
+        return taken
+
+    def wait(self, timeout: float = math.inf) -> list[Arrival]:
+        """Like :meth:`take`, waiting up to ``timeout`` s for the first."""
+        until = time.monotonic() + timeout
+        while not (taken := self.take()):
+            if not self.signal.wait(until - time.monotonic()):
+                return self.take()
+        return taken
+
+    def messages(self, timeout: float = math.inf) -> Iterator[Any]:
+        """Decoded messages as they come, for ``timeout`` s altogether.
+
+        Raises:
+            MessageError: one of them is broken.
+        """
+        until = time.monotonic() + timeout
+        while (left := until - time.monotonic()) > 0:
+            for arrival in self.wait(left):
+                yield messages.decode(arrival.data, self.type)
+
+    def close(self) -> None:
+        """Takes the token back and ends receiving."""
+        self._token.undeclare()
+        self._subscriber.undeclare()
+        self._thread.join(CLOSING)
