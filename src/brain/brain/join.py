@@ -32,8 +32,8 @@ def run(context: typer.Context,
         namespace: Namespace = "") -> None:
     """Joins one region to a brain that is running, until Ctrl-C.
 
-    A sensor that nobody knew of before: brain run brain_sim.strangers:Sonar. What stands behind --ros-args is taken
-    as every ROS 2 node takes it.
+    A plug-in sensor, used from its first message on: brain run brain_sim.strangers:Sonar. What stands behind
+    --ros-args is taken as every ROS 2 node takes it.
     """
     number = use_domain(domain)
     use_security(secure)

@@ -20,7 +20,7 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
            seconds: Annotated[float, typer.Option(min=0.2, help="How long to listen.")] = WINDOW,
            as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
            namespace: Namespace = "") -> None:
-    """Shows how each region is: it listens on the wire and asks nobody.
+    """Shows how each region is: from what is on the wire, without asking anybody.
 
     Exit status: 0 when all regions that are heard or ought to be there are active, 1 otherwise.
     With --watch --json, one line of JSON for each look.

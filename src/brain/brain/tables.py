@@ -5,7 +5,8 @@
 figure is a text with places: ``{path}`` is a figure of the row's result, ``{path format}`` the same in Python's format
 (``.1f``, ``.1%``, with a factor in front as in ``1e6*.0f``), ``{other:path}`` one of another result. In a page, what
 stands between ``<!-- results: TABLE -->`` and ``<!-- end -->`` is written by ``brain docs``. A row may have its first
-column in another language too (``what_ja``); ``<!-- results: TABLE ja -->`` takes that.
+column in another language too (``what_ja``), and the words round its figures (``figure_ja``);
+``<!-- results: TABLE ja -->`` takes those.
 """
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ TABLES = "tables.yaml"
 REGION = re.compile(r"(<!-- results: (?P<table>[\w-]+)(?: (?P<language>\w+))? -->\n).*?(<!-- end -->)", re.S)
 PLACE = re.compile(r"\{(?:(?P<result>[\w-]+):)?(?P<path>[\w./-]+)"
                    r"(?: (?:(?P<factor>[\d.e+-]+)\*)?(?P<format>[^{}]+))?\}")
-HEADINGS = {None: ("what", "figure", "command"), "ja": ("何を", "値", "コマンド")}
+HEADINGS = {None: ("what", "figure", "command"), "ja": ("測定項目", "値", "コマンド")}
 
 
 class TableError(ValueError):
@@ -69,7 +70,8 @@ def table(tables: Mapping[str, list[dict[str, str]]], results: Mapping[str, dict
         if result is None:
             raise TableError(f"table {name}: there is no {saved.FOLDER}/{row['of']}.json; measure it with --save")
         what = row["what"] if language is None else row[f"what_{language}"]
-        figure = PLACE.sub(lambda m, of=row["of"]: _figure(results, m["result"] or of, m), row["figure"])
+        figure = PLACE.sub(lambda m, of=row["of"]: _figure(results, m["result"] or of, m),
+                           row.get(f"figure_{language}", row["figure"]))
         command = re.sub(r" --save\b", "", result["command"]).replace("|", r"\|")
         lines.append(f"| {what} | {figure} | `{command}` |")
     return "\n".join(lines) + "\n"

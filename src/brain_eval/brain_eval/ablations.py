@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ablations of an evaluation: one thing of the brain taken away or replaced, to see what hangs on it.
+"""Ablations of an evaluation: one thing of the brain taken away or replaced, to measure what it contributes.
 
 What there is, each region of the graph says itself: its baselines, which stand behind the same ports without spikes
 (``ann``) or without a network (``conventional``), and its ablations (see :mod:`brain_runtime.declared`). Each is

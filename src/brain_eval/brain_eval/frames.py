@@ -33,7 +33,7 @@ def swatches() -> list[str]:
 def gloss(episode: Any) -> str:
     """In English, what an episode's sentence asks for."""
     if episode.target is None:
-        return "asks for nothing that can be done"
+        return "is no task for the robot"
     away = f", not near the {' '.join(episode.avoid)}" if episode.avoid else ""
     return f"to the {' '.join(episode.target)}{away}{ASKED.get(episode.kind, '')}"
 

@@ -155,7 +155,7 @@ def test_before_the_first_sentence_there_is_no_reading():
 
 def test_an_episode_in_english():
     assert gloss(suite.episode("val", 15, 1)) == "to the yellow ball, not near the red ball"
-    assert gloss(suite.episode("val", 14, 1)) == "asks for nothing that can be done"
+    assert gloss(suite.episode("val", 14, 1)) == "is no task for the robot"
     assert gloss(suite.episode("val", 3, 1)).endswith("(there is none)")
 
 

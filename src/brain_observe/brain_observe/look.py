@@ -18,7 +18,7 @@ def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.p
          router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
     """Saves what the brain sees now, as RViz shows it on inside/image, and tells what it remembers.
 
-    The window makes both only while somebody looks, so this takes a moment.
+    The region window makes both on demand, so this takes a moment.
     """
     use_domain(domain)
     use_security(secure)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The spiking prefrontal cortex: what its sheets hold, how undecided it is, and what hangs on its spikes."""
+"""The spiking prefrontal cortex: what its sheets hold, how undecided it is, and what its spikes contribute."""
 import math
 from types import SimpleNamespace
 

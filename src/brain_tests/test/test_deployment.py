@@ -24,7 +24,7 @@ WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(
 DEPLOYMENT = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
 # Files in which somebody looks for commands to type, or a machine for commands to run.
 PLACES = ["Dockerfile", "docker-compose.yml", ".github/workflows/ci.yml", "docs/deployment.md", "docs/ros2.md",
-          "README.md", "requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
+          "README.md", "README.ja.md", "requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
 
 
 def instructions() -> list[tuple[str, str]]:

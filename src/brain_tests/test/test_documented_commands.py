@@ -10,7 +10,7 @@ from typer.main import get_command
 from brain.cli import app
 
 ROOT = Path(__file__).resolve().parents[3]
-LINES = [(path.name, one.strip()) for path in sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+LINES = [(path.name, one.strip()) for path in sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README*.md")])
          for language, block in re.findall(r"```(\w*)\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
          if language in ("", "sh") for line in re.findall(r"^(brain [^#>\n]*)", block, re.M) for one in line.split(";")]
 

@@ -64,7 +64,11 @@ def test_a_table_is_written_where_the_page_has_its_place(tree):
 def test_another_language_has_a_first_column_of_its_own(tree):
     (tree / "README.md").write_text(PAGE.replace("speed", "speed ja"))
     (text,) = tables.made(tree).values()
-    assert "| 往復 | 361 µs" in text
+    assert "| 往復 | 361 µs, 98.0 % of 400 |" in text
+    described = tree / "results" / tables.TABLES
+    described.write_text(described.read_text().replace("of: wire", "figure_ja: '{n} 回中 {share .1%}', of: wire"))
+    (text,) = tables.made(tree).values()
+    assert "| 往復 | 400 回中 98.0 % |" in text
 
 
 @pytest.mark.parametrize(("table", "said"), [

@@ -22,7 +22,7 @@ def train(
         name: Annotated[str, typer.Argument(metavar="REGION", help="A region that is trained, as vision, language or "
                                             "motor; or all: every one at once. The prefrontal cortex is wired.")],
         out: Annotated[Path | None, typer.Option(
-            help="Weight file; the twin's is written beside it, with _twin in its name. Of all: a folder. Default: the "
+            help="Weight file; the baseline's is beside it, with _twin in its name. Of all: a folder. Default: the "
             "shipped ones are replaced.")] = None,
         seed: Annotated[int, typer.Option(min=0, help="Seed of weights, data and order.")] = 0,
         quick: Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works; needs --out.")
@@ -41,7 +41,7 @@ def train(
         graph: Annotated[str, typer.Option(help="Graph of the brain whose regions are trained, a name or a file.")
                          ] = "brain",
         as_json: Json = False) -> None:
-    """Rebuilds trained weights of a region from nothing, with those of its twin without spikes.
+    """Trains weights of a region from scratch, with those of its baseline without spikes.
 
     Vision and motor are trained on rooms of the split train, language on sentences; held-out results are printed.
     """

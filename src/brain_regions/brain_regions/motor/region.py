@@ -35,9 +35,9 @@ class PolicyMotorParameters(TrainedParameters, MotorParameters):
 
 @dataclass(frozen=True)
 class SpikingMotorParameters(PolicyMotorParameters):
-    """Limits and distances, and what shows what hangs on the spikes."""
+    """Limits and distances, and whether spikes are suppressed."""
 
-    silent: bool = parameter(False, "hold all spikes back: shows what hangs on them")
+    silent: bool = parameter(False, "suppress all spikes, to measure what they contribute")
 
 
 class PolicyMotor(Trained, AnyMotor):

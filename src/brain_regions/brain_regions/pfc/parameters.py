@@ -18,7 +18,7 @@ class CortexParameters(Body):
 
     patience: float = parameter(0.0, "time after which a target counts as not to be found; 0: 50 s at a max_linear of "
                                 "0.5 m/s, and longer for a slower robot", unit="s", low=0.0, high=3600.0, live=False)
-    max_linear: float = parameter(0.5, "top speed of the robot, which patience hangs on", unit="m/s", low=0.0, high=2.0,
+    max_linear: float = parameter(0.5, "the robot's top speed; patience follows from it", unit="m/s", low=0.0, high=2.0,
                                   live=False)
     fade: float = parameter(0.6, "time constant of forgetting an object that should be in view and is not", unit="s",
                             low=0.05, high=60.0)
@@ -46,4 +46,4 @@ class PrefrontalCortexParameters(CortexParameters):
     qpfc: str = parameter("on", "Q-PFC feedback: on, off, constant, linear or shuffled", choices=feedback.MODES)
     qpfc_alpha: float = parameter(1.0, "alpha under constant feedback, tuned on the split val", low=0.0, high=1.0)
     integrate: bool = parameter(True, "add up evidence over looks; without, the newest look at a place decides")
-    silent: bool = parameter(False, "hold all spikes back: shows what hangs on them", live=False)
+    silent: bool = parameter(False, "suppress all spikes, to measure what they contribute", live=False)

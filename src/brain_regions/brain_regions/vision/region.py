@@ -36,7 +36,7 @@ class VisionParameters(TrainedParameters, Frame):
     field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
                                      high=2.8)
     spikes: bool = parameter(True, "publish spikes")
-    silent: bool = parameter(False, "hold all spikes back: shows what hangs on them")
+    silent: bool = parameter(False, "suppress all spikes, to measure what they contribute")
 
 
 class Vision(Trained):
