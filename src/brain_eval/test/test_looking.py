@@ -84,7 +84,7 @@ def test_what_rqt_plots_is_published_as_numbers(published):
 def test_the_page_tells_topics_and_types_as_they_are(published):
     if not PAGE.is_file():
         pytest.skip("docs are not beside an installed package")
-    rows = dict(re.findall(r"^\| `([\w/]+)` \| `([\w/]+)` \|", PAGE.read_text(encoding="utf-8"), re.M))
+    rows = dict(re.findall(r"^\| `([a-z_/]+)` \| `([\w/]+)` \|", PAGE.read_text(encoding="utf-8"), re.M))
     assert rows == {topic: published[topic].type for topic in rows}
     told = {topic for topic, port in published.items() if port.on_demand} | {"robot_description", "tf_static"}
     assert set(rows) == told

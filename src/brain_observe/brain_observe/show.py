@@ -87,15 +87,16 @@ class View:
         words.add_row(Text("sees", style="bold"), Text(shown.line(seen(self._recorder))))
         words.add_row(Text("wants", style="bold"), Text(shown.line(wanted(self._recorder, self.status))))
         words.add_row(Text("does", style="bold"), Text(footer(found).split("\n")[0]))
-        parts = [table(found, live=True)]
+        parts: list[Any] = []
+        if self.note:   # on top: of a picture that is higher than the terminal the end is not shown
+            parts.append(Text(shown.block(self.note), style="bold"))
+        parts.append(table(found, live=True))
         if color and self._recorder.picture is not None:
             beside = Table.grid(padding=(0, 2))
             beside.add_row(eye(self._recorder.picture), words)
             parts.append(beside)
         else:
             parts.append(words)
-        if self.note:
-            parts.append(Text(shown.block(self.note), style="bold"))
         return Group(*parts)
 
     def line(self) -> str:

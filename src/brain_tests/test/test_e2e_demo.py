@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 class Terminal:
-    """A command on a terminal of 120 x 50."""
+    """A command on a terminal of 120 columns and, where the environment says no other, 50 lines."""
 
     def __init__(self, argv, environment):
         self.master, slave = pty.openpty()
@@ -74,7 +74,8 @@ class Terminal:
 def environment():
     port = free_port()
     return {**os.environ, "ROS_DOMAIN_ID": str(port % 200), "BRAIN_ROUTER": f"tcp/127.0.0.1:{port}",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TERM": "xterm-256color", "COLUMNS": "120"}
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TERM": "xterm-256color", "COLUMNS": "120",
+            "LINES": "24"}      # what people have at least
 
 
 def only_run(folder):

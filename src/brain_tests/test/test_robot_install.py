@@ -15,8 +15,8 @@ import pytest
 from brain_wire.router import free_port
 
 # What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
-ABSENT = ("brain_baselines", "brain_sim", "brain_tests", "brain_training", "glfw", "h5py", "matplotlib", "mujoco",
-          "nir", "nirtorch", "rosbags", "snntorch")
+ABSENT = ("brain_baselines", "brain_bench", "brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training",
+          "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch", "rosbags", "snntorch")
 BLOCKER = f"""
 import sys
 
@@ -72,16 +72,18 @@ def test_a_regions_process_imports_nothing_that_it_does_not_use(robot: dict[str,
         assert run(robot, "-c", script).stdout.strip() == "[]", module
 
 
-@pytest.mark.parametrize("verb", ["up", "say", "status", "look", "estop", "release", "run", "keys", "policy", "eval",
-                                  "demo", "export", "train", "bench"])
+@pytest.mark.parametrize("verb", ["up", "say", "status", "estop", "release", "run", "keys", "policy", "docs"])
 def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> None:
     done = run(robot, "-m", "brain", verb, "--help")
     assert done.returncode == 0 and "Usage" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("arguments, package, remedy", [
-    (["eval", "--episodes", "1"], "brain_sim", "--packages-up-to brain_sim"),
-    (["export", "pfc", "--nir", "pfc.nir"], "nir", "requirements-ros-test.txt"),
+    (["look"], "brain_observe", "--packages-up-to brain_observe"),
+    (["demo"], "brain_eval", "--packages-up-to brain_eval"),
+    (["eval", "--episodes", "1"], "brain_eval", "--packages-up-to brain_eval"),
+    (["export", "pfc", "--nir", "pfc.nir"], "brain_training", "--packages-up-to brain_training"),
+    (["bench", "wire"], "brain_bench", "--packages-up-to brain_bench"),
     (["up"], "brain_sim", "install the package"),
 ])
 def test_what_is_missing_is_named_in_one_line_with_its_remedy(
@@ -92,12 +94,23 @@ def test_what_is_missing_is_named_in_one_line_with_its_remedy(
     assert package in done.stderr and remedy in done.stderr
 
 
+def test_an_export_without_nir_says_what_to_install(tmp_path: Path) -> None:
+    environment = lacking(tmp_path, "nir")
+    done = run(environment, "-m", "brain", "export", "pfc", "--nir", str(tmp_path / "pfc.nir"))
+    assert done.returncode in (1, 2) and "no package nir" in done.stderr and "requirements-ros-test.txt" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def lacking(tmp_path: Path, package: str) -> dict[str, str]:
+    """The environment of a process that finds all but one package."""
+    (tmp_path / "sitecustomize.py").write_text(BLOCKER.replace(repr(ABSENT), repr((package,))), encoding="utf-8")
+    return {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"),
+            "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+
+
 @pytest.mark.parametrize("arguments", [["--ablate", "vision=ann"], ["--policy", "scripted"]])
 def test_an_evaluation_without_the_baselines_says_what_to_install(tmp_path: Path, arguments: list[str]) -> None:
-    blocker = BLOCKER.replace(repr(ABSENT), repr(("brain_baselines",)))
-    (tmp_path / "sitecustomize.py").write_text(blocker, encoding="utf-8")
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"),
-                   "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    environment = lacking(tmp_path, "brain_baselines")
     done = run(environment, "-m", "brain", "eval", "--episodes", "1", *arguments)
     assert done.returncode == 2 and "--packages-up-to brain_baselines" in done.stderr, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
