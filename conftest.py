@@ -19,7 +19,7 @@ seconds = {"side by side": 0.0, "alone": 0.0}
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Whether this is a worker of pytest-xdist; a pytest that a worker's test starts is none, in the same environment."""
+    """Whether this is a worker of pytest-xdist; a pytest that a worker's test starts is none, though it looks so."""
     return hasattr(config, "workerinput")
 
 
