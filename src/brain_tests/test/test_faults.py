@@ -64,11 +64,11 @@ def test_what_pfc_saw_outlives_kill_9(brain):
     """The robot stands with something remembered out of its sight, so what it knows afterwards it has not seen anew."""
     memory = brain.node.subscription("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE)
 
-    def hidden(sure=0.6):
-        """What the newest message remembers out of view, as surely as that; all before it are let go of."""
+    def hidden(aside=1.0, sure=0.6):
+        """What the newest message remembers farther aside (rad) and surer than that; all before it are let go of."""
         found = [messages.decode(arrival.data, memory.type) for arrival in memory.take()]
         return [(o.color, o.shape, o.bearing, o.distance) for o in found[-1].objects
-                if abs(o.bearing) > 0.9 and o.confidence > sure] if found else []
+                if abs(o.bearing) > aside and o.confidence > sure] if found else []
 
     def standing():
         brain.commands.clear()
@@ -97,7 +97,7 @@ def test_what_pfc_saw_outlives_kill_9(brain):
 
     def remembered():
         """Whether all of it is there; memory fades while pfc is away, so it may be less sure than it was."""
-        again = hidden(sure=0.3)
+        again = hidden(aside=0.9, sure=0.3)     # as far as its place may differ
         return all(any((c, s) == (color, shape) and abs(math.remainder(b - bearing, 2 * math.pi)) < 0.1
                        and abs(d - distance) < 0.2 for c, s, b, d in again)
                    for color, shape, bearing, distance in known)
