@@ -18,11 +18,11 @@ class AnnMotor(PolicyMotor):
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
         loaded = weight_file.load(path, twin=True)
-        self.policy, self._digest = network.RatePolicy(loaded.tensors), loaded.digest
+        self.policy, self.weights_hash = network.RatePolicy(loaded.tensors), loaded.digest
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
-        return {"weights": self._digest, "input": coding.INPUT_SCALING}
+        return {"weights": self.weights_hash, "input": coding.INPUT_SCALING}
 
     def _think(self, currents, state, steps):
         return network.read(self.policy.answer(currents)), {}, {}

@@ -21,7 +21,7 @@ class AnnVision(Vision):
         """See :meth:`brain_regions.trained.Trained.load`."""
         found, report, digest = weight_file.load(path, twin=True)
         threshold = float(report["threshold"])
-        self._network, self._threshold, self._digest = found, threshold, digest
+        self._network, self._threshold, self.weights_hash = found, threshold, digest
 
     def initial_state(self):
         return {"frames": np.zeros(1, np.float32)}

@@ -188,7 +188,7 @@ def test_a_snapshot_brings_the_membranes_back(picture, tmp_path):
     state, warnings = snapshot.restore(tmp_path / "vision.safetensors", again)
     assert warnings == []
     assert all(np.array_equal(np.asarray(state[k]), np.asarray(v)) for k, v in stepper.state.items())
-    again._digest = "others"
+    again.weights_hash = "others"
     state, warnings = snapshot.restore(tmp_path / "vision.safetensors", again)
     assert state is None and "weights" in warnings[0] and (tmp_path / "vision.safetensors.refused-1").exists()
 

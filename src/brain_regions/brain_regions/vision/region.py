@@ -85,7 +85,7 @@ class Vision(Trained):
 
         found, report, digest = weight_file.load(path)
         threshold, made = float(report["threshold"]), looking.Looking(found, device)
-        self._looking, self._threshold, self._digest = made, threshold, digest
+        self._looking, self._threshold, self.weights_hash = made, threshold, digest
 
     @staticmethod
     def circuit():
@@ -108,7 +108,7 @@ class Vision(Trained):
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
-        return {"weights": self._digest, "h": repr(MICRO_STEP), "input": self._network_module.INPUT_SCALING}
+        return {"weights": self.weights_hash, "h": repr(MICRO_STEP), "input": self._network_module.INPUT_SCALING}
 
     def step(self, inbox, state, dt, rng):
         """Looks at a new picture for as long as has passed."""
