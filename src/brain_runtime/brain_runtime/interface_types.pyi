@@ -110,8 +110,9 @@ class HeadingValues(Message):
     origins: list[Origin]
     source: str
     value: NDArray[np.float32]
+    heading: NDArray[np.float32]
     def __init__(self, header: Header = ..., origins: list[Origin] = ..., source: str = ...,
-                 value: NDArray[np.float32] = ...) -> None: ...
+                 value: NDArray[np.float32] = ..., heading: NDArray[np.float32] = ...) -> None: ...
 
 class Heartbeat(Message):
     __msgtype__: ClassVar[str]
