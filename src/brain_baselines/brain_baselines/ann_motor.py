@@ -12,12 +12,12 @@ class AnnMotor(PolicyMotor):
     """The ANN of motor."""
 
     network = Network("brain_regions.motor.network:RatePolicy", spiking=False, work=("policy.answer",))
-    weights = Weights(weight_file.TWIN.parent, weight_file.TWIN.stem)
+    weights = Weights(weight_file.ANN.parent, weight_file.ANN.stem)
     pictures = PICTURES
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
-        loaded = weight_file.load(path, twin=True)
+        loaded = weight_file.load(path, ann=True)
         self.policy, self.weights_hash = network.RatePolicy(loaded.tensors), loaded.digest
 
     def snapshot_metadata(self):

@@ -174,7 +174,7 @@ def test_reflex_stops_in_front_of_a_wall_but_lets_it_turn():
     assert rig.why.action == REFLEX
 
 
-def test_reflex_heeds_a_stranger_that_sees_more_than_the_scan():
+def test_reflex_heeds_a_plugin_sensor_that_sees_more_than_the_scan():
     rig = Rig().run(1)
     hazard = np.zeros(36, np.float32)
     hazard[[35, 0, 1]] = 0.97

@@ -8,7 +8,7 @@ from typing import Any, Mapping, NamedTuple
 from brain_runtime.ports import In
 from brain_wire.goals import Goal
 
-MAX_KEPT = 64           # messages on one port; a stranger that renames itself with every message must not grow us
+MAX_KEPT = 64           # messages on one port; a peer that renames itself with every message must not grow us
 FORGET_AFTER = 30.0     # s, after which a silent publisher on a keyed port is dropped
 OUTLIVED = 1.0          # s without a publisher's message, after which one that began earlier counts again under its key
 

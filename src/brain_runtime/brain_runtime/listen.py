@@ -23,7 +23,7 @@ MOVED = Trace.ACTION_PASSED, Trace.ACTION_LIMITED, Trace.ACTION_REFLEX     # mot
 GONE = 1.0          # s without a heartbeat and without a token, after which a region counts as gone
 SILENT = 1.5        # s without a heartbeat, after which it counts as silent though its token is there
 LATENCIES = 2000    # traces that are kept
-MOST = 256          # regions that are kept; a stranger that renames itself with every heartbeat must not grow us
+MOST = 256          # regions that are kept; a peer that renames itself with every heartbeat must not grow us
 PROCESSES = 16      # of each, that are kept
 
 

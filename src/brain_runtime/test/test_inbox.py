@@ -59,7 +59,7 @@ def test_the_newest_of_each_publisher_in_the_order_of_names():
     slot.offer(said("a", 4), 9.5)
     assert [(r.message.source, r.new) for r in inbox.each("a")] == [("a", True), ("b", False)]
     for number in range(2 * MAX_KEPT):
-        slot.offer(said(f"stranger {number}"), 9.6 + number * 1e-3)
+        slot.offer(said(f"peer {number}"), 9.6 + number * 1e-3)
     assert len(inbox.each("a")) == MAX_KEPT
 
 

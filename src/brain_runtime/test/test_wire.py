@@ -147,11 +147,11 @@ def test_a_peer_with_another_hash_is_warned_about(wire):
     warned = []
     with Node(session, "ours", "/", domain) as node:
         node.subscription("t", STRING)
-        stranger = names.Endpoint(domain, other.zid, 0, 1, names.PUBLISHER, "/", "stranger", "/t",
-                                  messages.dds_type(STRING), "RIHS01_" + "0" * 64, FEATURE)
-        token = other.zenoh.liveliness().declare_token(stranger.token())
+        outside = names.Endpoint(domain, other.zid, 0, 1, names.PUBLISHER, "/", "outside", "/t",
+                                 messages.dds_type(STRING), "RIHS01_" + "0" * 64, FEATURE)
+        token = other.zenoh.liveliness().declare_token(outside.token())
         watch = Watch(session, domain, own=lambda: node.endpoints, warn=warned.append)
         eventually(lambda: watch.poll() or warned)
         token.undeclare()
         watch.close()
-    assert "/stranger" in warned[0] and "/t" in warned[0] and "RIHS01_" + "0" * 8 in warned[0]
+    assert "/outside" in warned[0] and "/t" in warned[0] and "RIHS01_" + "0" * 8 in warned[0]

@@ -28,7 +28,7 @@ def still(tmp_path):
     tensors = dict(weights.load().tensors)
     tensors["readout"] = np.zeros_like(tensors["readout"])
     path = tmp_path / "still.safetensors"
-    weights.save(path, tensors, {}, {}, twin=False)
+    weights.save(path, tensors, {}, {}, ann=False)
     return path
 
 
@@ -59,7 +59,7 @@ def test_weights_are_read_anew_while_it_runs_and_wrong_ones_are_refused(stage, s
     torn = tmp_path / "torn.safetensors"
     torn.write_bytes(still.read_bytes()[:1000])
     for wrong, why in ((tmp_path / "none.safetensors", "are missing"), (torn, "is torn or none"),
-                       ("motor_twin", "does not fit"), ("other", "there are motor, motor_twin")):
+                       ("motor_ann", "does not fit"), ("other", "there are motor, motor_ann")):
         refused = stage.change(weights=str(wrong))
         assert why in refused and "\n" not in refused and refused.startswith("mirror keeps the weights that it has")
     refused = stage.change(device="cuda")

@@ -155,7 +155,7 @@ class Motor(PolicyMotor):
             "speed": network_file.LINEAR, "turn": network_file.ANGULAR,
             **dict(zip(("moving", "arrived", "blocked"), network_file.STATES))}))
     baselines = {"ann": "brain_baselines.ann_motor:AnnMotor",
-                 "conventional": "brain_baselines.window_motor:WindowMotor"}
+                 "conventional": "brain_baselines.dynamic_window_motor:DynamicWindowMotor"}
     ablations = {"silent": {"silent": True}}
     task = "brain_training.motor:MotorTask"
     pictures = PICTURES

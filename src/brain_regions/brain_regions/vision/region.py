@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions import images, spike_trains
+from brain_regions import spike_trains
 from brain_regions.body import Frame
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
-from brain_runtime import sights
+from brain_runtime import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, parameter
 from brain_runtime.declared import Network, Picture, Population, Weights
 
