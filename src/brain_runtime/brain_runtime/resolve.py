@@ -94,7 +94,7 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
         warnings += check_graph(loaded)
     if robot == "" and (profiles or loaded.world != NO_WORLD):
         robot = robot_in(loaded.world)
-    files, beside = tuple(map(Path, files)), params_file(path)
+    given, beside = tuple(map(Path, files)), params_file(path)
     space = "/" + namespace.strip("/")
     profiles = {name: {key: value for key, value in values.items() if key in _names(classes[name])}
                 for name, values in profiles.items()}   # an ablation's class may have fewer
@@ -112,13 +112,13 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
             below = {**first.parameters(spec.name, space), **below}
         if below:
             read.add_values(f"{space.rstrip('/')}/{spec.name}" if host == "ros" else f"/**/{spec.name}", below)
-    for file in files:
+    for file in given:
         read.add_file(str(file))
         _refuse_otherwise(file, follow, space, path)
     regions = tuple(_region(spec, classes[spec.name], space, _final(read, spec, classes[spec.name], space, host, own,
                                                                     energy), profiles, own,
                             first.parameters(spec.name, space)) for spec in loaded.regions)
-    return Resolved(loaded.name, regions, path, loaded.world, robot or None, host, space, beside, files,
+    return Resolved(loaded.name, regions, path, loaded.world, robot or None, host, space, beside, given,
                     tuple(warnings))
 
 

@@ -150,7 +150,7 @@ class Subscription:
     """
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
-                 arrived: Callable[[], None] | None, at_once: Callable[[Arrival], bool] | None, by_publisher: bool,
+                 arrived: Callable[[], object] | None, at_once: Callable[[Arrival], bool] | None, by_publisher: bool,
                  max_size: int) -> None:
         self.endpoint = endpoint
         self.type = type_name

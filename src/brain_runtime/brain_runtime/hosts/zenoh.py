@@ -114,12 +114,11 @@ class ZenohHost(ProcessHost):
         return {endpoint.type for endpoint in self.node.endpoints}
 
     def _set_sim_time(self, wanted: bool) -> None:
-        if wanted == (self._sim_time is not None):
-            return
-        if wanted:
+        simulated = self._sim_time
+        if wanted and simulated is None:
             self._sim_time = self._time = SimulatedTime(self.node, self._name(SimulatedTime.TOPIC))
-        else:
-            self._sim_time.close()
+        elif not wanted and simulated is not None:
+            simulated.close()
             self._sim_time, self._time = None, time.time
 
     # -- control ---------------------------------------------------------------------------------------------------
