@@ -16,6 +16,7 @@ from brain_runtime.constants import trace_action
 from brain_runtime.interfaces import Trace
 from brain_runtime.listen import MOVED, Ear
 from brain_runtime.resolved import Resolved
+from brain_runtime.robots import write_parameters
 from brain_runtime.supervisor import Child, Event, Supervisor
 from brain_wire import Node, NoRouter, Session, Watch, open_session
 from brain_wire.credentials import OPERATOR, place
@@ -91,15 +92,19 @@ def _taken(host: str, port: int) -> bool:
         return False
 
 
-def region_children(resolved: Resolved, *, seed: int, state_dir: Path, router: str, profile: Path | None = None
-                    ) -> list[Child]:
+def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str) -> list[Child]:
     """All regions that are started here as children.
 
     What commands actuators is ended after the other regions of the brain, and devices of a world after that.
 
     Args:
-        profile: parameter file of what the robot's profile says, over the one beside the graph.
+        folder: of the run, in which what the robot's profile says is written down for the processes.
+
+    Raises:
+        OSError: it cannot be written.
     """
+    given = {region.name: region.profile for region in resolved.regions if region.profile}
+    profile = write_parameters(given, folder / "robot.params.yaml") if given else None
     files = [*filter(None, (resolved.beside, profile)), *resolved.files]
     return [Child(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router), region.node,
                   region.restart == "always", True, region.rate, region.triggers,
