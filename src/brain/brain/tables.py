@@ -10,6 +10,7 @@ column in another language too (``what_ja``), and the words round its figures (`
 """
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from typing import Any, Mapping
@@ -70,11 +71,15 @@ def table(tables: Mapping[str, list[dict[str, str]]], results: Mapping[str, dict
         if result is None:
             raise TableError(f"table {name}: there is no {saved.FOLDER}/{row['of']}.json; measure it with --save")
         what = row["what"] if language is None else row[f"what_{language}"]
-        figure = PLACE.sub(lambda m, of=row["of"]: _figure(results, m["result"] or of, m),
-                           row.get(f"figure_{language}", row["figure"]))
+        figure = PLACE.sub(functools.partial(_placed, results, row["of"]), row.get(f"figure_{language}", row["figure"]))
         command = re.sub(r" --save\b", "", result["command"]).replace("|", r"\|")
         lines.append(f"| {what} | {figure} | `{command}` |")
     return "\n".join(lines) + "\n"
+
+
+def _placed(results: Mapping[str, dict], name: str, place: re.Match) -> str:
+    """A figure of the result that its place names, or of the row's."""
+    return _figure(results, place["result"] or name, place)
 
 
 def _figure(results: Mapping[str, dict], name: str, place: re.Match) -> str:

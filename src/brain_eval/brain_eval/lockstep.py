@@ -22,7 +22,7 @@ def lockstep_parts(split: str, seed: int, ablation: Ablation = NONE, keep: set[s
     Returns:
         Regions by name, parameters by region, and the names of the critical ones among them.
     """
-    resolved = resolve(DEFAULT, SIM_WORLD, None, ablation=ablation, host="local", room={"split": split, "seed": seed},
+    resolved = resolve(DEFAULT, SIM_WORLD, ablation=ablation, host="local", room={"split": split, "seed": seed},
                        edges=False)
     regions = {name: region for name, region in resolved.make().items() if keep is None or name in keep}
     return regions, resolved.parameters(), set(resolved.critical) & set(regions)
