@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Iterator, Sequence
@@ -18,6 +19,7 @@ import torch
 from brain_runtime.graphs import DEFAULT
 from brain_training import tasks
 from brain_training.at_once import Failed, Job, at_once
+from brain_training.checkpoint import held
 from brain_training.task import Progress, Task, TrainingError
 from brain_training.trainer import PERIOD, Trainer
 
@@ -95,7 +97,7 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
     Raises:
         OSError: a file cannot be written; of the weight files it is known before anything is trained.
         ValueError: something is missing that the task needs; known before anything is trained.
-        CheckpointError: a checkpoint cannot be resumed from.
+        CheckpointError: a checkpoint cannot be resumed from or written, or another training is writing it.
         TrainingError: a loss is not a number.
     """
     paths, cls = files(name, out, settings.graph), tasks.load(name, settings.graph)
@@ -104,7 +106,10 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
         task.check()
     before = torch.get_num_threads()
     torch.set_num_threads(settings.threads or cls.threads)
+    alone = ExitStack()
     try:
+        for which in networks:
+            alone.enter_context(held(settings.checkpoint(paths[which])))
         trained, found = {}, {}
         for which, task in todo.items():
             begin = time.monotonic()
@@ -124,6 +129,7 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
             found[which] = {**figures, "training_s": took}
         return found
     finally:
+        alone.close()
         torch.set_num_threads(before)
 
 
