@@ -114,7 +114,7 @@ def evaluate(
               "low_obstacles": low_obstacles, "graph": graph, "joined": join or [], "ablated": ablate or [],
               "energy": {"budget": energy, "traffic_per_second": results.traffic(found)} if energy else None,
               "took": round(time.time() - begin, 1),
-              **results.environment(suite), "summary": summary, "paired": difference, "results": found}
+              **results.environment(suite, graph), "summary": summary, "paired": difference, "results": found}
     if out is not None:
         try:
             out.write_text(shown.as_json(report, 1) + "\n", encoding="utf-8")

@@ -229,8 +229,9 @@ def _of_graph(name: str, classes: Mapping[str, type[Region]], graph: Graph) -> d
     known, found = _names(classes[name]), {}
     if "critical" in known:
         found["critical"] = [other for other in graph.critical if other != name]
+    shown = {port.topic for port in classes[name].outputs().values()}
     others = [f"{other}/{population.name}" for other, cls in classes.items() for population in cls.populations
-              if population.told and not population.rate]
+              if population.told and not (population.rate and f"inside/rates/{population.rate}" in shown)]
     if others and "populations" in known:
         found["populations"] = others
     return found
@@ -291,7 +292,7 @@ def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping
                     if (tuple(value) if isinstance(value, list) else value) != default.get(name))
     renamed = renamed or (lambda topic: spec.remap.get(topic, topic))
     publishes, hears, actions = (tuple(renamed(port.topic) for port in declared.values())
-                                 for declared in (cls.outputs(), cls.inputs(), cls.actions()))
+                                 for declared in (cls.would_publish(values), cls.inputs(), cls.actions()))
     return ResolvedRegion(
         spec.name, spec.cls, namespace, spec.critical, spec.restart, spec.device, spec.external, spec.remap, values,
         differs, beside, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,
