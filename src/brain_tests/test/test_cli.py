@@ -175,7 +175,7 @@ def test_sentences_of_a_list_are_read(brain, tmp_path):
     (told,), together = json.loads(done.output)["lists"], json.loads(done.output)["together"]
     assert told["language"] == "en" and together["en"] == together["both"]
     assert together["both"]["spiking"]["understood"] == told["networks"]["spiking"]["understood"]
-    assert set(told["networks"]) == {"spiking", "twin", "grammar"}
+    assert set(told["networks"]) == {"spiking", "baseline", "grammar"}
     for found in told["networks"].values():
         assert (found["understood"]["count"], found["understood"]["of"]) == (1, 2)
         assert (found["refused"]["count"], found["refused"]["of"]) == (2, 2)
