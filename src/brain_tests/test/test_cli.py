@@ -175,7 +175,7 @@ def test_sentences_of_a_list_are_read(brain, tmp_path):
     (told,), together = json.loads(done.output)["lists"], json.loads(done.output)["together"]
     assert told["language"] == "en" and together["en"] == together["both"]
     assert together["both"]["spiking"]["understood"] == told["networks"]["spiking"]["understood"]
-    assert set(told["networks"]) == {"spiking", "baseline", "grammar"}
+    assert set(told["networks"]) == {"spiking", "ann", "grammar"}
     for found in told["networks"].values():
         assert (found["understood"]["count"], found["understood"]["of"]) == (1, 2)
         assert (found["refused"]["count"], found["refused"]["of"]) == (2, 2)
@@ -291,7 +291,7 @@ def test_a_folder_that_cannot_be_written(brain, tmp_path, option, where):
     said = one_line(brain("up", option, str(tmp_path / where)), 2)      # / in front wins
     assert f"for {option}: " in said and "name a folder that can be written" in said
     if option == "--state-dir":
-        one_line(brain("run", "brain_sim.strangers:Sonar", option, str(tmp_path / where)), 2)
+        one_line(brain("run", "brain_sim.plugin_sensors:Sonar", option, str(tmp_path / where)), 2)
 
 
 def test_a_home_that_cannot_be_written(brain, monkeypatch):

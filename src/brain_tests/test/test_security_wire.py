@@ -330,12 +330,12 @@ def test_an_ended_certificate_is_refused_and_says_so(brain, tmp_path):
 
 
 def test_a_certificate_of_another_authority_is_refused(brain, tmp_path):
-    stranger = make_authority("stranger", 10.0)
-    pair = make_pair(stranger, "/r1/vision", 1.0)
+    other = make_authority("other", 10.0)
+    pair = make_pair(other, "/r1/vision", 1.0)
     with pytest.raises(NoRouter, match="the certificate is of another authority; take the folder"):
         brain.session("vision", rewritten(brain, tmp_path, authority_of(brain), pair))
     with pytest.raises(NoRouter, match="is not one that the credentials of /r1/vision .* trust"):
-        brain.session("vision", rewritten(brain, tmp_path, stranger, pair))
+        brain.session("vision", rewritten(brain, tmp_path, other, pair))
 
 
 def test_without_a_certificate_nobody_gets_in(brain, monkeypatch):
