@@ -16,7 +16,7 @@ A table is one of
 - ``head`` (a list of headings), ``cells`` (a figure for each column) and ``rows``, each with ``of``, ``what`` (its
   first column, for which ``cells`` has none) and ``at``, the path that its cells' paths begin at; or instead of
   ``rows`` ``each``, with ``of`` and ``at``, the path of a list: a row for each of its items. A cell with a figure that
-  is null stays empty. A line below it names command, date and commit.
+  is null stays empty. A line below it names command, date and commit, and what was imported.
 """
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def _wide(described: Mapping[str, Any], results: Mapping[str, dict], name: str) 
         sources[row["of"]] = _result(results, row["of"], name)
         cells = [_text(cell, results, row["of"], row.get("at", "")) for cell in described["cells"]]
         lines.append(_line(([row["what"]] if "what" in row else []) + cells))
-    told = [f"{_command(result)} ({result['date']}, {(result['commit'] or 'no commit')[:7]})"
-            for result in sources.values()]
+    told = [f"{_command(result)} ({result['date']}, {(result['commit'] or 'no commit')[:7]}"
+            f"{', imported' if result.get('imported') else ''})" for result in sources.values()]
     return "\n".join([*lines, "", "From " + "; ".join(told) + "."]) + "\n"
 
 
