@@ -202,7 +202,7 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
     for found in bench_memory.run("restored", split.value, seed, pairs, jobs):
         times.append(found)
         console.log(f"restored: {len(times)} of {pairs} pairs")
-    report: dict = {"split": split.value, "seed": seed, "hidden": errors, "restored": times}
+    report: dict = {"split": split.value, "seed": seed, "objects": len(errors), "hidden": errors, "restored": times}
     fine = True
     if errors:
         error = math.degrees(median(e["bearing_error"] for e in errors))

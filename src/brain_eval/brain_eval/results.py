@@ -76,6 +76,8 @@ def summary(results: Sequence[dict]) -> dict[str, Any]:
 def paired(results: Sequence[dict], before: Sequence[dict]) -> dict[str, Any]:
     """Difference in success and in contact between two runs of the same episodes, with its 95 % interval.
 
+    ``before`` in it is the share of the run ``before``.
+
     Raises:
         ValueError: they have no episode in common.
     """
@@ -89,7 +91,8 @@ def paired(results: Sequence[dict], before: Sequence[dict]) -> dict[str, Any]:
         mean = sum(steps) / len(steps)
         spread = math.sqrt(sum((d - mean) ** 2 for d in steps) / max(len(steps) - 1, 1) / len(steps))
         found[outcome] = {"difference": round(mean, 4),
-                          "interval95": [round(mean - 1.96 * spread, 4), round(mean + 1.96 * spread, 4)]}
+                          "interval95": [round(mean - 1.96 * spread, 4), round(mean + 1.96 * spread, 4)],
+                          "before": share(sum(b["outcome"] == outcome for _, b in pairs), len(pairs))}
     return found
 
 
@@ -103,6 +106,12 @@ def traffic(results: Sequence[dict]) -> dict[str, dict[str, float]]:
             sums["all"].update(counts)
     return {topic: {name: round(count / seconds, 3) for name, count in counts.items()}
             for topic, counts in sums.items() if seconds}
+
+
+def saved_share(found: dict[str, dict[str, float]]) -> float | None:
+    """Share of the bytes of :func:`traffic` that were not sent; None where nothing was to be sent."""
+    offered = found["all"].get("bytes", 0) + found["all"].get("saved", 0) if "all" in found else 0
+    return round(found["all"]["saved"] / offered, 4) if offered else None
 
 
 SUITES = {module.SUITE: module for module in (suite, hard_suite)}

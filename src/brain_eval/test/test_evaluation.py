@@ -221,7 +221,9 @@ def test_paired_differences():
     assert found["n"] == 10 and found["success"]["difference"] == 0.5 and found["contact"]["difference"] == -0.5
     low, high = found["success"]["interval95"]
     assert low == pytest.approx(0.5 - 1.96 * (2.5 / 9 / 10) ** 0.5, abs=1e-3) and high > 0.8
-    assert results.paired(some, some)["success"] == {"difference": 0.0, "interval95": [0.0, 0.0]}
+    assert found["success"]["before"]["count"] == 5 and found["contact"]["before"]["share"] == 0.5
+    same = results.paired(some, some)["success"]
+    assert same["difference"] == 0.0 and same["interval95"] == [0.0, 0.0]
     with pytest.raises(ValueError, match="no episode in common"):
         results.paired(some, [])
 
