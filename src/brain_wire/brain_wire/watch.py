@@ -10,6 +10,7 @@ takes its place is not told of every token that leaves.
 """
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
@@ -32,7 +33,7 @@ MOST = 8192             # tokens that are kept; a graph of 100 nodes has about 4
 AT_A_LOOK = 2000        # tokens that one look takes in: some 20 ms
 AGAIN = 1.0             # s between two times that all tokens are asked for, after some were missed
 AGAIN_FULL = 10.0       # s between them while no more are kept
-PATIENCE = 10.0         # s until the router has told of all
+CONFIRM = 1.0           # s in which the router tells of all
 WARNINGS = 100          # peers that are warned of
 
 log = logging.getLogger(__name__)
@@ -40,28 +41,36 @@ seldom = Seldom(log)
 
 
 class _Census:
-    """All tokens that there are, asked for once: what has come in an answer is in ``told``, in order.
+    """All tokens that there are, told once more by a subscription of its own: ``told`` has them in order.
+
+    Zenoh's query for tokens is of no use: 1.10 answers it now and then with none of those that there are.
 
     Args:
         session: open session.
         key: of the tokens.
+        now: s.
     """
 
-    def __init__(self, session: Session, key: str) -> None:
+    def __init__(self, session: Session, key: str, now: float) -> None:
         self.told: deque[str] = deque()
         self.confirmed: set[str] = set()
-        self.left: set[str] = set()     # since it was asked: an answer may be older
-        self.whole, self.ended = True, False
-        session.zenoh.liveliness().get(key, Callback(self._hear, self._end, indirect=False), timeout=PATIENCE)
+        self.left: set[str] = set()     # since it began: what tells of them may be older
+        self.whole = True
+        self.until = now + CONFIRM
+        self._subscriber = session.zenoh.liveliness().declare_subscriber(
+            key, Callback(self._hear, indirect=False), history=True)
 
-    def _hear(self, reply: zenoh.Reply) -> None:
-        if reply.ok is None or len(self.told) >= CAPACITY:
-            self.whole = False
+    def _hear(self, sample: zenoh.Sample) -> None:
+        if sample.kind != zenoh.SampleKind.PUT:
+            return
+        if len(self.told) < CAPACITY:
+            self.told.append(str(sample.key_expr))
         else:
-            self.told.append(str(reply.ok.key_expr))
+            self.whole = False
 
-    def _end(self) -> None:
-        self.ended = True
+    def close(self) -> None:
+        with contextlib.suppress(zenoh.ZError):     # the session was closed
+            self._subscriber.undeclare()
 
     def note(self, token: str, alive: bool) -> None:
         """Takes down what came or left meanwhile, as far as there is room."""
@@ -179,23 +188,23 @@ class Watch:
             return None  # the session was closed
 
     def _ask(self, now: float) -> None:
-        """Asks for all tokens; those that are not told of are gone."""
+        """Asks for all tokens; those that are not told of within a moment are gone."""
         try:
-            self._census = _Census(self._session, self._key)
+            self._census = _Census(self._session, self._key, now)
         except zenoh.ZError:
             return  # the session was closed
         self._missed, self._asked = False, now
 
     def _count(self, census: _Census, now: float) -> None:
-        """Takes in what has been answered so far, and at the end drops what was not told of."""
-        ended = census.ended    # before the last is taken
+        """Takes in what has been told so far, and at the end drops what was not told of."""
         for _ in range(min(len(census.told), AT_A_LOOK)):
             token = census.told.popleft()
             if token not in census.left:
                 self._guarded(token, True, now)
                 census.confirmed.add(token)
-        if not ended or census.told:
+        if now < census.until or census.told:
             return
+        census.close()
         self._census = None
         if not (census.whole and self._linked):
             self._missed = True     # who was not told of may be there
@@ -307,6 +316,8 @@ class Watch:
             self._thread.join(5.0)
         if not self._session.zenoh.is_closed():
             self._subscriber.undeclare()
+            if self._census is not None:
+                self._census.close()
 
     def __enter__(self) -> Watch:
         return self
