@@ -75,7 +75,8 @@ run_colcon() {
 }
 
 run_sources() {
-  .venv/bin/python -m pytest -p timeout -p xdist -n "$workers" --dist loadgroup --no-loadscope-reorder \
+  # A module has one worker, so that what it starts once is started once.
+  .venv/bin/python -m pytest -p timeout -p xdist -n "$workers" --dist loadfile --no-loadscope-reorder \
     --durations=25 "$@"
 }
 
