@@ -32,7 +32,7 @@ def run(context: typer.Context,
         namespace: Namespace = "") -> None:
     """Joins one region to a brain that is running, until Ctrl-C.
 
-    A plug-in sensor, used from its first message on: brain run brain_sim.strangers:Sonar. What stands behind
+    A plug-in sensor, used from its first message on: brain run brain_sim.plugin_sensors:Sonar. What stands behind
     --ros-args is taken as every ROS 2 node takes it.
     """
     number = use_domain(domain)

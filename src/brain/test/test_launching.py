@@ -14,7 +14,7 @@ from brain_runtime.robots import RobotError, load_robot
 
 LAUNCH = Path(__file__).resolve().parents[1] / "launch"
 BURGER = "turtlebot3_burger"
-BRAIN = ["vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window"]
+BRAIN = ["vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection"]
 
 
 def names(nodes):
@@ -39,7 +39,7 @@ def test_parts_are_chosen_by_what_they_publish():
     assert found == {"sensors": ["place"], "vision": ["vision"], "pfc": ["language", "pfc", "goals"],
                      "motor": ["motor", "brainstem"]}
     # together they are the brain, each region once, but for what only shows it
-    assert sorted(itertools.chain(*found.values())) == sorted(set(BRAIN) - {"window"})
+    assert sorted(itertools.chain(*found.values())) == sorted(set(BRAIN) - {"introspection"})
 
 
 def test_settings_for_a_launch_node(tmp_path):
@@ -121,7 +121,7 @@ def test_who_is_waited_for_is_named_with_what_is_to_be_done(tmp_path):
         parse_graph({"regions": {"eye": {"class": "brain_regions.vision:Vision", "external": "yes"}}}, "mine.yaml")
 
 
-def test_parameters_that_every_node_has_are_no_strangers(tmp_path):
+def test_parameters_that_every_node_has_are_known(tmp_path):
     (tmp_path / "mine.yaml").write_text("/**:\n  ros__parameters: {use_sim_time: false, energy_budget: 5.0e6, "
                                         "qos_overrides./scan.subscription.depth: 2}\n"
                                         "/r2/motor: {ros__parameters: {x: 1}}")

@@ -170,7 +170,7 @@ def test_the_policy_command_prints_xml_alone(brain):
     root = ElementTree.fromstring(result.stdout.encode())
     check_schema(root)
     assert {p.get("node") for p in root.iter("profile")} == {"vision", "language", "place", "pfc", "goals", "motor",
-                                                             "window", "brainstem", "operator", "robot"}
+                                                             "introspection", "brainstem", "operator", "robot"}
 
 
 # -- the folder -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ class AnnLanguage(Language):
     """The ANN of language, with weights of its own."""
 
     network = Network("brain_regions.language.network:AnnReader", spiking=False, work=("_reader.read",))
-    weights = Weights(weight_file.TWIN.parent, weight_file.TWIN.stem)
+    weights = Weights(weight_file.ANN.parent, weight_file.ANN.stem)
     populations = ()
     baselines, ablations = {}, {}
     _reader_class = AnnReader

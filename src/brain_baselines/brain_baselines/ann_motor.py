@@ -12,17 +12,17 @@ class AnnMotor(PolicyMotor):
     """The ANN of motor."""
 
     network = Network("brain_regions.motor.network:RatePolicy", spiking=False, work=("policy.answer",))
-    weights = Weights(weight_file.TWIN.parent, weight_file.TWIN.stem)
+    weights = Weights(weight_file.ANN.parent, weight_file.ANN.stem)
     pictures = PICTURES
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
-        loaded = weight_file.load(path, twin=True)
-        self.policy, self._digest = network.RatePolicy(loaded.tensors), loaded.digest
+        loaded = weight_file.load(path, ann=True)
+        self.policy, self.weights_hash = network.RatePolicy(loaded.tensors), loaded.digest
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
-        return {"weights": self._digest, "input": coding.INPUT_SCALING}
+        return {"weights": self.weights_hash, "input": coding.INPUT_SCALING}
 
     def _think(self, currents, state, steps):
         return network.read(self.policy.answer(currents)), {}, {}

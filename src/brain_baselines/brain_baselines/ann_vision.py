@@ -12,16 +12,16 @@ from brain_runtime.declared import Network, Weights
 class AnnVision(Vision):
     """The ANN of vision, one picture at a time."""
 
-    network = Network("brain_regions.vision.network:AnnTwin", spiking=False, work=("_network.forward",), limit=3.0)
-    weights = Weights(weight_file.TWIN.parent, weight_file.TWIN.stem)
+    network = Network("brain_regions.vision.network:AnnBaseline", spiking=False, work=("_network.forward",), limit=3.0)
+    weights = Weights(weight_file.ANN.parent, weight_file.ANN.stem)
     populations = ()
     baselines, ablations = {}, {}
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
-        found, report, digest = weight_file.load(path, twin=True)
+        found, report, digest = weight_file.load(path, ann=True)
         threshold = float(report["threshold"])
-        self._network, self._threshold, self._digest = found, threshold, digest
+        self._network, self._threshold, self.weights_hash = found, threshold, digest
 
     def initial_state(self):
         return {"frames": np.zeros(1, np.float32)}

@@ -252,7 +252,7 @@ class TablePrefrontalCortex(Region):
         angles, away = object_memory.polar(tracks[avoid], pose) if len(avoid) else (np.zeros(0), np.zeros(0))
         control = self.control(
             goal_id=int(goal[ID]), mode=mode, target_color=int(goal[COLOR]), target_shape=int(goal[SHAPE]),
-            confidence=confidence, bearing=bearing, distance=distance, heading=heading, speed=speed, gain=1.0,
+            confidence=confidence, bearing=bearing, distance=distance, heading=heading, speed=speed,
             avoid_bearing=angles, avoid_distance=away, hazard=keep_away(angles, away, self.parameters.radius))
         control.header.frame_id = self.parameters.base_frame
         return control
@@ -269,4 +269,4 @@ class TablePrefrontalCortex(Region):
     def _status(self, state, status, reason):
         codes = state["text"][state["text"] > 0].astype(np.uint8).tobytes()
         return self.status(goal_id=int(state["goal"][ID]), state=status, text=codes.decode("utf-8", "ignore"),
-                           reason=clip_utf8(reason, 256))
+                           reason=clip_utf8(reason, 256), cause=last_look.cause(state, status))

@@ -11,6 +11,7 @@ from brain_baselines.table_pfc import TablePrefrontalCortex
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc import control as pfc
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.interfaces import GoalStatus
 from brain_wire import messages
 
 RED_BALL = dict(color=1, shape=1)
@@ -172,6 +173,7 @@ def test_cortex_gives_up_where_nothing_is_left_to_see_after_one_more_look_round(
     assert cortex.status.state == pfc.S_SEARCHING and cortex.control.mode == pfc.SEARCH
     cortex.run(4.0)
     assert cortex.status.state == pfc.S_NOT_FOUND and cortex.control.mode == pfc.IDLE
+    assert cortex.status.cause == GoalStatus.CAUSE_COVERED
     assert cortex.status.reason.startswith("I looked everywhere") and abs(cortex.yaw) > 1.4 * math.pi
 
 
@@ -195,6 +197,7 @@ def test_cortex_says_that_its_patience_ran_out_after_one_more_look_round(region,
     assert cortex.status.state == pfc.S_SEARCHING
     cortex.run(2.5, turns=turns)
     assert cortex.status.state == pfc.S_NOT_FOUND
+    assert cortex.status.cause == GoalStatus.CAUSE_PATIENCE
     assert cortex.status.reason == "I ran out of patience after 2 s of search and did not look everywhere"
 
 

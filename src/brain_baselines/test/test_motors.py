@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from brain_baselines.ann_motor import AnnMotor
-from brain_baselines.window_motor import WindowMotor
+from brain_baselines.dynamic_window_motor import DynamicWindowMotor
 from brain_regions.motor import Motor, coding, network
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
-ALL = pytest.mark.parametrize("motor", [Motor, AnnMotor, WindowMotor])
+ALL = pytest.mark.parametrize("motor", [Motor, AnnMotor, DynamicWindowMotor])
 NETWORKS = pytest.mark.parametrize("motor", [Motor, AnnMotor])
 STANDING, MOVING, ARRIVED = 0, 1, 2
 
@@ -120,7 +120,7 @@ def test_stops_within_a_fifth_of_a_second_when_told(motor):
 
 
 @ALL
-def test_keeps_off_what_only_a_stranger_sees(motor):
+def test_keeps_off_what_only_a_plugin_sensor_sees(motor):
     hazard = np.zeros(36, np.float32)
     hazard[[34, 35, 0, 1, 2]] = 0.85
     sonar = make("SensorFeatures", source="sonar", modality="sonar", confidence=1.0, hazard=hazard)

@@ -13,7 +13,7 @@ Reader = Callable[[str], tuple[int, ...]]
 
 
 def readers() -> dict[str, Reader]:
-    """What reads a sentence as it is read live: the spiking network, its twin, and the grammar by hand.
+    """What reads a sentence as it is read live: the spiking network, its ANN baseline, and the grammar by hand.
 
     Each answers with verb, color and shape of the target, color and shape of what is avoided; all 0: not understood.
 
@@ -34,7 +34,7 @@ def readers() -> dict[str, Reader]:
             return decode(spell(text), network.hear(sentence))[0].slots
         return read
 
-    return {"spiking": by(weights.SHIPPED, SpikingReader), "twin": by(weights.TWIN, AnnReader),
+    return {"spiking": by(weights.SHIPPED, SpikingReader), "ann": by(weights.ANN, AnnReader),
             "grammar": lambda text: parse(text).slots}
 
 

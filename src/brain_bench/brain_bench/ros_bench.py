@@ -31,7 +31,7 @@ from brain_bench.bench_wire import LOST, Comparison
 from brain_regions.brainstem import Brainstem
 from brain_runtime import FEATURE, In, Out, Region
 from brain_runtime.hosts.ros_topics import interface, profile
-from brain_runtime.tether import __file__ as TETHER
+from brain_runtime.end_with_parent import __file__ as END_WITH_PARENT
 from brain_wire import messages
 
 IMAGE, STRING = "sensor_msgs/msg/Image", "std_msgs/msg/String"
@@ -163,7 +163,7 @@ class Processes:
     def start(self, name: str, *command: str) -> None:
         """Starts ``python <command>``."""
         self._children[name] = subprocess.Popen(
-            [sys.executable, TETHER, str(os.getpid()), sys.executable, *command], stdin=subprocess.DEVNULL,
+            [sys.executable, END_WITH_PARENT, str(os.getpid()), sys.executable, *command], stdin=subprocess.DEVNULL,
             stdout=self._log, stderr=self._log)
 
     def region(self, name: str, cls: type) -> None:

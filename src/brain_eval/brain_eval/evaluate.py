@@ -47,7 +47,7 @@ def evaluate(
             min=0, max=4, help="Obstacles below the lidar's plane, in each room.")] = 0,
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
         join: Annotated[list[str] | None, typer.Option(metavar="MODULE:CLASS", help="A region that joins the brain, "
-                        "such as brain_sim.strangers:Sonar.")] = None,
+                        "such as brain_sim.plugin_sensors:Sonar.")] = None,
         ablate: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Take something away or replace "
                           "it, such as motor=silent, pfc=ann, qpfc=off; a wrong name lists them all.")] = None,
         energy: Annotated[float, typer.Option(

@@ -51,7 +51,7 @@ def film(out: Annotated[Path | None, typer.Option(
         say = tell if not as_json else lambda text: None
         say(f"{chosen.id}: {chosen.sentence} ({gloss(chosen)})")
         result = run_local(chosen, graph=graph, ablation=ablations.parse(ablate or (), graph), onlooker=watcher,
-                           parameters={"window": {"columns": PICTURE[0]}})
+                           parameters={"introspection": {"columns": PICTURE[0]}})
         say(f"{result['outcome']} after {watcher.moments[-1].t:.1f} s" if watcher.moments else result["reason"])
         drawing = Film(chosen, watcher.room, watcher.moments, watcher.regions, " ".join(ablate or ()))
         if png is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from brain_eval.draw import CJK, INK, PAPER
 from brain_eval.moments import Moment
-from brain_regions.window import words
+from brain_observe.introspection import words
 from brain_runtime.constants import goal_state
 from brain_runtime.declared import named
 from brain_runtime.region import Region

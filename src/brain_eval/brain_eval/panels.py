@@ -15,12 +15,12 @@ import numpy as np
 from brain_eval.draw import PAPER
 from brain_eval.frames import CYAN, DIM, GOLD, PAINTS, PICTURE, ROSE, VIOLET, WIDE, Film, Panel, color_text
 from brain_eval.moments import WINDOW, Moment
+from brain_observe.introspection import ring, words
 from brain_regions.azimuth import BINS, CENTERS, WIDTH, wrap
 from brain_regions.language.region import ROLES
 from brain_regions.pfc.control import APPROACH, AVOID, SEARCH
 from brain_regions.pfc.decision import ACTIONS
 from brain_regions.pfc.memory import CAP
-from brain_regions.window import ring, words
 from brain_runtime.constants import control_mode
 from brain_runtime.sights import kind
 

@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 
 from brain_runtime.supervisor import THREADS
-from brain_runtime.tether import die_with
+from brain_runtime.end_with_parent import die_with
 
 
 def _begin(parent: int) -> None:

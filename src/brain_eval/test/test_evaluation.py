@@ -224,8 +224,8 @@ def test_paired_differences():
         results.paired(some, [])
 
 
-def test_a_stranger_joins_an_evaluation():
-    regions = resolve("brain", "sim", None, join=policies.joined(["brain_sim.strangers:Sonar"])).make()
+def test_a_plugin_sensor_joins_an_evaluation():
+    regions = resolve("brain", "sim", None, join=policies.joined(["brain_sim.plugin_sensors:Sonar"])).make()
     assert list(regions)[-1] == "sonar" and regions["sonar"].name == "sonar"
     with pytest.raises(ValueError, match="package.module:Class"):
         policies.joined(["Sonar"])

@@ -13,12 +13,12 @@ from brain_eval.episodes import run_local
 from brain_eval.film import save
 from brain_eval.frames import HIGH, WIDE, Film, gloss, swatches
 from brain_eval.moments import Moment, Watcher, choosing
+from brain_observe.introspection import ring
 from brain_regions.language import Language
 from brain_regions.language.region import Reading
 from brain_regions.pfc import polar
 from brain_regions.pfc.control import APPROACH, SEARCH
 from brain_regions.pfc.memory import CAP
-from brain_regions.window import ring
 from brain_sim import suite
 
 RED_BALL = 0

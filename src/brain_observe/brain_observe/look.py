@@ -10,7 +10,7 @@ import typer
 from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, check_writable, fail, tell, tell_json, use_domain, use_security)
 
-PATIENCE = 5.0      # s in which a window that is there has shown something
+PATIENCE = 5.0      # s in which an introspection region that runs has shown something
 SETTLE = 0.5        # s that what is remembered, and then a picture with the target marked, gets
 
 
@@ -18,7 +18,7 @@ def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.p
          router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
     """Saves what the brain sees now, as RViz shows it on inside/image, and tells what it remembers.
 
-    The region window makes both on demand, so this takes a moment.
+    The region introspection makes both on demand, so this takes a moment.
     """
     use_domain(domain)
     use_security(secure)
@@ -38,7 +38,7 @@ def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.p
     except (NoRouter, NameProblem, SessionProblem) as error:
         fail(str(error))
     if picture is None:
-        fail("nothing came on inside/image: is the region window running (`brain status`), and a camera?")
+        fail("nothing came on inside/image: is the region introspection running (`brain status`), and a camera?")
     save(picture, out)
     if as_json:
         tell_json({"file": str(out.absolute()), "width": int(picture.width), "height": int(picture.height),

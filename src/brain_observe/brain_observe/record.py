@@ -109,7 +109,7 @@ class Recorder:
                     continue
                 try:
                     handler(messages.decode(arrival.data, subscription.type), arrival.received - self.begin)
-                except Exception:   # whatever a stranger publishes: a picture of the run may miss what was broken
+                except Exception:   # whatever another node publishes: a picture of the run may miss what was broken
                     self.broken += 1
 
     def _due(self, handler: Any, received: float) -> bool:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directions round the robot: the 36 bins of SensorFeatures, laser scans as points, angles that wrap."""
+"""Directions round the robot: laser scans and hazard maps as points, directions as populations of neurons.
+
+The bins, and what of numbers from outside can be used, are :mod:`brain_runtime.azimuth`'s, which can be had here too.
+"""
 from __future__ import annotations
 
 import math
@@ -8,31 +11,17 @@ from typing import Any
 import numpy as np
 
 from brain_regions.body import DEFAULT, Body
+from brain_runtime.azimuth import BINS, CENTERS, COS, SIN, WIDTH, sound, sound_map, sound_pose, wrap, yaw_of
 
-BINS = 36
-WIDTH = 2 * math.pi / BINS                      # rad
-CENTERS = ((np.arange(BINS) * WIDTH + math.pi) % (2 * math.pi) - math.pi).astype(np.float32)
-SIN, COS = np.sin(CENTERS), np.cos(CENTERS)
+__all__ = ["BINS", "BUMP", "CENTERS", "COS", "SIN", "WIDTH", "bump", "direction", "from_base", "hazard_points",
+           "hazardous", "scan_points", "sound", "sound_map", "sound_pose", "sound_scan", "wrap", "yaw_of"]
+
 _EDGES = CENTERS[:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
 _ACROSS = np.stack([np.cos(_EDGES), np.sin(_EDGES)], -1)    # three directions across each bin [36, 3, 2]
 _NEAR = (np.arange(BINS)[:, None] + np.arange(-2, 3)) % BINS
 _NEAR_SIN, _NEAR_COS = SIN[_NEAR], COS[_NEAR]
-LARGEST = 1e9                                   # of numbers from outside: a float32 holds them, and their squares
 _NO_POINTS = np.zeros((0, 2), np.float32)
 BUMP = math.radians(12.0)                       # standard deviation of a direction's bump (rad)
-
-
-def sound(*values: float) -> bool:
-    """Whether numbers from outside can be calculated with and passed on: finite, and not beyond all measure.
-
-    What is finite in 64 bits may still be too large for the 32 bits of most fields.
-    """
-    return all(abs(value) <= LARGEST for value in values)     # of NaN and infinity, nothing is less
-
-
-def wrap(angle: Any) -> Any:
-    """Angle, or array of angles, in -pi..pi (rad)."""
-    return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
 def hazardous(message: Any) -> bool:
@@ -52,14 +41,6 @@ def direction(population: np.ndarray) -> float:
         return math.nan
     weights = population[_NEAR[peak]]
     return math.atan2(float(np.dot(weights, _NEAR_SIN[peak])), float(np.dot(weights, _NEAR_COS[peak])))
-
-
-def sound_map(values: Any) -> np.ndarray:
-    """A hazard or novelty map as received: NaN read as 0, cut to 0..1. float32[36]."""
-    values = np.asarray(values, dtype=np.float32)
-    if not values.any():  # most are empty
-        return values
-    return np.clip(np.nan_to_num(values, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
 
 
 def scan_points(scan: Any, body: Body = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
@@ -113,16 +94,3 @@ def hazard_points(hazard: np.ndarray, radius: float) -> np.ndarray:
     if not len(bins):
         return _NO_POINTS
     return ((radius + 1.0 - hazard[bins])[:, None, None] * _ACROSS[bins]).reshape(-1, 2)
-
-
-def yaw_of(orientation: Any) -> float:
-    """Yaw (rad) of a quaternion message."""
-    q = orientation
-    return math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z))
-
-
-def sound_pose(odom: Any) -> tuple[float, float, float] | None:
-    """(x, y, yaw) in m and rad of an Odometry, or None when it holds no sound numbers."""
-    p, q = odom.pose.pose.position, odom.pose.pose.orientation
-    pose = (float(p.x), float(p.y), yaw_of(q))
-    return pose if sound(*pose, q.x, q.y, q.z, q.w) and abs(q.w) + abs(q.z) > 1e-6 else None

@@ -61,7 +61,8 @@ class Brainstem(Region):
     Parameters = BrainstemParameters
 
     command = In("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE, trigger=True)
-    heartbeat = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", device=True)
+    heartbeat = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", epoch="epoch",
+                   device=True)
     features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
                   device=True)
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)

@@ -108,10 +108,10 @@ class Goals(Region):
         self._errand = _Errand(newest, clip_utf8(newest.request.text, SIZE), self._newest, now, now)
         self._said.append(newest.request.text)
 
-    def _end(self, outcome: int, reason: str, now: float, *, well: bool = False) -> None:
+    def _end(self, outcome: int, reason: str, now: float, *, cause: int = 0, well: bool = False) -> None:
         errand, self._errand = self._errand, None
         ended = self.seek.succeeded if well else self.seek.canceled if errand.goal.canceling else self.seek.aborted
-        self._news.append(ended(errand.goal, outcome=outcome, reason=clip_utf8(reason, SIZE),
+        self._news.append(ended(errand.goal, outcome=outcome, cause=cause, reason=clip_utf8(reason, SIZE),
                                 duration=now - errand.begun))
         # What is latched must not be a new sentence to a language that joins later.
         self._said.append(SILENCE)
@@ -126,7 +126,7 @@ class Goals(Region):
         if status.text == errand.text:
             errand.number, errand.status = number, status
             if status.state in ENDED:
-                self._end(status.state, status.reason, inbox.now, well=status.state == S_REACHED)
+                self._end(status.state, status.reason, inbox.now, cause=status.cause, well=status.state == S_REACHED)
             elif status.state == S_STOPPED:
                 said = inbox.get("language")
                 meant = said is not None and said.goal_id == number and said.verb == VERB_STOP

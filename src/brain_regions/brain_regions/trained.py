@@ -44,7 +44,8 @@ class Trained(Region):
     def load(self, path: Path, device: str) -> None:
         """Makes the network compute with the weights of a file from the next step on.
 
-        It changes nothing unless all of it succeeds. The state of the network stays.
+        It changes nothing unless all of it succeeds. The state of the network stays. It sets ``weights_hash``, which
+        heartbeats tell and which a snapshot of the state must have been made with.
 
         Args:
             path: of the file.

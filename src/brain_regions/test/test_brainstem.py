@@ -86,6 +86,28 @@ def test_a_critical_region_that_is_not_active_or_stuck_stops(beat):
     assert rig.last == (0.0, 0.0) and "motor" in rig.why.reason
 
 
+def test_a_process_that_another_took_over_from_neither_stops_the_robot_nor_keeps_it_going():
+    rig = Rig()
+
+    def old(**fields):
+        rig.host.publish("brain/heartbeat", messages.make("brain_interfaces/msg/Heartbeat", name="/motor", epoch=1,
+                                                          step_age=0.05, **fields))
+
+    rig.beat["motor"] = {"epoch": 2}
+    rig.run(1)
+    for _ in range(10):
+        rig.run(0.05)
+        old(state=4)
+        rig.host.advance(0.02)
+        assert rig.why.action == PASSED
+    rig.beat["motor"] = {"epoch": 2, "state": 4}
+    for _ in range(10):
+        rig.run(0.05)
+        old(state=2)
+        rig.host.advance(0.02)
+        assert rig.sent[-1] == (0.0, 0.0) and rig.why.reason == "motor is not active"
+
+
 @pytest.mark.parametrize("command", [(math.nan, 0.0), (0.2, math.inf), (-math.inf, math.nan)])
 def test_nonsense_never_gets_through(command):
     rig = Rig().run(1)
@@ -152,7 +174,7 @@ def test_reflex_stops_in_front_of_a_wall_but_lets_it_turn():
     assert rig.why.action == REFLEX
 
 
-def test_reflex_heeds_a_stranger_that_sees_more_than_the_scan():
+def test_reflex_heeds_a_plugin_sensor_that_sees_more_than_the_scan():
     rig = Rig().run(1)
     hazard = np.zeros(36, np.float32)
     hazard[[35, 0, 1]] = 0.97

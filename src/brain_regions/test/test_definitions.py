@@ -45,8 +45,8 @@ def test_vision_is_bound_to_no_device(steps):
         assert network(image, state, steps)[0]["u"].device == META
 
 
-def test_the_twin_of_vision_is_bound_to_no_device():
-    network = vision.AnnTwin().to(META)
+def test_the_baseline_of_vision_is_bound_to_no_device():
+    network = vision.AnnBaseline().to(META)
     checked(network, network(torch.empty(2, 3, vision.HEIGHT - vision.TOP, vision.WIDTH, device=META)))
 
 
@@ -80,7 +80,7 @@ def situations(seed: int, *shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("cls", "live", "path"), [
     (language.SpikingReader, reader.SpikingReader, language_weights.SHIPPED),
-    (language.AnnReader, reader.AnnReader, language_weights.TWIN)])
+    (language.AnnReader, reader.AnnReader, language_weights.ANN)])
 def test_language_that_runs_is_made_of_its_definition_to_the_bit(cls, live, path):
     shipped, _, _ = language_weights.load(path, live)
     made = language.of_weights(cls, shipped).live()
@@ -92,7 +92,7 @@ def test_language_that_runs_is_made_of_its_definition_to_the_bit(cls, live, path
 
 @pytest.mark.parametrize("spiking", [True, False])
 def test_motor_that_runs_is_made_of_its_definition_to_the_bit(spiking):
-    shipped = motor_weights.load(twin=not spiking).tensors
+    shipped = motor_weights.load(ann=not spiking).tensors
     folded = motor.of_weights(shipped, spiking).folded()
     assert folded.keys() == shipped.keys() and all(np.array_equal(folded[name], shipped[name]) for name in shipped)
     made = motor.of_weights(shipped, spiking).live()
@@ -110,7 +110,7 @@ def test_motor_that_runs_is_made_of_its_definition_to_the_bit(spiking):
 
 @pytest.mark.parametrize("spiking", [True, False])
 def test_motor_computes_in_numpy_what_its_definition_does(spiking):
-    shipped = motor_weights.load(twin=not spiking).tensors
+    shipped = motor_weights.load(ann=not spiking).tensors
     network = motor.of_weights(shipped, spiking)
     live, currents = network.live(), situations(1, 4, 20)
     state, theirs = network.rest(20), live.rest(20) if spiking else {}

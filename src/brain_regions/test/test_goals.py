@@ -32,9 +32,9 @@ class Talk:
         self.host.advance(0.3)
         return asked
 
-    def status(self, number, state, text=TEXT, reason=""):
+    def status(self, number, state, text=TEXT, reason="", cause=0):
         self.host.publish("goal/status", make("brain_interfaces/msg/GoalStatus", goal_id=number, state=state, text=text,
-                                              reason=reason))
+                                              reason=reason, cause=cause))
         self.host.advance(0.1)
 
     def sees(self, *objects, seconds=1.2):
@@ -71,8 +71,9 @@ def test_it_says_the_sentence_tells_how_it_goes_and_that_it_was_reached(talk):
 @pytest.mark.parametrize("state", [NOT_FOUND, NOT_UNDERSTOOD, STOPPED, WRONG])
 def test_what_did_not_work_says_why(talk, state):
     asked = talk.ask()
-    talk.status(1, state, reason="because")
+    talk.status(1, state, reason="because", cause=2)
     assert (asked.status, asked.result.outcome, asked.result.reason) == (Status.ABORTED, state, "because")
+    assert asked.result.cause == (0 if state == STOPPED else 2)
 
 
 def test_an_outcome_is_what_the_goals_status_says_or_a_number_that_it_does_not_use():

@@ -45,9 +45,9 @@ def table(name: str) -> list[tuple[str, tuple[int, ...]]]:
     return rows
 
 
-# the grammar is not tuned on the lists of strangers, and nothing at all on the blind and the fresh ones
+# the grammar is not tuned on the lists by outside writers, and nothing at all on the blind and the fresh ones
 FILES = sorted(path.name for path in SENTENCES.glob("*.txt")
-               if not path.name.startswith(("strangers", "blind", "fresh")))
+               if not path.name.startswith(("outside", "blind", "fresh")))
 ALL = [row for name in FILES for row in table(name)]
 IN_ORDER = {row[0] for name in FILES if name.startswith("taken_back") for row in table(name)}
 

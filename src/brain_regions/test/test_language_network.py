@@ -56,7 +56,7 @@ def test_a_network_of_other_weights_is_refused():
         SpikingReader({name: value for name, value in tensors.items() if name != "verb"})
 
 
-@pytest.mark.parametrize(("cls", "path"), [(SpikingReader, weights.SHIPPED), (AnnReader, weights.TWIN)])
+@pytest.mark.parametrize(("cls", "path"), [(SpikingReader, weights.SHIPPED), (AnnReader, weights.ANN)])
 def test_without_activity_nothing_is_understood(cls, path):
     tensors, _, _ = weights.load(path, cls)
     loud, silent = cls(tensors), cls(tensors, silent=True)
@@ -77,5 +77,5 @@ def test_a_spike_costs_as_many_accumulates_as_it_has_synapses():
     assert effort.steps == 10 and effort.spikes > 0 and effort.multiplies == 0
     most = len(z.CONTEXT_DELAYS) * z.CONTEXT + z.RECALL + z.OUTPUTS + z.CHOICE + z.VERBS
     assert least + effort.spikes * z.CONTEXT < effort.synops < least + effort.spikes * most
-    _, more = AnnReader(weights.load(weights.TWIN, AnnReader)[0]).read(state, 5)
+    _, more = AnnReader(weights.load(weights.ANN, AnnReader)[0]).read(state, 5)
     assert more.spikes == 0 and more.multiplies > 5 * 100_000

@@ -110,8 +110,8 @@ def test_a_step_takes_less_than_a_millisecond_of_work():
 
 
 def test_weight_files_are_small_and_refused_where_they_do_not_fit(tmp_path):
-    assert sum(path.stat().st_size for path in (weights.SHIPPED, weights.TWIN)) < 500_000
+    assert sum(path.stat().st_size for path in (weights.SHIPPED, weights.ANN)) < 500_000
     with pytest.raises(weights.WeightsError, match="brain train motor"):
         weights.load(tmp_path / "none.safetensors")
     with pytest.raises(weights.WeightsError, match="region"):
-        weights.load(weights.TWIN)
+        weights.load(weights.ANN)

@@ -85,7 +85,7 @@ def test_box_sum_counts_neighbors():
     assert room_map.box_sum(mask, 3)[6, 11] == pytest.approx(expected)
 
 
-def test_what_a_stranger_feels_is_on_the_map_until_it_looks_through():
+def test_what_a_plugin_sensor_feels_is_on_the_map_until_it_looks_through():
     felt = np.zeros((room_map.SIZE, room_map.SIZE), np.float32)
     angles = np.linspace(-math.pi, math.pi, 180, endpoint=False).astype(np.float32)
     hazard = np.zeros(36, np.float32)
@@ -151,7 +151,7 @@ def test_place_routes_to_a_target():
     assert azimuth.direction(offered["place/route"].novelty) == pytest.approx(1.0, abs=0.25)
 
 
-def test_place_routes_round_what_only_a_stranger_feels():
+def test_place_routes_round_what_only_a_plugin_sensor_feels():
     host = place_in_room(plan_every=1)
     hazard = np.zeros(36, np.float32)
     hazard[[0, 1, 35]] = 0.6

@@ -34,14 +34,14 @@ def test_wrong_weights_are_refused_at_the_start_too(cls, tmp_path):
     with pytest.raises(WeightsError, match="missing"):
         configured(cls, weights=str(tmp_path / "none.safetensors"))
     with pytest.raises(WeightsError, match="fit"):      # of the same network without spikes
-        configured(cls, weights=f"{cls.weights.default}_twin")
+        configured(cls, weights=f"{cls.weights.default}_ann")
 
 
 @TRAINED
 def test_what_is_refused_while_it_runs_changes_nothing(cls, tmp_path):
     region = configured(cls)
     before, own = region.parameters, region.snapshot_metadata()
-    for wrong in ("best", str(tmp_path / "none.safetensors"), f"{cls.weights.default}_twin"):
+    for wrong in ("best", str(tmp_path / "none.safetensors"), f"{cls.weights.default}_ann"):
         with pytest.raises(ParameterError, match=f"{region.name} keeps the weights that it has: "):
             region.on_parameter("weights", wrong)
     assert region.parameters == before and region.snapshot_metadata() == own

@@ -53,7 +53,12 @@ class RegionSpec:
 
     def lacks_package(self) -> bool:
         """Whether it is to be left out: it is optional, and the package of its class is not installed."""
-        return self.optional and importlib.util.find_spec(self.cls.partition(":")[0].partition(".")[0]) is None
+        if not self.optional:
+            return False
+        try:
+            return importlib.util.find_spec(self.cls.partition(":")[0].partition(".")[0]) is None
+        except ModuleNotFoundError:     # as importers say that hide a package
+            return True
 
     def load(self) -> type[Region]:
         """The class.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 
 import numpy as np
 
@@ -24,8 +25,18 @@ UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED, ERROR = (
 _HOSTNAME = os.uname().nodename
 
 
+def new_epoch() -> int:
+    """Epoch of a process that begins now: ms of the machine's clock, so that it grows from start to start.
+
+    Where a clock was set back a later start has a smaller number. It counts all the same once the one before has been
+    silent for a second (:func:`brain_runtime.inbox.outlived`).
+    """
+    return time.time_ns() // 1_000_000
+
+
 def heartbeat(name: str, host: str, state: int, *, stamp: float, now: float, stepper: Stepper | None = None,
-              stepping: bool = False, critical: bool = False, restarts: int = 0, reason: str = "") -> Heartbeat:
+              stepping: bool = False, critical: bool = False, restarts: int = 0, epoch: int = 0, weights: str = "",
+              reason: str = "") -> Heartbeat:
     """A ``brain_interfaces/msg/Heartbeat``.
 
     Args:
@@ -36,11 +47,16 @@ def heartbeat(name: str, host: str, state: int, *, stamp: float, now: float, ste
         now: host clock that the stepper was driven with (s).
         stepper: None before the region is configured.
         stepping: a step is under way.
+        critical: the robot must not move without this region.
+        restarts: times it was started again.
+        epoch: of the process, see :func:`new_epoch`.
+        weights: hash of the weight file (hex).
+        reason: what is wrong; empty where nothing is.
     """
     message: Heartbeat = messages.make(
         TYPE, name=clip_utf8(name, 128), hostname=clip_utf8(_HOSTNAME, 64), host=host, pid=os.getpid(), state=state,
-        critical=critical, restarts=restarts, stepping=stepping, step_age=math.nan, step_p50=math.nan,
-        step_p99=math.nan, reason=clip_utf8(reason, 256))
+        critical=critical, restarts=restarts, epoch=epoch, weights=clip_utf8(weights, 64), stepping=stepping,
+        step_age=math.nan, step_p50=math.nan, step_p99=math.nan, reason=clip_utf8(reason, 256))
     message.header.stamp = messages.time_message(stamp)
     if stepper is not None:
         statistics = stepper.statistics(now)

@@ -8,8 +8,9 @@ from typing import Any, Mapping, NamedTuple
 from brain_runtime.ports import In
 from brain_wire.goals import Goal
 
-MAX_KEPT = 64           # messages on one port; a stranger that renames itself with every message must not grow us
+MAX_KEPT = 64           # messages on one port; a peer that renames itself with every message must not grow us
 FORGET_AFTER = 30.0     # s, after which a silent publisher on a keyed port is dropped
+OUTLIVED = 1.0          # s without a publisher's message, after which one that began earlier counts again under its key
 
 
 class Received(NamedTuple):
@@ -65,19 +66,35 @@ class Slot:
         self.message, self.time, self.new = None, -math.inf, False
 
 
+def outlived(message: Any, kept: Any, received: float, now: float, epoch: str = "epoch") -> bool:
+    """Whether a message is of a process that another of its name has taken over from, and is not to be listened to.
+
+    Args:
+        message: received at ``now`` (s).
+        kept: the one before, received at ``received``.
+        epoch: field that grows with each start.
+    """
+    return bool(getattr(message, epoch) < getattr(kept, epoch) and now - received <= OUTLIVED)
+
+
 class KeyedSlot(Slot):
-    """What came on one port: the newest message of each publisher, told apart by the field ``key``."""
+    """What came on one port: the newest message of each publisher, told apart by the field ``key``.
 
-    __slots__ = ("_entries", "_fresh", "_key")
+    Where ``epoch`` names a field too, it is the newest message of the publisher that began last.
+    """
 
-    def __init__(self, key: str) -> None:
+    __slots__ = ("_entries", "_epoch", "_fresh", "_key")
+
+    def __init__(self, key: str, epoch: str | None = None) -> None:
         super().__init__()
-        self._key = key
+        self._key, self._epoch = key, epoch
         self._entries: dict[str, tuple[Any, float]] = {}
         self._fresh: set[str] = set()
 
     def offer(self, message: Any, now: float) -> None:
         entries, key = self._entries, str(getattr(message, self._key))
+        if self._epoch is not None and key in entries and outlived(message, *entries[key], now, self._epoch):
+            return
         if key not in entries and len(entries) >= MAX_KEPT:
             self._drop(min(entries, key=lambda k: entries[k][1]))
         entries[key] = message, now
@@ -141,7 +158,7 @@ class EverySlot(Slot):
 
 def make_slot(port: In) -> Slot:
     """An empty slot for a port."""
-    return KeyedSlot(port.key) if port.key else EverySlot() if port.every else Slot()
+    return KeyedSlot(port.key, port.epoch) if port.key else EverySlot() if port.every else Slot()
 
 
 class Inbox:

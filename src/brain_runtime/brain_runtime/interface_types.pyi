@@ -40,16 +40,14 @@ class Control(Message):
     distance: float
     heading: float
     speed: float
-    gain: float
     hazard: NDArray[np.float32]
     avoid_bearing: NDArray[np.float32]
     avoid_distance: NDArray[np.float32]
     def __init__(self, header: Header = ..., origins: list[Origin] = ..., goal_id: int = ...,
                  mode: int = ..., target_color: int = ..., target_shape: int = ...,
                  confidence: float = ..., bearing: float = ..., distance: float = ...,
-                 heading: float = ..., speed: float = ..., gain: float = ...,
-                 hazard: NDArray[np.float32] = ..., avoid_bearing: NDArray[np.float32] = ...,
-                 avoid_distance: NDArray[np.float32] = ...) -> None: ...
+                 heading: float = ..., speed: float = ..., hazard: NDArray[np.float32] = ...,
+                 avoid_bearing: NDArray[np.float32] = ..., avoid_distance: NDArray[np.float32] = ...) -> None: ...
 
 class DetectedObject(Message):
     __msgtype__: ClassVar[str]
@@ -94,13 +92,27 @@ class GoalStatus(Message):
     STATE_STOPPED: Final = 6
     STATE_WAITING: Final = 7
     STATE_WRONG: Final = 8
+    CAUSE_NONE: Final = 0
+    CAUSE_COVERED: Final = 1
+    CAUSE_PATIENCE: Final = 2
     header: Header
     goal_id: int
     text: str
     state: int
+    cause: int
     reason: str
     def __init__(self, header: Header = ..., goal_id: int = ..., text: str = ..., state: int = ...,
-                 reason: str = ...) -> None: ...
+                 cause: int = ..., reason: str = ...) -> None: ...
+
+class HeadingValues(Message):
+    __msgtype__: ClassVar[str]
+    header: Header
+    origins: list[Origin]
+    source: str
+    value: NDArray[np.float32]
+    heading: NDArray[np.float32]
+    def __init__(self, header: Header = ..., origins: list[Origin] = ..., source: str = ...,
+                 value: NDArray[np.float32] = ..., heading: NDArray[np.float32] = ...) -> None: ...
 
 class Heartbeat(Message):
     __msgtype__: ClassVar[str]
@@ -114,6 +126,7 @@ class Heartbeat(Message):
     hostname: str
     host: str
     pid: int
+    epoch: int
     state: int
     critical: bool
     restarts: int
@@ -125,15 +138,16 @@ class Heartbeat(Message):
     step_p99: float
     spikes_per_second: float
     synops_per_second: float
+    weights: str
     inputs: list[str]
     input_ages: NDArray[np.float32]
     reason: str
     def __init__(self, header: Header = ..., name: str = ..., hostname: str = ..., host: str = ...,
-                 pid: int = ..., state: int = ..., critical: bool = ..., restarts: int = ...,
-                 step: int = ..., step_age: float = ..., stepping: bool = ..., rate: float = ...,
-                 step_p50: float = ..., step_p99: float = ..., spikes_per_second: float = ...,
-                 synops_per_second: float = ..., inputs: list[str] = ...,
-                 input_ages: NDArray[np.float32] = ..., reason: str = ...) -> None: ...
+                 pid: int = ..., epoch: int = ..., state: int = ..., critical: bool = ...,
+                 restarts: int = ..., step: int = ..., step_age: float = ..., stepping: bool = ...,
+                 rate: float = ..., step_p50: float = ..., step_p99: float = ...,
+                 spikes_per_second: float = ..., synops_per_second: float = ..., weights: str = ...,
+                 inputs: list[str] = ..., input_ages: NDArray[np.float32] = ..., reason: str = ...) -> None: ...
 
 class LanguageFeatures(Message):
     __msgtype__: ClassVar[str]
@@ -216,6 +230,35 @@ class SpikeTrain(Message):
                  bin_width: float = ..., total: int = ..., neuron: NDArray[np.uint32] = ...,
                  bin: NDArray[np.uint16] = ...) -> None: ...
 
+class Tensor(Message):
+    __msgtype__: ClassVar[str]
+    DTYPE_BOOL: Final = 0
+    DTYPE_UINT8: Final = 1
+    DTYPE_INT8: Final = 2
+    DTYPE_UINT16: Final = 3
+    DTYPE_INT16: Final = 4
+    DTYPE_UINT32: Final = 5
+    DTYPE_INT32: Final = 6
+    DTYPE_UINT64: Final = 7
+    DTYPE_INT64: Final = 8
+    DTYPE_FLOAT16: Final = 9
+    DTYPE_FLOAT32: Final = 10
+    DTYPE_FLOAT64: Final = 11
+    FORM_DENSE: Final = 0
+    FORM_BITS: Final = 1
+    FORM_SPARSE: Final = 2
+    header: Header
+    origins: list[Origin]
+    source: str
+    dtype: int
+    form: int
+    shape: NDArray[np.uint32]
+    index: NDArray[np.uint32]
+    data: NDArray[np.uint8]
+    def __init__(self, header: Header = ..., origins: list[Origin] = ..., source: str = ...,
+                 dtype: int = ..., form: int = ..., shape: NDArray[np.uint32] = ...,
+                 index: NDArray[np.uint32] = ..., data: NDArray[np.uint8] = ...) -> None: ...
+
 class Trace(Message):
     __msgtype__: ClassVar[str]
     ACTION_PASSED: Final = 0
@@ -253,9 +296,10 @@ class Seek:
         OUTCOME_REPLACED: Final = 9
         OUTCOME_UNANSWERED: Final = 10
         outcome: int
+        cause: int
         reason: str
         duration: float
-        def __init__(self, outcome: int = ..., reason: str = ..., duration: float = ...) -> None: ...
+        def __init__(self, outcome: int = ..., cause: int = ..., reason: str = ..., duration: float = ...) -> None: ...
 
     class Feedback(Message):
         __msgtype__: ClassVar[str]

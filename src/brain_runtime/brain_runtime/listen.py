@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 from brain_runtime import heartbeat
 from brain_runtime.constants import heartbeat_state
+from brain_runtime.inbox import outlived
 from brain_runtime.interfaces import Trace
 from brain_wire import messages
 from brain_wire import Node, Watch
@@ -22,7 +23,7 @@ MOVED = Trace.ACTION_PASSED, Trace.ACTION_LIMITED, Trace.ACTION_REFLEX     # mot
 GONE = 1.0          # s without a heartbeat and without a token, after which a region counts as gone
 SILENT = 1.5        # s without a heartbeat, after which it counts as silent though its token is there
 LATENCIES = 2000    # traces that are kept
-MOST = 256          # regions that are kept; a stranger that renames itself with every heartbeat must not grow us
+MOST = 256          # regions that are kept; a peer that renames itself with every heartbeat must not grow us
 PROCESSES = 16      # of each, that are kept
 
 
@@ -143,16 +144,23 @@ class Ear:
 
     def _take_beat(self, beat: Any, received: float) -> None:
         seen = self.regions.get(beat.name)
+        if seen is not None and outlived(beat, seen.beat, seen.heard, received):
+            self._heard_from(seen, beat)
+            return
         if seen is None and len(self.regions) >= MOST:
             del self.regions[min(self.regions, key=lambda name: self.regions[name].heard)]
         if seen is None:
             seen = self.regions[beat.name] = Seen(beat, received)
         seen.beat, seen.heard, seen.token = beat, received, True
+        self._heard_from(seen, beat)
+        if self._on_beat is not None:
+            self._on_beat(beat)
+
+    @staticmethod
+    def _heard_from(seen: Seen, beat: Any) -> None:
         process = (beat.hostname, beat.pid)
         if process not in seen.processes and len(seen.processes) < PROCESSES:
             seen.processes.append(process)
-        if self._on_beat is not None:
-            self._on_beat(beat)
 
     def _take_token(self, name: str, alive: bool) -> None:
         if name in self.regions:

@@ -14,8 +14,8 @@ _BASELINES = {
     "brain_regions.pfc.table:TablePrefrontalCortex": "table_pfc:TablePrefrontalCortex",
     "brain_regions.motor:AnnMotor": "ann_motor:AnnMotor",
     "brain_regions.motor.region:AnnMotor": "ann_motor:AnnMotor",
-    "brain_regions.motor:WindowMotor": "window_motor:WindowMotor",
-    "brain_regions.motor.window:WindowMotor": "window_motor:WindowMotor",
+    "brain_regions.motor:WindowMotor": "dynamic_window_motor:DynamicWindowMotor",
+    "brain_regions.motor.window:WindowMotor": "dynamic_window_motor:DynamicWindowMotor",
     "brain.color_vision:ColorVision": "color_vision:ColorVision",
     "brain.confused_vision:ConfusedVision": "confused_vision:ConfusedVision",
     "brain.late_vision:LateVision": "late_vision:LateVision",
@@ -23,6 +23,12 @@ _BASELINES = {
 MOVED: dict[str, str] = {
     **{old: f"brain_baselines.{new}" for old, new in _BASELINES.items()},
     "brain.blind:BlindCamera": "brain_sim.blind_camera:BlindCamera",
+    "brain_baselines.window_motor:WindowMotor": "brain_baselines.dynamic_window_motor:DynamicWindowMotor",
+    "brain_sim.strangers:Sonar": "brain_sim.plugin_sensors:Sonar",
+    "brain_sim.strangers:Bumper": "brain_sim.plugin_sensors:Bumper",
+    "brain_sim.strangers:SecondCamera": "brain_sim.plugin_sensors:SecondCamera",
+    "brain_regions.window:Window": "brain_observe.introspection:Introspection",
+    "brain_regions.window.region:Window": "brain_observe.introspection:Introspection",
 }
 """From an old ``package.module:Class``, or an old ``package.module`` all of whose classes moved, to the new one."""
 

@@ -38,6 +38,8 @@ class In(Port):
         trigger: a new message makes the region step.
         key: field that names the publisher, where many share the topic (``source``): the inbox then holds the newest
             message of each.
+        epoch: field that grows with each start of a publisher, beside ``key``. Of two publishers that share a key the
+            inbox holds the messages of the later start alone, until that has been silent for a second.
         every: the inbox holds every message since the last step, not only the newest; for what must not be missed. As
             many are kept until a step as the QoS's depth says.
         device: the topic comes from outside the brain (a sensor, a person, another program), so that nobody in the
@@ -48,6 +50,7 @@ class In(Port):
 
     trigger: bool = False
     key: str | None = None
+    epoch: str | None = None
     every: bool = False
     device: bool = False
     feeds: tuple[str, ...] = ()

@@ -61,6 +61,7 @@ class Region:
         self.parameters: Any = self.Parameters()
         self.storage: Path | None = None  # set by the host before configure(); for what must survive a restart
         self.wanted: frozenset[str] = frozenset()  # set by the host: outputs on demand to which somebody listens now
+        self.weights_hash = ""  # of the weight file that the network computes with (hex), for who wants to know
         self.spikes = 0
         self.synops = 0
 

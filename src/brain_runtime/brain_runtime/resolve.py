@@ -214,7 +214,8 @@ def _names(cls: type[Region]) -> set[str]:
 def _of_graph(name: str, classes: Mapping[str, type[Region]], graph: Graph) -> dict[str, Any]:
     """What follows from the graph itself.
 
-    The brainstem watches the other critical regions, and window shows the populations that it does not know of itself.
+    The brainstem watches the other critical regions, and introspection shows the populations that it
+    does not know of itself.
     """
     known, found = _names(classes[name]), {}
     if "critical" in known:

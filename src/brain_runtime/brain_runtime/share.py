@@ -28,7 +28,7 @@ def share_directory(package: str) -> Path:
             return installed
         searched.append(str(installed))
 
-    # A copy in site-packages has no such sibling; the check of package.xml keeps strangers' folders out.
+    # A copy in site-packages has no such sibling; the check of package.xml keeps other projects' folders out.
     source = Path(__file__).resolve().parents[2] / package
     if (source / "package.xml").is_file():
         return source

@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from brain_runtime import tether
+from brain_runtime import end_with_parent
 from brain_runtime.child import Backoff, Child, Event
 from brain_runtime.health import Health, Limits
 from brain_wire import shown
@@ -37,7 +37,7 @@ LINK_LOST = 1.0     # s without a link to a router that runs, after which the ro
 ROUTER_START = 5.0  # s that a router gets before that
 ENOUGH = 0.8        # share of the others' heartbeats that must come, or the wire is doubted and not who is silent
 STEADY = 2.0        # s after its first heartbeat from which on a region's count for that
-STRANGERS = 64      # foreign processes under a region's name that are told of, at most
+FOREIGN = 64      # foreign processes under a region's name that are told of, at most
 SETTLED_AGAIN = 1.0     # s of the same where it was started again, alone
 SETTLED = 3.0       # s after which a process has started, so that a spare one may take processor time for its own start
 
@@ -92,7 +92,7 @@ class Supervisor:
         self._linked, self._unlinked = True, 0.0
         self._quiet = 0.0
         self._doubted = False
-        self._strangers: set[tuple[str, int]] = set()
+        self._foreign: set[tuple[str, int]] = set()
         self._last_round: float | None = None
 
     def _health(self, child: Child) -> Health:
@@ -119,11 +119,11 @@ class Supervisor:
         if running.process is not None and running.process.pid == message.pid:
             running.health.beat(message)
             self._quiet = 0.0
-        elif running.process is not None and (message.name, message.pid) not in self._strangers \
-                and len(self._strangers) < STRANGERS:
-            # the last words of the process before this one come late; only a later one is a stranger
+        elif running.process is not None and (message.name, message.pid) not in self._foreign \
+                and len(self._foreign) < FOREIGN:
+            # the last words of the process before this one come late; only a later one is foreign
             if running.health.last is not None:
-                self._strangers.add((message.name, message.pid))
+                self._foreign.add((message.name, message.pid))
                 self._tell(running.child.name, "unhealthy", f"another process, {message.pid} on {message.hostname}, "
                            f"also calls itself {message.name}; end it or give it another name")
 
@@ -284,9 +284,10 @@ class Supervisor:
 
     def _spawn(self, child: Child, more: list[str], stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
         """Starts a child's process, which ends with this one. Raises OSError."""
-        tethered = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *_with(child.argv, more)]
+        command = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()),
+                   *_with(child.argv, more)]
         with self._logs.output(child.name) as log:
-            return subprocess.Popen(tethered, stdin=stdin, stdout=log, stderr=subprocess.STDOUT, env=self._environment,
+            return subprocess.Popen(command, stdin=stdin, stdout=log, stderr=subprocess.STDOUT, env=self._environment,
                                     start_new_session=True)
 
     def _keep_spare(self, running: _Running, dt: float) -> None:

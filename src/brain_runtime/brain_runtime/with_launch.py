@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Sequence
 
-from brain_runtime import launch_watch, tether
+from brain_runtime import end_with_parent, launch_watch
 from brain_wire.waking import Signal
 
 LINGER = 8.0            # s that a router waits for its launch's regions to end; launch sends SIGTERM after 10
@@ -72,7 +72,7 @@ class Keeper:
         while True:
             began = time.monotonic()
             # With SIGKILL for this process the program dies too; a terminal's Ctrl-C is not the program's, but ours.
-            child = subprocess.Popen([sys.executable, tether.__file__, str(os.getpid()), *self._command],
+            child = subprocess.Popen([sys.executable, end_with_parent.__file__, str(os.getpid()), *self._command],
                                      start_new_session=True)
             while child.poll() is None and not self._ending:
                 self._signal.wait(IDLE)

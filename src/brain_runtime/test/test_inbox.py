@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from brain_runtime import FEATURE, In
-from brain_runtime.inbox import FORGET_AFTER, MAX_KEPT, Inbox, make_slot
+from brain_runtime.inbox import FORGET_AFTER, MAX_KEPT, OUTLIVED, Inbox, make_slot
 
 TYPE = "brain_interfaces/msg/SensorFeatures"
 
@@ -59,8 +59,26 @@ def test_the_newest_of_each_publisher_in_the_order_of_names():
     slot.offer(said("a", 4), 9.5)
     assert [(r.message.source, r.new) for r in inbox.each("a")] == [("a", True), ("b", False)]
     for number in range(2 * MAX_KEPT):
-        slot.offer(said(f"stranger {number}"), 9.6 + number * 1e-3)
+        slot.offer(said(f"peer {number}"), 9.6 + number * 1e-3)
     assert len(inbox.each("a")) == MAX_KEPT
+
+
+def test_of_two_publishers_of_one_name_the_later_start_counts_until_it_is_silent():
+    slot, inbox = slot_and_inbox(key="source", epoch="epoch")
+
+    def offer(epoch, now, source="motor"):
+        slot.seen()
+        slot.offer(SimpleNamespace(source=source, epoch=epoch), now)
+        return slot.new, {r.message.source: r.message.epoch for r in inbox.each("a")}
+
+    assert offer(5, 1.0) == (True, {"motor": 5})
+    assert offer(6, 1.1) == (True, {"motor": 6})
+    assert offer(5, 1.2) == (False, {"motor": 6})      # it woke up; nothing is new, so that nothing is triggered
+    assert offer(5, 1.2, "pfc") == (True, {"motor": 6, "pfc": 5})
+    assert offer(6, 2.0) == (True, {"motor": 6, "pfc": 5})
+    assert offer(5, 2.0 + OUTLIVED) == (False, {"motor": 6, "pfc": 5})
+    assert offer(5, 2.01 + OUTLIVED) == (True, {"motor": 5, "pfc": 5})
+    assert offer(0, 2.1 + OUTLIVED) == (False, {"motor": 5, "pfc": 5})
 
 
 def test_a_silent_publisher_is_forgotten_and_with_the_last_one_what_was_new():

@@ -15,7 +15,7 @@ from brain_sim.judge import RequestError, read_request
 from brain_sim.movers import STOP_GAP, Mover, MovingSimulation, add_movers
 from brain_sim.physics import Simulation
 from brain_sim.room import Room, generate_room
-from brain_sim.strangers import Bumper, Sonar
+from brain_sim.plugin_sensors import Bumper, Sonar
 from brain_sim.world import World
 from brain_wire import messages
 

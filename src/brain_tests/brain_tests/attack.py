@@ -25,7 +25,7 @@ from brain_wire.attachment import pack
 from brain_wire.messages import MessageError
 from brain_wire.services import action_type, service_type
 
-# Topics on which sound messages of a stranger, whatever they say, are no commands.
+# Topics on which sound messages of an outside node, whatever they say, are no commands.
 HARMLESS = ("brain/trace", "diagnostics", "parameter_events", "rosout", "brain/heartbeat")
 # Services that change something: they are asked for nothing that can be read.
 CHANGING = ("set_parameters", "set_parameters_atomically", "change_state", "send_goal", "cancel_goal")
@@ -136,7 +136,7 @@ class Attack:
         if endpoint.topic.strip("/").endswith(HARMLESS) and self._draw.random() < 0.5:
             message = hostile.any_message(self._draw, name)
             if hasattr(message, "name") and name.endswith("Heartbeat"):
-                message.name = f"/stranger_{self._draw.randrange(10**6)}"
+                message.name = f"/outside_{self._draw.randrange(10**6)}"
             data = messages.encode(message)
         else:
             data = self._broken(name)

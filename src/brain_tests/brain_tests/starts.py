@@ -27,7 +27,7 @@ COMMANDS = {
     "up, a real robot": ["up", "--world", "none", "--robot", "turtlebot3_burger", "--external", "vision,place",
                          "--state-dir", "kept"],
     "demo": ["demo"],
-    "run, a sensor": ["run", "brain_sim.strangers:Sonar", "-p", "energy_budget:=1000.0", "-r", "odom:=base/odom"],
+    "run, a sensor": ["run", "brain_sim.plugin_sensors:Sonar", "-p", "energy_budget:=1000.0", "-r", "odom:=base/odom"],
     "run, a region of the graph": ["run", "motor", "--robot", "turtlebot3_burger", "--namespace", "/r1", "--seed", "3",
                                    "--params-file", "mine.params.yaml", "--state-dir", "kept"],
 }

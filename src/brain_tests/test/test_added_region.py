@@ -66,7 +66,7 @@ def graph(added):
 def heard(graph, *options, seconds=0.6, listen=()):
     """Novelty that hearing tells of a sound from the left, and what else is heard, under ablations."""
     resolved = resolve(graph, robot=None, ablation=ablations.parse(options, graph), edges=False)
-    regions = {name: region for name, region in resolved.make().items() if name in ("hearing", "window")}
+    regions = {name: region for name, region in resolved.make().items() if name in ("hearing", "introspection")}
     host = LocalHost(regions, parameters=resolved.parameters())
     told = {topic: [] for topic in listen}
     for topic, found in told.items():
@@ -116,7 +116,7 @@ def test_its_ablations_are_known_and_named(graph):
 
 
 def test_its_spikes_are_shown_by_the_introspection_region(graph):
-    own = {name: resolve(name, robot=None).region("window").own for name in (graph, "brain")}
+    own = {name: resolve(name, robot=None).region("introspection").own for name in (graph, "brain")}
     assert own == {graph: {"populations": ["hearing/hair"]}, "brain": {}}
     _, _, told = heard(graph, listen=["inside/rates/hearing/hair"])
     assert max(m.data for m in told["inside/rates/hearing/hair"]) > 0

@@ -173,7 +173,7 @@ def test_sentences_of_a_list_are_read(brain, tmp_path):
     done = brain("bench", "sentences", str(file), "--json")
     assert done.exit_code == 0, done.output
     (told,) = json.loads(done.output)["lists"]
-    assert set(told["networks"]) == {"spiking", "twin", "grammar"}
+    assert set(told["networks"]) == {"spiking", "ann", "grammar"}
     for found in told["networks"].values():
         assert (found["understood"]["count"], found["understood"]["of"]) == (1, 2)
         assert (found["refused"]["count"], found["refused"]["of"]) == (2, 2)
@@ -288,7 +288,7 @@ def test_a_folder_that_cannot_be_written(brain, tmp_path, option, where):
     said = one_line(brain("up", option, str(tmp_path / where)), 2)      # / in front wins
     assert f"for {option}: " in said and "name a folder that can be written" in said
     if option == "--state-dir":
-        one_line(brain("run", "brain_sim.strangers:Sonar", option, str(tmp_path / where)), 2)
+        one_line(brain("run", "brain_sim.plugin_sensors:Sonar", option, str(tmp_path / where)), 2)
 
 
 def test_a_home_that_cannot_be_written(brain, monkeypatch):

@@ -17,7 +17,7 @@ from brain_wire.goals import Status
 pytestmark = pytest.mark.slow
 
 PATIENCE = 90.0     # s; only against waiting for ever
-BRAIN = ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window")
+BRAIN = ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection")
 
 
 class Running:
@@ -108,8 +108,8 @@ def test_what_is_believed_is_shown_to_who_looks(up, tmp_path):
     assert (tmp_path / "seen.png").read_bytes().startswith(b"\x89PNG") and "384 x 256" in done.stdout
     assert "remembers" in done.stdout and "nothing that pfc tells of" not in done.stdout
     end = time.monotonic() + PATIENCE
-    while any(age is not None for age in up.well()["window"]["inputs"].values()):
-        assert time.monotonic() < end, "the window goes on listening after nobody looks"
+    while any(age is not None for age in up.well()["introspection"]["inputs"].values()):
+        assert time.monotonic() < end, "introspection goes on listening after nobody looks"
         time.sleep(0.2)
 
 
@@ -178,10 +178,11 @@ def test_estop_holds_through_a_restart_of_the_brainstem_until_it_is_released(up)
     assert found["brainstem"]["action"] != "estop"
 
 
-def test_a_stranger_joins_and_leaves(up):
+def test_a_plugin_sensor_joins_and_leaves(up):
     up.well()
-    sonar = subprocess.Popen([sys.executable, "-m", "brain", "run", "brain_sim.strangers:Sonar"], env=up.environment,
-                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    sonar = subprocess.Popen([sys.executable, "-m", "brain", "run", "brain_sim.plugin_sensors:Sonar"],
+                             env=up.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE)
     try:
         end = time.monotonic() + PATIENCE
         while not any(r["name"] == "/sonar" and r["state"] == "active" for r in up.status()[0]["regions"]):

@@ -117,7 +117,7 @@ def test_the_demo_reaches_both_takes_a_turn_and_survives_a_kill(environment, tmp
     assert summary["moved_after"] is not None and summary["invariants"]["violations"] == 0
     logs = {p.name for p in (run / "logs").iterdir()}
     assert logs == {f"{n}.log" for n in ("router", "world", "camera", "vision", "language", "place", "pfc", "motor",
-                                         "goals", "brainstem", "window", "supervisor")}
+                                         "goals", "brainstem", "introspection", "supervisor")}
 
 
 def test_a_demo_that_fails_says_which_part_why_and_where_it_is_written(environment, tmp_path):

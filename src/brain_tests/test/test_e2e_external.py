@@ -17,7 +17,7 @@ from brain_wire.router import free_port
 pytestmark = pytest.mark.slow
 
 PATIENCE = 90.0     # s; only against waiting for ever
-BODY = ("world", "camera", "motor", "brainstem", "window")
+BODY = ("world", "camera", "motor", "brainstem", "introspection")
 MIND = ("vision", "language", "place", "pfc", "goals")
 CONTROL = "10 regions are up and the robot is under control"
 

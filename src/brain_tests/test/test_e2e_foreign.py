@@ -107,7 +107,7 @@ def safe(text):
 def test_what_regions_and_peers_write_ends_nothing_and_reaches_no_terminal_raw(place):
     up = place.start("up", "foreign.graph.yaml", "--world", "none", "--run-dir", "run")
     place.until(lambda: place.text().count(b"cannot open [/etc/map.yaml]") >= 2)
-    with open_node("stranger", domain=place.domain, router=place.router) as node:
+    with open_node("outside", domain=place.domain, router=place.router) as node:
         beats = node.publisher("brain/heartbeat", heartbeat.TYPE, STREAM)
         listing = subprocess.Popen([sys.executable, "-m", "brain", "status", "--graph", "calm.graph.yaml", "--seconds",
                                     "3"], env=place.environment, cwd=place.folder, stdout=subprocess.PIPE,
@@ -209,7 +209,7 @@ def test_the_example_names_what_stands_in_the_room(place):
 def test_latched_goals_of_others_are_safe_in_the_view(place):
     place.start("up", "calm.graph.yaml", "--world", "none", "--run-dir", "run")
     place.until(lambda: b"1 region is up" in place.text())
-    with open_node("stranger", domain=place.domain, router=place.router) as node:
+    with open_node("outside", domain=place.domain, router=place.router) as node:
         goal = node.publisher("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
         goal.publish(messages.make("brain_interfaces/msg/GoalStatus", goal_id=9, state=1, text=NASTY, reason=NASTY))
         done = place.brain("say", NASTY, "--wait", "2")

@@ -18,7 +18,7 @@ from brain_wire import open_node
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(300)]
 
-REGIONS = {f"/{name}" for name in ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window",
+REGIONS = {f"/{name}" for name in ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection",
                                    "world", "camera")}
 SEED = 3
 SECONDS = 60.0

@@ -121,8 +121,8 @@ def test_a_secured_brain_from_keys_to_the_end(brain, monkeypatch):
     wrong = brain("status", BRAIN_SECURITY="k", BRAIN_ROUTER=brain.endpoint.replace("tls", "tcp"))
     assert wrong.returncode == 1 and "reached by TLS only" in wrong.stderr
     # A region that the keys do not know, and one that takes the file of another.
-    stranger = brain("run", "secure_regions:Eye", "--name", "third", "--secure", "k", "--router", brain.endpoint)
-    assert stranger.returncode == 2 and "has no credentials for third (it has eye, mind, operator," in stranger.stderr
+    refused = brain("run", "secure_regions:Eye", "--name", "third", "--secure", "k", "--router", brain.endpoint)
+    assert refused.returncode == 2 and "has no credentials for third (it has eye, mind, operator," in refused.stderr
     brain.start("run", "secure_regions:Eye", "--name", "ear", "--secure", "k/mind.json5", "--router", brain.endpoint)
     brain.until(lambda: "does not allow a node /ear" in brain.text(1) and "to publish /eye/seen" in brain.text(1))
     with open_session(brain.endpoint) as session, Watch(session, brain.domain) as watch:

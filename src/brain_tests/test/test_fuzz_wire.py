@@ -126,7 +126,7 @@ def test_payloads():
     fuzz(one, few=1000, seeds=True)
 
 
-@pytest.mark.parametrize("name", ["vision", "language", "place", "pfc", "goals", "motor", "brainstem", "window",
+@pytest.mark.parametrize("name", ["vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection",
                                   "world", "camera"])
 def test_regions_outlive_any_message(name):
     """Each region of the graph steps on messages of the right types that say anything, and what it says can be sent."""

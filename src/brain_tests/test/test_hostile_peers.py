@@ -147,7 +147,7 @@ def test_who_looks_on_outlives_any_message(sessions):
                 if mouth.type == STRING:
                     message.data = draw.choice(texts)
                 elif mouth.type.endswith("Heartbeat"):
-                    message.name = f"/stranger_{number}_{draw.randrange(99)}"
+                    message.name = f"/outside_{number}_{draw.randrange(99)}"
                 elif mouth.type.endswith("GoalStatus"):
                     message.state, message.text = draw.choice((3, 200)), "go"
                 elif mouth.type.endswith("Image") and draw.random() < 0.5:

@@ -85,7 +85,8 @@ def test_the_drawing_has_every_region_and_fits():
 def test_the_topics_below_the_drawing_go_where_the_graph_says(classes):
     rows = [re.split(r"\s{2,}", line.strip()) for line in drawing().partition("heard by\n")[2].splitlines()]
     assert len(rows) >= 9
-    shown = {name: cls for name, cls in classes.items() if name != "window"}     # it hears what it shows, on demand
+    # introspection hears what it shows, on demand
+    shown = {name: cls for name, cls in classes.items() if name != "introspection"}
     for topic, source, hearers in rows:
         assert {name for name, cls in shown.items() if topic in {p.topic for p in cls.outputs().values()}} == {source}
         heard = {name for name, cls in shown.items() if topic in {p.topic for p in cls.inputs().values()}}
@@ -93,8 +94,8 @@ def test_the_topics_below_the_drawing_go_where_the_graph_says(classes):
 
 
 def test_the_code_of_each_region_is_where_the_table_says(classes):
-    rows = dict(re.findall(r"^\| `(\w+)` \|.*\]\((src/brain_regions/[^)]+)\) \|", text(ENGLISH), re.M))
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\]\((src/brain_(?:regions|observe)/[^)]+)\) \|", text(ENGLISH), re.M))
     assert set(rows) == set(classes)
     for name, cls in classes.items():
         inside = cls.__module__.replace(".", "/")
-        assert f"src/brain_regions/{inside}.py".startswith(rows[name].removesuffix(".py")), name
+        assert f"src/{inside.partition('/')[0]}/{inside}.py".startswith(rows[name].removesuffix(".py")), name

@@ -48,12 +48,12 @@ def test_an_ended_certificate_is_refused_and_says_so(secured, tmp_path):
 
 
 def test_a_certificate_of_another_authority_is_refused(secured, tmp_path):
-    stranger = make_authority("stranger", 10.0)
-    pair = make_pair(stranger, "/r1/vision", 1.0)
+    other = make_authority("other", 10.0)
+    pair = make_pair(other, "/r1/vision", 1.0)
     with pytest.raises(NoRouter, match="the certificate is of another authority; take the folder"):
         secured.session("vision", rewritten(secured, tmp_path, authority_of(secured), pair))
     with pytest.raises(NoRouter, match="is not one that the credentials of /r1/vision .* trust"):
-        secured.session("vision", rewritten(secured, tmp_path, stranger, pair))
+        secured.session("vision", rewritten(secured, tmp_path, other, pair))
 
 
 def test_without_a_certificate_nobody_gets_in(secured, monkeypatch):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from brain_regions.motor import weights
-from brain_runtime import FEATURE, SENSOR
+from brain_runtime import FEATURE, SENSOR, STREAM
 from brain_tests.stage_of import make_stage
 from brain_wire import messages
 
@@ -28,7 +28,7 @@ def still(tmp_path):
     tensors = dict(weights.load().tensors)
     tensors["readout"] = np.zeros_like(tensors["readout"])
     path = tmp_path / "still.safetensors"
-    weights.save(path, tensors, {}, {}, twin=False)
+    weights.save(path, tensors, {}, {}, ann=False)
     return path
 
 
@@ -48,15 +48,18 @@ def drive(stage, heard):
 def test_weights_are_read_anew_while_it_runs_and_wrong_ones_are_refused(stage, still, tmp_path):
     heard = stage.hear("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
     stage.start("brain_regions.motor:Motor")
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
     stage.until(lambda: drive(stage, heard) > 0.4)
+    assert beats[-1].weights == weights.load().digest
     assert stage.change(weights=str(still)) == ""
     stage.until(lambda: drive(stage, heard) == 0.0)
+    stage.until(lambda: beats[-1].weights == weights.load(still).digest)
     assert stage.change(weights="motor") == ""
     stage.until(lambda: drive(stage, heard) > 0.4)
     torn = tmp_path / "torn.safetensors"
     torn.write_bytes(still.read_bytes()[:1000])
     for wrong, why in ((tmp_path / "none.safetensors", "are missing"), (torn, "is torn or none"),
-                       ("motor_twin", "does not fit"), ("other", "there are motor, motor_twin")):
+                       ("motor_ann", "does not fit"), ("other", "there are motor, motor_ann")):
         refused = stage.change(weights=str(wrong))
         assert why in refused and "\n" not in refused and refused.startswith("mirror keeps the weights that it has")
     refused = stage.change(device="cuda")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The task of language, and of its rate twin: sentences, and what they ask for."""
+"""The task of language, and of its ANN baseline: sentences, and what they ask for."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -21,11 +21,11 @@ from brain_training.language_loss import Recipe, hardness, loss
 from brain_training.language_phrases import KINDS
 from brain_training.task import Lost, Progress, Task, one_cycle
 
-CLASSES = {"spiking": SpikingReader, "twin": AnnReader}
+CLASSES = {"spiking": SpikingReader, "ann": AnnReader}
 REPORT_SEED = 900_000   # of the sentences that are reported on
 FRESH, QUICK_FRESH = 1000, 40   # of them of each kind and language, of the rules that were trained
 EACH, QUICK_EACH = 12, 1        # objects for each phrasing of the suite
-LISTS = {"hand": "heldout", "strangers": "strangers", "others": "blind"}
+LISTS = {"hand": "heldout", "outside writers": "outside", "outside writers, blind": "blind"}
 """Files of sentences: two whose failures were looked at when the rules were made, and one that nobody looked at."""
 
 
@@ -78,7 +78,7 @@ class LanguageTask(Task):
     @classmethod
     def files(cls) -> dict[str, Path]:
         """The weight files that ship."""
-        return {"spiking": weights.SHIPPED, "twin": weights.TWIN}
+        return {"spiking": weights.SHIPPED, "ann": weights.ANN}
 
     def check(self) -> None:
         """Raises ValueError where a list to examine by is missing or wrong."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The task of the motor network, and of its twin: what the teacher would have done, by cloning and then by DAgger.
+"""The task of the motor network, and of its ANN baseline: what the teacher would do, by cloning and then by DAgger.
 
 DAgger: S. Ross, G. Gordon, D. Bagnell: A Reduction of Imitation Learning and Structured Prediction to No-Regret Online
 Learning, AISTATS 2011 (algorithm 3.1). First the teacher drives alone; then, round by round, the network drives most of
@@ -84,7 +84,7 @@ class MotorTask(Task):
     @classmethod
     def files(cls) -> dict[str, Path]:
         """The weight files that ship."""
-        return {"spiking": weights.SHIPPED, "twin": weights.TWIN}
+        return {"spiking": weights.SHIPPED, "ann": weights.ANN}
 
     def prepare(self, seed: int, tell: Progress) -> None:
         """Makes the rooms."""
@@ -198,7 +198,7 @@ class MotorTask(Task):
 
     def export(self, path: Path, network: nn.Module, training: dict[str, Any], figures: dict[str, Any]) -> None:
         """Writes the weight file."""
-        weights.save(path, network.folded(), training, figures, twin=not self.spiking)
+        weights.save(path, network.folded(), training, figures, ann=not self.spiking)
 
 
 def _digest(network: nn.Module) -> str:

@@ -65,7 +65,7 @@ class Settings:
 
 
 def files(name: str, out: Path | None, graph: str = DEFAULT) -> dict[str, Path]:
-    """The weight file of each network of a region's task: ``out``, with the twin's beside it; None: the shipped ones.
+    """The weight file of each network of a region's task: ``out``, and the ANN baseline's beside it; None: the shipped.
 
     Their folder is made where it is not there.
 
@@ -153,7 +153,7 @@ def train(name: str, out: Path | None, settings: Settings, progress: Progress) -
 
     Args:
         name: of a task.
-        out: weight file, with the twin's beside it; None: the shipped ones.
+        out: weight file, with the ANN baseline's beside it; None: the shipped ones.
         settings: how.
         progress: told what is done.
 

@@ -17,7 +17,7 @@ from brain_sim.room import stable_hash
 
 Progress = Callable[[str, int, int, str], None]
 """Called with (what, done, of, note)."""
-NETWORKS = ("spiking", "twin")
+NETWORKS = ("spiking", "ann")
 """A region's network, and the one of the same size without spikes that it is compared with."""
 
 

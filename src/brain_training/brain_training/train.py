@@ -14,7 +14,7 @@ from brain_runtime.command.options import Json, check_writable, fail, tell, tell
 if TYPE_CHECKING:
     from brain_training.runs import Settings
 
-BOTH = MappingProxyType({"spiking": "spiking", "twin": "ReLU twin"})
+BOTH = MappingProxyType({"spiking": "spiking", "ann": "ANN baseline"})
 ALL = "all"
 
 
@@ -22,7 +22,7 @@ def train(
         name: Annotated[str, typer.Argument(metavar="REGION", help="A region that is trained, as vision, language or "
                                             "motor; or all: every one at once. The prefrontal cortex is wired.")],
         out: Annotated[Path | None, typer.Option(
-            help="Weight file; the baseline's is beside it, with _twin in its name. Of all: a folder. Default: the "
+            help="Weight file; the baseline's is beside it, with _ann in its name. Of all: a folder. Default: the "
             "shipped ones are replaced.")] = None,
         seed: Annotated[int, typer.Option(min=0, help="Seed of weights, data and order.")] = 0,
         quick: Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works; needs --out.")

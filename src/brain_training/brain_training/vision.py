@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The task of the spiking vision, and of its ReLU twin: clips of driven ways, and what each column of them shows."""
+"""The task of the spiking vision, and of its ANN baseline: clips of driven ways, and what each column of them shows."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from brain_regions.vision import weights
 from brain_regions.vision.decode import decode
 from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
-                                          AnnTwin, SpikingVision, column_angles, prepare)
+                                          AnnBaseline, SpikingVision, column_angles, prepare)
 from brain_training.task import Lost, Progress, Task, one_cycle, stream
 from brain_training.vision_data import UNSURE, Labels, Studio, Way, make_ways
 from brain_training.vision_score import Tally
@@ -97,7 +97,7 @@ class VisionTask(Task):
     @classmethod
     def files(cls) -> dict[str, Path]:
         """The weight files that ship."""
-        return {"spiking": weights.SHIPPED, "twin": weights.TWIN}
+        return {"spiking": weights.SHIPPED, "ann": weights.ANN}
 
     def share(self, other: Task) -> None:
         """Takes over pictures."""
@@ -120,7 +120,7 @@ class VisionTask(Task):
         """A network before training."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return (SpikingVision if self.spiking else AnnTwin)().to(memory_format=torch.channels_last)
+            return (SpikingVision if self.spiking else AnnBaseline)().to(memory_format=torch.channels_last)
 
     def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
         """AdamW."""
@@ -210,7 +210,7 @@ def _order(seed: int, epoch: int, clips: int) -> np.ndarray:
 
 
 @torch.inference_mode()
-def test_on(network: SpikingVision | AnnTwin, ways: Sequence[Way], *, steps: int = STEPS) -> Tally:
+def test_on(network: SpikingVision | AnnBaseline, ways: Sequence[Way], *, steps: int = STEPS) -> Tally:
     """Runs a folded network over ways as it would run live, and tallies what it finds."""
     tally = Tally()
     looking = Looking(network) if isinstance(network, SpikingVision) else None

@@ -35,8 +35,8 @@ def test_each_job_has_its_result_or_why_it_has_none(tmp_path: Path, capfd):
 @pytest.mark.timeout(240)
 def test_the_bars_of_a_job_are_heard(tmp_path: Path):
     told = []
-    jobs = {"motor": Job(train_networks, ("motor", ("twin",), tmp_path / "m.safetensors", Settings(quick=True)))}
+    jobs = {"motor": Job(train_networks, ("motor", ("ann",), tmp_path / "m.safetensors", Settings(quick=True)))}
     (_, made), = at_once(jobs, lambda *news: told.append(news))
-    assert set(made) == {"twin"} and (tmp_path / "m_twin.safetensors").is_file()
-    assert ("twin", 12, 12) in [news[:3] for news in told]      # the end of each bar is never left out
-    assert (tmp_path / "m_twin.checkpoint").is_file()       # left for who asked for the job
+    assert set(made) == {"ann"} and (tmp_path / "m_ann.safetensors").is_file()
+    assert ("ann", 12, 12) in [news[:3] for news in told]      # the end of each bar is never left out
+    assert (tmp_path / "m_ann.checkpoint").is_file()       # left for who asked for the job

@@ -102,11 +102,11 @@ def test_teacher_alone_reaches_the_targets():
 
 @pytest.mark.slow
 def test_shipped_networks_do_on_fresh_rooms_what_their_files_say():
-    spiking, twin = weights.load(), weights.load(twin=True)
+    spiking, ann = weights.load(), weights.load(ann=True)
     found = {name: held_out(driver, 16, first_seed=920_000) for name, driver in (
-        ("spiking", network.SpikingPolicy(spiking.tensors)), ("twin", network.RatePolicy(twin.tensors)))}
+        ("spiking", network.SpikingPolicy(spiking.tensors)), ("ann", network.RatePolicy(ann.tensors)))}
     assert spiking.report["success"] >= 0.97 and spiking.report["contact"] <= 0.02
-    for name in ("spiking", "twin"):
+    for name in ("spiking", "ann"):
         assert found[name]["success"] >= 14 / 16 and found[name]["contact"] <= 1 / 16
     assert spiking.training["split"] == "train"
 
@@ -117,11 +117,11 @@ def test_training_runs_is_the_same_from_a_seed_and_writes_files_that_fit(tmp_pat
     for name in ("a", "b"):
         found = train("motor", tmp_path / f"{name}.safetensors", Settings(seed=3, quick=True),
                       lambda *what: told.append(what))
-    for twin in (False, True):
-        one, other = (tmp_path / f"{name}{'_twin' if twin else ''}.safetensors" for name in "ab")
-        assert one.read_bytes() == other.read_bytes() and weights.load(one, twin=twin).training["seed"] == 3
-    assert set(found) == {"network", "files", "teacher", "spiking", "twin"} and "success_moving" in found["teacher"]
-    assert {what for what, *_ in told} >= {"drives (spiking)", "spiking", "drives (twin)", "twin"}
+    for ann in (False, True):
+        one, other = (tmp_path / f"{name}{'_ann' if ann else ''}.safetensors" for name in "ab")
+        assert one.read_bytes() == other.read_bytes() and weights.load(one, ann=ann).training["seed"] == 3
+    assert set(found) == {"network", "files", "teacher", "spiking", "ann"} and "success_moving" in found["teacher"]
+    assert {what for what, *_ in told} >= {"drives (spiking)", "spiking", "drives (ann)", "ann"}
 
 
 def test_what_is_learned_is_of_rounds_that_are_over():

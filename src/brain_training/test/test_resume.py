@@ -40,8 +40,8 @@ def train(out: Path, name: str, networks: str, resume: bool = False, bar: str = 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(("name", "networks", "bar", "at", "left"), [
-    ("vision", "spiking twin", "spiking", 2, "3"),      # in the middle
-    ("vision", "spiking twin", "twin", 1, ""),          # when one network is done
+    ("vision", "spiking ann", "spiking", 2, "3"),      # in the middle
+    ("vision", "spiking ann", "ann", 1, ""),          # when one network is done
     ("language", "spiking", "spiking", 21, "22"),       # in a chapter in which what was hard comes again
     ("motor", "spiking", "spiking", 2, "3"),            # in a round
     ("motor", "spiking", "drives (spiking)", 60, "4"),  # in the drives of the second
@@ -56,7 +56,7 @@ def test_killed_and_resumed_is_as_uninterrupted(tmp_path, name, networks, bar, a
     resumed = train(part, name, networks, True)
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stdout.split()[:1] == left.split()       # it did not begin anew
-    for file in [f"{name}.safetensors", *([f"{name}_twin.safetensors"] if "twin" in networks else [])]:
+    for file in [f"{name}.safetensors", *([f"{name}_ann.safetensors"] if "ann" in networks else [])]:
         assert (part.parent / file).read_bytes() == (whole.parent / file).read_bytes(), file
 
 
@@ -80,6 +80,6 @@ def test_the_command_goes_on_after_it_was_killed(tmp_path):
     assert list(kept.glob("m*.checkpoint")) and not part.exists()
     told = subprocess.run([*brain, part, "--checkpoint", kept, "--resume"], capture_output=True, text=True, timeout=250)
     assert told.returncode == 0, told.stderr
-    for file in ("m.safetensors", "m_twin.safetensors"):
+    for file in ("m.safetensors", "m_ann.safetensors"):
         assert (part.parent / file).read_bytes() == (whole.parent / file).read_bytes(), file
     assert not list(kept.glob("*.checkpoint"))      # nothing is left to resume from

@@ -99,7 +99,7 @@ def test_rounds_are_driven_with_the_weights_of_their_time():
     assert digest(again.sample(0, 90)) == digest(task.sample(0, 90))
 
 
-@pytest.mark.parametrize("which", ["spiking", "twin"])
+@pytest.mark.parametrize("which", ["spiking", "ann"])
 @pytest.mark.parametrize("name", ["vision", "motor"])
 def test_the_loss_is_bound_to_no_device(name, which):
     """On a device without numbers; that of language asks how many words there are, which is a number."""

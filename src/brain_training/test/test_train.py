@@ -18,9 +18,9 @@ def test_all_networks_are_trained_by_one_command(tmp_path):
     assert told.exit_code == 0, told.output
     report = json.loads(told.stdout)
     for name in ("vision", "language", "motor"):
-        files = {tmp_path / f"{name}{twin}.safetensors" for twin in ("", "_twin")}
+        files = {tmp_path / f"{name}{ann}.safetensors" for ann in ("", "_ann")}
         assert files == set(tmp_path.glob(f"{name}*"))
-        assert report[name]["files"] == [str(tmp_path / f"{name}{twin}.safetensors") for twin in ("", "_twin")]
+        assert report[name]["files"] == [str(tmp_path / f"{name}{ann}.safetensors") for ann in ("", "_ann")]
     assert report["took_s"] > 0 and "teacher" in report["motor"] and report["vision"]["spiking"]["objects"] > 0
 
 
@@ -44,7 +44,7 @@ def test_where_nothing_can_be_written_nothing_is_trained(tmp_path, name):
 def test_one_training_that_fails_takes_none_of_the_others_down(tmp_path):
     found = []
     (tmp_path / "language.safetensors").mkdir()     # where it is to write a file
-    with pytest.raises(TrainingError, match=r"training of language \(twin\) failed: .*Is a directory"):
+    with pytest.raises(TrainingError, match=r"training of language \(ann\) failed: .*Is a directory"):
         for made in train_all(tmp_path, Settings(quick=True), lambda *news: None, names=("language", "motor")):
             found.append(made["network"])
     assert found == ["motor"] and (tmp_path / "motor.safetensors").is_file()

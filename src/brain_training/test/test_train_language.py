@@ -23,7 +23,7 @@ from brain_training.runs import Settings, train, train_networks
 from brain_training.trainer import Trainer
 
 PAIRS = [("spiking", SpikingReader, live.SpikingReader, weights.SHIPPED),
-         ("twin", AnnReader, live.AnnReader, weights.TWIN)]
+         ("ann", AnnReader, live.AnnReader, weights.ANN)]
 
 
 def tensors(data, rows=None) -> tuple[torch.Tensor, ...]:
@@ -146,7 +146,7 @@ def test_hardness_is_that_of_the_verb_and_of_the_worst_word_of_a_thing():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["spiking", "twin"])
+@pytest.mark.parametrize("which", ["spiking", "ann"])
 def test_more_is_learned_than_what_is_common(which):
     recipe, fresh = Recipe(sentences=3000), pack(make(128, 99))
     trainer = Trainer(LanguageTask(which, recipe=recipe), 1)
@@ -217,11 +217,11 @@ def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_wei
     assert torch.get_num_threads() == before    # left as they were
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
     tensors, report, _ = weights.load(tmp_path / "a.safetensors", live.SpikingReader)
-    assert report["held_out"] == found["spiking"]["held_out"] and told >= {"spiking", "twin"}
-    twin, _, _ = weights.load(tmp_path / "a_twin.safetensors", live.AnnReader)
-    assert not np.array_equal(twin["words"], tensors["words"])
+    assert report["held_out"] == found["spiking"]["held_out"] and told >= {"spiking", "ann"}
+    ann, _, _ = weights.load(tmp_path / "a_ann.safetensors", live.AnnReader)
+    assert not np.array_equal(ann["words"], tensors["words"])
     with pytest.raises(WeightsError, match="region is"):
-        weights.load(tmp_path / "a_twin.safetensors", live.SpikingReader)
+        weights.load(tmp_path / "a_ann.safetensors", live.SpikingReader)
 
 
 def test_lists_by_hand_are_scored_where_there_are_some(tmp_path):

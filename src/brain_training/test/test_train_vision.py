@@ -21,7 +21,7 @@ def test_the_split_test_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["spiking", "twin"])
+@pytest.mark.parametrize("which", ["spiking", "ann"])
 def test_the_loss_falls(which):
     trainer = Trainer(VisionTask(which, recipe=Recipe(rooms=4, clips_per_room=4, frames=2, epochs=6, batch=4)), 0)
     trainer.run()
@@ -34,14 +34,14 @@ def test_the_same_seed_gives_the_same_file_and_one_that_loads(tmp_path):
     found = train("vision", first, Settings(seed=7, quick=True, threads=1), quiet)
     assert train("vision", second, Settings(seed=7, quick=True, threads=1), quiet)["spiking"]["losses"] == found[
         "spiking"]["losses"]
-    twin = first.with_name("vision_twin.safetensors")
-    assert found["files"] == [str(first), str(twin)] and found["network"] == "vision"
-    assert sorted(file.name for file in first.parent.iterdir()) == [first.name, twin.name]     # no checkpoint is left
-    for file in (first, twin):
+    ann = first.with_name("vision_ann.safetensors")
+    assert found["files"] == [str(first), str(ann)] and found["network"] == "vision"
+    assert sorted(file.name for file in first.parent.iterdir()) == [first.name, ann.name]     # no checkpoint is left
+    for file in (first, ann):
         assert file.read_bytes() == (second.parent / file.name).read_bytes()
-    assert weights.load(twin, twin=True)[1]["f1"] == found["twin"]["f1"]
-    with pytest.raises(weights.WeightsError, match="twin"):
-        weights.load(first, twin=True)
+    assert weights.load(ann, ann=True)[1]["f1"] == found["ann"]["f1"]
+    with pytest.raises(weights.WeightsError, match="ann"):
+        weights.load(first, ann=True)
     assert weights.load(first)[1]["objects"] == found["spiking"]["objects"] > 0
     assert np.isfinite(found["spiking"]["losses"]).all() and found["spiking"]["training_s"] > 0
 

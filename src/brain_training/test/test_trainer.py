@@ -132,7 +132,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
     path = tmp_path / "line.checkpoint"
     Trainer(Line(quick=True), 3, checkpoint=path).run()
     for task, seed, what in (
-            (Line(quick=True), 4, "seed"), (Line(), 3, "recipe"), (Line("twin", quick=True), 3, "network")):
+            (Line(quick=True), 4, "seed"), (Line(), 3, "recipe"), (Line("ann", quick=True), 3, "network")):
         with pytest.raises(CheckpointError, match=f"{path} is of another training: its {what} is .*--checkpoint"):
             Trainer(task, seed, checkpoint=path).resume()
     threads = torch.get_num_threads()
@@ -210,5 +210,5 @@ def test_a_part_of_a_batch_can_be_made_anywhere():
 
 
 def test_a_network_that_is_not_one_of_two_is_refused():
-    with pytest.raises(ValueError, match="spiking and twin"):
-        Line("twins")
+    with pytest.raises(ValueError, match="spiking and ann"):
+        Line("anns")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The definition of the network of language, in torch, with gradients, and of its rate twin: what is trained.
+"""The definition of the network of language, in torch, with gradients, and of its ANN baseline: what is trained.
 
 What a region runs is made of it: :meth:`SpikingReader.live` gives :mod:`.network`, in NumPy, which says what the layers
 are for; tests hold both to each other. Here sentences are read in batches, layer by layer; only the context, which
@@ -339,7 +339,7 @@ class SpikingReader(nn.Module):
 
 
 class AnnReader(SpikingReader):
-    """The rate twin: the same synapses and sizes, units that are ReLU cut at 1, no membranes but the context's."""
+    """The ANN baseline: the same synapses and sizes, units that are ReLU cut at 1, no membranes but the context's."""
 
     spiking = False
     runs = live.AnnReader

@@ -278,7 +278,7 @@ class SpikingReader:
 
 
 class AnnReader(SpikingReader):
-    """The rate twin: the same synapses, units that are ReLU cut at 1, no membranes but the context's."""
+    """The ANN baseline: the same synapses, units that are ReLU cut at 1, no membranes but the context's."""
 
     def _fire(self, charge: np.ndarray, v: np.ndarray, neuron: LIF) -> np.ndarray:
         return np.zeros_like(charge) if self.silent else charge.clip(0, 1)

@@ -91,7 +91,7 @@ class Language(Trained, Listener):
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
         tensors, _, digest = weight_file.load(path, self._reader_class)
-        self._reader, self._digest = self._reader_class(tensors, self.parameters.silent), digest
+        self._reader, self.weights_hash = self._reader_class(tensors, self.parameters.silent), digest
 
     @classmethod
     def circuit(cls):
@@ -117,7 +117,7 @@ class Language(Trained, Listener):
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
-        return {"weights": self._digest, "h": repr(MICRO_STEP)}
+        return {"weights": self.weights_hash, "h": repr(MICRO_STEP)}
 
     def step(self, inbox, state, dt, rng):
         followed, early = self._listen(inbox, dt)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weight files of language and of its rate twin; see :mod:`brain_regions.weight_files`."""
+"""The weight files of language and of its ANN baseline; see :mod:`brain_regions.weight_files`."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from brain_regions.membranes import MICRO_STEP
 
 FORMAT = "1"
 SHIPPED = Path(__file__).parent / "weights" / "language.safetensors"
-TWIN = Path(__file__).parent / "weights" / "language_twin.safetensors"
+ANN = Path(__file__).parent / "weights" / "language_ann.safetensors"
 REMEDY = "make new ones with `brain train language`"
 PROBE = b"\x02find the red ball, but stay away from any box. \xe8\xb5\xa4\xe3\x81\x84\x03"
 
@@ -24,6 +24,7 @@ def needed(reader: type[SpikingReader]) -> dict[str, str]:
     meaning = [z.STREAMS, z.LETTER_DELAYS, z.WORD_DELAYS, z.CONTEXT_DELAYS, z.STRIDE, z.RANK, z.LETTERS, z.WORDS,
                z.CONTEXT, z.RECALL, z.CHOICE, z.CHOICE_STEPS, z.LETTER, z.WORD, z.CONTEXT_NEURON, z.RECALLER, z.CHOOSER,
                z.SYNAPSE, z.TRACE, z.GAIN, z.COUNT_GAIN, z.AT_REST, z.OUTPUTS, z.VERBS, z.BEGIN, z.END]
+    # the name of the ANN baseline in files that there are
     region = "language" if reader is SpikingReader else "language (rate twin)"
     return {"format": FORMAT, "region": region, "h": repr(MICRO_STEP), "input": "a byte of UTF-8 a micro-step",
             "network": weight_files.meaning_hash(meaning)}
@@ -69,4 +70,4 @@ def load(path: Path, reader: type[SpikingReader]) -> tuple[dict[str, np.ndarray]
     return rounded(loaded.tensors), loaded.report, loaded.digest
 
 
-__all__ = ["AnnReader", "SHIPPED", "TWIN", "load", "needed", "probe", "rounded", "save"]
+__all__ = ["ANN", "AnnReader", "SHIPPED", "load", "needed", "probe", "rounded", "save"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The definition of the motor network, in torch, with gradients, and of its twin without spikes: what is trained.
+"""The definition of the motor network, in torch, with gradients, and of its ANN baseline: what is trained.
 
 What a region runs is made of it: :meth:`MotorNetwork.live` gives :mod:`.network`, in NumPy, where the layers are
 described; tests hold both to each other. All tensors are made where the weights or the inputs are.
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
     Attributes:
         readouts: [steps, batch, ANSWERS].
         state: after the last one.
-        trains: spikes of each layer, [steps * micro-steps, batch, neurons]; none of the twin, which has no spikes.
+        trains: spikes of each layer, [steps * micro-steps, batch, neurons]; none of the baseline, which has no spikes.
     """
 
     readouts: Tensor
@@ -43,7 +43,7 @@ class MotorNetwork(nn.Module):
 
     Args:
         rng: of the weights before training.
-        spiking: leaky integrate-and-fire neurons; else ReLU and no time: the twin.
+        spiking: leaky integrate-and-fire neurons; else ReLU and no time: the ANN baseline.
     """
 
     def __init__(self, rng: np.random.Generator, spiking: bool = True) -> None:
@@ -63,7 +63,7 @@ class MotorNetwork(nn.Module):
 
         Args:
             currents: [steps, batch, INPUTS], each constant for ``steps`` micro-steps.
-            state: from :meth:`rest` or the last call; not changed. The twin has none, and gives it back.
+            state: from :meth:`rest` or the last call; not changed. The baseline has none, and gives it back.
             steps: micro-steps of each step, 1 or more.
         """
         readout, new = self.readout * self.mask, dict(state)

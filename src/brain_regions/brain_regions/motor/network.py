@@ -8,7 +8,7 @@ integrators read the output populations; nothing is added to what the spikes bri
 zero velocity and the state STANDING. Potentials carry from step to step. What is trained, and what this is made of and
 held to, is :mod:`.definition`, in torch.
 
-:class:`SpikingPolicy` is the network; :class:`RatePolicy`, its twin, has ReLU for neurons and no time.
+:class:`SpikingPolicy` is the network; :class:`RatePolicy`, its ANN baseline, has ReLU for neurons and no time.
 """
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class SpikingPolicy(_Policy):
 
 
 class RatePolicy(_Policy):
-    """The twin: ReLU, no time."""
+    """The ANN baseline: ReLU, no time."""
 
     def __init__(self, tensors: Tensors) -> None:
         super().__init__(tensors)

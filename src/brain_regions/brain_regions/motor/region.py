@@ -155,7 +155,7 @@ class Motor(PolicyMotor):
             "speed": network_file.LINEAR, "turn": network_file.ANGULAR,
             **dict(zip(("moving", "arrived", "blocked"), network_file.STATES))}))
     baselines = {"ann": "brain_baselines.ann_motor:AnnMotor",
-                 "conventional": "brain_baselines.window_motor:WindowMotor"}
+                 "conventional": "brain_baselines.dynamic_window_motor:DynamicWindowMotor"}
     ablations = {"silent": {"silent": True}}
     task = "brain_training.motor:MotorTask"
     pictures = PICTURES
@@ -175,7 +175,7 @@ class Motor(PolicyMotor):
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
         loaded = weight_file.load(path)
-        self.policy, self._digest = network_file.SpikingPolicy(loaded.tensors), loaded.digest
+        self.policy, self.weights_hash = network_file.SpikingPolicy(loaded.tensors), loaded.digest
 
     @staticmethod
     def circuit():
@@ -192,7 +192,7 @@ class Motor(PolicyMotor):
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
-        return {"weights": self._digest, "h": repr(MICRO_STEP), "input": coding.INPUT_SCALING}
+        return {"weights": self.weights_hash, "h": repr(MICRO_STEP), "input": coding.INPUT_SCALING}
 
     def _think(self, currents, state, steps):
         new, trains = self.policy.step(currents, state, steps, self.parameters.silent)

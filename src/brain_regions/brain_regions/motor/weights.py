@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weight files of the motor network and of its twin; see :mod:`brain_regions.weight_files`."""
+"""The weight files of the motor network and of its ANN baseline; see :mod:`brain_regions.weight_files`."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -14,26 +14,27 @@ from brain_regions.weight_files import Loaded, WeightsError
 
 FORMAT = "1"
 SHIPPED = Path(__file__).parent / "weights" / "motor.safetensors"
-TWIN = Path(__file__).parent / "weights" / "motor_twin.safetensors"
+ANN = Path(__file__).parent / "weights" / "motor_ann.safetensors"
 REMEDY = "make new ones with `brain train motor`"
 
-__all__ = ["SHIPPED", "TWIN", "WeightsError", "load", "needed", "probe", "save"]
+__all__ = ["ANN", "SHIPPED", "WeightsError", "load", "needed", "probe", "save"]
 
 
-def needed(twin: bool) -> dict[str, str]:
+def needed(ann: bool) -> dict[str, str]:
     """Metadata that a file must have to fit this code."""
     n, c, s = network, coding, senses
     pops = [n.LINEAR, n.ANGULAR, *n.STATES]
-    meaning = [n.LAYERS, [[p.start, p.stop] for p in pops], None if twin else [n.NEURON, n.READOUT], n.FLOOR,
+    meaning = [n.LAYERS, [[p.start, p.stop] for p in pops], None if ann else [n.NEURON, n.READOUT], n.FLOOR,
                [[field.tolist() for field in fields]
                 for fields in (c.GAPS, c.LEFT, c.AWAY, c.SHARE, c.LINEAR, c.ANGULAR)],
                c.LIMITS, c.FINE.tolist(), c.FINE_WIDTH, s.SIZE, s.REACH, s.SLOW, s.CLOSING, s.NEARER, s.FARTHER,
                s.BESIDE, s.FRONT]
-    return {"format": FORMAT, "region": "motor twin" if twin else "motor", "h": repr(MICRO_STEP),
+    region = "motor twin" if ann else "motor"   # the name of the ANN baseline in files that there are
+    return {"format": FORMAT, "region": region, "h": repr(MICRO_STEP),
             "input": coding.INPUT_SCALING, "network": weight_files.meaning_hash(meaning)}
 
 
-def probe(tensors: Mapping[str, np.ndarray], twin: bool) -> np.ndarray:
+def probe(tensors: Mapping[str, np.ndarray], ann: bool) -> np.ndarray:
     """What a network at rest answers to eight made-up situations, [8, ANSWERS], after 100 ms."""
     rng = np.random.default_rng(0)
     rows = np.zeros((8, senses.SIZE), np.float32)
@@ -43,7 +44,7 @@ def probe(tensors: Mapping[str, np.ndarray], twin: bool) -> np.ndarray:
     rows[:, [senses.BEARING, senses.DISTANCE, senses.TARGET_GAP]] = np.nan
     rows[:, senses.MAX_LINEAR:senses.SIZE] = 0.5, 1.5, 0.7, 0.18
     currents = coding.encode(rows)
-    if twin:
+    if ann:
         return network.RatePolicy(tensors).answer(currents)
     policy = network.SpikingPolicy(tensors)
     state = policy.rest(8)
@@ -53,16 +54,16 @@ def probe(tensors: Mapping[str, np.ndarray], twin: bool) -> np.ndarray:
 
 
 def save(path: Path, tensors: Mapping[str, np.ndarray], training: Mapping[str, Any], report: Mapping[str, Any], *,
-         twin: bool) -> None:
+         ann: bool) -> None:
     """Writes a weight file."""
-    weight_files.save(path, needed(twin), tensors, probe(tensors, twin), training, report)
+    weight_files.save(path, needed(ann), tensors, probe(tensors, ann), training, report)
 
 
-def load(path: Path | None = None, *, twin: bool = False) -> Loaded:
+def load(path: Path | None = None, *, ann: bool = False) -> Loaded:
     """Reads a weight file, the shipped one if no other is named.
 
     Raises:
         WeightsError: it is missing or does not fit.
     """
-    path = path or (TWIN if twin else SHIPPED)
-    return weight_files.load(path, needed(twin), lambda tensors: probe(tensors, twin), REMEDY)
+    path = path or (ANN if ann else SHIPPED)
+    return weight_files.load(path, needed(ann), lambda tensors: probe(tensors, ann), REMEDY)

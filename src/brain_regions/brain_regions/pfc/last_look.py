@@ -13,6 +13,7 @@ import numpy as np
 
 from brain_regions.azimuth import BINS, CENTERS, wrap
 from brain_regions.past import Pose
+from brain_runtime.interfaces import GoalStatus
 
 LONGEST = 20.0          # s that it takes at most after patience has run out: the robot may be unable to turn
 SPENT, WHY = BINS, BINS + 1             # of state "last_look", behind a number for each direction in odometry's frame
@@ -80,6 +81,13 @@ def remember_why(state: dict[str, np.ndarray], why: float) -> None:
     if bool(why) != bool(state["last_look"][WHY]):
         state["last_look"] = state["last_look"].copy()
         state["last_look"][WHY] = why
+
+
+def cause(state: dict[str, np.ndarray], status: int) -> int:
+    """``GoalStatus.CAUSE_*`` of a state of the goal: why the target was not found, where that is the state."""
+    if status != GoalStatus.STATE_NOT_FOUND:
+        return GoalStatus.CAUSE_NONE
+    return GoalStatus.CAUSE_PATIENCE if state["last_look"][WHY] == PATIENCE else GoalStatus.CAUSE_COVERED
 
 
 def in_words(state: dict[str, np.ndarray], search_time: float) -> str:

@@ -180,7 +180,7 @@ class ObjectMemory:
         Args:
             state: of the memory; trace and memory (potentials) are replaced.
             steps: micro-steps.
-            rate: units that hand on their rates take the place of spiking neurons: the twin to compare with.
+            rate: units that hand on their rates take the place of spiking neurons: the ANN baseline.
             silent: spikes are held back: the control that shows what they contribute.
             watch: keeps the spikes of its population; None: nobody looks.
 

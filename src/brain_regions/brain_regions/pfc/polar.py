@@ -12,10 +12,8 @@ import math
 import numpy as np
 
 from brain_regions.azimuth import BINS, CENTERS, COS, SIN, WIDTH, wrap
+from brain_runtime.polar import GRAIN, NEAREST, RINGS, ring
 
-RINGS = 14
-NEAREST, FARTHEST = 0.30, 8.0                               # m, from the middle of the base
-GRAIN = math.log(FARTHEST / NEAREST) / (RINGS - 1)          # of the logarithm of the distance
 DISTANCES = (NEAREST * np.exp(GRAIN * np.arange(RINGS))).astype(np.float32)
 SPREAD = 0.8                                                # standard deviation of a bump, in cells both ways
 STRIDE = 0.10                                               # m that one spike of an odometry neuron stands for
@@ -62,11 +60,6 @@ def nearby(sheets: np.ndarray, bearing: float, distance: float) -> list[float]:
 def _fraction(of_a_cell: float) -> int:
     """Row of :data:`_BUMP` for a place that lies so far (-0.5 to 0.5) behind a cell's middle."""
     return round((of_a_cell + 0.5) * FRACTIONS)
-
-
-def ring(distance: float) -> float:
-    """Where on the sheet's 14 distances one of ``distance`` m lies, between the neurons: 0 to 13."""
-    return min(max(math.log(max(distance, 1e-3) / NEAREST) / GRAIN, 0.0), RINGS - 1.0)
 
 
 def place(activity: np.ndarray, column: int, reach: int = 2) -> tuple[float, float]:

@@ -26,7 +26,7 @@ LEVELS = 16         # steps in which a spike finds a synapse open, from shut to 
 
 
 class Layer:
-    """Some neurons, spiking or, as the twin to compare with, handing on rates.
+    """Some neurons, spiking or, as the ANN baseline, handing on rates.
 
     Args:
         tau_synapse: time constant with which their synapses close (s).

@@ -142,7 +142,7 @@ class PrefrontalCortex(Region):
         if status is not None and (new_goal or status + 1 + note != state["told"][0]):
             state["told"] = np.array([status + 1 + note], np.float32)
             outbox["status"] = self.status(goal_id=told.number, state=status, text=told.text,
-                                           reason=clip_utf8(reason, 256))
+                                           reason=clip_utf8(reason, 256), cause=last_look.cause(state, status))
         if "memory" in self.wanted and pose is not None:
             outbox["memory"] = self._remembered(state)
         if "belief" in self.wanted:
@@ -346,7 +346,7 @@ class PrefrontalCortex(Region):
         control = self.control(
             goal_id=told.number, mode=mode, target_color=told.kinds[0], target_shape=told.kinds[1],
             confidence=believed.strength, bearing=believed.bearing, distance=believed.distance, heading=way,
-            speed=speed, gain=1.0, avoid_bearing=angles, avoid_distance=away,
+            speed=speed, avoid_bearing=angles, avoid_distance=away,
             hazard=keep_away(angles, away, self.parameters.radius))
         control.header.frame_id = self.parameters.base_frame
         return control

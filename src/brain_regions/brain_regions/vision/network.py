@@ -11,7 +11,7 @@ It answers twice, for the nearest object that the column shows and for the next 
 one can be seen.
 
 `SpikingVision` carries membrane potentials from frame to frame, and is what is trained: the definition. :mod:`.looking`
-is made of its folded copy, and is what a region runs. `AnnTwin` is the same network with ReLU in place of the neurons
+is made of its folded copy, and is what a region runs. `AnnBaseline` is the same network with ReLU for the neurons
 and without time, to compare with. All tensors are made where the weights or the inputs are.
 """
 from __future__ import annotations
@@ -210,7 +210,7 @@ class SpikingVision(_Network):
         return new, trains
 
 
-class AnnTwin(_Network):
+class AnnBaseline(_Network):
     """The same layers with ReLU, one picture at a time."""
 
     def forward(self, image: Tensor) -> Tensor:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions import images, spike_trains
+from brain_regions import spike_trains
 from brain_regions.body import Frame
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
-from brain_runtime import sights
+from brain_runtime import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, parameter
 from brain_runtime.declared import Network, Picture, Population, Weights
 
@@ -85,7 +85,7 @@ class Vision(Trained):
 
         found, report, digest = weight_file.load(path)
         threshold, made = float(report["threshold"]), looking.Looking(found, device)
-        self._looking, self._threshold, self._digest = made, threshold, digest
+        self._looking, self._threshold, self.weights_hash = made, threshold, digest
 
     @staticmethod
     def circuit():
@@ -108,7 +108,7 @@ class Vision(Trained):
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
-        return {"weights": self._digest, "h": repr(MICRO_STEP), "input": self._network_module.INPUT_SCALING}
+        return {"weights": self.weights_hash, "h": repr(MICRO_STEP), "input": self._network_module.INPUT_SCALING}
 
     def step(self, inbox, state, dt, rng):
         """Looks at a new picture for as long as has passed."""

@@ -11,10 +11,10 @@ from brain_regions.weight_files import WeightsError
 FORMAT = "2"
 REGION = "vision"
 SHIPPED = Path(__file__).parent / "weights" / "vision.safetensors"
-TWIN = Path(__file__).parent / "weights" / "vision_twin.safetensors"
+ANN = Path(__file__).parent / "weights" / "vision_ann.safetensors"
 REMEDY = "make new ones with `brain train vision`"
 
-__all__ = ["SHIPPED", "TWIN", "WeightsError", "load", "needed", "network_hash", "probe", "save"]
+__all__ = ["ANN", "SHIPPED", "WeightsError", "load", "needed", "network_hash", "probe", "save"]
 
 
 def network_hash() -> str:
@@ -41,11 +41,11 @@ def probe(network: Any) -> Any:
     import torch
 
     from brain_regions.vision.looking import Looking
-    from brain_regions.vision.network import HEIGHT, WIDTH, AnnTwin, prepare
+    from brain_regions.vision.network import HEIGHT, WIDTH, AnnBaseline, prepare
 
     rows, columns = np.meshgrid(np.arange(HEIGHT), np.arange(WIDTH), indexing="ij")
     picture = np.stack([(rows // 8 * 40 + columns // 12 * k) % 256 for k in (30, 70, 110)], -1).astype(np.uint8)
-    if isinstance(network, AnnTwin):
+    if isinstance(network, AnnBaseline):
         with torch.inference_mode():
             return network(prepare(torch.from_numpy(picture)[None]))[0].numpy()
     looking = Looking(network)
@@ -57,7 +57,7 @@ def save(path: Path, network: Any, training: dict[str, Any], report: dict[str, A
 
     Args:
         path: of the file.
-        network: folded :class:`SpikingVision` or :class:`AnnTwin`.
+        network: folded :class:`SpikingVision` or :class:`AnnBaseline`.
         training: how it was made (split, seeds, recipe).
         report: held-out figures; ``report["threshold"]`` is what detections are cut at.
     """
@@ -66,17 +66,18 @@ def save(path: Path, network: Any, training: dict[str, Any], report: dict[str, A
 
 
 def _fits(network: Any) -> dict[str, str]:
-    from brain_regions.vision.network import AnnTwin
+    from brain_regions.vision.network import AnnBaseline
 
-    return {**needed(), "twin": "ann"} if isinstance(network, AnnTwin) else needed()
+    # "twin" is the key in files that there are
+    return {**needed(), "twin": "ann"} if isinstance(network, AnnBaseline) else needed()
 
 
-def load(path: Path = SHIPPED, *, twin: bool = False) -> tuple[Any, dict[str, Any], str]:
+def load(path: Path = SHIPPED, *, ann: bool = False) -> tuple[Any, dict[str, Any], str]:
     """A folded network for inference.
 
     Args:
         path: of the file.
-        twin: it holds the weights of :class:`AnnTwin`.
+        ann: it holds the weights of :class:`AnnBaseline`.
 
     Returns:
         The network, its held-out figures, and the hash of the file.
@@ -86,9 +87,9 @@ def load(path: Path = SHIPPED, *, twin: bool = False) -> tuple[Any, dict[str, An
     """
     import torch
 
-    from brain_regions.vision.network import AnnTwin, SpikingVision
+    from brain_regions.vision.network import AnnBaseline, SpikingVision
 
-    network = (AnnTwin if twin else SpikingVision)().folded()
+    network = (AnnBaseline if ann else SpikingVision)().folded()
 
     def answer(tensors):
         network.load_state_dict({name: torch.from_numpy(value) for name, value in tensors.items()})

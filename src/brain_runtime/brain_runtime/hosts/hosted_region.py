@@ -51,6 +51,7 @@ class HostedRegion(Host):
         state_dir: folder of the snapshots; None: no snapshots.
         critical: the robot must not move without this region.
         restarts: times it was started again.
+        epoch: of the process; see :func:`brain_runtime.heartbeat.new_epoch`.
         policy: makes what starts the steps.
 
     Attributes:
@@ -63,10 +64,10 @@ class HostedRegion(Host):
     """
 
     def __init__(self, region: Region, *, name: str | None, namespace: str, seed: int, state_dir: Path | None,
-                 critical: bool, restarts: int, policy: Callable[[HostedRegion], Policy]) -> None:
+                 critical: bool, restarts: int, epoch: int, policy: Callable[[HostedRegion], Policy]) -> None:
         self.region = region
         region.name = name or region.name
-        self._seed, self._critical, self._restarts = seed, critical, restarts
+        self._seed, self._critical, self._restarts, self._epoch = seed, critical, restarts, epoch
         folder = None if state_dir is None else Path(state_dir) / namespace.strip("/").replace("/", "%")
         if folder is not None:
             region.storage = folder
@@ -305,7 +306,7 @@ class HostedRegion(Host):
         heartbeat = beat.heartbeat(
             self.fqn, self.kind, self.state, stamp=self.clock(), now=self.now(), stepper=stepper,
             stepping=stepper is not None and stepper.stepping_since is not None, critical=self._critical,
-            restarts=self._restarts, reason=self.reason())
+            restarts=self._restarts, epoch=self._epoch, weights=self.region.weights_hash, reason=self.reason())
         self._heartbeat.send(heartbeat)
         return heartbeat
 

@@ -72,7 +72,7 @@ class LocalRegion(HostedRegion):
         values, budget, self._sim_time = split(name, region.Parameters, parameters)
         self._host, self._order, self._kept = host, order, state
         super().__init__(region, name=name, namespace="/", seed=host.seed, state_dir=None, critical=critical,
-                         restarts=0, policy=lambda hosted: Lockstep(hosted, host.schedule))
+                         restarts=0, epoch=1, policy=lambda hosted: Lockstep(hosted, host.schedule))
         self.gate.budget = budget
         own = sim_time(name, "as every node has it; in lockstep time is simulated, whatever this says",
                        lambda: self._sim_time, self._set_sim_time)

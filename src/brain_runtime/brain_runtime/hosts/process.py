@@ -56,7 +56,7 @@ class ProcessHost(HostedRegion):
                  critical: bool, restarts: int, autostart: bool,
                  policy: Callable[[HostedRegion], Threaded] = Threaded) -> None:
         super().__init__(region, name=name, namespace=namespace, seed=seed, state_dir=state_dir, critical=critical,
-                         restarts=restarts, policy=policy)
+                         restarts=restarts, epoch=beat.new_epoch(), policy=policy)
         self._autostart = autostart
         # Of the thread that controls; unlike an Event, it may be set in a signal handler at any moment.
         self._attention = Signal()

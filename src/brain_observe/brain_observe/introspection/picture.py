@@ -9,8 +9,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from brain_regions import azimuth
-from brain_regions.window import words
+from brain_observe.introspection import words
+from brain_runtime import azimuth
 from brain_runtime.interfaces import DetectedObject
 from brain_runtime.sights import SHAPES, thing
 

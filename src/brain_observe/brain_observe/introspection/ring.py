@@ -12,9 +12,9 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from brain_regions.azimuth import BINS, WIDTH
-from brain_regions.pfc.polar import RINGS, ring
-from brain_regions.window import words
+from brain_observe.introspection import words
+from brain_runtime.azimuth import BINS, WIDTH
+from brain_runtime.polar import RINGS, ring
 from brain_runtime.sights import thing
 
 INNER = 1.5             # cells between the middle and the nearest ones

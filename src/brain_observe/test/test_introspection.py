@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Window on the lockstep host: what it shows of what it hears, and that it rests while nobody looks."""
+"""Introspection on the lockstep host: what it shows of what it hears, and that it rests while nobody looks."""
 import math
 
 import numpy as np
 import pytest
 
+from brain_observe.introspection import Introspection, markers, picture, ring, words
+from brain_observe.introspection.region import ACTIONS, BELIEFS, CLASSES, PATH_POINTS, POPULATIONS
 from brain_regions import spike_trains
-from brain_regions.pfc import PrefrontalCortex, region
-from brain_regions.window import Window, markers, picture, ring, words
-from brain_regions.window.region import BELIEFS, PATH_POINTS, POPULATIONS
+from brain_regions.motor import Motor
+from brain_regions.pfc import PrefrontalCortex, decision, memory, region
+from brain_regions.vision import Vision
 from brain_runtime.hosts.local import LocalHost
 from brain_wire.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2
-ALL = [port.topic for port in Window.outputs().values()]
+ALL = [port.topic for port in Introspection.outputs().values()]
 
 
 def detected(color=RED, shape=BALL, bearing=0.0, distance=2.0, confidence=0.9, width=math.nan):
@@ -50,8 +52,8 @@ def wanting(**fields):
 
 
 def looking(*topics):
-    """A host with a window, and what comes on the topics that are looked at."""
-    host = LocalHost({"window": Window()}, through_bytes=True)
+    """A host with the introspection region, and what comes on the topics that are looked at."""
+    host = LocalHost({"introspection": Introspection()}, through_bytes=True)
     heard = {topic: [] for topic in topics}
     for topic in topics:
         host.listen(topic, heard[topic].append)
@@ -64,16 +66,16 @@ def test_it_hears_nothing_while_nobody_looks():
         host.publish("camera/image_raw", image(stamp=number))
         host.publish("vision/objects", seen(detected(), stamp=number))
         host.advance(0.1)
-    stepper = host.stepper("window")
+    stepper = host.stepper("introspection")
     assert stepper.steps <= 6       # by its rate alone: nothing triggers it
     assert all(slot.message is None for slot in stepper.slots.values())
     assert all(host.latest(topic) is None for topic in ALL)
-    assert "PIL" not in repr(host.regions["window"].__dict__)
+    assert "PIL" not in repr(host.regions["introspection"].__dict__)
 
 
 def test_every_output_is_on_demand_and_every_input_feeds_some():
-    assert all(port.on_demand for port in Window.outputs().values())
-    assert all(port.feeds and port.device for port in Window.inputs().values())
+    assert all(port.on_demand for port in Introspection.outputs().values())
+    assert all(port.feeds and port.device for port in Introspection.inputs().values())
 
 
 def test_objects_are_drawn_into_the_picture_that_they_were_seen_in():
@@ -210,15 +212,18 @@ def test_numbers_to_plot():
     assert heard["inside/latency"][-1].data == pytest.approx(0.016)
 
 
-def test_every_population_of_the_package_has_its_rate():
+def test_every_population_of_the_shipped_regions_has_its_rate():
     assert set(POPULATIONS) == {
         "edges", "parts", "shapes", "columns", "near", "wide", "motor/output", "pfc/memory", "pfc/target", "pfc/avoid",
         "pfc/candidates", "pfc/commitment", "pfc/actions", "pfc/facts", "pfc/heading"}
-    assert set(POPULATIONS.values()) | set(BELIEFS) <= set(Window.outputs())
+    assert set(POPULATIONS) == {p.rate for cls in (Vision, PrefrontalCortex, Motor) for p in cls.populations if p.told}
+    assert (ACTIONS, CLASSES) == (decision.ACTIONS, memory.CLASSES)
+    assert set(POPULATIONS.values()) | set(BELIEFS) <= set(Introspection.outputs())
 
 
 def test_populations_that_the_graph_tells_of_are_shown_too():
-    host = LocalHost({"window": Window()}, parameters={"window": {"populations": ["ears/hair", "ears/nerve"]}})
+    host = LocalHost({"introspection": Introspection()},
+                     parameters={"introspection": {"populations": ["ears/hair", "ears/nerve"]}})
     heard = []
     host.listen("inside/rates/ears/hair", heard.append)
     for population, total in (("ears/hair", 5), ("ears/nerve", 7)):
@@ -229,14 +234,14 @@ def test_populations_that_the_graph_tells_of_are_shown_too():
 
 
 def brain_that_saw(listen, spikes=None, asked=False):
-    """A pfc that has seen a red ball 2 m ahead, with a window; what it controls, as bytes, and its memory.
+    """A pfc that has seen a red ball 2 m ahead, with introspection; what it controls, as bytes, and its memory.
 
     Args:
         listen: whether somebody hears its memory.
         spikes: who hears its spikes.
         asked: whether it was told to go there.
     """
-    host = LocalHost({"pfc": PrefrontalCortex(), "window": Window()},
+    host = LocalHost({"pfc": PrefrontalCortex(), "introspection": Introspection()},
                      parameters={"pfc": {"base_frame": "r1/base_link"}})
     controls, memories = [], []
     host.listen("pfc/control", lambda m: controls.append(encode(m)))
@@ -263,7 +268,7 @@ def test_pfc_tells_what_it_remembers_where_somebody_asks():
     assert (ball.bearing, ball.distance) == pytest.approx((0.0, 2.0), abs=0.02) and math.isnan(ball.width)
     assert memories[-1].header.frame_id == host.latest("pfc/control").header.frame_id == "r1/base_link"
     shown = []
-    quiet.listen("inside/markers", shown.append)    # the window asks pfc in its turn
+    quiet.listen("inside/markers", shown.append)    # introspection asks pfc in its turn
     for _ in range(4):
         quiet.publish("odom", odometry(prefix="r1/"))
         quiet.advance(0.1)

@@ -20,7 +20,7 @@ HORIZON = 1.2                                       # s that an arc is looked ah
 SAMPLES = 6                                         # positions tried along an arc
 
 
-class WindowMotor(AnyMotor):
+class DynamicWindowMotor(AnyMotor):
     """From control, scan and hazard maps to a velocity, by trying arcs."""
 
     pictures = PICTURES

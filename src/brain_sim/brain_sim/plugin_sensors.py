@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that nobody in the brain knows of and that may join at any time: sonar, bumper, second camera."""
+"""Plug-in sensors: devices that the graph does not list and that may join a running brain: sonar, bumper, camera."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command that dies with its parent: ``python tether.py PARENT_PID COMMAND...``.
+"""Runs a command that dies with its parent: ``python end_with_parent.py PARENT_PID COMMAND...``.
 
 A supervisor that is killed with SIGKILL cannot end its children, so the kernel is asked to do it. The request must be
 made in the child before it becomes the command, hence this small step between. It is run by its path and imports
-nothing of this package, so it costs about 20 ms. Linux only; elsewhere the command runs untethered.
+nothing of this package, so it costs about 20 ms. Linux only; elsewhere the command outlives it.
 
 The kernel watches the *thread* that started the child: start children from one that lives as long as they shall.
 """
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> None:
 def die_with(parent: int) -> None:
     """Has the kernel kill this process when its parent ends, however it ends (Linux only; elsewhere nothing happens).
 
-    For workers of a pool, which are no command that could be tethered. What the kernel watches is the thread that
+    For workers of a pool, which are no command. What the kernel watches is the thread that
     started them.
 
     Args:

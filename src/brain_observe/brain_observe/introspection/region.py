@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Window as a region: everything it publishes is made on demand, and what that takes is heard only meanwhile."""
+"""Introspection as a region: everything it publishes is made on demand, and what that takes is heard only meanwhile."""
 from __future__ import annotations
 
 import logging
@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions import azimuth, images
-from brain_regions.motor import Motor
-from brain_regions.pfc import PrefrontalCortex
-from brain_regions.pfc.decision import ACTIONS
-from brain_regions.vision import Vision
-from brain_regions.window import markers, picture, ring
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
+from brain_observe.introspection import markers, picture, ring
+from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, azimuth, images, parameter
 from brain_runtime.constants import goal_state
+from brain_runtime.polar import RINGS
 from brain_wire import messages
 from brain_wire.arrays import single
 
@@ -26,10 +22,12 @@ log = logging.getLogger(__name__)
 DETECTED = "brain_interfaces/msg/DetectedObjects"
 NUMBER = "std_msgs/msg/Float32"
 PLOTTED = FEATURE.with_depth(10)    # rqt_plot subscribes reliably
-POPULATIONS = {population.rate: population.rate.replace("/", "_") for cls in (Vision, PrefrontalCortex, Motor)
-               for population in cls.populations if population.told}
-"""Output by population, for those of the package's own regions; of others the parameter ``populations`` tells."""
-MEMORY = next(population.shape for population in PrefrontalCortex.populations if population.name == "memory")
+POPULATIONS = {rate: rate.replace("/", "_") for rate in (
+    "edges", "parts", "shapes", "columns", "near", "wide", "pfc/memory", "pfc/target", "pfc/avoid", "pfc/candidates",
+    "pfc/commitment", "pfc/actions", "pfc/facts", "pfc/heading", "motor/output")}
+"""Output by population, for those that declare a ``rate``; of others the parameter ``populations`` tells."""
+ACTIONS = ("stop", "idle", "search", "approach", "avoid")   # of Choice.actions
+CLASSES = 12                        # of things, channels of the memory's sheet
 BELIEFS = ("entropy", "alpha", *(f"for_{name}" for name in ACTIONS))
 PATH_STEP, PATH_TURN = 0.1, 0.35    # m, rad between two points of the path
 PATH_POINTS = 500                   # after which every other one is let go of
@@ -42,7 +40,7 @@ PICTURES = 6                        # that wait for what vision tells of them
 
 
 @dataclass(frozen=True)
-class WindowParameters:
+class IntrospectionParameters:
     """Where the camera is, for drawing into its picture, and how large that is drawn."""
 
     camera_x: float = parameter(0.15, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
@@ -59,11 +57,11 @@ def _number(topic: str) -> Out:
     return Out(f"inside/{topic}", NUMBER, PLOTTED, on_demand=True)
 
 
-class Window(Region):
+class Introspection(Region):
     """Shows what the brain sees, remembers, wants and avoids, and how much it fires."""
 
     rate = 5.0
-    Parameters = WindowParameters
+    Parameters = IntrospectionParameters
 
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR.with_depth(PICTURES), every=True, device=True,
                feeds=("picture",))
@@ -80,7 +78,7 @@ class Window(Region):
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True, feeds=("path", "goal"))
     spike_trains = In("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, key="population", device=True,
                       feeds=tuple(POPULATIONS.values()))
-    heartbeats = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", device=True,
+    heartbeats = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", epoch="epoch", device=True,
                     feeds=("all_spikes", "all_synops"))
     trace = In("brain/trace", "brain_interfaces/msg/Trace", STREAM, device=True, feeds=("latency",))
 
@@ -249,8 +247,8 @@ class Window(Region):
     def _ring(self, inbox) -> Any | None:
         """The memory of the prefrontal cortex as a picture; none while it tells nothing that can be read."""
         sheet, memory = inbox.get("sheet", within=FRESH), inbox.get("memory", within=FRESH)
-        shape = (sheet.height, sheet.width, MEMORY[0]) if sheet is not None else None
-        if shape != MEMORY[::-1] or sheet.data.size != math.prod(shape):
+        shape = RINGS, azimuth.BINS, CLASSES
+        if sheet is None or (sheet.height, sheet.width) != shape[:2] or sheet.data.size != math.prod(shape):
             return None
         evidence = sheet.data.reshape(shape).transpose(2, 1, 0) / np.float32(255.0)
         image = ring.drawn(evidence, RING_FULL, [] if memory is None else memory.objects, RING_SIZE)
