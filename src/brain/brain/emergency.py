@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from brain_runtime.command.options import (
@@ -34,7 +35,8 @@ def _send(stop: bool, as_json: bool, router: str | None, secure: Path | None, do
             while (left := until - time.monotonic()) > 0:
                 out.publish(message)  # again and again: the brainstem may only just be starting
                 for arrival in told.wait(min(left, 0.25)):
-                    state = messages.decode(arrival.data, "std_msgs/msg/Bool").data
+                    with suppress(messages.MessageError):   # not the brainstem's; it is not a reason to stop asking
+                        state = messages.decode(arrival.data, "std_msgs/msg/Bool").data
                 if state is stop:
                     if as_json:
                         tell_json({"stopped": stop}, None)

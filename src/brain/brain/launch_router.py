@@ -20,7 +20,6 @@ from brain.zenoh_settings import OVERRIDE_VARIABLE, ROUTER_VARIABLE, ZenohSettin
 PACKAGE, EXECUTABLE = "rmw_zenoh_cpp", "rmw_zenohd"
 RMW_VARIABLE = "RMW_IMPLEMENTATION"
 LOOPBACK = ("localhost", "127.", "::1")
-DEFAULT_PORT = 7447
 OTHER_PORT = f"""{OVERRIDE_VARIABLE}='connect/endpoints=["tcp/localhost:PORT"]' for all of them"""
 WITHOUT = "or say router:=false"
 

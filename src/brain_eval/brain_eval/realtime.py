@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -99,9 +100,14 @@ def _for(crew: Crew, seconds: float) -> None:
 
 
 def _decoded(subscription: Any) -> list[Any]:
+    """What has come since the last time; what cannot be read is not the world's, and left out."""
     from brain_wire import messages
 
-    return [messages.decode(arrival.data, subscription.type) for arrival in subscription.take()]
+    found = []
+    for arrival in subscription.take():
+        with suppress(messages.MessageError):
+            found.append(messages.decode(arrival.data, subscription.type))
+    return found
 
 
 class _Room:

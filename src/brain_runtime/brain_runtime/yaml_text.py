@@ -29,7 +29,21 @@ else:   # in C ten times as fast, where PyYAML was built with it
 
 
 class _Loader(_Base):
-    """A safe loader that reads ``5.0e6`` and ``1e5`` as the numbers that ROS 2 takes them for."""
+    """A safe loader that reads ``5.0e6`` and ``1e5`` as the numbers that ROS 2 takes them for.
+
+    A key that stands twice in a mapping is refused: PyYAML keeps the last, and says nothing of what it drops.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Called by PyYAML."""
+        seen = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if (key.tag, key.value) in seen:
+                    raise YamlProblem(f"the key {key.value[:60]!r} stands twice in a mapping, again in line "
+                                      f"{key.start_mark.line + 1}; take one of them away")
+                seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
 
 
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$", re.ASCII),

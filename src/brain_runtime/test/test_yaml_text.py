@@ -18,3 +18,10 @@ def test_numbers(text, value):
 def test_a_parameter_with_an_exponent_is_a_number():
     ros, _ = ros_args.parse(["--ros-args", "-p", "energy_budget:=2e4"])
     assert ros.parameters("vision", "/") == {"energy_budget": 2e4}
+
+
+def test_a_key_that_stands_twice_is_refused_and_a_merged_one_is_not():
+    with pytest.raises(yaml_text.YamlProblem, match="the key 'a' stands twice in a mapping, again in line 4"):
+        yaml_text.parse("regions:\n  a: x\n  b: y\n  a: z\n")
+    assert yaml_text.parse("one: &one {a: 1, b: 2}\ntwo: {<<: *one, a: 3}\nthree: {<<: *one}") == {
+        "one": {"a": 1, "b": 2}, "two": {"a": 3, "b": 2}, "three": {"a": 1, "b": 2}}

@@ -269,15 +269,17 @@ class Subscription:
         return taken
 
     def messages(self, timeout: float = math.inf) -> Iterator[Any]:
-        """Decoded messages as they come, for ``timeout`` s altogether.
-
-        Raises:
-            MessageError: one of them is broken.
-        """
+        """Decoded messages as they come, for ``timeout`` s altogether; a broken one is left out, with a warning."""
         until = time.monotonic() + timeout
         while (left := until - time.monotonic()) > 0:
             for arrival in self.wait(left):
-                yield messages.decode(arrival.data, self.type)
+                try:
+                    message = messages.decode(arrival.data, self.type)
+                except messages.MessageError as problem:
+                    seldom(self.endpoint.topic, f"{self.endpoint.topic}: left out a message: "
+                           f"{shown.quoted(str(problem))}")
+                    continue
+                yield message
 
     def close(self) -> None:
         """Takes the token back and ends receiving."""

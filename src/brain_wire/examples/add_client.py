@@ -10,5 +10,6 @@ register("example_interfaces", Path(__file__).parent / "example_interfaces")
 
 with open_node("asker") as node:
     client = node.client("add_two_ints", "example_interfaces/srv/AddTwoInts")
-    request = make(client.type.request, a=int(sys.argv[1]), b=int(sys.argv[2]))
+    a, b = map(int, sys.argv[1:] or (2, 3))
+    request = make(client.type.request, a=a, b=b)
     print(client.call(request).sum)

@@ -9,7 +9,8 @@ from brain_wire.messages import register
 register("example_interfaces", Path(__file__).parent / "example_interfaces")
 
 with open_node("student") as node:
-    asked = ActionClient(node, "fibonacci", "example_interfaces/action/Fibonacci").ask(order=int(sys.argv[1]))
+    order = int(sys.argv[1]) if sys.argv[1:] else 8
+    asked = ActionClient(node, "fibonacci", "example_interfaces/action/Fibonacci").ask(order=order)
     if asked is None:
         sys.exit("the goal was not accepted")
     print(asked.wait(60.0).sequence.tolist(), asked.status.name, f"after {len(asked.feedback)} feedbacks")

@@ -76,15 +76,24 @@ def test_talker_and_listener(place, tmp_path):
         until(lambda: re.search(r"heard hello \d", heard()))
 
 
+def test_a_broken_message_does_not_end_the_listener(place, tmp_path, node):
+    chatter = node.publisher("chatter", "std_msgs/msg/String")
+    with running("listener.py", place, tmp_path) as heard:
+        until(lambda: chatter.publish(make("std_msgs/msg/String", data="first")) or "heard first" in heard())
+        two_gigabytes = b"\x00\x01\x00\x00\xff\xff\xff\x7f"
+        until(lambda: chatter.publish_bytes(two_gigabytes) or "left out a message" in heard())
+        until(lambda: chatter.publish(make("std_msgs/msg/String", data="second")) or "heard second" in heard())
+
+
 def test_service(place, tmp_path):
     with running("add_server.py", place, tmp_path):
-        done = until(lambda: (d := run("add_client.py", place, "2", "3")).returncode == 0 and d)
+        done = until(lambda: (d := run("add_client.py", place)).returncode == 0 and d)
     assert done.stdout == "5\n"
 
 
 def test_action(place, tmp_path):
     with running("fibonacci_server.py", place, tmp_path):
-        done = run("fibonacci_client.py", place, "8")
+        done = run("fibonacci_client.py", place)
     assert done.stdout.startswith("[0, 1, 1, 2, 3, 5, 8, 13] SUCCEEDED"), done.stderr
 
 
