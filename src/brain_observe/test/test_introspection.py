@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from brain_observe.introspection import Introspection, markers, picture, ring, words
-from brain_observe.introspection.region import ACTIONS, BELIEFS, CLASSES, PATH_POINTS, POPULATIONS
+from brain_observe.introspection.region import ACTIONS, CLASSES, PATH_POINTS
 from brain_regions import spike_trains
-from brain_regions.motor import Motor
 from brain_regions.pfc import PrefrontalCortex, decision, memory, region
-from brain_regions.vision import Vision
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.resolve import resolve, resolve_region
 from brain_wire.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2
-ALL = [port.topic for port in Introspection.outputs().values()]
+POPULATIONS = resolve("brain", robot=None).parameters()["introspection"]["populations"]
+ALL = [port.topic for port in Introspection.would_publish({"populations": POPULATIONS}).values()]
 
 
 def detected(color=RED, shape=BALL, bearing=0.0, distance=2.0, confidence=0.9, width=math.nan):
@@ -53,7 +53,8 @@ def wanting(**fields):
 
 def looking(*topics):
     """A host with the introspection region, and what comes on the topics that are looked at."""
-    host = LocalHost({"introspection": Introspection()}, through_bytes=True)
+    host = LocalHost({"introspection": Introspection()}, through_bytes=True,
+                     parameters={"introspection": {"populations": POPULATIONS}})
     heard = {topic: [] for topic in topics}
     for topic in topics:
         host.listen(topic, heard[topic].append)
@@ -216,9 +217,18 @@ def test_every_population_of_the_shipped_regions_has_its_rate():
     assert set(POPULATIONS) == {
         "edges", "parts", "shapes", "columns", "near", "wide", "motor/output", "pfc/memory", "pfc/target", "pfc/avoid",
         "pfc/candidates", "pfc/commitment", "pfc/actions", "pfc/facts", "pfc/heading"}
-    assert set(POPULATIONS) == {p.rate for cls in (Vision, PrefrontalCortex, Motor) for p in cls.populations if p.told}
     assert (ACTIONS, CLASSES) == (decision.ACTIONS, memory.CLASSES)
-    assert set(POPULATIONS.values()) | set(BELIEFS) <= set(Introspection.outputs())
+
+
+def test_where_it_joins_alone_it_is_told_of_the_graphs_populations_too():
+    (alone,) = resolve_region("introspection").regions
+    assert alone.parameters["populations"] == POPULATIONS
+
+
+def test_without_populations_no_spikes_are_heard():
+    alone = Introspection()
+    alone.configure({})
+    assert "spike_trains" not in alone.hears() and not any("rates/" in name for name in alone.publishes())
 
 
 def test_populations_that_the_graph_tells_of_are_shown_too():
@@ -242,7 +252,8 @@ def brain_that_saw(listen, spikes=None, asked=False):
         asked: whether it was told to go there.
     """
     host = LocalHost({"pfc": PrefrontalCortex(), "introspection": Introspection()},
-                     parameters={"pfc": {"base_frame": "r1/base_link"}})
+                     parameters={"pfc": {"base_frame": "r1/base_link"},
+                                 "introspection": {"populations": POPULATIONS}})
     controls, memories = [], []
     host.listen("pfc/control", lambda m: controls.append(encode(m)))
     if listen:

@@ -2,6 +2,7 @@
 """Command lines of regions' processes, made of what :func:`brain_runtime.resolve.resolve` says."""
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any, Iterable
@@ -28,7 +29,7 @@ def value_text(value: Any) -> str:
     """A value as it stands behind ``-p name:=``."""
     import yaml
 
-    return yaml.safe_dump(value, default_flow_style=True).strip().removesuffix("...").strip()
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).strip().removesuffix("...").strip()
 
 
 def command(region: ResolvedRegion, files: Iterable[Path] = (), *, seed: int = 0, state_dir: Path | None = None,

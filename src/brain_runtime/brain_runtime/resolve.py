@@ -146,7 +146,7 @@ def resolve_region(region: str, graph: str | Path = DEFAULT, robot: str = "", *,
     cls = spec.load()
     profile = load_robot(robot or SIM)
     alone = profile.on(Graph("alone", (spec,)))
-    values = profile.parameters(alone).get(spec.name, {})
+    values = {**(_of_others(cls, path) if path else {}), **profile.parameters(alone).get(spec.name, {})}
     beside = params_file(path) if path else None
     named = [*(["-r", f"__ns:=/{namespace.strip('/')}"] if namespace.strip("/") else []), *arguments]
     user, _ = parse(["--ros-args", *named])
@@ -223,18 +223,28 @@ def _names(cls: type[Region]) -> set[str]:
 def _of_graph(name: str, classes: Mapping[str, type[Region]], graph: Graph) -> dict[str, Any]:
     """What follows from the graph itself.
 
-    The brainstem watches the other critical regions, and introspection shows the populations that it
-    does not know of itself.
+    The brainstem watches the other critical regions, and introspection shows the populations of all of them.
     """
     known, found = _names(classes[name]), {}
     if "critical" in known:
         found["critical"] = [other for other in graph.critical if other != name]
-    shown = {port.topic for port in classes[name].outputs().values()}
-    others = [f"{other}/{population.name}" for other, cls in classes.items() for population in cls.populations
-              if population.told and not (population.rate and f"inside/rates/{population.rate}" in shown)]
-    if others and "populations" in known:
-        found["populations"] = others
+    if "populations" in known and (told := _told(classes)):
+        found["populations"] = told
     return found
+
+
+def _told(classes: Mapping[str, type[Region]]) -> list[str]:
+    """Names by which populations are told from each other, of those that regions by name publish spikes of."""
+    return list(dict.fromkeys(population.rate or f"{name}/{population.name}" for name, cls in classes.items()
+                              for population in cls.populations if population.told))
+
+
+def _of_others(cls: type[Region], path: Path) -> dict[str, Any]:
+    """What a region that joins is told of the others of the graph, as far as their packages are installed here."""
+    if "populations" not in _names(cls):
+        return {}
+    told = _told({spec.name: spec.load() for spec in load_graph(path).regions if not spec.lacks_package()})
+    return {"populations": told} if told else {}
 
 
 def _of_room(cls: type[Region], room: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -120,16 +120,16 @@ def test_its_ablations_are_known_and_named(graph):
 
 
 def test_its_spikes_are_shown_by_the_introspection_region(graph):
-    own = {name: resolve(name, robot=None).region("introspection").own for name in (graph, "brain")}
-    assert own == {graph: {"populations": ["hearing/hair"]}, "brain": {}}
+    mine, shipped = (resolve(name, robot=None).region("introspection").own["populations"] for name in (graph, "brain"))
+    assert sorted(mine) == sorted([*shipped, "hearing/hair"])
     _, _, told = heard(graph, listen=["inside/rates/hearing/hair"])
     assert max(m.data for m in told["inside/rates/hearing/hair"]) > 0
 
 
 def test_its_rate_is_a_topic_that_who_gives_rights_knows(graph):
     topic = "inside/rates/hearing/hair"
-    assert topic in resolve(graph, robot=None).region("window").publishes
-    assert topic not in resolve("brain", robot=None).region("window").publishes
+    assert topic in resolve(graph, robot=None).region("introspection").publishes
+    assert topic not in resolve("brain", robot=None).region("introspection").publishes
 
 
 def test_its_network_is_measured_and_its_weights_are_told_with_results(graph):

@@ -22,10 +22,6 @@ log = logging.getLogger(__name__)
 DETECTED = "brain_interfaces/msg/DetectedObjects"
 NUMBER = "std_msgs/msg/Float32"
 PLOTTED = FEATURE.with_depth(10)    # rqt_plot subscribes reliably
-POPULATIONS = {rate: rate.replace("/", "_") for rate in (
-    "edges", "parts", "shapes", "columns", "near", "wide", "pfc/memory", "pfc/target", "pfc/avoid", "pfc/candidates",
-    "pfc/commitment", "pfc/actions", "pfc/facts", "pfc/heading", "motor/output")}
-"""Output by population, for those that declare a ``rate``; of others the parameter ``populations`` tells."""
 ACTIONS = ("stop", "idle", "search", "approach", "avoid")   # of Choice.actions
 CLASSES = 12                        # of things, channels of the memory's sheet
 BELIEFS = ("entropy", "alpha", *(f"for_{name}" for name in ACTIONS))
@@ -49,8 +45,8 @@ class IntrospectionParameters:
     field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
                                      high=2.8)
     columns: int = parameter(384, "width up to which a small picture is enlarged", unit="px", low=16, high=1920)
-    populations: tuple = parameter((), "populations of the graph's other regions, as ears/hair, whose rates "
-                                   "are shown on inside/rates/ears/hair", live=False)
+    populations: tuple = parameter((), "populations whose rates are shown, as ears/hair on inside/rates/ears/hair; "
+                                   "the graph tells all that its regions have", live=False)
 
 
 def _number(topic: str) -> Out:
@@ -82,7 +78,7 @@ class Introspection(Region):
                   device=True, feeds=("markers",))
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True, feeds=("path", "goal"))
     spike_trains = In("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, key="population", device=True,
-                      feeds=tuple(POPULATIONS.values()))
+                      feeds=("all_spikes",))     # of a configured region: its rates
     heartbeats = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", epoch="epoch", device=True,
                     feeds=("all_spikes", "all_synops"))
     trace = In("brain/trace", "brain_interfaces/msg/Trace", STREAM, device=True, feeds=("latency",))
@@ -92,7 +88,6 @@ class Introspection(Region):
     markers = Out("inside/markers", "visualization_msgs/msg/MarkerArray", FEATURE, on_demand=True)
     path = Out("inside/path", "nav_msgs/msg/Path", FEATURE, on_demand=True)
     goal = Out("inside/goal", "geometry_msgs/msg/PoseStamped", FEATURE, on_demand=True)
-    vars().update({name: _number(f"rates/{rate}") for rate, name in POPULATIONS.items()})
     entropy, alpha = _number("entropy"), _number("alpha")
     for_stop, for_idle, for_search, for_approach, for_avoid = (_number(f"choice/{name}") for name in ACTIONS)
     all_spikes, all_synops, latency = map(_number, ("spikes", "synops", "latency"))
@@ -100,10 +95,8 @@ class Introspection(Region):
     def configure(self, parameters) -> None:
         """Forgets what was shown. Nothing of it is state: what nobody sees need not survive a restart."""
         super().configure(parameters)
-        others = self.parameters.populations
-        self._others = _rates_of(others)
-        self._rate_of = {**POPULATIONS, **{name: f"rates/{name}" for name in others}}
-        self.spike_trains = replace(type(self).spike_trains, feeds=tuple(self._rate_of.values()))
+        self._rates_to = _rates_of(self.parameters.populations)
+        self.spike_trains = replace(type(self).spike_trains, feeds=tuple(self._rates_to))
         self._pictures: deque = deque(maxlen=PICTURES)
         self._path: list = []
         self._last: tuple[float, float, float] | None = None
@@ -112,9 +105,13 @@ class Introspection(Region):
         self._shown: Any = None     # stamp of the newest picture that was shown
         self._next = 0.0            # s, host clock: when all but pictures are made again
 
+    def hears(self):
+        """The ports of the class, without spikes where no population is to be shown."""
+        return {name: port for name, port in super().hears().items() if name != "spike_trains" or self._rates_to}
+
     def publishes(self):
         """The ports of the class, and one for the rate of each population of ``populations``."""
-        return {**super().publishes(), **self._others}
+        return {**super().publishes(), **self._rates_to}
 
     @classmethod
     def would_publish(cls, parameters):
@@ -131,7 +128,7 @@ class Introspection(Region):
         out: dict[str, Any] = {}
         if "picture" in wanted:
             out["picture"] = self._picture(inbox)
-        if not wanted.isdisjoint(self._rate_of.values()):
+        if not wanted.isdisjoint(self._rates_to):
             out |= self._rates(inbox)
         if inbox.now >= self._next - 0.01:
             self._next = inbox.now + 1 / self.rate
@@ -271,14 +268,15 @@ class Introspection(Region):
 
     def _rates(self, inbox) -> dict[str, Any]:
         """Spikes per neuron and second of each population that has told since the last step."""
-        found, ports = {}, self.publishes()
+        found: dict[str, Any] = {}
         for received in inbox.each("spike_trains", FRESH):
             train = received.message
-            name = self._rate_of.get(train.population) or self._rate_of.get(train.population.rpartition("/")[2])
+            names = (f"rates/{told}" for told in (train.population, train.population.rpartition("/")[2]))
+            name = next((name for name in names if name in self._rates_to), None)
             if received.new and name is not None:
                 bins = float(np.max(train.bin)) + 1.0 if len(train.bin) else 1.0
                 rate = train.total / max(train.size, 1) / max(bins * train.bin_width, 1e-6)
-                found[name] = ports[name](data=single(rate))
+                found[name] = self._rates_to[name](data=single(rate))
         return found
 
     def _beliefs(self, inbox) -> dict[str, Any]:
