@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tests run side by side: what is to run alone comes last and alone; and where the time of a run went.
+"""How tests run side by side: what takes long first, what is to run alone last and alone; and where the time went.
 
 Without pytest-xdist, as under colcon, tests run one after the other, in pytest's order.
 """
 from __future__ import annotations
 
 import fcntl
-import os
+import time
 from typing import Iterator
 
 import pytest
 
-# What run_tests.sh has measured of the parts before this one: "name seconds, name seconds".
-BEFORE = "BRAIN_TESTS_BEFORE"
 # Beside test/ros: the linters of ROS, and what reads the files that a package installs.
 THERE = ("test_style.py", "test_launching.py", "test_robots.py")
+BEGAN = time.monotonic()
 seconds = {"side by side": 0.0, "alone": 0.0}
 
 
@@ -29,17 +28,36 @@ def pytest_configure(config: pytest.Config) -> None:
         (config.rootpath / ".pytest_cache").mkdir(exist_ok=True)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks what is known by its place."""
+    if item.path.name in THERE or item.path.parts[-3:-1] == ("test", "ros"):
+        item.add_marker(pytest.mark.colcon)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what is known by its place, groups what shares a worker, and moves what runs alone to the end."""
-    for item in items:
-        if item.path.name in THERE or item.path.parts[-3:-1] == ("test", "ros"):
-            item.add_marker(pytest.mark.colcon)
-        if item.get_closest_marker("alone"):
-            item.add_marker(pytest.mark.xdist_group("alone"))
-        elif item.get_closest_marker("slow"):   # its module may have fixtures that take a minute to make
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    """Puts modules in order where they run side by side."""
     if is_worker(config):
-        items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
+        items[:] = in_order(items)
+
+
+def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Modules that take long first, so that none of them is left for the end; those with what runs alone last.
+
+    The first of them takes turns with the last: side by side there is then seldom a brain, which waits for real time,
+    with another brain, and a training with another training.
+    """
+    modules: dict[object, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+
+    def has(module: list[pytest.Item], mark: str) -> bool:
+        return any(item.get_closest_marker(mark) for item in module)
+
+    long = [module for module in modules.values() if has(module, "slow") and not has(module, "alone")]
+    turns = [long.pop(-1 if number % 2 else 0) for number in range(len(long))]
+    fast = [module for module in modules.values() if not has(module, "slow") and not has(module, "alone")]
+    alone = [module for module in modules.values() if has(module, "alone")]
+    return [item for module in (*turns, *fast, *alone) for item in module]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -58,12 +76,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     seconds["alone" if "alone" in report.keywords else "side by side"] += report.duration
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Says in a line per part where the time went, before pytest's own last line."""
-    if is_worker(terminalreporter.config) or BEFORE not in os.environ:
+    workers = config.getoption("numprocesses", default=None)
+    if is_worker(config) or not workers:
         return
-    for part in filter(None, os.environ[BEFORE].split(", ")):
-        name, _, took = part.rpartition(" ")
-        terminalreporter.write_line(f"brain: {name}: {took} s")
     for name, took in seconds.items():
         terminalreporter.write_line(f"brain: tests {name}: {took:.0f} s, added up")
+    terminalreporter.write_line(
+        f"brain: tests from the sources: {time.monotonic() - BEGAN:.0f} s with {workers} side by side")

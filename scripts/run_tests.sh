@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every test: first the workspace built by colcon, with the tests that prove something there (marked colcon), then
-# all tests from the sources, side by side, and those that are to run alone at the end.
-# The last line is pytest's own; the status is 0 only if both parts passed. WORKERS says how many run side by side.
+# Every test: the workspace built by colcon, with the tests that prove something there (marked colcon), and beside that
+# all tests from the sources, those that are to run alone at the end.
+# It tells of the part under colcon first, then of the one from the sources; the last line is pytest's own. The status
+# is 0 only if both parts passed. WORKERS says how many tests from the sources run side by side: one a core.
 #   scripts/run_tests.sh [--no-ros | --ros DISTRIBUTION] [arguments of pytest]
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,6 +17,8 @@ suffix=${ros:+-$ros}
 suffix=${suffix%-kilted}
 environment=.venv-ros$suffix
 work=.ros$suffix
+# nproc takes these for a number of cores.
+workers=${WORKERS:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)}
 
 # A ROS that the caller has sourced must not get into either part.
 unset PYTHONPATH PYTHONHOME AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH ROS_DISTRO ROS_VERSION \
@@ -45,6 +48,7 @@ clear_builds() {
 }
 
 run_colcon() {
+  SECONDS=0
   clear_builds
   # The setup files of ROS use unset variables.
   set +u
@@ -58,7 +62,7 @@ run_colcon() {
     return 1
   }
   grep -E '^(Finished|Summary)' "$work/build.log"
-  echo "colcon build $SECONDS" >"$work/took"
+  echo "brain: colcon build: $SECONDS s"
   SECONDS=0
   export ROS_PYTHON_CHECK_FIELDS=1
   "${colcon[@]}" test --base-paths src --build-base "$work/build" --install-base "$work/install" \
@@ -67,20 +71,35 @@ run_colcon() {
   "${colcon[@]}" test-result --test-result-base "$work/build" || return 1
   "${colcon[@]}" test-result --test-result-base "$work/build" --all |
     "$environment/bin/python" scripts/count_tests.py "$work/log/latest_test" || return 1
-  echo "tests under colcon $SECONDS" >>"$work/took"
+  echo "brain: tests under colcon: $SECONDS s"
 }
 
-status=0
-rm -f "$work/took"
-if [ -n "$ros" ]; then
-  SECONDS=0
-  (run_colcon) || { status=1; echo "brain: the part under colcon FAILED"; }
+run_sources() {
+  # A module has one worker, so that what it starts once is started once.
+  .venv/bin/python -m pytest -p timeout -p xdist -n "$workers" --dist loadfile --no-loadscope-reorder \
+    --durations=25 "$@"
+}
+
+if [ -z "$ros" ]; then
+  run_sources "$@"
+  exit
 fi
-# Told again before pytest's last line (conftest.py).
-BRAIN_TESTS_BEFORE=$(paste -sd, "$work/took" 2>/dev/null | sed 's/,/, /g')
-export BRAIN_TESTS_BEFORE
-# One worker unless more are asked for (WORKERS=2): with more, tests that wait for processes have not been tried as a
-# whole on a loaded machine.
-.venv/bin/python -m pytest -p timeout -p xdist -n "${WORKERS:-1}" --dist loadgroup --no-loadscope-reorder \
-  --durations=25 "$@" || status=1
+
+# The part from the sources runs in a process group of its own, and what it says waits in a file until colcon's has
+# been told: in a group of ours it would be deaf to SIGINT, and so would be what its tests start.
+mkdir -p .pytest_cache
+said=$(mktemp)
+set -m
+run_sources "$@" >"$said" 2>&1 </dev/null &
+sources=$!
+set +m
+trap 'kill -INT -- "-$sources" 2>/dev/null; rm -f "$said"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+status=0
+# What runs alone waits for the tests under colcon.
+(flock -s 9; run_colcon 9>&-) 9>.pytest_cache/alone.lock || { status=1; echo "brain: the part under colcon FAILED"; }
+tail -n +1 -f --pid="$sources" "$said"
+wait "$sources" || status=1
 exit "$status"

@@ -116,7 +116,7 @@ def evaluate(
               "energy": {"budget": energy, "traffic_per_second": sent,
                          "saved_share": results.saved_share(sent)} if energy else None,
               "took": round(time.time() - begin, 1),
-              **results.environment(suite), "summary": summary, "paired": difference, "results": found}
+              **results.environment(suite, graph), "summary": summary, "paired": difference, "results": found}
     if out is not None:
         try:
             out.write_text(shown.as_json(report, 1) + "\n", encoding="utf-8")

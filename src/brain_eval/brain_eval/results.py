@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
+from brain_runtime import graphs
 from brain_runtime.command.saved import cpu
 from brain_sim import hard_suite, suite
 from brain_sim.suite import wilson
@@ -117,8 +118,8 @@ SUITES = {module.SUITE: module for module in (suite, hard_suite)}
 """Suites by name: modules with ``episodes`` and ``suite_hash``."""
 
 
-def environment(which: str = suite.SUITE) -> dict[str, Any]:
-    """Versions, machine, and the hash of the suite ``which``."""
+def environment(which: str = suite.SUITE, graph: str = graphs.DEFAULT) -> dict[str, Any]:
+    """Versions, machine, the hash of the suite ``which``, and those of the weights of a graph's regions."""
     versions = {}
     for name in ("brain-runtime", "brain-regions", "brain-sim", "torch", "numpy", "mujoco", "eclipse-zenoh", "rosbags"):
         try:
@@ -126,19 +127,23 @@ def environment(which: str = suite.SUITE) -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             versions[name] = "source tree"
     return {"suite": which, "suite_hash": SUITES[which].suite_hash(), "python": platform.python_version(),
-            "versions": versions, "weights": weights_hashes(), "cpu": cpu(), "cores": len(os.sched_getaffinity(0)),
+            "versions": versions, "weights": weights_hashes(graph), "cpu": cpu(), "cores": len(os.sched_getaffinity(0)),
             "system": platform.platform()}
 
 
-def weights_hashes() -> dict[str, str]:
-    """SHA-256 of each trained weights file of brain_regions."""
+def weights_hashes(graph: str = graphs.DEFAULT) -> dict[str, str]:
+    """SHA-256 of each weight file of brain_regions, and of those that other regions of the graph declare."""
     import hashlib
 
     import brain_regions
 
     root = Path(brain_regions.__file__).parent
-    return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest()
-            for p in sorted(root.rglob("*.safetensors"))}
+    found = {str(p.relative_to(root)): p for p in sorted(root.rglob("*.safetensors"))}
+    for spec in graphs.load(graph).regions:
+        folder = None if spec.lacks_package() else getattr(spec.load().weights, "folder", None)
+        if folder is not None and not folder.is_relative_to(root):
+            found |= {f"{spec.name}/{p.name}": p for p in sorted(folder.glob("*.safetensors"))}
+    return {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in found.items()}
 
 
 def table(found: dict[str, Any], title: str) -> Any:

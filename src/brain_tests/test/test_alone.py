@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that are marked `alone` run last, and nothing runs beside them, with as many workers as there may be."""
+"""Tests side by side: long modules first, each with one worker; those that are marked `alone` last and alone."""
 import os
 import subprocess
 import sys
@@ -9,42 +9,45 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 TESTS = """
+import os
 import time
 import pytest
 
-def during(name):
-    with open("{said}", "a") as said:
-        print(name, "begins", file=said, flush=True)
+MARKS
+@pytest.mark.parametrize("number", range(3))
+def test_it(number):
+    with open("SAID", "a") as said:
+        print("NAME", os.getpid(), "begins", file=said, flush=True)
         time.sleep(0.2)
-        print(name, "ends", file=said, flush=True)
-
-@pytest.mark.alone
-def test_first_alone(): during("alone")
-
-@pytest.mark.parametrize("number", range(8))
-def test_beside(number): during("beside")
-
-@pytest.mark.alone
-def test_last_alone(): during("alone")
+        print("NAME", os.getpid(), "ends", file=said, flush=True)
 """
+MODULES = {"a": "alone", "b": "", "c": "alone", "d": "slow", "e": "", "f": "slow"}
 
 
-def test_nothing_runs_beside_them(tmp_path):
+def test_in_order_and_alone(tmp_path):
     pytest.importorskip("xdist")
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text(encoding="utf-8"))
-    (tmp_path / "pytest.ini").write_text((ROOT / "pytest.ini").read_text(encoding="utf-8").replace("timeout = 240", ""))
+    (tmp_path / "pytest.ini").write_text((ROOT / "pytest.ini").read_text(encoding="utf-8").replace("timeout = 120", ""))
     (tmp_path / "src").mkdir()
     said = tmp_path / "said"
-    (tmp_path / "src" / "test_these.py").write_text(TESTS.format(said=said))
+    for name, mark in MODULES.items():
+        text = TESTS.replace("MARKS", f"pytestmark = pytest.mark.{mark}" if mark else "")
+        (tmp_path / "src" / f"test_{name}.py").write_text(text.replace("SAID", str(said)).replace("NAME", name))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "xdist", "-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder"],
-        cwd=tmp_path, env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "BRAIN_TESTS_BEFORE": "the rest 7"},
-        capture_output=True, text=True, check=False)
+        [sys.executable, "-m", "pytest", "-p", "xdist", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"],
+        cwd=tmp_path, env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, capture_output=True, text=True,
+        check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = said.read_text().splitlines()
-    assert lines[-4:] == ["alone begins", "alone ends"] * 2
-    assert sorted(lines[:-4]) == ["beside begins"] * 8 + ["beside ends"] * 8
-    assert "beside begins\nbeside begins" in "\n".join(lines), "no two ran side by side"
-    assert "brain: the rest: 7 s" in done.stdout and "brain: tests alone: 0 s" in done.stdout
-    assert "10 passed" in done.stdout.splitlines()[-1]
+    lines = [line.split() for line in said.read_text().splitlines()]
+    assert len({(name, worker) for name, worker, _ in lines}) == len(MODULES), "a module had two workers"
+    order = list(dict.fromkeys(name for name, *_ in lines))
+    assert [set(order[n:n + 2]) for n in (0, 2, 4)] == [{"d", "f"}, {"b", "e"}, {"a", "c"}], order
+    alone = [(name, what) for name, _, what in lines[24:]]
+    assert len(alone) == 12
+    assert all(begin == (name, "begins") and end == (name, "ends")
+               for begin, end in zip(alone[::2], alone[1::2]) for name in begin[:1]), alone
+    beside = [what for *_, what in lines[:24]]
+    assert any(beside[n:n + 2] == ["begins", "begins"] for n in range(23)), "no two ran side by side"
+    assert "brain: tests alone: " in done.stdout and "with 2 side by side" in done.stdout
+    assert "18 passed" in done.stdout.splitlines()[-1]

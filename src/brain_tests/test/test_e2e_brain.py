@@ -14,7 +14,7 @@ from brain_tests.asking import ask_on_wire
 from brain_wire import open_node
 from brain_wire.goals import Status
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 PATIENCE = 90.0     # s; only against waiting for ever
 BRAIN = ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection")
@@ -195,7 +195,6 @@ def test_a_plugin_sensor_joins_and_leaves(up):
     up.well()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("name", "number"), [("vision", signal.SIGKILL), ("pfc", signal.SIGSTOP),
                                               ("language", signal.SIGKILL), ("camera", signal.SIGKILL)])
 def test_said_once_it_is_pursued_although_a_region_dies(up, name, number):

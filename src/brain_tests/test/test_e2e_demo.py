@@ -19,7 +19,7 @@ from brain_wire.router import free_port
 
 PATIENCE = 200.0    # s; only against waiting for ever
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 
 class Terminal:
@@ -84,7 +84,7 @@ def only_run(folder):
     return runs[0]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(240)
 def test_the_demo_reaches_both_takes_a_turn_and_survives_a_kill(environment, tmp_path):
     terminal = Terminal([sys.executable, "-m", "brain", "demo", "--runs", str(tmp_path / "runs")], environment)
     try:
@@ -120,7 +120,6 @@ def test_the_demo_reaches_both_takes_a_turn_and_survives_a_kill(environment, tmp
                                          "goals", "brainstem", "introspection", "supervisor")}
 
 
-@pytest.mark.timeout(300)
 def test_a_demo_that_fails_says_which_part_why_and_where_it_is_written(environment, tmp_path):
     """With a language that cannot start, the last line names it and its log."""
     (tmp_path / "mute.py").write_text(
@@ -144,7 +143,6 @@ def test_a_demo_that_fails_says_which_part_why_and_where_it_is_written(environme
     assert Path(last.rsplit("see ", 1)[1]) == log and log.is_file()
 
 
-@pytest.mark.timeout(300)
 def test_a_demo_whose_region_cannot_start_names_it_its_reason_and_its_log(environment, tmp_path):
     (tmp_path / "broken.py").write_text(
         "from brain_regions.place import Place\n\nclass Broken(Place):\n"

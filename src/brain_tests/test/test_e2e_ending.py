@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
-from brain_tests.driven import Brain, running
+from brain_tests.driven import running
 from brain_wire import messages
 from brain_wire.services import service_type
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -70,19 +70,28 @@ def test_a_region_that_it_needs_is_told_to_end(brain):
     brain.until(lambda: brain.alive("motor", not_pid=before), "another")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def end_all(brain, number):
+    """Tells `brain up` to end: the robot is at rest first, the world and the router go last, and none by force."""
+    brain.keep_moving()
+    told = brain.folder / "logs" / "supervisor.log"
+    before = len(told.read_text().splitlines())
+    brain.process.send_signal(number)
+    assert brain.process.wait(30) == 0
+    brain.listen(0.1)
+    assert brain.commands[-1] == (0.0, 0.0)
+    said = told.read_text().splitlines()[before:]
+    ended = [line.split()[2] for line in said if " stopped: " in line]
+    assert not [line for line in said if "SIGKILL" in line]
+    assert ended.index("brainstem") > max(ended.index(n) for n in ("motor", "pfc"))
+    assert ended.index("world") > ended.index("brainstem") and ended[-1] == "router"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_whole_brain_is_told_to_end(tmp_path, number):
-    brain = Brain(tmp_path)
-    try:
-        brain.until(brain.whole, "all regions", 120)
-        brain.keep_moving()
-        brain.process.send_signal(number)
-        assert brain.process.wait(30) == 0
-        brain.listen(0.1)
-        assert brain.commands[-1] == (0.0, 0.0)
-        told = (tmp_path / "logs" / "supervisor.log").read_text()
-        ended = [line.split()[2] for line in told.splitlines() if " stopped: " in line]
-        assert "SIGKILL" not in told and ended.index("brainstem") > max(ended.index(n) for n in ("motor", "pfc"))
-        assert ended.index("world") > ended.index("brainstem") and ended[-1] == "router"
-    finally:
-        brain.close()
+    for other in running(tmp_path):
+        end_all(other, number)
+
+
+def test_a_brain_some_of_whose_regions_were_started_again_is_told_to_end(brain):
+    """By Ctrl-C; it is the last test of this brain."""
+    end_all(brain, signal.SIGINT)

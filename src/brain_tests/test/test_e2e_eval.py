@@ -14,8 +14,6 @@ from brain_tests.processes import gone, workers
 
 
 @pytest.mark.slow
-@pytest.mark.alone
-@pytest.mark.timeout(300)
 def test_an_episode_over_zenoh():
     seed = next(s for s in range(1000) if episodes("val", 1, s)[0].kind == "stop")
     done = subprocess.run(
@@ -41,8 +39,6 @@ def test_over_zenoh_one_at_a_time():
 
 
 @pytest.mark.slow
-@pytest.mark.alone
-@pytest.mark.timeout(120)
 def test_an_evaluation_that_is_killed_leaves_no_workers():
     running = subprocess.Popen(
         [sys.executable, "-m", "brain", "eval", "--episodes", "6", "--jobs", "2"],

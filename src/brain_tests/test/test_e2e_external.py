@@ -14,7 +14,7 @@ import pytest
 
 from brain_wire.router import free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 PATIENCE = 90.0     # s; only against waiting for ever
 BODY = ("world", "camera", "motor", "brainstem", "introspection")
@@ -72,7 +72,7 @@ def halves(tmp_path: Path):
     made.close()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(240)
 def test_two_halves_are_one_brain_and_each_looks_after_its_own(halves: Halves) -> None:
     halves.up("body", MIND)
     halves.until(lambda: {n for n, r in halves.status()[0].items() if r["state"] == "active"} == set(BODY))

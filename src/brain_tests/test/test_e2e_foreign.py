@@ -15,7 +15,7 @@ from brain_wire import messages
 from brain_wire import open_node
 from brain_wire.qos import STREAM
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 NASTY = "[/nope] \x1b[2J\x1b]0;owned\x07\x9b31m\u202e"
 REGIONS = r'''
@@ -136,16 +136,21 @@ def test_an_answer_is_safe_and_ctrl_c_says_that_the_goal_stands(place):
     assert b"there is no brainstem in the graph" in place.text() and b"robot is under control" not in place.text()
     done = place.brain("say", "go to [/x] \x1b[2J")
     assert done.returncode == 0 and b"looking [/for] \\x1b[2J it" in done.stdout and safe(done.stdout)
-    for more in ((), ("--json",)):
-        say = place.start("say", "go on", "--wait", "60", *more)
-        heard = len(place.started) - 1
-        time.sleep(5.0)
-        say.send_signal(signal.SIGINT)
-        assert say.wait(PATIENCE) == 130
-        told = place.text(heard).decode()
-        assert "the goal still stands" in told and "brain say stop" in told and "Traceback" not in told
-        if more:
-            assert json.loads(told)["status"] == 130 and json.loads(told)["state"] == "searching"
+    with open_node("looks", domain=place.domain, router=place.router) as node:
+        statuses = node.subscription("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
+        assert statuses.wait(PATIENCE)      # of the goal before
+        for more in ((), ("--json",)):
+            say = place.start("say", "go on", "--wait", "60", *more)
+            heard = len(place.started) - 1
+            statuses.take()
+            assert statuses.wait(PATIENCE)
+            time.sleep(1.0)     # it has heard so too
+            say.send_signal(signal.SIGINT)
+            assert say.wait(PATIENCE) == 130
+            told = place.text(heard).decode()
+            assert "the goal still stands" in told and "brain say stop" in told and "Traceback" not in told
+            if more:
+                assert json.loads(told)["status"] == 130 and json.loads(told)["state"] == "searching"
 
 
 def test_a_full_disk_behind_the_terminal_does_not_end_the_brain(place):

@@ -16,7 +16,7 @@ from brain_sim.room import generate_room
 from brain_wire import messages
 from brain_wire import open_node
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(300)]
 
 REGIONS = {f"/{name}" for name in ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection",
                                    "world", "camera")}

@@ -43,7 +43,7 @@ class Mind(Region):
 '''
 GRAPH = "name: tiny\nregions:\n  eye: secure_regions:Eye\n  mind: secure_regions:Mind\n"
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from brain_tests.processes import gone
 from brain_wire import messages
 from brain_wire import open_node
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 REGIONS = '''
 import time

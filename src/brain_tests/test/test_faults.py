@@ -19,7 +19,7 @@ from brain_runtime.interfaces import GoalStatus
 from brain_tests.driven import REGIONS, running
 from brain_wire import messages
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]     # floods, and a standstill that is timed
 
 STOPS = {"pfc", "motor", "brainstem"}       # without these nothing may move
 BRAKING = 0.5                               # s from top speed to standstill at the base's own deceleration

@@ -5,18 +5,21 @@ The graph is what the liveliness tokens of a domain tell. A token that vanishes 
 come back within a moment, and never while our own link to the router is down: then nothing is known of anybody.
 
 Anybody can declare any token, as many as they like: what is no token of ROS 2 is passed over, only so many are kept,
-and each look ends. What was missed meanwhile is asked for again once it is quiet.
+and each look ends. What was missed meanwhile is asked for once it is quiet, beside the subscription: a second one that
+takes its place is not told of every token that leaves.
 """
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
+from collections import deque
 import time
 from typing import Callable, Iterable
 
 import zenoh
-from zenoh.handlers import RingChannel
+from zenoh.handlers import Callback, RingChannel
 
 from brain_wire import names
 from brain_wire.seldom import Seldom
@@ -28,11 +31,56 @@ POLL = 0.05             # s between looks, where a thread of its own is asked fo
 CAPACITY = 16384        # tokens that may wait between two looks
 MOST = 8192             # tokens that are kept; a graph of 100 nodes has about 4000
 AT_A_LOOK = 2000        # tokens that one look takes in: some 20 ms
-CONFIRM = 1.0           # s in which the tokens that there are come again, after some were missed
+AGAIN = 1.0             # s between two times that all tokens are asked for, after some were missed
+AGAIN_FULL = 10.0       # s between them while no more are kept
+CONFIRM = 1.0           # s in which the router tells of all
 WARNINGS = 100          # peers that are warned of
 
 log = logging.getLogger(__name__)
 seldom = Seldom(log)
+
+
+class _Census:
+    """All tokens that there are, told once more by a subscription of its own: ``told`` has them in order.
+
+    Zenoh's query for tokens is of no use: 1.10 answers it now and then with none of those that there are.
+
+    Args:
+        session: open session.
+        key: of the tokens.
+        now: s.
+    """
+
+    def __init__(self, session: Session, key: str, now: float) -> None:
+        self.told: deque[str] = deque()
+        self.confirmed: set[str] = set()
+        self.left: set[str] = set()     # since it began: what tells of them may be older
+        self.whole = True
+        self.until = now + CONFIRM
+        self._subscriber = session.zenoh.liveliness().declare_subscriber(
+            key, Callback(self._hear, indirect=False), history=True)
+
+    def _hear(self, sample: zenoh.Sample) -> None:
+        if sample.kind != zenoh.SampleKind.PUT:
+            return
+        if len(self.told) < CAPACITY:
+            self.told.append(str(sample.key_expr))
+        else:
+            self.whole = False
+
+    def close(self) -> None:
+        with contextlib.suppress(zenoh.ZError):     # the session was closed
+            self._subscriber.undeclare()
+
+    def note(self, token: str, alive: bool) -> None:
+        """Takes down what came or left meanwhile, as far as there is room."""
+        for tokens, there in ((self.confirmed, alive), (self.left, not alive)):
+            if not there:
+                tokens.discard(token)
+            elif len(tokens) < CAPACITY:
+                tokens.add(token)
+            else:
+                self.whole = False
 
 
 class Watch:
@@ -60,8 +108,8 @@ class Watch:
         self._missing: dict[str, float] = {}
         self._warned: set[tuple[str, str, str]] = set()
         self._missed = False                        # tokens that came were not taken in
-        self._confirmed: set[str] | None = None     # tokens that have come again; None: none is waited for
-        self._confirm_until = math.inf
+        self._census: _Census | None = None         # while an answer is waited for
+        self._asked = -math.inf                     # when it was asked for
         self._linked = True
         self._patient_until = -math.inf
         self._lock = threading.Lock()
@@ -69,10 +117,7 @@ class Watch:
         self._thread: threading.Thread | None = None
         domain = names.domain_id() if domain is None else domain
         self._key = f"{names.TOKEN_SPACE}/{domain}/**"
-        self._subscriber = self._subscribe()
-
-    def _subscribe(self) -> zenoh.Subscriber:
-        return self._session.zenoh.liveliness().declare_subscriber(self._key, RingChannel(CAPACITY), history=True)
+        self._subscriber = session.zenoh.liveliness().declare_subscriber(self._key, RingChannel(CAPACITY), history=True)
 
     # -- what is there -----------------------------------------------------------------------------------------------
 
@@ -110,11 +155,11 @@ class Watch:
             self._handle(sample, now)
         if taken == AT_A_LOOK:
             self._missed = True     # who comes so late may have lost some
-        elif self._confirmed is not None:
-            if now >= self._confirm_until:
-                self._drop_unconfirmed(now)
-        elif self._missed and self._linked and len(self._endpoints) < MOST:
-            self._look_again(now)
+        elif self._census is not None:
+            self._count(self._census, now)
+        elif self._missed and self._linked and now - self._asked >= (
+                AGAIN if len(self._endpoints) < MOST else AGAIN_FULL):
+            self._ask(now)
         if not self._linked or now < self._patient_until:
             return
         for name in [n for n, since in self._missing.items() if now - since >= DEBOUNCE]:
@@ -123,9 +168,16 @@ class Watch:
             self._tell(name, False)
 
     def _handle(self, sample: zenoh.Sample, now: float) -> None:
-        """Takes in one token: whatever is wrong with it, the next one is looked at."""
+        """Takes in one token that came or left."""
+        token, alive = str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT
+        if self._census is not None:
+            self._census.note(token, alive)
+        self._guarded(token, alive, now)
+
+    def _guarded(self, token: str, alive: bool, now: float) -> None:
+        """Takes in a token: whatever is wrong with it, the next one is looked at."""
         try:
-            self._take(str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT, now)
+            self._take(token, alive, now)
         except Exception as error:  # whoever watches goes on, and with it a supervisor or a region
             seldom("token", f"a liveliness token could not be taken in: {type(error).__name__}", trace=True)
 
@@ -135,18 +187,29 @@ class Watch:
         except zenoh.ZError:
             return None  # the session was closed
 
-    def _look_again(self, now: float) -> None:
-        """Has all tokens told again; those that do not come within a moment are gone."""
+    def _ask(self, now: float) -> None:
+        """Asks for all tokens; those that are not told of within a moment are gone."""
         try:
-            before, self._subscriber = self._subscriber, self._subscribe()
-            before.undeclare()
+            self._census = _Census(self._session, self._key, now)
         except zenoh.ZError:
             return  # the session was closed
-        self._missed, self._confirmed, self._confirm_until = False, set(), now + CONFIRM
+        self._missed, self._asked = False, now
 
-    def _drop_unconfirmed(self, now: float) -> None:
-        confirmed, self._confirmed = self._confirmed or set(), None
-        for token in [t for t in self._endpoints if t not in confirmed]:
+    def _count(self, census: _Census, now: float) -> None:
+        """Takes in what has been told so far, and at the end drops what was not told of."""
+        for _ in range(min(len(census.told), AT_A_LOOK)):
+            token = census.told.popleft()
+            if token not in census.left:
+                self._guarded(token, True, now)
+                census.confirmed.add(token)
+        if now < census.until or census.told:
+            return
+        census.close()
+        self._census = None
+        if not (census.whole and self._linked):
+            self._missed = True     # who was not told of may be there
+            return
+        for token in [t for t in self._endpoints if t not in census.confirmed]:
             self._take(token, False, now)
 
     def _look_at_link(self, now: float) -> None:
@@ -173,8 +236,6 @@ class Watch:
                                        f"leave; somebody floods domain {endpoint.domain}")
                     return
                 self._endpoints[token] = endpoint
-                if self._confirmed is not None:
-                    self._confirmed.add(token)
             elif self._endpoints.pop(token, None) is None:
                 return
             if endpoint.kind == names.PUBLISHER:
@@ -255,6 +316,8 @@ class Watch:
             self._thread.join(5.0)
         if not self._session.zenoh.is_closed():
             self._subscriber.undeclare()
+            if self._census is not None:
+                self._census.close()
 
     def __enter__(self) -> Watch:
         return self

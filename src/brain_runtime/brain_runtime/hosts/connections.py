@@ -55,8 +55,10 @@ class Connections:
         """Takes back what :meth:`plug` did, as far as it came."""
         for name in tuple(self.inlets):
             self._unhear(name)
-        for part in (*self.served.values(), *self.publications.values()):
-            part.close()
+        for served in self.served.values():
+            served.close()
+        for publication in self.publications.values():
+            publication.close()
         self.publications, self.served, self.senders, self._passed = {}, {}, {}, {}
 
     # -- inputs ----------------------------------------------------------------------------------------------------
@@ -66,7 +68,7 @@ class Connections:
             return
         hosted = self._hosted
         port = hosted.region.hears()[name]
-        inlet = self.inlets[name] = Inlet(name, port, hosted.stepper.slots[name], hosted.decoder(port.type),
+        inlet = self.inlets[name] = Inlet(name, port, hosted.running.slots[name], hosted.decoder(port.type),
                                           self._unreadable)
         inlet.subscription = hosted.subscribe(inlet)
 
@@ -116,7 +118,7 @@ class Connections:
                 (self._hear if port.needed(wanted) else self._unhear)(name)
         if hosted.turn.acquire(timeout=HEED):   # else at the next look: a step that is stuck must not stop the heart
             try:
-                hosted.stepper.heed(wanted)
+                hosted.running.heed(wanted)
             finally:
                 hosted.turn.release()
         return True

@@ -88,6 +88,12 @@ class HostedRegion(Host):
         self._warned: dict[str, float] = {}
         self._heartbeat = self.publish(beat.PORT.topic, beat.TYPE, beat.PORT.qos)
 
+    @property
+    def running(self) -> Stepper:
+        """The stepper of a region that is configured; another has none."""
+        assert self.stepper is not None, f"{self.region.name} is not configured"
+        return self.stepper
+
     # -- verbs that all hosts have in common -------------------------------------------------------------------------
 
     def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:

@@ -16,7 +16,7 @@ from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
 from brain_runtime.hosts.policy import Lockstep
 from brain_runtime.hosts.schedule import LocalSchedule
 from brain_runtime.region import Region, State
-from brain_runtime.stepper import Stepper
+from brain_runtime.stepper import RegionError, Stepper
 from brain_wire import lifecycle, messages, parameter_services
 from brain_wire.goals import Act, Goal, News, Status
 from brain_wire.messages import make
@@ -72,7 +72,7 @@ class LocalRegion(HostedRegion):
         values, budget, self._sim_time = split(name, region.Parameters, parameters)
         self._host, self._order, self._kept = host, order, state
         super().__init__(region, name=name, namespace="/", seed=host.seed, state_dir=None, critical=critical,
-                         restarts=0, epoch=1, policy=lambda hosted: Lockstep(hosted, host.schedule))
+                         restarts=0, epoch=1, policy=lambda hosted: Lockstep(hosted, lambda: host.schedule.due(self)))
         self.gate.budget = budget
         own = sim_time(name, "as every node has it; in lockstep time is simulated, whatever this says",
                        lambda: self._sim_time, self._set_sim_time)
@@ -228,7 +228,7 @@ class LocalHost:
         self._regions[name] = hosted
         if autostart and not (hosted.life.change("configure") and hosted.life.change("activate")):
             self.part_with(hosted)
-            raise hosted.cause
+            raise hosted.cause or RegionError(hosted.reason())
         self._heed()
 
     def leave(self, name: str) -> None:
@@ -240,10 +240,10 @@ class LocalHost:
             self.part_with(hosted)
 
     def kill(self, name: str) -> Stepper:
-        """Takes a region out without a word, as a crash does. Returns what was left of it."""
+        """Takes a configured region out without a word, as a crash does. Returns what was left of it."""
         hosted = self._regions[name]
         self.part_with(hosted)
-        return hosted.stepper
+        return hosted.running
 
     def part_with(self, hosted: LocalRegion) -> None:
         """Takes a region out, unless that is done."""
@@ -272,8 +272,8 @@ class LocalHost:
                     changed |= hosted.connections.heed(hosted.state == beat.ACTIVE)
 
     def stepper(self, name: str) -> Stepper:
-        """The stepper of a region: its state, steps and statistics."""
-        return self._regions[name].stepper
+        """The stepper of a configured region: its state, steps and statistics."""
+        return self._regions[name].running
 
     # -- topics, services and actions, from outside --------------------------------------------------------------------
 
