@@ -9,6 +9,7 @@ from brain_runtime.energy import Passed
 from brain_runtime.hosts.host import Arrived, Publication, Served
 from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.ports import Out
+from brain_wire.goals import Act
 
 if TYPE_CHECKING:
     from brain_runtime.hosts.hosted_region import HostedRegion
@@ -133,7 +134,7 @@ class Connections:
         publication = self.publications.get(name)
         return () if publication is None else publication.others()
 
-    # -- energy budget: see brain_runtime.energy -------------------------------------------------------------------
+    # -- sending, within the energy budget: see brain_runtime.energy -------------------------------------------------
 
     def _gated(self, port: Out, publication: Publication) -> Callable[[Any], None]:
         """What sends a port's messages: all of them without a budget, else what the gate lets pass."""
@@ -147,6 +148,12 @@ class Connections:
             if passed is not None:
                 send_encoded(passed.message, passed.data)
         return send_or_hold
+
+    def send(self, published: Iterable[tuple[Out | Act, Any]]) -> None:
+        """Sends what a stepper gave back, in its order. Raises MessageError."""
+        senders = self.senders
+        for port, message in published:
+            senders[port.topic](message)
 
     def let_go(self, passed: Iterable[Passed]) -> None:
         """Sends what the energy budget held. With the region's turn."""

@@ -290,6 +290,10 @@ class HostedRegion(Host):
             self.turn.release()
         self.policy.wake()
 
+    def heed(self) -> bool:
+        """Sees which outputs on demand are wanted; whether these are others than before."""
+        return self.stepper is not None and self.connections.heed(self.state == beat.ACTIVE)
+
     def save(self, wait: float) -> None:
         """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""
         stepper = self.stepper  # a transition in another thread may take it away

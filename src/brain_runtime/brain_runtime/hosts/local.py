@@ -7,7 +7,6 @@ import itertools
 from dataclasses import replace
 from typing import Any, Callable, Mapping
 
-from brain_runtime import heartbeat as beat
 from brain_runtime.energy import Gate
 from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
 from brain_runtime.hosts.hosted_region import HostedRegion
@@ -17,7 +16,7 @@ from brain_runtime.hosts.policy import Lockstep
 from brain_runtime.hosts.schedule import LocalSchedule
 from brain_runtime.region import Region, State
 from brain_runtime.stepper import RegionError, Stepper
-from brain_wire import lifecycle, messages, parameter_services
+from brain_wire import lifecycle, parameter_services
 from brain_wire.goals import Act, Goal, News, Status
 from brain_wire.messages import make
 from brain_wire.qos import QoS
@@ -76,7 +75,7 @@ class LocalRegion(HostedRegion):
         self.gate.budget = budget
         own = sim_time(name, "as every node has it; in lockstep time is simulated, whatever this says",
                        lambda: self._sim_time, self._set_sim_time)
-        self._values = NodeParameters(self, values, own, self._tell_changes)
+        self._values = NodeParameters(self, values, own)
         self.asked: dict[bytes, Asked] = {}
         self.life = self.lifecycle()
         self.services = {**parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life)}
@@ -133,15 +132,10 @@ class LocalRegion(HostedRegion):
     def _set_sim_time(self, wanted: bool) -> None:
         self._sim_time = wanted
 
-    def _tell_changes(self, values: Mapping[str, Any]) -> None:
-        self._host.bus.publish(parameter_services.EVENTS, parameter_services.changed(
-            self.fqn, messages.time_message(self.clock()), values), False)
-
     def _bring_to_rest(self, stepper: Stepper) -> None:
         """Once: in lockstep nobody waits for it."""
         published, _ = stepper.come_to_rest(self.now(), self.clock(), 0.0)
-        for port, message in published:
-            self.connections.senders[port.topic](message)
+        self.connections.send(published)
 
     def fail(self, error: BaseException) -> None:
         self._host.failed(self, error)
@@ -268,8 +262,7 @@ class LocalHost:
         while changed:
             changed = False
             for hosted in tuple(self._regions.values()):
-                if hosted.stepper is not None:
-                    changed |= hosted.connections.heed(hosted.state == beat.ACTIVE)
+                changed |= hosted.heed()
 
     def stepper(self, name: str) -> Stepper:
         """The stepper of a configured region: its state, steps and statistics."""

@@ -219,9 +219,7 @@ class Lockstep(Policy):
         except RegionError as error:
             hosted.fail(error)
             return
-        senders = hosted.connections.senders
-        for port, message in published:
-            senders[port.topic](message)
+        hosted.connections.send(published)
 
     def wake(self) -> None:
         if not self._hosted.idle:

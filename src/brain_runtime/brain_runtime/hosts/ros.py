@@ -191,7 +191,7 @@ class RosHost(ProcessHost):
                 self.hand_in_goals()
                 if self._heeding:
                     self._heeding = False
-                    super()._heed()
+                    self.heed()
                 self._executor.spin_once()
                 self.policy.after()
         except BaseException as error:  # a thread that ended silently would leave a node that looks alive

@@ -16,7 +16,7 @@ from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
 from brain_runtime.hosts.process import ProcessHost
 from brain_runtime.region import Region
-from brain_wire import lifecycle, messages, parameter_services, type_descriptions
+from brain_wire import lifecycle, parameter_services, type_descriptions
 from brain_wire.goals import Act
 from brain_wire.qos import QoS
 from brain_wire import Arrival, Node, Publisher, Server, Session, Subscription, Watch
@@ -66,11 +66,9 @@ class ZenohHost(ProcessHost):
                          critical=critical, restarts=restarts, autostart=autostart)
         self._set_sim_time(simulated)
         self.gate.budget = budget
-        self._changes = self.node.publisher(parameter_services.EVENTS, parameter_services.EVENT_TYPE,
-                                            parameter_services.EVENT_QUALITY)
         own = sim_time(region.name, "stamps come from /clock; timeouts stay on the steady clock",
                        lambda: self._sim_time is not None, self._set_sim_time)
-        self._values = NodeParameters(self, values, own, self._tell_changes)
+        self._values = NodeParameters(self, values, own)
         self.life = self.lifecycle()
         self._server = Server(self.node, self._attention, SHARE)
         self._server.services({**parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life),
@@ -105,9 +103,6 @@ class ZenohHost(ProcessHost):
 
     def parameters(self) -> dict[str, Any]:
         return self._values.region()
-
-    def _tell_changes(self, values: Mapping[str, Any]) -> None:
-        self._changes.publish(parameter_services.changed(self.fqn, messages.time_message(self.clock()), values))
 
     def _types(self) -> set[str]:
         """Names of the types that the node has on its topics and in its services."""
