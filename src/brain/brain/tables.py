@@ -79,6 +79,24 @@ def used(described: Any) -> set[str]:
                                           if place["result"]}
 
 
+def check(described: Any, name: str, figures: Any) -> None:
+    """Looks for all that a table takes from a result in other figures of its kind.
+
+    Raises:
+        TableError: a figure is not there; names it.
+    """
+    wide = not isinstance(described, list)
+    rows = described
+    if wide:
+        rows = described.get("rows") or [{**described["each"], "at": f"{described['each']['at']}.0"}]
+    for row in rows:
+        texts = described["cells"] if wide else [text for key, text in row.items() if key.startswith("figure")]
+        for place in (place for text in texts for place in PLACE.finditer(text)):
+            if (place["result"] or row["of"]) == name:
+                at = f"{row['at']}." if row.get("at") and not place["result"] else ""
+                _value(figures, at + place["path"], name)
+
+
 def table(tables: Mapping[str, Any], results: Mapping[str, dict], name: str, language: str | None = None) -> str:
     """One table as Markdown."""
     if name not in tables or language not in HEADINGS:

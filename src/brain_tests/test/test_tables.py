@@ -93,6 +93,32 @@ sides:
     assert tables.used(tables.read(tree / "results")["speed"]) == {"many", "wire"}
 
 
+@beside
+@pytest.mark.slow
+def test_what_eval_and_compare_save_has_the_figures_that_the_tables_take(tree):
+    """Imported results have the same paths, so they can be measured anew at any time."""
+    run = CliRunner().invoke
+    for arguments in (("--episodes", "1", "--seed", "5", "--out", "a.json", "--save", "eval-first"),
+                      ("--episodes", "1", "--seed", "5", "--energy", "20000", "--against", "a.json", "--out", "b.json",
+                       "--save", "eval-second")):
+        done = run(app, ["eval", *arguments])
+        assert done.exit_code == 0, done.output
+    done = run(app, ["compare", "a.json", "b.json", "--region", "pfc", "--save", "compared"])
+    assert done.exit_code == 0, done.output
+    measured = saved.read(tree / "results")
+    checked = 0
+    for name, described in tables.read(TOP / "results").items():
+        for result in tables.used(described):
+            kind = {"eval": "eval-second", "comp": "compared"}.get(result[:4])
+            if kind is not None:
+                tables.check(described, result, measured[kind]["figures"])
+                checked += 1
+    assert checked > 10
+    with pytest.raises(tables.TableError, match="has no figure summary.all.nothing"):
+        tables.check([{"what": "x", "of": "eval-x", "figure": "{summary.all.nothing}"}], "eval-x",
+                     measured["eval-second"]["figures"])
+
+
 def test_an_item_of_a_list_is_picked_by_what_it_says(tree):
     saved.write("many", {"ways": [{"who": "a", "n": 1}, {"who": "b", "n": 12345}]}, {})
     described = tree / "results" / tables.TABLES
