@@ -10,7 +10,7 @@ from brain_runtime.declared import NUMBER, DeclaredError, Network, Picture, Popu
 from brain_runtime.region import Region
 
 REGIONS = {spec.name: spec.load() for spec in graphs.load("brain", "arena").regions}
-TRAINED = ("vision", "language", "motor")
+TRAINED = [name for name, cls in REGIONS.items() if cls.task]
 STRINGS = sorted({
     (name, what, text) for name, cls in REGIONS.items() for what, text in (
         *([("network", cls.network.definition)] if cls.network else []),
@@ -35,10 +35,11 @@ def test_each_string_leads_somewhere(region, what, text):
 
 def test_each_network_says_what_it_must():
     networks = {name: cls for name, cls in REGIONS.items() if cls.network is not None}
-    assert set(networks) == {*TRAINED, "pfc"}
-    for cls in networks.values():
-        assert cls.network.spiking and cls.circuit().populations and cls.network.work and cls.pictures
-        assert {"ann", "conventional"} <= set(cls.baselines) and cls.ablations["silent"] == {"silent": True}
+    assert {"vision", "language", "motor"} <= set(TRAINED) <= set(networks) and "pfc" in networks
+    for name, cls in networks.items():
+        assert cls.network.work and cls.baselines, name
+        if cls.network.spiking:
+            assert cls.circuit().populations and cls.ablations["silent"] == {"silent": True}, name
         names = [population.name for population in cls.populations]
         assert names and len(set(names)) == len(names)
     for name in TRAINED:
