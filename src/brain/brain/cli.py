@@ -2,6 +2,7 @@
 """The ``brain`` command: it finds a verb where its package has said so, and loads that one alone."""
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from typing import Annotated, Any
@@ -36,9 +37,9 @@ class Verbs(TyperGroup):
         for name, point in found.items():
             if name not in verbs.VERBS:
                 rows.setdefault(verbs.OTHER, []).append((name, f"Of {point.dist.name if point.dist else point.value}."))
-        for heading, told in rows.items():
+        for heading, lines in rows.items():
             with formatter.section(heading):
-                formatter.write_dl(told)
+                formatter.write_dl(lines)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
         """Completes a verb from the table, without importing any."""
@@ -61,14 +62,13 @@ def _command(name: str, found: Any) -> Any:
 
 def _missing(name: str) -> Any:
     """A command that says what to install."""
-    def say_so() -> None:
-        from brain_runtime.command.options import fail
+    from brain_runtime.command.options import fail, takes_more
 
+    def say_so() -> None:
         fail(verbs.lacking(name))
 
     say_so.__doc__ = verbs.lacking(name)
-    say_so.context_settings = {"allow_extra_args": True, "ignore_unknown_options": True}
-    return _command(name, say_so)
+    return _command(name, takes_more(say_so))
 
 
 app = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -97,7 +97,8 @@ def main() -> None:
     logging.getLogger("brain_runtime").setLevel(logging.ERROR)
     logging.getLogger("brain_wire").setLevel(logging.ERROR)
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # a terminal without Japanese is no reason to fail
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Japanese is no reason to fail
     app()
 
 

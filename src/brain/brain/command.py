@@ -16,4 +16,4 @@ def main() -> None:
             raise   # a module within a package that is there: not a matter of installing
         from brain_runtime.command.lacking import lacks
 
-        sys.exit(f"brain: {lacks(missing.name)}")
+        sys.exit(f"brain: {lacks(str(missing.name))}")

@@ -10,9 +10,11 @@ from typing import Annotated, Iterable
 import typer
 
 from brain_runtime.command.options import (
-    Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)
+    Domain, Json, Namespace, Router, Secure, check_folder, fail, takes_more, tell, tell_json, use_domain,
+    use_security)
 
 
+@takes_more
 def run(context: typer.Context,
         region: Annotated[str, typer.Argument(help="Region of the graph by its name, or any class as module:Class.")],
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
@@ -94,6 +96,3 @@ def _words(rules: Iterable[str], files: Iterable[Path], values: Iterable[str], m
     return [*(word for rule in rules for word in ("-r", rule)),
             *(word for file in files for word in ("--params-file", str(file))),
             *(word for value in values for word in ("-p", value)), *more]
-
-
-run.context_settings = {"allow_extra_args": True, "ignore_unknown_options": True}

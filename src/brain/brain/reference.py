@@ -97,8 +97,8 @@ def _topics(specs: dict[str, ResolvedRegion]) -> list[str]:
         writers = [name for name, port in users if isinstance(port, Out)]
         readers = [name for name, port in users if isinstance(port, In)]
         outside = ["from outside"] if any(isinstance(p, In) and p.device for _, p in users) and not writers else []
-        port = next((p for _, p in users if isinstance(p, Out)), users[0][1])
-        rows.append((f"`{topic}`", _type(port.type), _quality(port), ", ".join(writers or outside) or "",
+        end = next((p for _, p in users if isinstance(p, Out)), users[0][1])
+        rows.append((f"`{topic}`", _type(end.type), _quality(end), ", ".join(writers or outside) or "",
                      ", ".join(readers)))
     return table(("topic", "type", "QoS", "published by", "heard by"), rows)
 
@@ -152,7 +152,7 @@ def _quality(port: Port) -> str:
             f"{'transient local' if port.qos.latched else 'volatile'}, {port.qos.depth}")
 
 
-def _how(spec: ResolvedRegion, port: Port) -> list[str]:
+def _how(spec: ResolvedRegion, port: In | Out) -> list[str]:
     if isinstance(port, Out):
         waits = [] if port.gated is None else [
             f"may {'wait or be cut' if port.gated.thin else 'wait'} for an energy budget"]
@@ -238,10 +238,11 @@ def launch_files() -> dict[str, tuple[str, dict[str, Argument]]]:
     found = {}
     for path in sorted((share_directory("brain") / "launch").glob("*.launch.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-        (call,) = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
-        settings = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
-        arguments = ROUTER_ARGUMENTS if call.func.id == "router_description" else arguments_of(**settings)
-        found[path.name] = ast.get_docstring(tree), arguments
+        (call,) = [node.value for node in ast.walk(tree)
+                   if isinstance(node, ast.Return) and isinstance(node.value, ast.Call)]
+        settings = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
+        router = ast.unparse(call.func) == "router_description"
+        found[path.name] = ast.get_docstring(tree) or "", ROUTER_ARGUMENTS if router else arguments_of(**settings)
     return found
 
 

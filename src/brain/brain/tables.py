@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of figures in README and docs, made from ``results/``.
 
-``results/tables.yaml`` says what each table has: rows of ``what``, ``figure`` and ``of``, the name of the result. A
-figure is a text with places: ``{path}`` is a figure of the row's result, ``{path format}`` the same in Python's format
-(``.1f``, ``.1%``, with a factor in front as in ``1e6*.0f``), ``{other:path}`` one of another result. In a page, what
-stands between ``<!-- results: TABLE -->`` and ``<!-- end -->`` is written by ``brain docs``. A row may have its first
-column in another language too (``what_ja``), and the words round its figures (``figure_ja``);
-``<!-- results: TABLE ja -->`` takes those.
+``results/tables.yaml`` describes each table. In a page, what stands between ``<!-- results: TABLE -->`` and
+``<!-- end -->`` is written by ``brain docs``.
+
+A figure is a text with places: ``{path}`` is a figure of the row's result, ``{path format}`` the same in Python's
+format (``.1f``, ``.1%``, with a factor in front as in ``1e6*.0f``), ``{other:path}`` one of another result. Steps of a
+path have dots between them: keys, numbers in a list, or ``key=value`` for the item of a list that has it.
+
+A table is one of
+
+- a list of rows with ``what``, ``figure`` and ``of``, the name of the result; its third column is the result's command.
+  A row may have its first column in another language too (``what_ja``), and the words round its figures
+  (``figure_ja``); ``<!-- results: TABLE ja -->`` takes those.
+- ``head`` (a list of headings), ``cells`` (a figure for each column) and ``rows``, each with ``of``, ``what`` (its
+  first column, for which ``cells`` has none) and ``at``, the path that its cells' paths begin at; or instead of
+  ``rows`` ``each``, with ``of`` and ``at``, the path of a list: a row for each of its items. A cell with a figure that
+  is null stays empty. A line below it names command, date and commit, and what was imported.
 """
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import yaml
 
@@ -20,8 +30,9 @@ from brain_runtime.command import saved
 
 TABLES = "tables.yaml"
 REGION = re.compile(r"(<!-- results: (?P<table>[\w-]+)(?: (?P<language>\w+))? -->\n).*?(<!-- end -->)", re.S)
-PLACE = re.compile(r"\{(?:(?P<result>[\w-]+):)?(?P<path>[\w./-]+)"
+PLACE = re.compile(r"\{(?:(?P<result>[\w-]+):)?(?P<path>[\w./=-]+)"
                    r"(?: (?:(?P<factor>[\d.e+-]+)\*)?(?P<format>[^{}]+))?\}")
+FILES = re.compile(r"(?:(?<= )\S+\.(?:txt|json)(?= |$) ?){2,}")
 HEADINGS = {None: ("what", "figure", "command"), "ja": ("測定項目", "値", "コマンド")}
 
 
@@ -54,36 +65,103 @@ def made(top: Path) -> dict[Path, str]:
     return found
 
 
-def read(folder: Path) -> dict[str, list[dict[str, str]]]:
-    """The tables that a folder of results describes: rows, by name of the table."""
+def read(folder: Path) -> dict[str, Any]:
+    """The tables that a folder of results describes, by name."""
     return yaml.safe_load((folder / TABLES).read_text(encoding="utf-8"))
 
 
-def table(tables: Mapping[str, list[dict[str, str]]], results: Mapping[str, dict], name: str,
-          language: str | None = None) -> str:
+def used(described: Any) -> set[str]:
+    """Names of the results that a table takes its figures from."""
+    rows = described if isinstance(described, list) else described.get("rows") or [described["each"]]
+    texts = [text for row in rows for text in row.values()]
+    texts += [] if isinstance(described, list) else described["cells"]
+    return {row["of"] for row in rows} | {place["result"] for text in texts for place in PLACE.finditer(str(text))
+                                          if place["result"]}
+
+
+def table(tables: Mapping[str, Any], results: Mapping[str, dict], name: str, language: str | None = None) -> str:
     """One table as Markdown."""
     if name not in tables or language not in HEADINGS:
         raise TableError(f"there is no table {name!r} in {saved.FOLDER / TABLES}, or none in the language {language}")
-    lines = ["| " + " | ".join(HEADINGS[language]) + " |", "|---|---|---|"]
-    for row in tables[name]:
-        result = results.get(row["of"])
-        if result is None:
-            raise TableError(f"table {name}: there is no {saved.FOLDER}/{row['of']}.json; measure it with --save")
+    described = tables[name]
+    if not isinstance(described, list):
+        return _wide(described, results, name)
+    lines = _head(HEADINGS[language])
+    for row in described:
+        command = _command(_result(results, row["of"], name))
         what = row["what"] if language is None else row[f"what_{language}"]
-        figure = PLACE.sub(lambda m, of=row["of"]: _figure(results, m["result"] or of, m),
-                           row.get(f"figure_{language}", row["figure"]))
-        command = re.sub(r" --save\b", "", result["command"]).replace("|", r"\|")
-        lines.append(f"| {what} | {figure} | `{command}` |")
+        lines.append(_line([what, _text(row.get(f"figure_{language}", row["figure"]), results, row["of"]), command]))
     return "\n".join(lines) + "\n"
 
 
-def _figure(results: Mapping[str, dict], name: str, place: re.Match) -> str:
+def _wide(described: Mapping[str, Any], results: Mapping[str, dict], name: str) -> str:
+    lines, sources = _head(described["head"]), {}
+    rows = described.get("rows")
+    if rows is None:
+        of, at = described["each"]["of"], described["each"]["at"]
+        many = _value(_result(results, of, name)["figures"], at, of)
+        rows = [{"of": of, "at": f"{at}.{number}"} for number in range(len(many))]
+    for row in rows:
+        sources[row["of"]] = _result(results, row["of"], name)
+        cells = [_text(cell, results, row["of"], row.get("at", "")) for cell in described["cells"]]
+        lines.append(_line(([row["what"]] if "what" in row else []) + cells))
+    told = [f"{_command(result)} ({result['date']}, {(result['commit'] or 'no commit')[:7]}"
+            f"{', imported' if result.get('imported') else ''})" for result in sources.values()]
+    return "\n".join([*lines, "", "From " + "; ".join(told) + "."]) + "\n"
+
+
+def _head(headings: Sequence[str]) -> list[str]:
+    return [_line(headings), "|" + "---|" * len(headings)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _command(result: Mapping[str, Any]) -> str:
+    """Command of a result as code: without --save, and with many files as FILES."""
+    told = re.sub(rf" --save(?: {re.escape(result['name'])})?(?= |$)", "", result["command"])
+    return "`" + FILES.sub(lambda m: "FILES" + " " * m[0].endswith(" "), told).replace("|", r"\|") + "`"
+
+
+def _result(results: Mapping[str, dict], name: str, table: str) -> dict[str, Any]:
+    if name not in results:
+        raise TableError(f"table {table}: there is no {saved.FOLDER}/{name}.json; measure it with --save")
+    return results[name]
+
+
+def _text(figure: str, results: Mapping[str, dict], of: str, at: str = "") -> str:
+    """A figure's text with its places filled; empty where one of them is null."""
+    empty = False
+
+    def fill(place: re.Match) -> str:
+        nonlocal empty
+        name = place["result"] or of
+        path = place["path"] if place["result"] or not at else f"{at}.{place['path']}"
+        value = _value(_result(results, name, of)["figures"], path, name)
+        if value is None:
+            empty = True
+            return ""
+        if place["factor"]:
+            value = float(place["factor"]) * value
+        told = format(value, place["format"] or "")
+        return told if isinstance(value, str) else told.replace("%", " %").replace("_", " ")
+
+    text = PLACE.sub(fill, figure)
+    return "" if empty else text
+
+
+def _value(figures: Any, path: str, name: str) -> Any:
+    value = figures
     try:
-        value: Any = results[name]["figures"]
-        for key in place["path"].split("."):
-            value = value[int(key)] if isinstance(value, list) else value[key]
-    except (KeyError, IndexError, ValueError, TypeError):
-        raise TableError(f"{saved.FOLDER}/{name}.json has no figure {place['path']}") from None
-    if place["factor"]:
-        value = float(place["factor"]) * value
-    return format(value, place["format"] or "").replace("%", " %")
+        for key in path.split("."):
+            if value is None:
+                return None
+            if isinstance(value, list):
+                wanted, _, content = key.partition("=")
+                value = next(v for v in value if str(v[wanted]) == content) if content else value[int(key)]
+            else:
+                value = value[key]
+    except (KeyError, IndexError, ValueError, TypeError, StopIteration):
+        raise TableError(f"{saved.FOLDER}/{name}.json has no figure {path}") from None
+    return value

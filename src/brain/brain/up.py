@@ -73,7 +73,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain_runtime.graph import NO_WORLD, GraphError
     from brain_runtime.graphs import names_of
     from brain_runtime.inspect_graph import inspect_graph
-    from brain_runtime.robots import RobotError, write_parameters
+    from brain_runtime.robots import RobotError
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.refusal import open_to_a_network
     from brain_wire.waking import Flag
@@ -109,9 +109,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             kept = state_dir / namespace.strip("/").replace("/", "%")
             if kept.resolve() != run.resolve():
                 claims.callback(runs.Claim(kept).release)
-            profile = write_parameters({region.name: region.profile for region in resolved.regions if region.profile},
-                                       run / "robot.params.yaml")
-            children = region_children(resolved, seed=seed, state_dir=state_dir, router=endpoint, profile=profile)
+            children = region_children(resolved, seed=seed, folder=run, state_dir=state_dir, router=endpoint)
             crew = Crew([*([own_router] if own_router else []), *children], run / "logs", endpoint, namespace,
                         external=resolved.external,
                         on_event=lambda e: console.tell(

@@ -2,6 +2,7 @@
 """One answer to what runs: layers of parameters, worlds, what is left out, and the same answer by way of JSON."""
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -86,7 +87,7 @@ def toys(tmp_path, monkeypatch):
     (tmp_path / "robot.yaml").write_text("regions: {toy: {b: 2.0, c: 2.0, d: 2.0, e: 2.0}}\n"
                                          "topics: {toy/said: base/said}\n")
     (tmp_path / "mine.yaml").write_text("/**/toy: {ros__parameters: {c: 3.0, d: 3.0, e: 3.0}}\n"
-                                        "/**/stem: {ros__parameters: {critical: [nobody]}}\n")
+                                        "/**/stem: {ros__parameters: {critical: [toy]}}\n")
     yield tmp_path / "toys.graph.yaml"
     sys.modules.pop("toys19", None)
 
@@ -105,7 +106,7 @@ def test_each_layer_of_parameters_wins_over_the_one_before(toys, host):
     assert toy.parameters == {**spikes, "a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0} == toy.changed
     assert toy.cls == "toys19:Other" and toy.profile == {"b": 2.0, "c": 2.0, "d": 2.0, "e": 2.0}
     assert found.region("world").parameters == {"split": "val", "seed": 7}
-    assert found.region("stem").parameters == {"critical": ["toy"]}     # from the graph, whatever a file says
+    assert found.region("stem").parameters == {"critical": ["toy"]}     # from the graph; the file says the same
     assert found.critical == {"toy", "stem"} and found.host == host
 
 
@@ -187,6 +188,34 @@ def test_what_does_not_fit_is_named_by_every_host(toys, text, error, says):
             resolve(toys, robot=None, files=[toys.parent / "mine.yaml"], host=host)
     with pytest.raises(GivenError, match=says):
         inspect_graph(toys, "none", None, files=[toys.parent / "mine.yaml"])
+
+
+@pytest.mark.parametrize("text, says", [
+    ("/**/stem: {ros__parameters: {critical: [nobody]}}",
+     "critical of stem as .*nobody.*, but it follows from the graph .*toys.graph.yaml: .*toy.*; take it out of the"),
+    ("/**: {ros__parameters: {critical: [' ']}}", "critical of stem"),
+    ("/r1/world: {ros__parameters: {seed: 3}}",
+     "seed of world as '3', but it follows from the room that was asked for: '7'; .*--seed, or split:= and seed:= of"),
+    ("world: {ros__parameters: {split: test}}\n/**/world: {ros__parameters: {seed: 7}}", "split of world")])
+def test_a_file_of_the_users_does_not_say_what_follows_from_the_graph_or_the_room(toys, text, says):
+    """Launch's own dict stands under a node's full name, and would lose to such a file."""
+    from typer.testing import CliRunner
+
+    from brain.cli import app
+    from brain_runtime.launching import planned
+
+    file, robot = toys.parent / "other.yaml", str(toys.parent / "robot.yaml")
+    file.write_text(text)
+    says = f"parameter file {file} gives {says}"
+    for host in ("zenoh", "ros", "local"):
+        with pytest.raises(ParameterError, match=says):
+            resolve(toys, "sim", robot, files=[toys.parent / "mine.yaml", file], host=host, namespace="r1",
+                    room={"split": "val", "seed": 7})
+    with pytest.raises(GraphError, match=f"params_file: {says}"):
+        planned(str(toys), "sim", robot=robot, params=str(file), namespace="r1", seed=7)
+    said = CliRunner().invoke(app, ["up", str(toys), "--robot", robot, "--namespace", "/r1", "--seed", "7", "--dry-run",
+                                    "--params-file", str(file)])
+    assert said.exit_code == 1 and re.search(says, " ".join(said.output.split())), said.output
 
 
 def test_numbers_are_read_as_ros_does(toys):

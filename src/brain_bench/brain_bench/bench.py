@@ -202,7 +202,7 @@ def memory(rooms: Annotated[int, typer.Option(min=0, help="Rooms to drive throug
     for found in bench_memory.run("restored", split.value, seed, pairs, jobs):
         times.append(found)
         console.log(f"restored: {len(times)} of {pairs} pairs")
-    report: dict = {"split": split.value, "seed": seed, "hidden": errors, "restored": times}
+    report: dict = {"split": split.value, "seed": seed, "objects": len(errors), "hidden": errors, "restored": times}
     fine = True
     if errors:
         error = math.degrees(median(e["bearing_error"] for e in errors))
@@ -269,12 +269,12 @@ def ros(blocks: Annotated[int, typer.Option(min=1, help="Blocks for each size.")
 def steps(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")] = 3,
           seed: Annotated[int, typer.Option(min=0, help="Seed of the first room (split val).")] = 0,
           ablate: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As in brain eval.")] = None,
+          graph: Annotated[str, typer.Option(help="Graph whose networks are measured: a name or a path.")] = "brain",
           as_json: Json = False) -> None:
     """What a step of each network costs on one core, while a robot is at work.
 
     Multiply-accumulates (where real numbers come in) and accumulates (where spikes do) are counted apart. Exit status 0
-    when the median of each network's whole step keeps its limit: 3 ms for vision, 1 ms for the others. That needs a
-    quiet core.
+    when the median of each network's whole step keeps the limit that its region declares. That needs a quiet core.
     """
     from brain_runtime.command.terminal import Terminal
 
@@ -282,11 +282,13 @@ def steps(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")
     from brain_eval import ablations
 
     try:
-        ablation = ablations.parse(ablate or ())
+        ablation = ablations.parse(ablate or (), graph)
+        if not bench_steps.networks(graph):
+            fail(f"no region of graph {graph} has a network; name another with --graph", 2)
     except ValueError as error:
         fail(str(error), 2)
     with Terminal(stderr=True).status("starting") as shown:
-        for number, found in enumerate(bench_steps.measure(rooms, seed, ablation), 1):
+        for number, found in enumerate(bench_steps.measure(rooms, seed, ablation, graph), 1):
             shown.update(f"{number} of {rooms} rooms")
     if as_json:
         tell_json(found)

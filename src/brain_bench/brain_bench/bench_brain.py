@@ -25,8 +25,8 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
 
     Returns:
         ``ready_after`` (s), ``latency`` (``n``, ``p50`` and ``p95`` in s), ``pss_mb`` and ``torch`` (whether it is
-        loaded) by process, ``regions`` as `brain status` tells them, ``restarts``, and ``within``: which bounds are
-        kept.
+        loaded) by process, ``pss_mb_without_torch`` (least and most), ``regions`` as `brain status` tells them,
+        ``restarts``, and ``within``: which bounds are kept.
 
     Raises:
         GraphError, CrewError, NoRouter: it does not come up.
@@ -51,7 +51,9 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
         torch = {name: _has_torch(stage.crew.supervisor.pid(name)) for name in facts["pss_mb"]}
     finally:
         stage.close()
+    others = [mb for name, mb in facts["pss_mb"].items() if mb is not None and not torch[name]]
     found = {"seconds": seconds, "sentences": spoken, "torch": torch,
+             "pss_mb_without_torch": [min(others), max(others)] if others else None,
              **{k: facts[k] for k in ("room", "ready_after", "latency", "pss_mb", "regions", "restarts")}}
     return {**found, "within": within(found)}
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 
-from brain_bench.other_libraries import NotThere, environment
+from brain_bench.other_libraries import LIBRARIES, NotThere, environment
 from brain_training import nir_files
 
 STEPS = 10              # micro-steps for each picture
@@ -86,9 +86,9 @@ def compare(seed: int = 5, pictures: int = 20, *, only: tuple[str, ...] | None =
         tell: called with what is being done.
 
     Yields:
-        For each way its fields, with ``spikes`` (ours), ``differ`` (places and times at which one of the two fires),
-        ``rate`` (its spikes over ours) and ``answer`` (largest difference of the readout; its mean size is
-        ``answer_size``); or ``left_out`` with the reason.
+        For each way its fields and the ``version`` of its library, with ``spikes`` (ours), ``differ`` (places and
+        times at which one of the two fires), ``rate`` (its spikes over ours) and ``answer`` (largest difference of the
+        readout; its mean size is ``answer_size``); or ``left_out`` with the reason.
     """
     circuit, ours = _ours(seed, pictures)
     missing: dict[str, NotThere] = {}
@@ -99,6 +99,7 @@ def compare(seed: int = 5, pictures: int = 20, *, only: tuple[str, ...] | None =
             if only is not None and way.library not in only:
                 continue
             tell(f"{way.library}: {way.how}")
+            about = {**way._asdict(), "version": LIBRARIES[way.library].pins[0].replace("==", " ")}
             try:
                 if way.library in missing:
                     raise missing[way.library]
@@ -112,12 +113,12 @@ def compare(seed: int = 5, pictures: int = 20, *, only: tuple[str, ...] | None =
                     raise NotThere(f"{way.library} failed: {(done.stderr.strip() or '?').splitlines()[-1]}")
             except NotThere as error:
                 missing[way.library] = error
-                yield {**way._asdict(), "left_out": str(error)}
+                yield {**about, "left_out": str(error)}
                 continue
             theirs = np.load(outputs)
             names = [p.name for p in circuit.populations[:-1]]
             fired = sum(int(ours[n].sum()) for n in names)
-            yield {**way._asdict(), "spikes": fired, "differ": sum(int((theirs[n] != ours[n]).sum()) for n in names),
+            yield {**about, "spikes": fired, "differ": sum(int((theirs[n] != ours[n]).sum()) for n in names),
                    "rate": sum(int(theirs[n].sum()) for n in names) / fired,
                    "answer": float(np.abs(theirs["answer"] - ours["answer"]).max()),
                    "answer_size": float(np.abs(ours["answer"]).mean())}

@@ -2,6 +2,7 @@
 """`brain bench sentences`: how much of a list is understood, by the networks that ship and by the grammar."""
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Callable
 
@@ -9,6 +10,7 @@ import typer
 
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
+JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 Reader = Callable[[str], tuple[int, ...]]
 
 
@@ -41,6 +43,8 @@ def readers() -> dict[str, Reader]:
 def measure(file: Path, which: dict[str, Reader]) -> dict[str, Any]:
     """Shares of a list that are understood, and rightly refused, with Wilson intervals, and what was read wrongly.
 
+    Its ``language`` is ``ja`` where most of its sentences have Japanese letters, else ``en``.
+
     Raises:
         ValueError: the list cannot be read, or a line of it.
     """
@@ -51,7 +55,8 @@ def measure(file: Path, which: dict[str, Reader]) -> dict[str, Any]:
     if not rows:
         raise ValueError(f"{file} holds no sentence; write some, as `go red ball / blue any : go to the red ball but "
                          f"avoid what is blue`, or `- : hello` for one that is to be refused")
-    found: dict[str, Any] = {"file": str(file), "networks": {}}
+    japanese = sum(bool(JAPANESE.search(row.text)) for row in rows)
+    found: dict[str, Any] = {"file": file.name, "language": "ja" if 2 * japanese > len(rows) else "en", "networks": {}}
     for name, read in which.items():
         answers = [tuple(read(row.text)) for row in rows]
         right = [answer == row.slots for answer, row in zip(answers, rows)]
@@ -63,6 +68,20 @@ def measure(file: Path, which: dict[str, Reader]) -> dict[str, Any]:
             "failures": [{"text": row.text, "meant": row.slots, "heard": answer}
                          for row, answer, fine in zip(rows, answers, right) if not fine]}
     return found
+
+
+def together(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Sums of lists: by language (``en``, ``ja``, and ``both``), network, and what is to be done with a sentence."""
+    from brain_eval.results import share
+
+    def summed(lists: list[dict[str, Any]], name: str, what: str) -> dict[str, Any]:
+        cells = [told["networks"][name][what] for told in lists]
+        of = sum(cell["of"] for cell in cells)
+        return share(sum(cell["count"] for cell in cells), of) | {"of": of}
+
+    sides = {language: [t for t in found if t["language"] == language] for language in ("en", "ja")} | {"both": found}
+    return {side: {name: {what: summed(lists, name, what) for what in ("understood", "refused")}
+                   for name in found[0]["networks"]} for side, lists in sides.items() if lists}
 
 
 def sentences(files: Annotated[list[Path], typer.Argument(
@@ -86,7 +105,10 @@ def sentences(files: Annotated[list[Path], typer.Argument(
     except (ValueError, WeightsError) as error:
         fail(str(error), 2)
     if as_json:
-        tell_json({"lists": found})
+        told = found if failures else [
+            {**one, "networks": {name: {k: v for k, v in shares.items() if k != "failures"}
+                                 for name, shares in one["networks"].items()}} for one in found]
+        tell_json({"lists": told, "together": together(found)})
         return
     table = Table(title="all slots right, with Wilson 95 % intervals", box=SIMPLE_HEAD)
     for heading in ("list", "", "of", *which):
@@ -95,13 +117,13 @@ def sentences(files: Annotated[list[Path], typer.Argument(
         for what in ("understood", "refused"):
             cells = [told["networks"][name][what] for name in which]
             if cells[0]["of"]:
-                table.add_row(Path(told["file"]).name, what, str(cells[0]["of"]), *(
+                table.add_row(told["file"], what, str(cells[0]["of"]), *(
                     f"{c['share']:.3f} ({c['wilson95'][0]:.2f}-{c['wilson95'][1]:.2f})" for c in cells))
     Terminal().print(table)
     for told in found if failures else ():
         for name in which:
             for wrong in told["networks"][name]["failures"]:
-                tell(f"{Path(told['file']).name}, {name}: {wrong['text']!r}: {_words(wrong['heard'])}, not "
+                tell(f"{told['file']}, {name}: {wrong['text']!r}: {_words(wrong['heard'])}, not "
                      f"{_words(wrong['meant'])}")
 
 

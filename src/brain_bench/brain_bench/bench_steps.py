@@ -32,9 +32,14 @@ SIDE = 256                  # of the matrices that are multiplied
 CALM = 0.1                  # share of the steps that were quicker than what is called quick
 
 
-def networks() -> dict[str, Network]:
-    """Networks of the shipped graph's regions, by region."""
-    found = {spec.name: spec.load().network for spec in graphs.load(graphs.DEFAULT, SIM_WORLD).regions}
+def networks(graph: str = graphs.DEFAULT) -> dict[str, Network]:
+    """Networks of a graph's regions, by region.
+
+    Raises:
+        GraphError: there is no such graph, or a class of it cannot be loaded.
+    """
+    found = {spec.name: spec.load().network for spec in graphs.load(graph, SIM_WORLD).regions
+             if not spec.lacks_package()}
     return {name: network for name, network in found.items() if network is not None}
 
 
@@ -93,8 +98,8 @@ def _clocked(region: Any, log: list[tuple[float, ...]]) -> None:
     region.step = timed
 
 
-def _room(seed: int, names: Iterable[str], ablation: Ablation) -> dict[str, list[tuple[float, ...]]]:
-    regions, parameters, critical = lockstep_parts("val", seed, ablation)
+def _room(seed: int, names: Iterable[str], ablation: Ablation, graph: str) -> dict[str, list[tuple[float, ...]]]:
+    regions, parameters, critical = lockstep_parts("val", seed, ablation, graph=graph)
     host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
     things = host.regions["world"].simulation.room.objects
     logs: dict[str, list] = {name: [] for name in names}
@@ -110,8 +115,9 @@ def _room(seed: int, names: Iterable[str], ablation: Ablation) -> dict[str, list
     return logs
 
 
-def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[dict[str, Any]]:
-    """Steps of each network, in as many rooms; meanwhile this process stays on one core.
+def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE, graph: str = graphs.DEFAULT
+            ) -> Iterator[dict[str, Any]]:
+    """Steps of each network of a graph, in as many rooms; meanwhile this process stays on one core.
 
     Yields:
         After each room all so far, by ``region``: ``steps``, ``quick``, ``median`` and ``slow`` (10, 50 and 95 of 100
@@ -122,11 +128,11 @@ def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE) -> Iterator[di
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
     try:
-        found = networks()
+        found = networks(graph)
         logs: dict[str, list] = {name: [] for name in found}
         quickest = reference()
         for number in range(rooms):
-            for name, log in _room(seed + number, found, ablation).items():
+            for name, log in _room(seed + number, found, ablation, graph).items():
                 logs[name] += log
             quickest = min(quickest, reference())
             yield {"reference": quickest, "regions": [

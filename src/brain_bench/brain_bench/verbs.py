@@ -6,10 +6,11 @@ from brain_bench.bench import app
 from brain_bench.bench_gaps import gaps
 from brain_bench.bench_integration import integration
 from brain_bench.bench_sentences import sentences
+from brain_bench.bench_weights import weights
 from brain_bench.beside_others import neurons, nir
 from brain_runtime.command.saved import savable
 
-for verb in (integration, sentences, gaps, neurons, nir):
+for verb in (integration, sentences, weights, gaps, neurons, nir):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__)

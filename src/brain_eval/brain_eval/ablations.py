@@ -97,7 +97,7 @@ def names(graph: str = graphs.DEFAULT) -> list[str]:
 def _of_all(regions: Mapping[str, type[Region]]) -> list[str]:
     """Names that every network has."""
     networks = [of_region(cls) for cls in regions.values() if cls.network is not None]
-    return [name for name in networks[0] if "=" not in name and all(name in other for other in networks)
+    return [name for name in networks[0] if not {"=", ":"} & set(name) and all(name in other for other in networks)
             ] if networks else []
 
 
@@ -107,8 +107,13 @@ def _changes(regions: Mapping[str, type[Region]], option: str) -> dict[str, Chan
     if name == ALL:
         return {region: of_region(cls)[value] for region, cls in regions.items() if cls.network is not None
                 } if value in _of_all(regions) else {}
-    if name in regions and value in of_region(regions[name]):
-        return {name: of_region(regions[name])[value]}
+    if name in regions:
+        for written, change in of_region(regions[name]).items():
+            before, colon, number = written.partition(":")
+            if "=" not in written and colon and value.startswith(f"{before}:"):
+                return {name: _with_number(regions[name], change, option, number)}
+            if written == value and not colon:
+                return {name: change}
     found: dict[str, Change] = {}
     for region, cls in regions.items():
         for written, change in of_region(cls).items():

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from brain_runtime.command import saved
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
 
@@ -14,6 +15,9 @@ def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain 
                                                              "compared with the first, pair by pair.")],
             region: Annotated[str, typer.Option(help="Region whose synaptic operations are compared, too.")] = "",
             markdown: Annotated[bool, typer.Option("--markdown", help="As a table for a page.")] = False,
+            save: Annotated[str | None, typer.Option(
+                metavar="NAME", help="Write what --json tells to results/NAME.json, for the tables of `brain docs`.")]
+            = None,
             as_json: Json = False) -> None:
     """Puts evaluations into one table: shares with 95 % intervals, and differences to the first.
 
@@ -26,14 +30,17 @@ def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain 
         reports = [read(file) for file in files]
     except ValueError as error:
         fail(str(error), 2)
+    values = {"results": [as_values(report, reports[0] if k else None, region) for k, report in enumerate(reports)]}
+    if save is not None:
+        saved.check_folder()
+        saved.write(save, values, {"seed": reports[0]["seed"]})
     if as_json:
-        tell_json({"results": [as_values(report, reports[0] if k else None, region)
-                               for k, report in enumerate(reports)]})
+        tell_json(values)
         return
     rows = []
     for k, report in enumerate(reports):
         first = reports[0] if k else None
-        rows.append(row(report, first) + ([cost(report, first, region)] if region else []))
+        rows.append(row(report, first) + ([told(cost(report, first, region))] if region else []))
     headings = HEADINGS + ((f"{region}: k op./s",) if region else ())
     if markdown:
         tell("| " + " | ".join(headings) + " |\n" + "|---" * len(headings) + "|")
@@ -106,20 +113,36 @@ def as_values(report: dict[str, Any], first: dict[str, Any] | None, region: str)
             **more}
 
 
-def cost(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> str:
-    """Synaptic operations of a region, in thousands a second of simulated time, and the difference to ``first``."""
+def cost(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> dict[str, Any] | None:
+    """Synaptic operations of a region in a second of simulated time, and the paired difference to ``first``.
+
+    Returns:
+        ``rate``, ``difference`` and ``interval95`` (of the mean difference), the last two None without pairs; None
+        where the region counts none.
+    """
     def rates(of: dict[str, Any]) -> dict[str, float]:
-        return {r["id"]: r["by_region"][region][1] / r["simulated"] / 1e3 for r in of["results"]
+        return {r["id"]: r["by_region"][region][1] / r["simulated"] for r in of["results"]
                 if r.get("by_region", {}).get(region) and r["simulated"] > 0}
 
     now = rates(report)
     if not now:
-        return "none"
-    text = f"{sum(now.values()) / len(now):.0f}"
+        return None
     before = {} if first is None else rates(first)
     steps = [now[i] - before[i] for i in now if i in before]
+    found: dict[str, Any] = {"rate": sum(now.values()) / len(now), "difference": None, "interval95": None}
     if len(steps) > 1:
         mean = sum(steps) / len(steps)
         half = 1.96 * (sum((d - mean) ** 2 for d in steps) / (len(steps) - 1) / len(steps)) ** 0.5
-        text += f" ({mean:+.0f}, {mean - half:+.0f} to {mean + half:+.0f})"
+        found |= {"difference": mean, "interval95": [mean - half, mean + half]}
+    return found
+
+
+def told(found: dict[str, Any] | None) -> str:
+    """What :func:`cost` found as a cell, in thousands a second."""
+    if found is None:
+        return "none"
+    text = f"{found['rate'] / 1e3:.0f}"
+    if found["difference"] is not None:
+        low, high = found["interval95"]
+        text += f" ({found['difference'] / 1e3:+.0f}, {low / 1e3:+.0f} to {high / 1e3:+.0f})"
     return text

@@ -65,7 +65,7 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join
         result = run_control(policy, episode).to_dict()
         return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
     changed = policies.ablation_of(policy, ablation, graph)
-    resolved = resolve(graph, SIM_WORLD, None, parameters=parameters, ablation=changed, host="local",
+    resolved = resolve(graph, SIM_WORLD, parameters=parameters, ablation=changed, host="local",
                        join=policies.joined(join), energy=energy, edges=False)
     host = LocalHost(resolved.make(), seed=episode.seed, critical=resolved.critical, parameters=resolved.parameters())
     referee = Referee(episode.id)

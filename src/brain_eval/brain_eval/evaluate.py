@@ -110,11 +110,13 @@ def evaluate(
     except (CrewError, NoRouter) as error:
         fail(str(error))
     summary = results.summary(found)
+    sent = results.traffic(found) if energy else {}
     report = {"policy": policy.value, "split": split.value, "seed": seed, "episodes": episodes, "host": host.value,
               "low_obstacles": low_obstacles, "graph": graph, "joined": join or [], "ablated": ablate or [],
-              "energy": {"budget": energy, "traffic_per_second": results.traffic(found)} if energy else None,
+              "energy": {"budget": energy, "traffic_per_second": sent,
+                         "saved_share": results.saved_share(sent)} if energy else None,
               "took": round(time.time() - begin, 1),
-              **results.environment(suite), "summary": summary, "paired": difference, "results": found}
+              **results.environment(suite, graph), "summary": summary, "paired": difference, "results": found}
     if out is not None:
         try:
             out.write_text(shown.as_json(report, 1) + "\n", encoding="utf-8")
@@ -132,7 +134,7 @@ def evaluate(
             Terminal().print(f"{summary['times_real_time']:.1f} times real time on each core; "
                              f"suite {report['suite_hash'][:12]}")
         if energy:
-            Terminal().print(results.traffic_table(report["energy"]["traffic_per_second"], energy))
+            Terminal().print(results.traffic_table(sent, energy))
         for outcome in ("success", "contact") if difference else ():
             low, high = difference[outcome]["interval95"]
             Terminal().print(f"{outcome}: {difference[outcome]['difference']:+.3f} against {against} "

@@ -40,7 +40,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         for index, episode in enumerate(episodes):
             yield index, run_local(episode, policy)
         return
-    resolved = inspect_graph(graph, SIM_WORLD, None, parameters=parameters or {}, join=policies.joined(join),
+    resolved = inspect_graph(graph, SIM_WORLD, parameters=parameters or {}, join=policies.joined(join),
                              ablation=policies.ablation_of(policy, ablation, graph))
     use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
@@ -48,7 +48,8 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         for index in range(len(episodes)):
             episode = policies.told(policy, episodes, index)
             run = Path(folder) / str(index)
-            children = region_children(resolved, seed=episode.seed, state_dir=run / "state", router=endpoint)
+            children = region_children(resolved, seed=episode.seed, folder=run, state_dir=run / "state",
+                                       router=endpoint)
             router = Child(ROUTER, router_child(endpoint).argv, stop_after=2)
             yield index, run_episode(episode, [router, *children], endpoint, run / "logs")
 

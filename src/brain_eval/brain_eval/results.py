@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
+from brain_runtime import graphs
 from brain_runtime.command.saved import cpu
 from brain_sim import hard_suite, suite
 from brain_sim.suite import wilson
@@ -75,6 +76,8 @@ def summary(results: Sequence[dict]) -> dict[str, Any]:
 def paired(results: Sequence[dict], before: Sequence[dict]) -> dict[str, Any]:
     """Difference in success and in contact between two runs of the same episodes, with its 95 % interval.
 
+    ``before`` in it is the share of the run ``before``.
+
     Raises:
         ValueError: they have no episode in common.
     """
@@ -88,7 +91,8 @@ def paired(results: Sequence[dict], before: Sequence[dict]) -> dict[str, Any]:
         mean = sum(steps) / len(steps)
         spread = math.sqrt(sum((d - mean) ** 2 for d in steps) / max(len(steps) - 1, 1) / len(steps))
         found[outcome] = {"difference": round(mean, 4),
-                          "interval95": [round(mean - 1.96 * spread, 4), round(mean + 1.96 * spread, 4)]}
+                          "interval95": [round(mean - 1.96 * spread, 4), round(mean + 1.96 * spread, 4)],
+                          "before": share(sum(b["outcome"] == outcome for _, b in pairs), len(pairs))}
     return found
 
 
@@ -104,12 +108,18 @@ def traffic(results: Sequence[dict]) -> dict[str, dict[str, float]]:
             for topic, counts in sums.items() if seconds}
 
 
+def saved_share(found: dict[str, dict[str, float]]) -> float | None:
+    """Share of the bytes of :func:`traffic` that were not sent; None where nothing was to be sent."""
+    offered = found["all"].get("bytes", 0) + found["all"].get("saved", 0) if "all" in found else 0
+    return round(found["all"]["saved"] / offered, 4) if offered else None
+
+
 SUITES = {module.SUITE: module for module in (suite, hard_suite)}
 """Suites by name: modules with ``episodes`` and ``suite_hash``."""
 
 
-def environment(which: str = suite.SUITE) -> dict[str, Any]:
-    """Versions, machine, and the hash of the suite ``which``."""
+def environment(which: str = suite.SUITE, graph: str = graphs.DEFAULT) -> dict[str, Any]:
+    """Versions, machine, the hash of the suite ``which``, and those of the weights of a graph's regions."""
     versions = {}
     for name in ("brain-runtime", "brain-regions", "brain-sim", "torch", "numpy", "mujoco", "eclipse-zenoh", "rosbags"):
         try:
@@ -117,19 +127,23 @@ def environment(which: str = suite.SUITE) -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             versions[name] = "source tree"
     return {"suite": which, "suite_hash": SUITES[which].suite_hash(), "python": platform.python_version(),
-            "versions": versions, "weights": weights_hashes(), "cpu": cpu(), "cores": len(os.sched_getaffinity(0)),
+            "versions": versions, "weights": weights_hashes(graph), "cpu": cpu(), "cores": len(os.sched_getaffinity(0)),
             "system": platform.platform()}
 
 
-def weights_hashes() -> dict[str, str]:
-    """SHA-256 of each trained weights file of brain_regions."""
+def weights_hashes(graph: str = graphs.DEFAULT) -> dict[str, str]:
+    """SHA-256 of each weight file of brain_regions, and of those that other regions of the graph declare."""
     import hashlib
 
     import brain_regions
 
     root = Path(brain_regions.__file__).parent
-    return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest()
-            for p in sorted(root.rglob("*.safetensors"))}
+    found = {str(p.relative_to(root)): p for p in sorted(root.rglob("*.safetensors"))}
+    for spec in graphs.load(graph).regions:
+        folder = None if spec.lacks_package() else getattr(spec.load().weights, "folder", None)
+        if folder is not None and not folder.is_relative_to(root):
+            found |= {f"{spec.name}/{p.name}": p for p in sorted(folder.glob("*.safetensors"))}
+    return {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in found.items()}
 
 
 def table(found: dict[str, Any], title: str) -> Any:

@@ -19,6 +19,8 @@ from brain_runtime.ablation import NONE
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.interfaces import Control
 from brain_runtime.resolve import resolve
+from brain_runtime.robots import load_robot
+from brain_runtime.stepper import RegionError
 from brain_sim.suite import episodes
 from brain_wire import messages
 
@@ -219,9 +221,27 @@ def test_paired_differences():
     assert found["n"] == 10 and found["success"]["difference"] == 0.5 and found["contact"]["difference"] == -0.5
     low, high = found["success"]["interval95"]
     assert low == pytest.approx(0.5 - 1.96 * (2.5 / 9 / 10) ** 0.5, abs=1e-3) and high > 0.8
-    assert results.paired(some, some)["success"] == {"difference": 0.0, "interval95": [0.0, 0.0]}
+    assert found["success"]["before"]["count"] == 5 and found["contact"]["before"]["share"] == 0.5
+    same = results.paired(some, some)["success"]
+    assert same["difference"] == 0.0 and same["interval95"] == [0.0, 0.0]
     with pytest.raises(ValueError, match="no episode in common"):
         results.paired(some, [])
+
+
+def test_the_regions_are_given_the_simulated_robots_profile(tmp_path):
+    """Over the file beside the graph, as `brain up` has it."""
+    class Looks:
+        def begin(self, host, episode):
+            seen.append(host.regions["brainstem"].parameters.max_linear)
+            raise RegionError("enough")
+
+    seen = []
+    (tmp_path / "mine.graph.yaml").write_bytes(graphs.find_graph("brain").read_bytes())
+    (tmp_path / "mine.params.yaml").write_text("/**/brainstem: {ros__parameters: {max_linear: 0.2}}\n")
+    with pytest.raises(RegionError, match="enough"):
+        run_local(episodes("val", 1)[0], graph=str(tmp_path / "mine.graph.yaml"), onlooker=Looks())
+    limit = load_robot("sim").shared["max_linear"]
+    assert seen == [limit] and lockstep_parts("val", 1)[1]["brainstem"]["max_linear"] == limit != 0.2
 
 
 def test_a_plugin_sensor_joins_an_evaluation():

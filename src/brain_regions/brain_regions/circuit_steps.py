@@ -6,6 +6,7 @@ It knows no network, so it is slower than the regions; they are tested against i
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class Steps:
         """
         self._past[INPUT].append(np.asarray(x, np.float32))
         for p in self.circuit.populations:
-            charge = sum(self._charge(p, *heard) for heard in self._heard[p.name])
+            charge: Any = sum(self._charge(p, *heard) for heard in self._heard[p.name])
             self._past[p.name].append(self._fire(p, charge))
         return {p.name: self._past[p.name][-1] for p in self.circuit.populations}
 

@@ -199,6 +199,8 @@ class Circuit(NamedTuple):
 
     def _check_shapes(self, p: Projection, where: str) -> None:
         source, target = self.shape(p.source), self.shape(p.target)
+        wanted: tuple[int, ...]
+        found: tuple[int, ...]
         if isinstance(p, Dense):
             wanted, found, biases = (math.prod(target), math.prod(source)), p.weight.shape, math.prod(target)
         elif len(source) != 3 or len(target) != 3 or p.weight.ndim != 4:

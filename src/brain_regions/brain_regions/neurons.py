@@ -33,7 +33,7 @@ Learning, Neural Computation 33, 2021).
 """
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -78,13 +78,13 @@ class _Spike(torch.autograd.Function):
     """Heaviside step forward, derivative of the fast sigmoid backward."""
 
     @staticmethod
-    def forward(ctx, above: Tensor, slope: float) -> Tensor:
+    def forward(ctx: Any, above: Tensor, slope: float) -> Tensor:
         ctx.save_for_backward(above)
         ctx.slope = slope
         return (above > 0).to(above.dtype)
 
     @staticmethod
-    def backward(ctx, grad: Tensor):
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (above,) = ctx.saved_tensors
         return grad / (1 + ctx.slope * above.abs()) ** 2, None
 
@@ -150,7 +150,7 @@ class _LIFRun(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, v: Tensor, p: LIF, beta: float) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, x: Tensor, v: Tensor, p: LIF, beta: float) -> tuple[Tensor, Tensor]:
         potentials = torch.empty_like(x)
         spikes = torch.empty_like(x)
         _integrate(x, v.clone(), p.threshold, beta, spikes, potentials)
@@ -159,7 +159,7 @@ class _LIFRun(torch.autograd.Function):
         return spikes, potentials[-1].clone()
 
     @staticmethod
-    def backward(ctx, grad_spikes: Tensor, grad_v: Tensor):
+    def backward(ctx: Any, grad_spikes: Tensor, grad_v: Tensor) -> tuple[Tensor, Tensor, None, None]:
         (potentials,) = ctx.saved_tensors
         grad = grad_spikes / (1 + ctx.p.slope * (potentials - ctx.p.threshold).abs()) ** 2
         grad[-1] += grad_v

@@ -78,14 +78,16 @@ class Trained(Region):
                 self.parameters = before
 
     def _load(self) -> None:
-        device = self.parameters.device
-        if device not in self.network.devices:
+        network, weights, device = self.network, self.weights, self.parameters.device
+        if network is None or weights is None:
+            raise DeclaredError(f"{type(self).__name__} must declare `network` and `weights`")
+        if device not in network.devices:
             raise ParameterError(f"parameter device of {self.name} is {device}, but its network computes on "
-                                 f"{', '.join(self.network.devices)} alone; set device to {self.network.devices[0]}")
+                                 f"{', '.join(network.devices)} alone; set device to {network.devices[0]}")
         if device != "cpu":
             import torch
 
             if not torch.cuda.is_available():
                 raise ParameterError(f"parameter device of {self.name} is {device}, but torch {torch.__version__} "
                                      f"finds no such device here; set device to cpu")
-        self.load(self.weights.path(self.parameters.weights), device)
+        self.load(weights.path(self.parameters.weights), device)

@@ -16,13 +16,15 @@ from brain_runtime.constants import trace_action
 from brain_runtime.interfaces import Trace
 from brain_runtime.listen import MOVED, Ear
 from brain_runtime.resolved import Resolved
+from brain_runtime.robots import write_parameters
 from brain_runtime.supervisor import Child, Event, Supervisor
 from brain_wire import Node, NoRouter, Session, Watch, open_session
-from brain_wire.credentials import place
+from brain_wire.credentials import OPERATOR, place
 from brain_wire.observers import guarded
 from brain_wire.refusal import address
 from brain_wire.router import is_router
 from brain_wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
+from brain_wire.waking import Flag
 
 CONTROLLED = *MOVED, Trace.ACTION_ESTOP      # what brainstem does while all that it needs is there
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -90,15 +92,19 @@ def _taken(host: str, port: int) -> bool:
         return False
 
 
-def region_children(resolved: Resolved, *, seed: int, state_dir: Path, router: str, profile: Path | None = None
-                    ) -> list[Child]:
+def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str) -> list[Child]:
     """All regions that are started here as children.
 
     What commands actuators is ended after the other regions of the brain, and devices of a world after that.
 
     Args:
-        profile: parameter file of what the robot's profile says, over the one beside the graph.
+        folder: of the run, in which what the robot's profile says is written down for the processes.
+
+    Raises:
+        OSError: it cannot be written.
     """
+    given = {region.name: region.profile for region in resolved.regions if region.profile}
+    profile = write_parameters(given, folder / "robot.params.yaml") if given else None
     files = [*filter(None, (resolved.beside, profile)), *resolved.files]
     return [Child(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router), region.node,
                   region.restart == "always", True, region.rate, region.triggers,
@@ -115,8 +121,7 @@ def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: in
     """
     prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
     ours = {f"{prefix}/{name}" for name in names}
-    who = {} if identity is None else {"identity": identity}
-    with open_session(endpoint, **who) as session, Watch(session, domain) as watch:
+    with open_session(endpoint, identity=identity or OPERATOR) as session, Watch(session, domain) as watch:
         watch.wait_for(lambda w: bool(ours & set(w.nodes())), 0.5)
         there = sorted(ours & set(watch.nodes()))
     if there:
@@ -152,11 +157,12 @@ class Crew:
                                      **more)
         self.ear: Ear | None = None
         self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain
-        self._session = self._node = None
+        self._session: Session | None = None
+        self._node: Node | None = None
         self._external = [f"/{'/'.join([*filter(None, namespace.split('/')), name])}" for name in external]
-        self._hear = guarded(lambda: self.ear.listen(0.0), "listening to the brain")
+        self._hear = guarded(self._listen, "listening to the brain")
 
-    def start(self, patience: float = 20.0, stop: threading.Event | None = None) -> None:
+    def start(self, patience: float = 20.0, stop: threading.Event | Flag | None = None) -> None:
         """Starts all children and waits for the router.
 
         Raises:
@@ -165,12 +171,12 @@ class Crew:
             NameProblem: the namespace is no ROS 2 name.
         """
         self.supervisor.start()
-        self._session = self._open(patience, stop)
-        self._node = Node(self._session, "brain_supervisor", self._namespace, self._domain)
-        self.ear = Ear(self._node, on_beat=self.supervisor.beat, on_token=self.supervisor.token,
+        self._session = session = self._open(patience, stop)
+        self._node = node = Node(session, "brain_supervisor", self._namespace, self._domain)
+        self.ear = Ear(node, on_beat=self.supervisor.beat, on_token=self.supervisor.token,
                        on_link=self.supervisor.link)
 
-    def _open(self, patience: float, stop: threading.Event | None) -> Session:
+    def _open(self, patience: float, stop: threading.Event | Flag | None) -> Session:
         until = time.monotonic() + patience
         while True:
             try:
@@ -185,16 +191,20 @@ class Crew:
 
     @property
     def node(self) -> Node:
-        """The node that the ear listens with."""
+        """The node that the ear listens with, once it is started."""
+        assert self._node is not None, "the crew has not been started"
         return self._node
+
+    def _listen(self) -> None:
+        if self.ear is not None:
+            self.ear.listen(0.0)
 
     def round(self) -> None:
         """Hears what there is, and looks after the children once; what is heard never keeps it from that."""
-        if self.ear is not None:
-            self._hear()
+        self._hear()
         self.supervisor.round()
 
-    def wait(self, seconds: float, condition: Callable[[], bool], stop: threading.Event | None = None) -> bool:
+    def wait(self, seconds: float, condition: Callable[[], bool], stop: threading.Event | Flag | None = None) -> bool:
         """Rounds until ``condition()`` holds, for up to ``seconds``; whether it does."""
         until = time.monotonic() + seconds
         while not condition():

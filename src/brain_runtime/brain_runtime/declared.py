@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Mapping
 
 NUMBER = "NUMBER"
-"""Stands in the parameters of an ablation for the number that is written behind its name: ``qpfc=constant:0.5``."""
+"""Stands in the parameters of an ablation for the number that is written behind its name: what a region ``ears``
+declares as ``{"gain:FACTOR": {"gain": NUMBER}}`` is written ``ears=gain:0.5``."""
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 

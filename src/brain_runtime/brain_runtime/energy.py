@@ -151,8 +151,7 @@ class Gate:
         stream = self._streams.get(name)
         if stream is None:
             stream = self._streams[name] = _Stream()
-        if stream.held is not None:
-            self._drop(stream)
+        self._drop(stream)
         if gated.urgent is not None and gated.urgent(message):
             self._draw(len(data), must=True)
             return self._note(stream, now, self._sent(port, message, data))
@@ -175,8 +174,7 @@ class Gate:
     def forget(self) -> None:
         """Lets go of what is held, and of what was sent; the counts stay."""
         for stream in self._streams.values():
-            if stream.held is not None:
-                self._drop(stream)
+            self._drop(stream)
         self._streams.clear()
 
     # -- the account -----------------------------------------------------------------------------------------------
@@ -206,6 +204,7 @@ class Gate:
     def _pass(self, stream: _Stream, port: Out, message: Any, data: bytes, now: float, must: bool) -> Passed:
         gated, size, cut = port.gated, len(data), 0
         room = self._level - self._reserve
+        assert gated is not None, "what is not gated passes at once"
         if gated.thin is not None and size > room and self._budget:
             message = gated.thin(message, max(room, 0.0) / size)
             data = messages.encode(message)
@@ -216,7 +215,7 @@ class Gate:
     def _note(self, stream: _Stream, now: float, passed: Passed) -> Passed:
         gated = passed.port.gated
         stream.sent = now
-        stream.gist = None if gated.gist is None else gated.gist(passed.message)
+        stream.gist = None if gated is None or gated.gist is None else gated.gist(passed.message)
         return passed
 
     def _sent(self, port: Out, message: Any, data: bytes, cut: int = 0) -> Passed:
@@ -228,6 +227,8 @@ class Gate:
         return Passed(port, message, data)
 
     def _drop(self, stream: _Stream) -> None:
+        if stream.held is None:
+            return
         (port, _, data), stream.held = stream.held, None
         traffic = self.traffic.setdefault(port.topic, Traffic())
         traffic.gated += 1

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import traceback
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from brain_runtime.command.lacking import PACKAGES, lacks
 from brain_runtime.moved import new_name
 from brain_runtime.ports import In, Out
 from brain_runtime.region import Region
@@ -25,6 +27,14 @@ _TOPIC = re.compile(r"[~/]?[A-Za-z_]\w*(/[A-Za-z_]\w*)*|~/[A-Za-z_]\w*(/[A-Za-z_
 
 class GraphError(ValueError):
     """A graph that cannot run; names the entry and the remedy."""
+
+
+def _place(error: Exception) -> str:
+    """File and line where an error was raised; of wrong syntax, the line that is wrong."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{last.filename}, line {last.lineno}"
 
 
 @dataclass(frozen=True)
@@ -68,19 +78,32 @@ class RegionSpec:
         """
         module, _, attribute = self.cls.partition(":")
         try:
-            found = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            now = new_name(self.cls)
-            if now:
-                raise GraphError(f"region {self.name}: {self.cls} is now {now}; correct `class:`") from error
+            found = getattr(importlib.import_module(module), attribute, None)
+        except Exception as error:      # it is a stranger's code
+            self._refuse_moved(error)
             if isinstance(error, ImportError):
-                raise GraphError(f"region {self.name}: cannot import {module} ({error}); install the package, or "
-                                 f"correct `class: {self.cls}`") from error
-            raise GraphError(f"region {self.name}: {module} has no class {attribute!r}; correct `class: {self.cls}`"
-                             ) from None
+                raise GraphError(f"region {self.name}: cannot import {module} ({error}); {self._remedy(error)}"
+                                 ) from error
+            raise GraphError(f"region {self.name}: importing {module} ends with {type(error).__name__}: {error}, in "
+                             f"{_place(error)}; correct it") from error
+        if found is None:
+            self._refuse_moved(None)
+            raise GraphError(f"region {self.name}: {module} has no class {attribute!r}; correct `class: {self.cls}`")
         if not (isinstance(found, type) and issubclass(found, Region)):
             raise GraphError(f"region {self.name}: {self.cls} is not a Region")
         return found
+
+    def _refuse_moved(self, error: Exception | None) -> None:
+        now = new_name(self.cls)
+        if now:
+            raise GraphError(f"region {self.name}: {self.cls} is now {now}; correct `class:`") from error
+
+    def _remedy(self, error: ImportError) -> str:
+        package = self.cls.partition(".")[0]
+        if error.name == package and package in PACKAGES:
+            real = "; a real robot has no simulated world: world:=none or --world none" if self.device else ""
+            return f"{lacks(package)}{real}"
+        return f"install the package, name its folder in PYTHONPATH, or correct `class: {self.cls}`"
 
 
 @dataclass(frozen=True)

@@ -46,12 +46,14 @@ def inspect_graph(graph: str | Path, world: str = "none", robot: str | None = ""
     except ValueError:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
         raise GraphError(f"graph {graph}: importing its regions ended the process: {last}") from None
-    raise {"robot": RobotError, "given": GivenError}.get(answer.get("whose"), GraphError)(answer["error"])
+    raise {"robot": RobotError, "given": GivenError}.get(str(answer.get("whose")), GraphError)(answer["error"])
 
 
 def _plain(value: Any) -> Any:
     """What JSON has no form for: paths, collections and an ablation."""
-    return asdict(value) if is_dataclass(value) else str(value) if isinstance(value, Path) else list(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return str(value) if isinstance(value, Path) else list(value)
 
 
 def main() -> None:

@@ -45,12 +45,12 @@ def lives(name: str) -> bool:
         ValueError: it is no mark.
     """
     process, _, started = name.partition(":")
-    process, started = int(process), int(started)
+    number, begin = int(process), int(started)
     try:
-        fields = _fields(process)
+        fields = _fields(number)
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return int(fields[19]) == started and fields[0] not in "ZX"
+    return int(fields[19]) == begin and fields[0] not in "ZX"
 
 
 def wait(name: str) -> None:
@@ -107,7 +107,9 @@ def _attend(name: str, end: Callable[[], None]) -> None:
 
 def _end() -> None:
     # To the main thread itself, which the signal then wakes whatever it waits for.
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+    main = threading.main_thread().ident
+    assert main is not None, "it runs, or nothing would"
+    signal.pthread_kill(main, signal.SIGTERM)
     time.sleep(PATIENCE)
     logging.shutdown()
     os._exit(LEFT)      # nobody is left who would kill it

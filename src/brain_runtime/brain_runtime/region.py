@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Mapping
 
 import numpy as np
 
-from brain_runtime.declared import Network, Picture, Population, Weights
+from brain_runtime.declared import NUMBER, Network, Picture, Population, Weights
 from brain_runtime.inbox import Inbox
 from brain_runtime.ports import In, Out
 from brain_wire.goals import Act
@@ -71,6 +71,11 @@ class Region:
         hidden = sorted(_TAKEN & cls.ports().keys())
         if hidden:
             raise TypeError(f"{cls.__name__}: no port can be named {', '.join(hidden)}: every region has that already")
+        for name, change in cls.ablations.items():
+            numbers = 0 if isinstance(change, str) else list(change.values()).count(NUMBER)
+            if numbers != (":" in name):
+                raise TypeError(f"{cls.__name__}: the ablation {name!r} has {numbers} parameters that take a number; "
+                                f"one that takes a number has one, and a name like 'gain:FACTOR'")
         for name, port in cls.inputs().items():
             for fed in port.feeds:
                 if fed not in outputs or not outputs[fed].on_demand:
@@ -117,6 +122,15 @@ class Region:
     def publishes(self) -> dict[str, Out]:
         """Ports that this region publishes once it is configured, by attribute name; see :meth:`hears`."""
         return {name: getattr(self, name) for name in self.outputs()}
+
+    @classmethod
+    def would_publish(cls, parameters: Mapping[str, Any]) -> dict[str, Out]:
+        """What :meth:`publishes` will say with some parameters (those that are not given have their defaults).
+
+        It loads nothing: what runs is told by it before it runs, as to who gives rights. Extend it where parameters
+        make ports.
+        """
+        return cls.outputs()
 
     # The small life that every host drives.
 

@@ -9,9 +9,11 @@ Parameters come in layers, each of which wins over those before it:
 4. ablations;
 5. what follows from the graph (which regions the brainstem watches) and from the world (its room).
 
+A user's file that says otherwise than 5 is refused: on ROS 2, where launch writes 2 and 5 under the node's full name,
+such a file would win over 5.
+
 Files are read as the host reads them: patterns of names count in the order in which they first come
-(:mod:`brain_runtime.ros_args`). On ROS 2 launch writes 2 and 5 under the node's full name, so that of a node to which
-the profile gives anything the user's files win over 5 where they name the same parameter; the answer says so.
+(:mod:`brain_runtime.ros_args`).
 """
 from __future__ import annotations
 
@@ -30,8 +32,12 @@ from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.robots import SIM, RobotError, load_robot, robot_in
 from brain_runtime.ros_args import RosArgs, parse
 from brain_wire.names import expand
+from brain_wire.parameters import ParameterError
+from brain_wire.shown import quoted
 
 HOSTS = ("zenoh", "ros", "local", "torch")
+ROOM_OF = frozenset(("split", "seed"))      # the parameters of a region that shows a simulated room,
+ROOM = ROOM_OF | {"request"}                # and those that some have
 Values = Mapping[str, Mapping[str, Any]]     # by region and name
 
 
@@ -64,7 +70,8 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
         GraphError: a graph, world, class, edge or region that there is not, or that cannot be; an ablation of such.
         RobotError: a profile that there is not, that does not fit, or that must be named and is not.
         RosArgsError: a parameter file cannot be read or is none.
-        ParameterError: a parameter that there is not, or a value that does not fit.
+        ParameterError: a parameter that there is not, a value that does not fit, or one in a user's file that
+            follows from the graph or the world.
         ValueError: an unknown host.
     """
     if host not in HOSTS:
@@ -87,13 +94,14 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
         warnings += check_graph(loaded)
     if robot == "" and (profiles or loaded.world != NO_WORLD):
         robot = robot_in(loaded.world)
-    files, beside = tuple(map(Path, files)), params_file(path)
+    given, beside = tuple(map(Path, files)), params_file(path)
     space = "/" + namespace.strip("/")
     profiles = {name: {key: value for key, value in values.items() if key in _names(classes[name])}
                 for name, values in profiles.items()}   # an ablation's class may have fewer
+    follow = {spec.name: {**_of_room(classes[spec.name], room), **_of_graph(spec.name, classes, loaded)}
+              for spec in loaded.regions}
     own = {spec.name: {**(parameters or {}).get(spec.name, {}), **ablation.parameters.get(spec.name, {}),
-                       **_of_room(classes[spec.name], room), **_of_graph(spec.name, classes, loaded)}
-           for spec in loaded.regions}
+                       **follow[spec.name]} for spec in loaded.regions}
     first = RosArgs()
     if beside:
         first.add_file(str(beside))
@@ -104,12 +112,13 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
             below = {**first.parameters(spec.name, space), **below}
         if below:
             read.add_values(f"{space.rstrip('/')}/{spec.name}" if host == "ros" else f"/**/{spec.name}", below)
-    for file in files:
+    for file in given:
         read.add_file(str(file))
+        _refuse_otherwise(file, follow, space, path)
     regions = tuple(_region(spec, classes[spec.name], space, _final(read, spec, classes[spec.name], space, host, own,
                                                                     energy), profiles, own,
                             first.parameters(spec.name, space)) for spec in loaded.regions)
-    return Resolved(loaded.name, regions, path, loaded.world, robot or None, host, space, beside, files,
+    return Resolved(loaded.name, regions, path, loaded.world, robot or None, host, space, beside, given,
                     tuple(warnings))
 
 
@@ -220,8 +229,9 @@ def _of_graph(name: str, classes: Mapping[str, type[Region]], graph: Graph) -> d
     known, found = _names(classes[name]), {}
     if "critical" in known:
         found["critical"] = [other for other in graph.critical if other != name]
+    shown = {port.topic for port in classes[name].outputs().values()}
     others = [f"{other}/{population.name}" for other, cls in classes.items() for population in cls.populations
-              if population.told and not population.rate]
+              if population.told and not (population.rate and f"inside/rates/{population.rate}" in shown)]
     if others and "populations" in known:
         found["populations"] = others
     return found
@@ -230,7 +240,23 @@ def _of_graph(name: str, classes: Mapping[str, type[Region]], graph: Graph) -> d
 def _of_room(cls: type[Region], room: Mapping[str, Any] | None) -> dict[str, Any]:
     """What follows from the simulated room, for the region that shows it."""
     known = _names(cls)
-    return {key: value for key, value in (room or {}).items() if key in known} if {"split", "seed"} <= known else {}
+    return {key: value for key, value in (room or {}).items() if key in known & ROOM} if ROOM_OF <= known else {}
+
+
+def _refuse_otherwise(file: Path, follow: Values, namespace: str, graph: Path) -> None:
+    """Raises ParameterError where a user's file gives other values than follow from the graph and the world."""
+    said = RosArgs()
+    said.add_file(str(file))
+    for region, values in follow.items():
+        given = said.parameters(region, namespace)
+        for name, value in values.items():
+            if name in given and given[name] != value:
+                why, remedy = ((f"the graph {graph}", "and change the graph if need be") if name not in ROOM else
+                               ("the room that was asked for", "and ask for another room with --split and --seed, or "
+                                "split:= and seed:= of launch"))
+                raise ParameterError(f"parameter file {file} gives {name} of {region} as {quoted(str(given[name]))}, "
+                                     f"but it follows from {why}: {quoted(str(value))}; take it out of the file, "
+                                     f"{remedy}")
 
 
 def _of_lockstep(spec: RegionSpec, cls: type[Region], energy: float) -> dict[str, Any]:
@@ -266,7 +292,7 @@ def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping
                     if (tuple(value) if isinstance(value, list) else value) != default.get(name))
     renamed = renamed or (lambda topic: spec.remap.get(topic, topic))
     publishes, hears, actions = (tuple(renamed(port.topic) for port in declared.values())
-                                 for declared in (cls.outputs(), cls.inputs(), cls.actions()))
+                                 for declared in (cls.would_publish(values), cls.inputs(), cls.actions()))
     return ResolvedRegion(
         spec.name, spec.cls, namespace, spec.critical, spec.restart, spec.device, spec.external, spec.remap, values,
         differs, beside, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,

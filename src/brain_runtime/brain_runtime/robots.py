@@ -13,7 +13,7 @@ All but the description may be left out. A user's own parameter file wins over i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
@@ -74,12 +74,12 @@ class Robot:
         """
         path = default_graph()
         others = load_graph(path).regions if path else ()
+        worlds = [load_graph(path, world) for world in load_worlds(path)] if path else []
         known = {spec.name: spec.load() for spec in (*others, *graph.regions) if not spec.lacks_package()}
-        devices = {spec.name for world in (load_worlds(path) if path else ())
-                   for spec in load_graph(path, world).regions if spec.device}
+        devices = {spec.name for world in worlds for spec in world.regions if spec.device}
         self._check_names("region", self.regions, {*known, *devices})
         self._check_names("topic", self.topics, {port.topic for cls in known.values() for port in cls.ports().values()})
-        have = {name: set(cls.Parameters.__dataclass_fields__) for name, cls in known.items()}
+        have = {name: {one.name for one in fields(cls.Parameters)} for name, cls in known.items()}
         self._check_names("parameter", self.shared, set().union(*have.values()))
         values = {name: {**{n: v for n, v in self.shared.items() if n in have[name]}, **self.regions.get(name, {})}
                   for name in known}

@@ -34,20 +34,20 @@ class Stage:
         request: for sim/episode.
 
     Raises:
-        GraphError, CrewError, SessionProblem: it cannot be started.
+        GraphError, CrewError, SessionProblem, OSError: it cannot be started.
     """
 
     def __init__(self, graph: str, folder: Path, *, split: str, seed: int, router: str | None, domain: int,
                  stop: threading.Event, request: dict[str, Any]) -> None:
         self.begin = time.monotonic()
         self._stop, self._request, self._domain = stop, request, domain
-        resolved = inspect_graph(graph, SIM_WORLD, None, room={"split": split, "seed": seed})
+        resolved = inspect_graph(graph, SIM_WORLD, room={"split": split, "seed": seed})
         secured.check(resolved, domain)
         endpoint = router_endpoint(router)
         own_router = router_child(endpoint)
         if own_router is None:
             refuse_twice([region.name for region in resolved.regions], endpoint, "", domain)
-        children = region_children(resolved, seed=seed, state_dir=folder / "state", router=endpoint)
+        children = region_children(resolved, seed=seed, folder=folder, state_dir=folder / "state", router=endpoint)
         self.regions = [c.name for c in children]
         self.events: list[Event] = []
         self.crew = Crew([*([own_router] if own_router else []), *children], folder / "logs", endpoint,

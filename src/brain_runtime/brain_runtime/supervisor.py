@@ -230,7 +230,7 @@ class Supervisor:
                     self._start(running)
             return
         if process.poll() is not None:
-            self._bury(running)
+            self._bury(running, process.returncode)
             if running.wait == 0.0:
                 self._start(running)
             return
@@ -303,8 +303,7 @@ class Supervisor:
             running.spare = None
             self._complain(f"no spare process for {running.child.name} can be started: {error}")
 
-    def _bury(self, running: _Running) -> None:
-        status = running.process.returncode
+    def _bury(self, running: _Running, status: int) -> None:
         self._close(running)
         if running.why:
             reason = running.why
@@ -343,19 +342,20 @@ class Supervisor:
             if running.spare is not None:
                 running.spare.end()
         for group in sorted({r.child.stop_after for r in self._all.values()}):
-            self._stop_group([r for r in self._all.values() if r.child.stop_after == group and r.process], grace)
+            self._stop_group([(r, r.process) for r in self._all.values()
+                              if r.child.stop_after == group and r.process is not None], grace)
 
-    def _stop_group(self, group: list[_Running], grace: float) -> None:
-        for running in group:
-            running.process.send_signal(signal.SIGTERM)
+    def _stop_group(self, group: list[tuple[_Running, subprocess.Popen]], grace: float) -> None:
+        for _, process in group:
+            process.send_signal(signal.SIGTERM)
         until = time.monotonic() + grace
-        for running in group:
+        for running, process in group:
             try:
-                status = running.process.wait(max(0.0, until - time.monotonic()))
+                status = process.wait(max(0.0, until - time.monotonic()))
                 text = f"status {status}" if status >= 0 else f"by {_signal_name(-status)}"
             except subprocess.TimeoutExpired:
-                running.process.kill()
-                running.process.wait()
+                process.kill()
+                process.wait()
                 text = f"by SIGKILL, since it did not end within {grace:g} s of SIGTERM"
             self._close(running)
             self._tell(running.child.name, "stopped", text)

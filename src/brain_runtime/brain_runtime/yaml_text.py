@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -22,7 +22,13 @@ class YamlProblem(ValueError):
     """The text is not YAML, or more than settings need; says what, in one line."""
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):   # in C ten times as fast, where PyYAML was built with it
+if TYPE_CHECKING:
+    _Base = yaml.SafeLoader
+else:   # in C ten times as fast, where PyYAML was built with it
+    _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Base):
     """A safe loader that reads ``5.0e6`` and ``1e5`` as the numbers that ROS 2 takes them for."""
 
 

@@ -29,7 +29,7 @@ class SocketHost(ProcessHost):
         self._into, self._out = into, out
         super().__init__(region, name=None, namespace="/", seed=0, state_dir=None, critical=False, restarts=0,
                          autostart=True)
-        self._values = NodeParameters(self, values, {}, lambda _: None)
+        self._values = NodeParameters(self, values, {})
         self._life = self.lifecycle()
 
     fqn = property(lambda self: f"/{self.region.name}")

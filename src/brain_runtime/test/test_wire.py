@@ -124,6 +124,26 @@ def test_a_plain_subscriber_gets_payload_attachment_and_sequence(wire):
     assert got[0].payload.to_bytes().hex() == "000100000900000068656c6c6f20313500"
 
 
+@pytest.mark.parametrize("qos", [FEATURE, STREAM, LATCHED])
+def test_messages_said_in_a_row_may_share_a_batch(wire, qos):
+    """Each express one takes one of the two that a link has: of 12 in a row, a busy machine lost every fifth."""
+    session, other, domain = wire
+    got = zenoh.handlers.FifoChannel(10)
+    subscriber = other.zenoh.declare_subscriber(names.data_key(domain, "/chatter", STRING), got)
+    with Node(session, "talker", "/", domain) as node:
+        publisher = node.publisher("chatter", STRING, qos)
+        received = []
+
+        def said():
+            publisher.publish(messages.make(STRING, data="hello"))
+            received.append(subscriber.try_recv())
+            return received[-1] is not None
+        eventually(said)
+    sample = received[-1]
+    assert (sample.express, sample.priority, sample.congestion_control) == (
+        False, zenoh.Priority.DATA, zenoh.CongestionControl.DROP)
+
+
 def test_tokens_come_and_go_with_the_node(wire):
     session, other, domain = wire
 

@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("file", type=Path, nargs="?", default=GOLDEN)
     parser.add_argument("--episodes", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     here = machine()
     if options.what == "write":
         found = {str(index): told for index, told in enumerate(_runs(options.episodes, options.jobs))}

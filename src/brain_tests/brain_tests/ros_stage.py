@@ -21,7 +21,7 @@ from brain_wire.goals import Status
 from brain_wire.services import action_type, service_type
 
 SEEK = "brain_interfaces/action/Seek"
-MEETING = 0.3       # s in which a server gets to know a client that knows it already
+AGAIN = 1.0         # s until what was not answered is asked again
 
 
 class RosStage(ProcessStage):
@@ -65,14 +65,29 @@ class RosStage(ProcessStage):
             client = self._clients[service] = self._node.create_client(kind, service)
         assert client.wait_for_service(PATIENCE), f"nobody serves {service}; {self.log()}"
         if (service, len(self._children)) not in self._met:
-            # A client knows its server before the server knows where this client takes answers, and what is answered
-            # until then is lost (rmw_fastrtps: "client will not receive response").
+            self._meet(client, theirs(messages.make(types.request), kind.Request))
             self._met.add((service, len(self._children)))
-            self.pause(MEETING)
         request = messages.make(types.request) if request is None else request
         future = client.call_async(theirs(request, kind.Request))
         self.until(future.done)
         return ours(future.result(), types.response)
+
+    def _meet(self, client, nothing):
+        """Asks for nothing until it is answered.
+
+        A client knows its server before the server knows where this client takes answers, and what is answered until
+        then is lost (rmw_fastrtps: "client will not receive response"). Nobody tells a client when that is over. None
+        of the services that are asked here does anything for an empty request: no parameters, transition 0.
+        """
+        asked = []
+
+        def answered():
+            if not asked or time.monotonic() - asked[-1][0] > AGAIN:
+                asked.append((time.monotonic(), client.call_async(nothing)))
+            return any(future.done() for _, future in asked)
+        self.until(answered)
+        for _, future in asked:
+            client.remove_pending_request(future)
 
     def ask(self, text):
         asked = Asked()

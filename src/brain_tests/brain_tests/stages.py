@@ -247,6 +247,11 @@ class ZenohStage(ProcessStage):
     def _arguments(self):
         return ["--router", self._endpoint]
 
+    def start(self, cls, state_dir=None, **more):
+        # A process may have ended before this session is told so: a request to it would go without an answer.
+        self.until(lambda: not any(client.wait(0.0) for client in self._clients.values()))
+        super().start(cls, state_dir, **more)
+
     def say(self, topic, message, qos):
         if topic not in self._publishers:
             self._publishers[topic] = self._node.publisher(topic, message.__msgtype__, qos)

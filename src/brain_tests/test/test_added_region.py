@@ -108,10 +108,14 @@ def test_it_hears_with_its_weights_and_not_without_spikes(graph):
 
 
 def test_its_ablations_are_known_and_named(graph):
-    assert "hearing=silent|conventional" in ablations.names(graph)
+    assert "hearing=silent|gain:FACTOR|conventional" in ablations.names(graph)
     assert not any(name.startswith("hearing") for name in ablations.names())
     assert "hearing" in ablations.parse(["all=conventional"], graph).classes
-    with pytest.raises(ValueError, match=r"hearing=silent\|conventional"):
+    assert ablations.parse(["hearing=gain:0.5"], graph).parameters == {"hearing": {"gain": 0.5}}
+    for wrong in ("gain:11", "gain:"):
+        with pytest.raises(ValueError, match="factor is a number from 0 to 10, as in hearing=gain:5"):
+            ablations.parse([f"hearing={wrong}"], graph)
+    with pytest.raises(ValueError, match=r"hearing=silent\|gain:FACTOR\|conventional"):
         ablations.parse(["hearing=gone"], graph)
 
 
@@ -120,6 +124,20 @@ def test_its_spikes_are_shown_by_the_introspection_region(graph):
     assert own == {graph: {"populations": ["hearing/hair"]}, "brain": {}}
     _, _, told = heard(graph, listen=["inside/rates/hearing/hair"])
     assert max(m.data for m in told["inside/rates/hearing/hair"]) > 0
+
+
+def test_its_rate_is_a_topic_that_who_gives_rights_knows(graph):
+    topic = "inside/rates/hearing/hair"
+    assert topic in resolve(graph, robot=None).region("window").publishes
+    assert topic not in resolve("brain", robot=None).region("window").publishes
+
+
+def test_its_network_is_measured_and_its_weights_are_told_with_results(graph):
+    from brain_bench import bench_steps
+    from brain_eval import results
+
+    assert set(bench_steps.networks(graph)) - set(bench_steps.networks()) == {"hearing"}
+    assert set(results.weights_hashes(graph)) - set(results.weights_hashes()) == {"hearing/hearing.safetensors"}
 
 
 def test_its_network_is_exported(graph, added, tmp_path):

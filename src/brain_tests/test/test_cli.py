@@ -172,14 +172,17 @@ def test_sentences_of_a_list_are_read(brain, tmp_path):
     file.write_text(f"# four\n- : {'go on and ' * 40}\n- : hello there\n"
                     "go red ball / blue box : go to the red ball but avoid the blue box\n"
                     "find red ball : 赤いボールに行って\n")
-    done = brain("bench", "sentences", str(file), "--json")
+    done = brain("bench", "sentences", str(file), "--failures", "--json")
     assert done.exit_code == 0, done.output
-    (told,) = json.loads(done.output)["lists"]
+    (told,), together = json.loads(done.output)["lists"], json.loads(done.output)["together"]
+    assert told["language"] == "en" and together["en"] == together["both"]
+    assert together["both"]["spiking"]["understood"] == told["networks"]["spiking"]["understood"]
     assert set(told["networks"]) == {"spiking", "ann", "grammar"}
     for found in told["networks"].values():
         assert (found["understood"]["count"], found["understood"]["of"]) == (1, 2)
         assert (found["refused"]["count"], found["refused"]["of"]) == (2, 2)
         assert found["failures"] == [{"text": "赤いボールに行って", "meant": [2, 1, 1, 0, 0], "heard": [1, 1, 1, 0, 0]}]
+    assert "failures" not in brain("bench", "sentences", str(file), "--json").output
     done = brain("bench", "sentences", str(file), "--failures")
     assert "mine.txt, spiking: '赤いボールに行って': go red ball, not find red ball" in done.output
 

@@ -113,7 +113,6 @@ def test_what_was_heard_grows_stale(stage):
     stage.until(lambda: held(told[-1])["age"] < 0.5 and held(told[-1])["fresh"])
 
 
-@pytest.mark.alone
 def test_every_message_in_order_where_a_port_asks_for_it(stage):
     told, said = stage.hear("held", STRING, LATCHED), stage.hear("said", FEATURES, FEATURE)
     stage.start(MIRROR)

@@ -107,3 +107,9 @@ def test_what_cannot_be_a_declaration_is_refused(tmp_path):
     assert Network("a:b").devices == ("cpu",) and Picture("a:b").below == 0
     with pytest.raises(TypeError, match="no port can be named task"):
         type("Odd", (Region,), {"task": next(iter(REGIONS["motor"].inputs().values()))})
+
+
+def test_an_ablation_that_takes_a_number_says_so_in_its_name():
+    for wrong in ({"gain": {"gain": NUMBER}}, {"gain:FACTOR": {"gain": 1.0}}):
+        with pytest.raises(TypeError, match="the ablation 'gain.*has one, and a name like 'gain:FACTOR'"):
+            type("Wrong", (Region,), {"ablations": wrong})

@@ -79,12 +79,12 @@ def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> No
 
 
 @pytest.mark.parametrize("arguments, package, remedy", [
-    (["look"], "brain_observe", "--packages-up-to brain_observe"),
-    (["demo"], "brain_eval", "--packages-up-to brain_eval"),
-    (["eval", "--episodes", "1"], "brain_eval", "--packages-up-to brain_eval"),
-    (["export", "pfc", "--nir", "pfc.nir"], "brain_training", "--packages-up-to brain_training"),
-    (["bench", "wire"], "brain_bench", "--packages-up-to brain_bench"),
-    (["up"], "brain_sim", "install the package"),
+    (["look"], "brain_observe", "--packages-up-to brain brain_observe"),
+    (["demo"], "brain_eval", "--packages-up-to brain brain_eval"),
+    (["eval", "--episodes", "1"], "brain_eval", "--packages-up-to brain brain_eval"),
+    (["export", "pfc", "--nir", "pfc.nir"], "brain_training", "--packages-up-to brain brain_training"),
+    (["bench", "wire"], "brain_bench", "--packages-up-to brain brain_bench"),
+    (["up"], "brain_sim", "--packages-up-to brain brain_sim"),
 ])
 def test_what_is_missing_is_named_in_one_line_with_its_remedy(
         robot: dict[str, str], arguments: list[str], package: str, remedy: str) -> None:
@@ -112,7 +112,7 @@ def lacking(tmp_path: Path, package: str) -> dict[str, str]:
 def test_an_evaluation_without_the_baselines_says_what_to_install(tmp_path: Path, arguments: list[str]) -> None:
     environment = lacking(tmp_path, "brain_baselines")
     done = run(environment, "-m", "brain", "eval", "--episodes", "1", *arguments)
-    assert done.returncode == 2 and "--packages-up-to brain_baselines" in done.stderr, done.stderr
+    assert done.returncode == 2 and "--packages-up-to brain brain_baselines" in done.stderr, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 

@@ -46,7 +46,7 @@ def test_every_result_is_in_a_table():
     results = saved.read(TOP / "results")
     for name, report in results.items():
         assert report["command"].startswith("brain ") and report["machine"]["cpu"] and report["date"], name
-    used = {row["of"] for rows in tables.read(TOP / "results").values() for row in rows}
+    used = set().union(*map(tables.used, tables.read(TOP / "results").values()))
     assert set(results) == used
 
 
@@ -69,6 +69,50 @@ def test_another_language_has_a_first_column_of_its_own(tree):
     described.write_text(described.read_text().replace("of: wire", "figure_ja: '{n} 回中 {share .1%}', of: wire"))
     (text,) = tables.made(tree).values()
     assert "| 往復 | 400 回中 98.0 % |" in text
+
+
+def test_a_table_of_many_columns_has_a_row_for_each_item_and_names_its_source(tree):
+    saved.write("many", {"cases": [{"what": "small", "us": {"a": 1.25}, "n": 20480}, {"what": "large", "us": None}],
+                         "sides": {"one": {"x": 0.5}, "other": {"x": None}}}, {})
+    described = tree / "results" / tables.TABLES
+    described.write_text("""
+speed:
+  head: [size, time, n, wire]
+  each: {of: many, at: cases}
+  cells: ["{what}", "{us.a .1f} µs", "{us.a}", "{wire:n _}"]
+sides:
+  head: ["", x]
+  rows: [{of: many, at: sides.one, what: one}, {of: many, at: sides.other, what: other}]
+  cells: ["{x .0%}"]
+""")
+    made = tables.table(tables.read(tree / "results"), saved.read(tree / "results"), "speed")
+    assert made.startswith("| size | time | n | wire |\n|---|---|---|---|\n"
+                           "| small | 1.2 µs | 1.25 | 400 |\n| large |  |  | 400 |\n\nFrom `")
+    made = tables.table(tables.read(tree / "results"), saved.read(tree / "results"), "sides")
+    assert made.startswith("|  | x |\n|---|---|\n| one | 50 % |\n| other |  |\n\nFrom `")
+    assert tables.used(tables.read(tree / "results")["speed"]) == {"many", "wire"}
+
+
+def test_an_item_of_a_list_is_picked_by_what_it_says(tree):
+    saved.write("many", {"ways": [{"who": "a", "n": 1}, {"who": "b", "n": 12345}]}, {})
+    described = tree / "results" / tables.TABLES
+    described.write_text("speed: [{what: b, of: many, figure: '{ways.who=b.n _}'}]")
+    (text,) = tables.made(tree).values()
+    assert "| b | 12 345 |" in text
+    described.write_text("speed: [{what: c, of: many, figure: '{ways.who=c.n}'}]")
+    with pytest.raises(tables.TableError, match="many.json has no figure ways.who=c.n"):
+        tables.made(tree)
+
+
+def test_commands_are_shown_without_save_and_many_files_as_one_word(tree):
+    path = tree / "results" / "wire.json"
+    report = json.loads(path.read_text())
+    for command, shown in (("brain bench x a.txt b/c.txt --save", "brain bench x FILES"),
+                           ("brain eval --seed 1 --save wire --policy tour", "brain eval --seed 1 --policy tour"),
+                           ("brain compare a.json b.json --region pfc", "brain compare FILES --region pfc")):
+        path.write_text(json.dumps({**report, "command": command}))
+        (text,) = tables.made(tree).values()
+        assert f"| `{shown}` |" in text
 
 
 @pytest.mark.parametrize(("table", "said"), [

@@ -2,10 +2,12 @@
 """Checkpoints of a training: one file, tensors as safetensors and the rest as JSON in its metadata; no pickle."""
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 
 from torch import Tensor
 
@@ -16,6 +18,39 @@ class CheckpointError(RuntimeError):
     """A checkpoint cannot be used; names it and the remedy."""
 
 
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keeps other trainings from a checkpoint until the block ends, or the process, however it ends.
+
+    Args:
+        path: of the checkpoint; the lock is a file beside it.
+
+    Raises:
+        CheckpointError: another training holds it.
+        OSError: nothing can be written there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.lock")
+    while True:
+        lock = os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise CheckpointError(f"another training is writing {path}; wait for its end, or name another place with "
+                                  f"--out and --checkpoint") from None
+        except OSError:
+            break       # a file system without locks
+        if beside.exists() and os.path.samestat(os.fstat(lock), beside.stat()):
+            break
+        os.close(lock)  # whoever held it removed it meanwhile
+    try:
+        yield
+    finally:
+        beside.unlink(missing_ok=True)
+        os.close(lock)
+
+
 def save(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
     """Writes a checkpoint; whenever the process is killed, a whole one is in place, the last or the one before.
 
@@ -23,16 +58,26 @@ def save(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -
         path: of the file.
         tensors: by name, on any device.
         values: what JSON can say.
+
+    Raises:
+        CheckpointError: it cannot be written, as where the disk is full; the last one is still in place.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.tmp")
-    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary,
-              metadata={"checkpoint": VERSION, "values": json.dumps(values)})
-    with temporary.open("rb+") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary,
+                  metadata={"checkpoint": VERSION, "values": json.dumps(values)})
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except (SafetensorError, OSError) as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise CheckpointError(f"cannot write checkpoint {path} ({error}); make room, or name another folder with "
+                              f"--checkpoint, and go on from the last one with --resume") from error
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -48,6 +93,9 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             metadata = file.metadata() or {}
             if metadata.get("checkpoint") != VERSION:
                 raise CheckpointError(f"{path} is no checkpoint of this version; remove it, or train without --resume")
-            return {name: file.get_tensor(name) for name in file.keys()}, json.loads(metadata["values"])
+            values = json.loads(metadata["values"])
+            if not isinstance(values, dict):
+                raise ValueError("it holds no values by name")
+            return {name: file.get_tensor(name) for name in file.keys()}, values
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"checkpoint {path} is torn ({error}); remove it, or train without --resume") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Iterator, Sequence
@@ -18,6 +19,7 @@ import torch
 from brain_runtime.graphs import DEFAULT
 from brain_training import tasks
 from brain_training.at_once import Failed, Job, at_once
+from brain_training.checkpoint import held
 from brain_training.task import Progress, Task, TrainingError
 from brain_training.trainer import PERIOD, Trainer
 
@@ -95,7 +97,7 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
     Raises:
         OSError: a file cannot be written; of the weight files it is known before anything is trained.
         ValueError: something is missing that the task needs; known before anything is trained.
-        CheckpointError: a checkpoint cannot be resumed from.
+        CheckpointError: a checkpoint cannot be resumed from, or written.
         TrainingError: a loss is not a number.
     """
     paths, cls = files(name, out, settings.graph), tasks.load(name, settings.graph)
@@ -141,6 +143,16 @@ def _report(name: str, out: Path | None, found: dict[str, dict[str, Any]], graph
             **{which: found[which] for which in tasks.networks(cls)}}
 
 
+@contextmanager
+def _alone(names: Sequence[str], outs: Sequence[Path | None], settings: Settings) -> Iterator[None]:
+    """Keeps other commands from what these trainings write; CheckpointError where one is writing it."""
+    with ExitStack() as stack:      # in one order, so that of two that begin at once one goes on
+        for path in sorted(settings.checkpoint(file) for name, out in zip(names, outs)
+                           for file in files(name, out, settings.graph).values()):
+            stack.enter_context(held(path))
+        yield
+
+
 def _forget(names: Sequence[str], outs: Sequence[Path | None], settings: Settings) -> None:
     """Removes the checkpoints of trainings that are done."""
     for name, out in zip(names, outs):
@@ -165,16 +177,17 @@ def train(name: str, out: Path | None, settings: Settings, progress: Progress) -
     cls = tasks.load(name, settings.graph)
     cls(quick=settings.quick).check()
     parts = _jobs(cls)
-    if len(parts) == 1:
-        found = train_networks(name, parts[0], out, settings, progress)
-    else:
-        found = {}
-        jobs = {part[0]: Job(train_networks, (name, part, out, settings)) for part in parts}
-        for which, made in at_once(jobs, progress):
-            if isinstance(made, Failed):
-                raise TrainingError(f"the training of {name} ({which}) failed: {made.why}")
-            found |= made
-    _forget([name], [out], settings)
+    with _alone([name], [out], settings):
+        if len(parts) == 1:
+            found = train_networks(name, parts[0], out, settings, progress)
+        else:
+            found = {}
+            jobs = {part[0]: Job(train_networks, (name, part, out, settings)) for part in parts}
+            for which, made in at_once(jobs, progress):
+                if isinstance(made, Failed):
+                    raise TrainingError(f"the training of {name} ({which}) failed: {made.why}")
+                found |= made
+        _forget([name], [out], settings)
     return _report(name, out, found, settings.graph)
 
 
@@ -189,6 +202,7 @@ def train_all(folder: Path | None, settings: Settings, progress: Progress, names
         names: of the tasks; None: all.
 
     Raises:
+        CheckpointError: another command is writing what this one would.
         TrainingError: some failed; the others went on, and were yielded before.
         ValueError: the device is not there, or what a task needs; known before anything is trained.
     """
@@ -207,17 +221,18 @@ def train_all(folder: Path | None, settings: Settings, progress: Progress, names
             jobs[key] = Job(_named, (name, part, out, settings), 0 if classes[name].longest else NICE)
     found: dict[str, dict[str, Any]] = {name: {} for name in names}
     failed = []
-    for key, made in at_once(jobs, progress):
-        name, out = whose[key]
-        if isinstance(made, Failed):
-            failed.append(f"the training of {key} failed: {made.why}")
-            continue
-        found[name] |= made
-        if set(found[name]) == set(tasks.networks(classes[name])):
-            yield _report(name, out, found[name], settings.graph)
-    if failed:
-        raise TrainingError("; ".join(failed))
-    _forget(names, outs, settings)
+    with _alone(names, outs, settings):
+        for key, made in at_once(jobs, progress):
+            name, out = whose[key]
+            if isinstance(made, Failed):
+                failed.append(f"the training of {key} failed: {made.why}")
+                continue
+            found[name] |= made
+            if set(found[name]) == set(tasks.networks(classes[name])):
+                yield _report(name, out, found[name], settings.graph)
+        if failed:
+            raise TrainingError("; ".join(failed))
+        _forget(names, outs, settings)
 
 
 def _named(name: str, networks: Sequence[str], out: Path | None, settings: Settings, progress: Progress

@@ -68,6 +68,7 @@ def train(
 def _train_all(out: Path | None, settings: Settings, as_json: bool) -> None:
     import time
 
+    from brain_training.checkpoint import CheckpointError
     from brain_training.runs import files, train_all
     from brain_training.task import TrainingError
     from brain_training.tasks import names
@@ -82,7 +83,7 @@ def _train_all(out: Path | None, settings: Settings, as_json: bool) -> None:
         try:
             for found in train_all(out, settings, progress):
                 report[found["network"]] = found
-        except (TrainingError, ValueError) as error:
+        except (CheckpointError, TrainingError, ValueError) as error:
             wrong = str(error)
     took = time.monotonic() - begin
     if as_json:

@@ -14,7 +14,7 @@ import math
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -68,7 +68,8 @@ class Trainer:
 
         Raises:
             TrainingError: the loss is not a number.
-            OSError: checkpoint or log cannot be written.
+            CheckpointError: a checkpoint cannot be written.
+            OSError: the log cannot be written.
         """
         saved = since = time.monotonic()
         while self.step < self.steps:
@@ -153,17 +154,38 @@ class Trainer:
             How many steps are done.
 
         Raises:
-            CheckpointError: it is torn, or of another training.
+            CheckpointError: it is torn, of another training, or something in it does not fit.
         """
         if self._path is None or not self._path.exists():
             return 0
         tensors, values = files.load(self._path)
+        try:
+            self._check(values["about"])
+            self._restore(tensors, values)
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, CheckpointError):
+                raise
+            what = " ".join(str(error).split())
+            raise CheckpointError(f"checkpoint {self._path} does not fit this training ({type(error).__name__}: "
+                                  f"{what[:200]}); remove it, or train without --resume") from error
+        return self.step
+
+    def _check(self, about: Mapping[str, Any]) -> None:
+        """Raises CheckpointError where a checkpoint is of another training."""
         # as JSON has it: a recipe's tuples are lists there
         for what, here in json.loads(json.dumps(self.about())).items():
-            if values["about"].get(what) != here:
+            if about.get(what) != here:
                 raise CheckpointError(f"checkpoint {self._path} is of another training: its {what} is "
-                                      f"{values['about'].get(what)!r}, not {here!r}; train without --resume, or name "
+                                      f"{about.get(what)!r}, not {here!r}; train without --resume, or name "
                                       f"another folder with --checkpoint")
+
+    def _restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Takes back what :meth:`save` wrote."""
+        step, losses = values["step"], tensors["losses"].tolist()
+        if type(step) is not int or not 0 <= step <= self.steps or len(losses) != step:
+            raise ValueError(f"{len(losses)} losses after {step!r} of {self.steps} steps")
+        if set(values["schedule"]) != set(self.schedule.state_dict()):
+            raise ValueError("its schedule is another one")
         part = {kind: {name.partition(".")[2]: value for name, value in tensors.items()
                        if name.startswith(f"{kind}.")} for kind in ("network", "optimizer", "task")}
         self.network.load_state_dict(part["network"])
@@ -181,8 +203,7 @@ class Trainer:
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
         self.schedule.load_state_dict(values["schedule"])
         self.task.restore(part["task"], values["task"])
-        self.step, self.losses = values["step"], tensors["losses"].tolist()
-        return self.step
+        self.step, self.losses = step, losses
 
     def _note(self, norm: float, took: float) -> None:
         lately = self.losses[-LOGGED:]

@@ -81,3 +81,16 @@ def test_the_command_goes_on_after_it_was_killed(tmp_path):
     for file in ("m.safetensors", "m_ann.safetensors"):
         assert (part.parent / file).read_bytes() == (whole.parent / file).read_bytes(), file
     assert not list(kept.glob("*.checkpoint"))      # nothing is left to resume from
+
+
+def test_what_another_training_writes_is_left_alone(tmp_path):
+    from brain_training.checkpoint import CheckpointError, held
+    from brain_training.runs import Settings, train, train_all
+
+    settings = Settings(quick=True)
+    with held(tmp_path / "motor_twin.checkpoint"):
+        with pytest.raises(CheckpointError, match="another training is writing .*motor_twin.checkpoint"):
+            train("motor", tmp_path / "motor.safetensors", settings, lambda *told: None)
+        with pytest.raises(CheckpointError, match="another training is writing .*motor_twin.checkpoint"):
+            next(train_all(tmp_path, settings, lambda *told: None, ["language", "motor"]))
+    assert not list(tmp_path.iterdir())

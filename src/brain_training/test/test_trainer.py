@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,6 +152,51 @@ def test_a_torn_checkpoint_is_named_with_the_remedy(tmp_path, spoil):
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(CheckpointError, match=f"checkpoint {path} is torn .*--resume"):
         Trainer(Line(quick=True), 3, checkpoint=path).resume()
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda tensors, values: tensors.pop("losses"), lambda tensors, values: values.pop("about"),
+    lambda tensors, values: tensors.update({"network.weight": torch.zeros(7, 7)}),
+    lambda tensors, values: tensors.update({"optimizer.99.exp_avg": torch.zeros(3)}),
+    lambda tensors, values: values.update(step=6), lambda tensors, values: values.update(step="two"),
+    lambda tensors, values: values.update(groups=3), lambda tensors, values: values.update(schedule={}),
+    lambda tensors, values: values.update(about=[])])
+def test_a_checkpoint_in_which_something_does_not_fit_is_named_with_the_remedy(tmp_path, spoil):
+    path = tmp_path / "c"
+    trainer = Trainer(Line(quick=True), 3, checkpoint=path)
+    trainer.advance()
+    trainer.save()
+    tensors, values = checkpoint.load(path)
+    spoil(tensors, values)
+    checkpoint.save(path, tensors, values)
+    with pytest.raises(CheckpointError, match=f"checkpoint {path} does not fit this training .*--resume"):
+        Trainer(Line(quick=True), 3, checkpoint=path).resume()
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_and_is_named_with_the_remedy(tmp_path):
+    path = tmp_path / "c"
+    trainer = Trainer(Line(quick=True), 3, checkpoint=path)
+    trainer.advance()
+    trainer.save()
+    before, trainer.losses = path.read_bytes(), trainer.losses * 10_000
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(CheckpointError, match=f"cannot write checkpoint {path} .*--resume"):
+            trainer.save()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before and [found.name for found in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_checkpoint_is_one_trainings_alone(tmp_path):
+    path = tmp_path / "folder" / "c"
+    with checkpoint.held(path):
+        with pytest.raises(CheckpointError, match=f"another training is writing {path}.*--out"), checkpoint.held(path):
+            raise AssertionError("two hold it")
+    with checkpoint.held(path):     # the first has ended
+        pass
+    assert not list(path.parent.iterdir())
 
 
 def test_a_weight_file_is_no_checkpoint(tmp_path):

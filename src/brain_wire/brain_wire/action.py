@@ -54,11 +54,12 @@ class ActionServer:
         ready: whether goals are taken now.
         give: takes goals, and those again that are to be given up.
         arrived: called when there is something to :meth:`serve`.
+        closed: called when it is closed.
     """
 
     def __init__(self, node: Node, act: Act, name: str, *, ready: Callable[[], bool], give: Callable[[Goal], None],
-                 arrived: Callable[[], None]) -> None:
-        self._node, self._types = node, act.types
+                 arrived: Callable[[], None], closed: Callable[[ActionServer], None] = lambda server: None) -> None:
+        self._node, self._types, self._closed = node, act.types, closed
         self._ready, self._give, self._arrived = ready, give, arrived
         self._book: dict[bytes, _Entry] = {}
         self._news: deque[News] = deque()
@@ -162,6 +163,7 @@ class ActionServer:
 
     def close(self) -> None:
         """Aborts what is running, and serves no more."""
+        self._closed(self)
         for entry in self._book.values():
             if entry.ended is None:
                 self._pass_on(News(entry.goal.id, Status.ABORTED, make(self._types.result)))

@@ -75,7 +75,7 @@ class Node:
         return part
 
     def subscription(self, topic: str, type_name: str, qos: QoS = FEATURE, *, wake: Signal | None = None,
-                     arrived: Callable[[], None] | None = None, at_once: Callable[[Arrival], bool] | None = None,
+                     arrived: Callable[[], object] | None = None, at_once: Callable[[Arrival], bool] | None = None,
                      by_publisher: bool = False, max_size: int = MAX_SIZE) -> Subscription:
         """A subscription.
 

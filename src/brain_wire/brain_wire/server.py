@@ -26,7 +26,7 @@ from brain_wire.qos import QoS
 from brain_wire.service import Service
 from brain_wire.waking import Signal
 
-SHARE = 0.05        # s; how long answering goes on after the time is up, however many ask
+SHARE = 0.05        # s
 TRANSITION_EVENTS = QoS(reliable=True, latched=False, depth=10)
 
 
@@ -36,11 +36,13 @@ class Server:
     Args:
         node: in whose name.
         wake: woken when there is something to serve; for who waits for more than that.
+        share: s; how long answering goes on after the time of :meth:`serve` is up, however many ask.
     """
 
-    def __init__(self, node: Node, wake: Signal | None = None) -> None:
+    def __init__(self, node: Node, wake: Signal | None = None, share: float = SHARE) -> None:
         self.node = node
         self.wake = wake or Signal()
+        self._share = share
         self._services: list[tuple[Service, Callable[[Any], Any]]] = []
         self._actions: list[ActionServer] = []
         self._stopped = False
@@ -70,7 +72,8 @@ class Server:
             name: where it is not the action's own topic.
             ready: whether goals are taken now.
         """
-        server = ActionServer(self.node, act, name or act.topic, ready=ready, give=give, arrived=self.wake.set)
+        server = ActionServer(self.node, act, name or act.topic, ready=ready, give=give, arrived=self.wake.set,
+                              closed=self._actions.remove)
         self._actions.append(server)
         return server
 
@@ -120,15 +123,21 @@ class Server:
         self.services(lifecycle.handlers(life))
         return life
 
-    def serve(self, seconds: float = math.inf) -> None:
-        """Answers what comes, for so long or until :meth:`stop`."""
+    def serve(self, seconds: float = math.inf, also: Callable[[], None] = lambda: None) -> None:
+        """Answers what comes, for so long or until :meth:`stop`.
+
+        Args:
+            seconds: how long.
+            also: what else the thread has to do each time that it was woken, after it has answered.
+        """
         until = time.monotonic() + seconds
         while not self._stopped:
-            enough = max(until, time.monotonic() + SHARE)
+            enough = max(until, time.monotonic() + self._share)
             for service, handler in self._services:
                 service.answer(handler, enough)
-            for action in self._actions:
+            for action in tuple(self._actions):
                 action.serve()
+            also()
             left = until - time.monotonic()
             if left <= 0:
                 return

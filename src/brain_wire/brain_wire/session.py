@@ -26,6 +26,7 @@ from brain_wire import names
 from brain_wire.credentials import (OPERATOR, SECURITY_VARIABLE, Credentials, SessionProblem, credentials_file,
                                     place, read_credentials)
 from brain_wire.refusal import open_to_a_network, why_not
+from brain_wire.waking import Flag
 
 DEFAULT_ROUTER = "tcp/localhost:7447"
 ROUTER_VARIABLE = "BRAIN_ROUTER"
@@ -232,7 +233,7 @@ def _close_all() -> None:
 
 
 def open_session(router: str | None = None, *, identity: str = OPERATOR, patience: float = 2.0,
-                 stop: threading.Event | None = None) -> Session:
+                 stop: threading.Event | Flag | None = None) -> Session:
     """Opens a session, waiting for a router that is not there yet.
 
     Args:
@@ -280,7 +281,7 @@ def _check_attempts() -> int:
                              f"for, 0 for ever, below 0 not at all") from None
 
 
-def _with_router(session: Session, attempts: int, stop: threading.Event) -> Session:
+def _with_router(session: Session, attempts: int, stop: threading.Event | Flag) -> Session:
     """The session, once it has a router or enough was looked for one. A client's has one; a peer's is open without.
 
     Raises:

@@ -88,8 +88,10 @@ class Publisher:
         self._encode = messages.encoder(type_name)
         self._sequence = itertools.count(1)
         self._lock = threading.Lock()
+        # As rmw_zenoh has it. Not express: that sends each message in a batch of its own, of which a link has few, and
+        # what finds none within a millisecond is dropped. A batch waits for more only while the link is busy anyway.
         settings: dict[str, Any] = dict(
-            congestion_control=zenoh.CongestionControl.DROP, express=True,  # commands are not to wait for a full batch
+            congestion_control=zenoh.CongestionControl.DROP, express=False,
             reliability=zenoh.Reliability.RELIABLE if qos.reliable else zenoh.Reliability.BEST_EFFORT)
         self._publisher: Any    # of zenoh or of zenoh.ext, which have no class in common
         if qos.latched:
@@ -148,7 +150,7 @@ class Subscription:
     """
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
-                 arrived: Callable[[], None] | None, at_once: Callable[[Arrival], bool] | None, by_publisher: bool,
+                 arrived: Callable[[], object] | None, at_once: Callable[[Arrival], bool] | None, by_publisher: bool,
                  max_size: int) -> None:
         self.endpoint = endpoint
         self.type = type_name

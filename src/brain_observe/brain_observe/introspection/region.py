@@ -6,7 +6,7 @@ import logging
 import math
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Iterable
 
 import numpy as np
 
@@ -57,6 +57,11 @@ def _number(topic: str) -> Out:
     return Out(f"inside/{topic}", NUMBER, PLOTTED, on_demand=True)
 
 
+def _rates_of(populations: Iterable[str]) -> dict[str, Out]:
+    """Ports for the rates of populations that are named by ``populations``."""
+    return {f"rates/{name}": _number(f"rates/{name}") for name in populations}
+
+
 class Introspection(Region):
     """Shows what the brain sees, remembers, wants and avoids, and how much it fires."""
 
@@ -96,7 +101,7 @@ class Introspection(Region):
         """Forgets what was shown. Nothing of it is state: what nobody sees need not survive a restart."""
         super().configure(parameters)
         others = self.parameters.populations
-        self._others = {f"rates/{name}": _number(f"rates/{name}") for name in others}
+        self._others = _rates_of(others)
         self._rate_of = {**POPULATIONS, **{name: f"rates/{name}" for name in others}}
         self.spike_trains = replace(type(self).spike_trains, feeds=tuple(self._rate_of.values()))
         self._pictures: deque = deque(maxlen=PICTURES)
@@ -110,6 +115,11 @@ class Introspection(Region):
     def publishes(self):
         """The ports of the class, and one for the rate of each population of ``populations``."""
         return {**super().publishes(), **self._others}
+
+    @classmethod
+    def would_publish(cls, parameters):
+        """See :meth:`publishes`."""
+        return {**super().would_publish(parameters), **_rates_of(parameters.get("populations", ()))}
 
     def step(self, inbox, state, dt, rng):
         """Makes what somebody looks at: pictures as vision tells of them, the rest at the region's rate."""

@@ -16,7 +16,7 @@ def lacks(package: str) -> str:
     """What to tell a person where a package is not installed."""
     if package in PACKAGES:
         return (f"{package} is not installed here, and this needs it; build it too: python -m colcon build "
-                f"--packages-up-to {package}, or without ROS: make venv")
+                f"--packages-up-to brain {package}, or without ROS: make venv")
     where = f"there is no package {package} for {sys.executable}, and this needs it; "
     if package in DISTRIBUTIONS:
         return f"{where}apt install {DISTRIBUTIONS[package]}, or without ROS: make venv"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Callable, NoReturn, TypeVar
 
 import typer
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def _check_namespace(value: str) -> str:
@@ -33,6 +35,12 @@ Secure = Annotated[Path | None, typer.Option(
 Json = Annotated[bool, typer.Option(
     "--json", help="Print one JSON object instead of text; nothing where there is an error, which stands on standard "
     "error.")]
+
+
+def takes_more(verb: Verb) -> Verb:
+    """Marks a verb to which words may be given that are not options of its own."""
+    vars(verb)["context_settings"] = {"allow_extra_args": True, "ignore_unknown_options": True}
+    return verb
 
 
 def use_domain(domain: int | None) -> int:

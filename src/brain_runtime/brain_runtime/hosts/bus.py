@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.hosts.inlet import Incoming, Inlet
 from brain_wire import messages
-
-
-class OnBus(NamedTuple):
-    """A message as it comes from the bus: itself or its CDR bytes, and the time (s, simulated)."""
-
-    data: Any
-    received: float
 
 
 class _Reader(NamedTuple):
     order: tuple[int, int]
     inlet: Inlet
-    deliver: Callable[[Inlet, OnBus], bool]
+    deliver: Callable[[Inlet, Incoming], bool]
 
 
 class Bus:
@@ -65,14 +58,15 @@ class Bus:
             for reader in readers:
                 reader.deliver(reader.inlet, arrival)
 
-    def _arrival(self, message: Any) -> OnBus:
-        return OnBus(messages.encode(message) if self.through_bytes else message, self._now())
+    def _arrival(self, message: Any) -> Incoming:
+        """As it comes from the bus: itself or its CDR bytes, at the simulated time (s)."""
+        return Incoming(messages.encode(message) if self.through_bytes else message, self._now())
 
     def heard(self, topic: str) -> bool:
         """Whether anybody hears a topic."""
         return bool(self._readers.get(topic) or self._listeners.get(topic))
 
-    def read(self, order: int, inlet: Inlet, deliver: Callable[[Inlet, OnBus], bool]) -> BusSubscription:
+    def read(self, order: int, inlet: Inlet, deliver: Callable[[Inlet, Incoming], bool]) -> BusSubscription:
         """Delivers from now on what comes at a port, and first what is latched.
 
         Args:
@@ -108,11 +102,11 @@ class BusSubscription:
         self.topic = topic
         self.close = end
 
-    def take(self) -> list[OnBus]:
+    def take(self) -> list[Incoming]:
         """Nothing."""
         return []
 
-    def sender(self, arrival: OnBus) -> str:
+    def sender(self, arrival: Incoming) -> str:
         """Not known."""
         return ""
 

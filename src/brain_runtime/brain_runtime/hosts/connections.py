@@ -9,6 +9,7 @@ from brain_runtime.energy import Passed
 from brain_runtime.hosts.host import Arrived, Publication, Served
 from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.ports import Out
+from brain_wire.goals import Act
 
 if TYPE_CHECKING:
     from brain_runtime.hosts.hosted_region import HostedRegion
@@ -55,8 +56,10 @@ class Connections:
         """Takes back what :meth:`plug` did, as far as it came."""
         for name in tuple(self.inlets):
             self._unhear(name)
-        for part in (*self.served.values(), *self.publications.values()):
-            part.close()
+        for served in self.served.values():
+            served.close()
+        for publication in self.publications.values():
+            publication.close()
         self.publications, self.served, self.senders, self._passed = {}, {}, {}, {}
 
     # -- inputs ----------------------------------------------------------------------------------------------------
@@ -66,7 +69,7 @@ class Connections:
             return
         hosted = self._hosted
         port = hosted.region.hears()[name]
-        inlet = self.inlets[name] = Inlet(name, port, hosted.stepper.slots[name], hosted.decoder(port.type),
+        inlet = self.inlets[name] = Inlet(name, port, hosted.running.slots[name], hosted.decoder(port.type),
                                           self._unreadable)
         inlet.subscription = hosted.subscribe(inlet)
 
@@ -116,7 +119,7 @@ class Connections:
                 (self._hear if port.needed(wanted) else self._unhear)(name)
         if hosted.turn.acquire(timeout=HEED):   # else at the next look: a step that is stuck must not stop the heart
             try:
-                hosted.stepper.heed(wanted)
+                hosted.running.heed(wanted)
             finally:
                 hosted.turn.release()
         return True
@@ -131,7 +134,7 @@ class Connections:
         publication = self.publications.get(name)
         return () if publication is None else publication.others()
 
-    # -- energy budget: see brain_runtime.energy -------------------------------------------------------------------
+    # -- sending, within the energy budget: see brain_runtime.energy -------------------------------------------------
 
     def _gated(self, port: Out, publication: Publication) -> Callable[[Any], None]:
         """What sends a port's messages: all of them without a budget, else what the gate lets pass."""
@@ -145,6 +148,12 @@ class Connections:
             if passed is not None:
                 send_encoded(passed.message, passed.data)
         return send_or_hold
+
+    def send(self, published: Iterable[tuple[Out | Act, Any]]) -> None:
+        """Sends what a stepper gave back, in its order. Raises MessageError."""
+        senders = self.senders
+        for port, message in published:
+            senders[port.topic](message)
 
     def let_go(self, passed: Iterable[Passed]) -> None:
         """Sends what the energy budget held. With the region's turn."""

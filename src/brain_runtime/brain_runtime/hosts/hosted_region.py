@@ -88,6 +88,12 @@ class HostedRegion(Host):
         self._warned: dict[str, float] = {}
         self._heartbeat = self.publish(beat.PORT.topic, beat.TYPE, beat.PORT.qos)
 
+    @property
+    def running(self) -> Stepper:
+        """The stepper of a region that is configured; another has none."""
+        assert self.stepper is not None, f"{self.region.name} is not configured"
+        return self.stepper
+
     # -- verbs that all hosts have in common -------------------------------------------------------------------------
 
     def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
@@ -283,6 +289,10 @@ class HostedRegion(Host):
         finally:
             self.turn.release()
         self.policy.wake()
+
+    def heed(self) -> bool:
+        """Sees which outputs on demand are wanted; whether these are others than before."""
+        return self.stepper is not None and self.connections.heed(self.state == beat.ACTIVE)
 
     def save(self, wait: float) -> None:
         """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""

@@ -60,10 +60,10 @@ class Inlet:
         return True
 
 
-class Received(NamedTuple):
-    """A message as it came: CDR bytes, and the time of receipt on the steady clock (s)."""
+class Incoming(NamedTuple):
+    """A message as it came, for hosts whose wire has no such thing; see :class:`brain_runtime.hosts.host.Arrived`."""
 
-    data: bytes
+    data: Any
     received: float
 
 
@@ -79,20 +79,20 @@ class Ring:
     def __init__(self, topic: str, depth: int, close: Callable[[], None]) -> None:
         self.topic = topic
         self._close = close
-        self._waiting: deque[Received] = deque(maxlen=depth)
+        self._waiting: deque[Incoming] = deque(maxlen=depth)
 
-    def keep(self, arrival: Received) -> None:
+    def keep(self, arrival: Incoming) -> None:
         """Keeps a message until it is taken."""
         self._waiting.append(arrival)
 
-    def take(self) -> list[Received]:
+    def take(self) -> list[Incoming]:
         """See :class:`.host.Subscription`."""
         taken, waiting = [], self._waiting
         while waiting:
             taken.append(waiting.popleft())
         return taken
 
-    def sender(self, arrival: Received) -> str:
+    def sender(self, arrival: Incoming) -> str:
         """Not known."""
         return ""
 
@@ -102,6 +102,6 @@ class Ring:
         self._waiting.clear()
 
 
-def received(data: bytes) -> Received:
+def received(data: bytes) -> Incoming:
     """What has just been received."""
-    return Received(data, time.monotonic())
+    return Incoming(data, time.monotonic())

@@ -7,7 +7,6 @@ import itertools
 from dataclasses import replace
 from typing import Any, Callable, Mapping
 
-from brain_runtime import heartbeat as beat
 from brain_runtime.energy import Gate
 from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
 from brain_runtime.hosts.hosted_region import HostedRegion
@@ -16,8 +15,8 @@ from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
 from brain_runtime.hosts.policy import Lockstep
 from brain_runtime.hosts.schedule import LocalSchedule
 from brain_runtime.region import Region, State
-from brain_runtime.stepper import Stepper
-from brain_wire import lifecycle, messages, parameter_services
+from brain_runtime.stepper import RegionError, Stepper
+from brain_wire import lifecycle, parameter_services
 from brain_wire.goals import Act, Goal, News, Status
 from brain_wire.messages import make
 from brain_wire.qos import QoS
@@ -72,11 +71,11 @@ class LocalRegion(HostedRegion):
         values, budget, self._sim_time = split(name, region.Parameters, parameters)
         self._host, self._order, self._kept = host, order, state
         super().__init__(region, name=name, namespace="/", seed=host.seed, state_dir=None, critical=critical,
-                         restarts=0, epoch=1, policy=lambda hosted: Lockstep(hosted, host.schedule))
+                         restarts=0, epoch=1, policy=lambda hosted: Lockstep(hosted, lambda: host.schedule.due(self)))
         self.gate.budget = budget
         own = sim_time(name, "as every node has it; in lockstep time is simulated, whatever this says",
                        lambda: self._sim_time, self._set_sim_time)
-        self._values = NodeParameters(self, values, own, self._tell_changes)
+        self._values = NodeParameters(self, values, own)
         self.asked: dict[bytes, Asked] = {}
         self.life = self.lifecycle()
         self.services = {**parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life)}
@@ -133,15 +132,10 @@ class LocalRegion(HostedRegion):
     def _set_sim_time(self, wanted: bool) -> None:
         self._sim_time = wanted
 
-    def _tell_changes(self, values: Mapping[str, Any]) -> None:
-        self._host.bus.publish(parameter_services.EVENTS, parameter_services.changed(
-            self.fqn, messages.time_message(self.clock()), values), False)
-
     def _bring_to_rest(self, stepper: Stepper) -> None:
         """Once: in lockstep nobody waits for it."""
         published, _ = stepper.come_to_rest(self.now(), self.clock(), 0.0)
-        for port, message in published:
-            self.connections.senders[port.topic](message)
+        self.connections.send(published)
 
     def fail(self, error: BaseException) -> None:
         self._host.failed(self, error)
@@ -228,7 +222,7 @@ class LocalHost:
         self._regions[name] = hosted
         if autostart and not (hosted.life.change("configure") and hosted.life.change("activate")):
             self.part_with(hosted)
-            raise hosted.cause
+            raise hosted.cause or RegionError(hosted.reason())
         self._heed()
 
     def leave(self, name: str) -> None:
@@ -240,10 +234,10 @@ class LocalHost:
             self.part_with(hosted)
 
     def kill(self, name: str) -> Stepper:
-        """Takes a region out without a word, as a crash does. Returns what was left of it."""
+        """Takes a configured region out without a word, as a crash does. Returns what was left of it."""
         hosted = self._regions[name]
         self.part_with(hosted)
-        return hosted.stepper
+        return hosted.running
 
     def part_with(self, hosted: LocalRegion) -> None:
         """Takes a region out, unless that is done."""
@@ -268,12 +262,11 @@ class LocalHost:
         while changed:
             changed = False
             for hosted in tuple(self._regions.values()):
-                if hosted.stepper is not None:
-                    changed |= hosted.connections.heed(hosted.state == beat.ACTIVE)
+                changed |= hosted.heed()
 
     def stepper(self, name: str) -> Stepper:
-        """The stepper of a region: its state, steps and statistics."""
-        return self._regions[name].stepper
+        """The stepper of a configured region: its state, steps and statistics."""
+        return self._regions[name].running
 
     # -- topics, services and actions, from outside --------------------------------------------------------------------
 

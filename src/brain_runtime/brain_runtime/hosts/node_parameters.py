@@ -7,6 +7,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
 
 from brain_runtime import energy
+from brain_wire import parameter_services
+from brain_wire.messages import time_message
 from brain_wire.parameter_services import Access
 from brain_wire.parameters import Description, ParameterError, check_parameters, describe
 
@@ -66,18 +68,18 @@ def sim_time(region: str, about: str, get: Callable[[], bool], take: Callable[[b
 
 
 class NodeParameters:
-    """Values of a node's parameters, and how they are changed: all that are asked for, or none.
+    """Values of a node's parameters, and how they are changed and told of: all that are asked for, or none.
 
     Args:
         hosted: the region, to which changes are applied.
         values: of its ``Parameters``.
         own: what the host adds, by name, beside the energy budget.
-        tell: told the new values of what was changed.
     """
 
-    def __init__(self, hosted: HostedRegion, values: Any, own: Mapping[str, HostParameter],
-                 tell: Callable[[Mapping[str, Any]], None]) -> None:
-        self._hosted, self._region, self._tell = hosted, values, tell
+    def __init__(self, hosted: HostedRegion, values: Any, own: Mapping[str, HostParameter]) -> None:
+        self._hosted, self._region = hosted, values
+        self._events = hosted.publish(parameter_services.EVENTS, parameter_services.EVENT_TYPE,
+                                      parameter_services.EVENT_QUALITY)
         (field,) = fields(energy.HostParameters)
         self._own = {**own, energy.PARAMETER: HostParameter(
             describe(field), lambda: hosted.gate.budget,
@@ -112,4 +114,5 @@ class NodeParameters:
         for key, value in own.items():
             self._own[key].set(value)
         now = self.values()
-        self._tell({key: now[key] for key in now if key in values})
+        self._events.send(parameter_services.changed(self._hosted.fqn, time_message(self._hosted.clock()),
+                                                     {key: now[key] for key in now if key in values}))

@@ -20,7 +20,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Callable
 
 from brain_runtime.hosts.host import Arrived
 from brain_runtime.hosts.inlet import Inlet
@@ -123,7 +123,7 @@ class Threaded(Policy):
         if hosted.idle:
             return
         try:
-            if inlet is not None:
+            if inlet is not None and arrival is not None:
                 inlet.offer(arrival)
             else:
                 noted: dict[Inlet, None] = {}   # each once: what comes meanwhile is noted again
@@ -131,7 +131,7 @@ class Threaded(Policy):
                     noted[self._ready.popleft()] = None
                 for one in noted:
                     one.take()
-            now, stepper, gate = time.monotonic(), hosted.stepper, hosted.gate
+            now, stepper, gate = time.monotonic(), hosted.running, hosted.gate
             if stepper.due(now):
                 held = gate.due if gate.budget else 0.0
                 stepper.step(now, hosted.clock(), hosted.connections.senders)
@@ -190,24 +190,17 @@ class Afterwards(Threaded):
             self.step_or_wake()
 
 
-class Schedule(Protocol):
-    """Whatever says, of several regions, whose step starts next."""
-
-    def due(self, hosted: HostedRegion) -> None:
-        """A step of this region is due at this instant."""
-
-
 class Lockstep(Policy):
     """On a simulated clock, in one thread: what comes is taken in at once, and :meth:`step` is called by a schedule.
 
     Args:
         hosted: the region, in the hands of its host.
-        schedule: of all regions.
+        due: tells the schedule that a step of this region is due at this instant.
     """
 
-    def __init__(self, hosted: HostedRegion, schedule: Schedule) -> None:
+    def __init__(self, hosted: HostedRegion, due: Callable[[], None]) -> None:
         super().__init__(hosted)
-        self._schedule = schedule
+        self._due = due
 
     def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
         if arrival is None:
@@ -215,29 +208,27 @@ class Lockstep(Policy):
         else:
             inlet.offer(arrival)
         if inlet.triggers and not self._hosted.idle:
-            self._schedule.due(self._hosted)
+            self._due()
         return True
 
     def step(self, now: float, stamp: float) -> None:
         """Makes a step at ``now`` (s, simulated), then sends what it made: others hear it at the same instant."""
         hosted = self._hosted
         try:
-            published = hosted.stepper.step(now, stamp)
+            published = hosted.running.step(now, stamp)
         except RegionError as error:
             hosted.fail(error)
             return
-        senders = hosted.connections.senders
-        for port, message in published:
-            senders[port.topic](message)
+        hosted.connections.send(published)
 
     def wake(self) -> None:
         if not self._hosted.idle:
-            self._schedule.due(self._hosted)
+            self._due()
 
     def begin(self) -> None:
         """What has come before is in the inbox already."""
-        if not self._hosted.idle and self._hosted.stepper.triggered:
-            self._schedule.due(self._hosted)
+        if not self._hosted.idle and self._hosted.running.triggered:
+            self._due()
 
     def forget(self) -> None:
         """Nothing waits."""

@@ -111,7 +111,7 @@ class ProcessHost(HostedRegion):
         turn = self.turn.acquire(timeout=REST_TURN)     # a step that hangs must not keep the robot moving
         try:
             takers = [inlet.take for inlet in self.connections.inlets.values()] if turn else ()
-            resting.bring_to_rest(stepper, self.connections.senders, takers, self.clock, self.beat)
+            resting.bring_to_rest(stepper, self.connections.send, takers, self.clock, self.beat)
         except Exception:   # whatever it is, the rest of the end must follow
             log.exception("%s could not bring to rest what it moves", self.region.name)
         finally:
@@ -185,9 +185,8 @@ class ProcessHost(HostedRegion):
         return self.connections.alone() if self.state == beat.ACTIVE else {}
 
     def _heed(self) -> None:
-        """Sees which outputs on demand are wanted."""
-        if self.stepper is not None:
-            self.connections.heed(self.state == beat.ACTIVE)
+        """Sees which outputs on demand are wanted, in the thread that has the subscriptions."""
+        self.heed()
 
     # -- what a host may add -----------------------------------------------------------------------------------------
 

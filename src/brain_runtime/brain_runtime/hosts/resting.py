@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable
 
 from brain_runtime import heartbeat
 from brain_runtime.stepper import Stepper
@@ -15,13 +15,13 @@ LONGEST = 2.5   # s; launch sends SIGTERM after 5, and the supervisor takes a re
 log = logging.getLogger(__name__)
 
 
-def bring_to_rest(stepper: Stepper, senders: Mapping[str, Callable[[Any], None]],
+def bring_to_rest(stepper: Stepper, send: Callable[[Iterable[tuple[Any, Any]]], None],
                   takers: Iterable[Callable[[], None]], clock: Callable[[], float], beat: Callable[[], Any]) -> None:
     """Has a region command rest until all is at rest, for :data:`LONGEST` at most. No step may be made meanwhile.
 
     Args:
         stepper: of the region.
-        senders: by topic, what publishes.
+        send: sends what the stepper gives.
         takers: what takes in what has arrived, of each port; none: nothing more is taken in.
         clock: time for headers (s).
         beat: tells others meanwhile that the region is there.
@@ -34,8 +34,7 @@ def bring_to_rest(stepper: Stepper, senders: Mapping[str, Callable[[Any], None]]
         for take in takers:
             take()
         published, done = stepper.come_to_rest(now, clock(), now - begin)
-        for port, message in published:
-            senders[port.topic](message)
+        send(published)
         if done:
             return
         if now - begin > LONGEST:

@@ -123,6 +123,7 @@ class RosHost(ProcessHost):
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
         self._heeding = False
+        self._actions: list[RosAction] = []
         # What waits for a step to end is looked after again soon; what is new of actions, and the end, at once. The
         # executor's own wake() would not end a spin_once(), and a timeout would have it build a timer at each.
         self.node.create_timer(beat.PERIOD, _nothing, clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -150,8 +151,11 @@ class RosHost(ProcessHost):
         return subscribe(self.node, inlet, self.deliver)
 
     def serve(self, name: str, act: Act) -> RosAction:
-        return RosAction(self.node, act, ready=lambda: self.state == beat.ACTIVE,
-                         give=functools.partial(self.hand_in, name), wake=self._nudge.trigger)
+        action = RosAction(self.node, act, ready=lambda: self.state == beat.ACTIVE,
+                           give=functools.partial(self.hand_in, name), wake=self._nudge.trigger,
+                           closed=self._actions.remove)
+        self._actions.append(action)
+        return action
 
     def clock(self) -> float:
         return self._ros_clock.now().nanoseconds * 1e-9
@@ -182,12 +186,12 @@ class RosHost(ProcessHost):
     def _spin(self) -> None:
         try:
             while not self._over:
-                for server in tuple(self.connections.served.values()):
-                    server.pass_on()
+                for action in tuple(self._actions):
+                    action.pass_on()
                 self.hand_in_goals()
                 if self._heeding:
                     self._heeding = False
-                    super()._heed()
+                    self.heed()
                 self._executor.spin_once()
                 self.policy.after()
         except BaseException as error:  # a thread that ended silently would leave a node that looks alive
@@ -206,7 +210,7 @@ class RosHost(ProcessHost):
     def _look_about(self) -> None:
         stepper = self.stepper  # a transition may take it away
         since = None if stepper is None else stepper.stepping_since
-        if since is None:
+        if stepper is None or since is None:
             return
         limit = self._limits.step if stepper.steps else self._limits.first_step
         if time.perf_counter() - since > limit:

@@ -22,12 +22,13 @@ class RosAction:
         ready: whether goals are taken now.
         give: takes goals, and those again that are to be given up.
         wake: makes the executor end its waiting.
+        closed: called when it is closed.
     """
 
     def __init__(self, node: LifecycleNode, act: Act, *, ready: Callable[[], bool], give: Callable[[Goal], None],
-                 wake: Callable[[], None]) -> None:
+                 wake: Callable[[], None], closed: Callable[[RosAction], None]) -> None:
         self._types, self._cls = act.types, interface(act.type)
-        self._give, self._wake = give, wake
+        self._give, self._wake, self._closed = give, wake, closed
         self._news: deque[News] = deque()
         self._goals: dict[bytes, tuple[Any, Goal]] = {}
         # A goal is "executed" when it has ended already: a coroutine that waits for the end would be asked without a
@@ -78,5 +79,6 @@ class RosAction:
 
     def close(self) -> None:
         """Serves no more. Whoever still waits for a result is told so by the server's disappearance."""
+        self._closed(self)
         self._goals.clear()
         self._server.destroy()

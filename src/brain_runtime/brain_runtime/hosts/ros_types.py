@@ -11,7 +11,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from brain_wire import messages
 
 
-def interface(name: str) -> type:
+def interface(name: str) -> Any:
     """rosidl's class of a type such as ``std_msgs/msg/String``.
 
     Raises:

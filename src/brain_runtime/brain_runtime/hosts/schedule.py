@@ -22,7 +22,7 @@ MAX_CASCADE = 1000  # steps at one instant; more means that regions trigger each
 
 
 class LocalSchedule:
-    """Starts the steps of all regions. A :class:`brain_runtime.hosts.policy.Schedule`.
+    """Starts the steps of all regions.
 
     Args:
         regions: by name, in the order in which they step at the same instant; others may join and leave.
@@ -59,7 +59,7 @@ class LocalSchedule:
                 for hosted in tuple(self._regions.values()):
                     hosted.beat()
             for hosted in tuple(self._regions.values()):
-                if not hosted.idle and self._tick_of(hosted.stepper) <= self._ticks:
+                if not hosted.idle and self._tick_of(hosted.running) <= self._ticks:
                     self._step(hosted)
             for hosted in tuple(self._regions.values()):
                 if hosted.gate.budget:
@@ -69,11 +69,11 @@ class LocalSchedule:
 
     def _next(self) -> float:
         """The next instant at which something is due (ticks)."""
-        instant = self._next_beat
+        instant: float = self._next_beat
         for hosted in self._regions.values():
             if hosted.idle:
                 continue
-            tick = self._tick_of(hosted.stepper)
+            tick = self._tick_of(hosted.running)
             if tick < instant:
                 instant = tick
             gate = hosted.gate
@@ -99,6 +99,6 @@ class LocalSchedule:
     def _step(self, hosted: LocalRegion) -> None:
         if hosted.idle:
             return
-        now, next_tick = self.now, hosted.stepper.next_tick
+        now, next_tick = self.now, hosted.running.next_tick
         # a tick that rounding put a hair before its due time is still that tick
         hosted.policy.step(max(now, next_tick) if abs(now - next_tick) < TICK else now, now)

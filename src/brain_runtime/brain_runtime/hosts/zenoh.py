@@ -16,16 +16,16 @@ from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
 from brain_runtime.hosts.process import ProcessHost
 from brain_runtime.region import Region
-from brain_wire import lifecycle, messages, parameter_services, type_descriptions
+from brain_wire import lifecycle, parameter_services, type_descriptions
 from brain_wire.goals import Act
 from brain_wire.qos import QoS
-from brain_wire import Arrival, Node, Publisher, Service, Session, Subscription, Watch
+from brain_wire import Arrival, Node, Publisher, Server, Session, Subscription, Watch
 from brain_wire.action import ActionServer
 from brain_wire.attachment import AttachmentProblem
 from brain_wire.clock import SimulatedTime
 from brain_wire.names import PUBLISHER
 
-SHARE = 0.02            # s between two heartbeats in which requests are answered at least
+SHARE = 0.02            # s that answering goes on after a heartbeat is due, however many ask: the heart beats
 
 
 class ZenohHost(ProcessHost):
@@ -66,17 +66,13 @@ class ZenohHost(ProcessHost):
                          critical=critical, restarts=restarts, autostart=autostart)
         self._set_sim_time(simulated)
         self.gate.budget = budget
-        self._changes = self.node.publisher(parameter_services.EVENTS, parameter_services.EVENT_TYPE,
-                                            parameter_services.EVENT_QUALITY)
         own = sim_time(region.name, "stamps come from /clock; timeouts stay on the steady clock",
                        lambda: self._sim_time is not None, self._set_sim_time)
-        self._values = NodeParameters(self, values, own, self._tell_changes)
+        self._values = NodeParameters(self, values, own)
         self.life = self.lifecycle()
-        self._services: list[tuple[Service, Callable[[Any], Any]]] = [
-            (self.node.service(f"~/{service}", kind, self._attention.set), handler)
-            for service, (kind, handler) in {**parameter_services.handlers(self._values.access()),
-                                             **lifecycle.handlers(self.life),
-                                             **type_descriptions.handlers(self._types)}.items()]
+        self._server = Server(self.node, self._attention, SHARE)
+        self._server.services({**parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life),
+                               **type_descriptions.handlers(self._types)})
 
     # -- verbs -----------------------------------------------------------------------------------------------------
 
@@ -97,8 +93,8 @@ class ZenohHost(ProcessHost):
         return _Subscription(self.node, self._watch, subscription, self.connections, inlet)
 
     def serve(self, name: str, act: Act) -> ActionServer:
-        return ActionServer(self.node, act, self._name(act.topic), ready=lambda: self.state == beat.ACTIVE,
-                            give=functools.partial(self.hand_in, name), arrived=self._attention.set)
+        return self._server.action(act, functools.partial(self.hand_in, name), name=self._name(act.topic),
+                                   ready=lambda: self.state == beat.ACTIVE)
 
     def clock(self) -> float:
         return self._time()
@@ -108,20 +104,16 @@ class ZenohHost(ProcessHost):
     def parameters(self) -> dict[str, Any]:
         return self._values.region()
 
-    def _tell_changes(self, values: Mapping[str, Any]) -> None:
-        self._changes.publish(parameter_services.changed(self.fqn, messages.time_message(self.clock()), values))
-
     def _types(self) -> set[str]:
         """Names of the types that the node has on its topics and in its services."""
         return {endpoint.type for endpoint in self.node.endpoints}
 
     def _set_sim_time(self, wanted: bool) -> None:
-        if wanted == (self._sim_time is not None):
-            return
-        if wanted:
+        simulated = self._sim_time
+        if wanted and simulated is None:
             self._sim_time = self._time = SimulatedTime(self.node, self._name(SimulatedTime.TOPIC))
-        else:
-            self._sim_time.close()
+        elif not wanted and simulated is not None:
+            simulated.close()
             self._sim_time, self._time = None, time.time
 
     # -- control ---------------------------------------------------------------------------------------------------
@@ -129,19 +121,12 @@ class ZenohHost(ProcessHost):
     def change(self, transition: str) -> bool:
         return self.life.change(transition)
 
+    def stop(self) -> None:
+        super().stop()
+        self._server.stop()
+
     def _pause(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not self._ending:
-            enough = max(until, time.monotonic() + SHARE)   # however many ask, the heart beats
-            for service, handler in self._services:
-                service.answer(handler, enough)
-            for server in tuple(self.connections.served.values()):
-                server.serve()
-            self.hand_in_goals()
-            left = until - time.monotonic()
-            if left <= 0:
-                return
-            self._attention.wait(left)
+        self._server.serve(seconds, self.hand_in_goals)
 
     def _look_about(self) -> None:
         self._watch.poll()

@@ -170,6 +170,14 @@ def test_what_would_run_is_told_and_nothing_started(brain: Brain) -> None:
 
 
 @needs_launch
+def test_a_parameter_file_does_not_say_who_is_watched(brain: Brain, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("/**/brainstem: {ros__parameters: {critical: [nobody]}}")
+    brain.start("bringup.launch.py", "robot:=turtlebot3_burger", "router:=false", "dry_run:=true",
+                f"params_file:={tmp_path / 'mine.yaml'}")
+    assert re.search(r"mine.yaml gives critical of brainstem as .*take it out of the file", brain.refused())
+
+
+@needs_launch
 @pytest.mark.parametrize("file", ["bringup.launch.py", "vision.launch.py", "motor.launch.py", "sensors.launch.py"])
 def test_no_part_takes_the_simulated_robot_for_a_real_one(brain: Brain, file: str) -> None:
     brain.start(file)

@@ -70,7 +70,8 @@ def test_launch_files_and_their_arguments():
 @pytest.mark.skipif(not importlib.util.find_spec("launch_ros"), reason="launch_ros comes with a ROS installation only")
 @pytest.mark.parametrize("name", sorted(launch_files()))
 def test_the_arguments_are_those_that_launch_is_told_of(name):
-    spec = importlib.util.spec_from_file_location("launched", Path(__file__).resolve().parents[1] / "launch" / name)
+    file = Path(__file__).resolve().parents[2] / "brain" / "launch" / name
+    spec = importlib.util.spec_from_file_location("launched", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     declared = {argument.name: ("".join(part.text for part in argument.default_value), tuple(argument.choices or ()))

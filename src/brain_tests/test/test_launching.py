@@ -12,7 +12,7 @@ from brain_runtime.graphs import config_directory, names_of
 from brain_runtime.launching import ARGUMENTS, DEVICES, launched, rviz_settings
 from brain_runtime.robots import RobotError, load_robot
 
-LAUNCH = Path(__file__).resolve().parents[1] / "launch"
+LAUNCH = Path(__file__).resolve().parents[2] / "brain" / "launch"
 BURGER = "turtlebot3_burger"
 BRAIN = ["vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection"]
 
