@@ -6,8 +6,12 @@ import operator
 import os
 from pathlib import Path
 
+import pytest
+
 from brain_training.at_once import Failed, Job, at_once
 from brain_training.runs import Settings, train_networks
+
+pytestmark = pytest.mark.slow
 
 
 def test_each_job_has_its_result_or_why_it_has_none(tmp_path: Path, capfd):
