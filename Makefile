@@ -22,7 +22,7 @@ venv:  ## make .venv with the brain in it, without running anything
 ROS ?= kilted
 
 # Most of the fast tests wait for processes half of their time, so two share a core.
-WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
+WORKERS ?= $(shell echo $$((2 * $$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2))))
 
 .PHONY: check
 check: lint types  ## lint, types and the fast tests, side by side: two minutes

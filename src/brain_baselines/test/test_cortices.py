@@ -10,42 +10,11 @@ from brain_baselines.ann_pfc import AnnPrefrontalCortex
 from brain_baselines.table_pfc import TablePrefrontalCortex
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc import control as pfc
+from brain_regions.sensed import make, odometry, scan_of_box, seen
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.interfaces import GoalStatus
-from brain_wire import messages
 
 RED_BALL = dict(color=1, shape=1)
-
-
-def make(name, **fields):
-    return messages.make(f"brain_interfaces/msg/{name}", **fields)
-
-
-def scan_of_box(x, y, yaw, half=3.0):
-    """LaserScan from (x, y, yaw) in an empty square room of side 2 * half."""
-    angles = -math.pi + np.arange(180) * 2 * math.pi / 180
-    direction = np.stack([np.cos(angles + yaw), np.sin(angles + yaw)])
-    with np.errstate(divide="ignore"):
-        reach = np.where(direction > 0, half - np.array([[x], [y]]), -half - np.array([[x], [y]])) / direction
-    return messages.make("sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi,
-                         angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=np.abs(reach).min(0))
-
-
-def stamped(message, stamp):
-    message.header.stamp = messages.time_message(stamp)
-    return message
-
-
-def odometry(x, y, yaw, stamp=0.0):
-    message = stamped(messages.make("nav_msgs/msg/Odometry"), stamp)
-    message.pose.pose.position.x, message.pose.pose.position.y = x, y
-    message.pose.pose.orientation.z, message.pose.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
-    return message
-
-
-def seen(*objects, stamp=0.0):
-    return stamped(make("DetectedObjects", source="vision", azimuth_min=-math.pi / 4, azimuth_max=math.pi / 4,
-                        objects=[make("DetectedObject", confidence=0.9, **o) for o in objects]), stamp)
 
 
 # -- memory --------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from brain_regions.past import Past
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc import control as c
 from brain_regions.place import Place
+from brain_regions.sensed import make, stamped
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
@@ -22,15 +23,6 @@ EYE = math.pi / 4   # rad to either side
 AGE = 0.4           # s from a picture to what is told of it
 STEP = 0.05         # s
 CORTICES = pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
-
-
-def make(name, **fields):
-    return messages.make(f"brain_interfaces/msg/{name}", **fields)
-
-
-def stamped(message, stamp):
-    message.header.stamp = messages.time_message(stamp)
-    return message
 
 
 class Room:

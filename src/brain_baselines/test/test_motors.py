@@ -8,16 +8,13 @@ import pytest
 from brain_baselines.ann_motor import AnnMotor
 from brain_baselines.dynamic_window_motor import DynamicWindowMotor
 from brain_regions.motor import Motor, coding, network
+from brain_regions.sensed import make
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 ALL = pytest.mark.parametrize("motor", [Motor, AnnMotor, DynamicWindowMotor])
 NETWORKS = pytest.mark.parametrize("motor", [Motor, AnnMotor])
 STANDING, MOVING, ARRIVED = 0, 1, 2
-
-
-def make(name, **fields):
-    return messages.make(f"brain_interfaces/msg/{name}", **fields)
 
 
 def control(mode=1, heading=0.0, speed=1.0, bearing=math.nan, distance=math.nan, **more):

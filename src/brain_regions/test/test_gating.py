@@ -13,15 +13,12 @@ from brain_regions.motor import Motor
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.place import Place
 from brain_regions.vision import Vision
+from brain_regions.sensed import make
 from brain_runtime.energy import Gate
 from brain_wire import messages
 
 REGIONS = (Vision, Language, Place, PrefrontalCortex, Goals, Motor, Brainstem)
 MAY_WAIT = {"vision/objects", "brain/spikes", "sensor/features", "pfc/control", "motor/status", "brain/trace"}
-
-
-def make(name, **fields):
-    return messages.make(f"brain_interfaces/msg/{name}", **fields)
 
 
 def hazard(value):

@@ -23,14 +23,13 @@ def detection(bearing, distance, color=3, shape=2, confidence=0.9):
 # -- the sheet -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bearing", np.linspace(-3.1, 3.1, 9))
-@pytest.mark.parametrize("distance", [0.45, 1.0, 2.3, 5.0])
-def test_a_bump_tells_its_place(bearing, distance):
-    activity = polar.bump(bearing, distance)
-    assert np.count_nonzero(activity) < 64      # of 504: evidence is local
-    found = polar.place(activity, int(np.argmax(activity.sum(1))))
-    assert wrap(found[0] - bearing) == pytest.approx(0, abs=0.03)
-    assert found[1] == pytest.approx(distance, rel=0.06)
+def test_a_bump_tells_its_place():
+    places = [(bearing, distance) for bearing in np.linspace(-3.1, 3.1, 9) for distance in (0.45, 1.0, 2.3, 5.0)]
+    bumps = [polar.bump(*place) for place in places]
+    assert max(map(np.count_nonzero, bumps)) < 64       # of 504: evidence is local
+    found = [polar.place(activity, int(np.argmax(activity.sum(1)))) for activity in bumps]
+    assert [place for place, told in zip(places, found) if not (
+        abs(wrap(told[0] - place[0])) <= 0.03 and told[1] == pytest.approx(place[1], rel=0.06))] == []
 
 
 def test_peaks_are_told_apart_and_silence_has_none():

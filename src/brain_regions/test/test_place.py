@@ -7,50 +7,20 @@ import pytest
 
 from brain_regions import azimuth, room_map
 from brain_regions.place import Place
+from brain_regions.sensed import make, odometry, scan_of_box, seen
 from brain_runtime import sights
 from brain_runtime.hosts.local import LocalHost
-from brain_wire import messages
 
 RED_BALL = dict(color=1, shape=1)
-
-
-def make(name, **fields):
-    return messages.make(f"brain_interfaces/msg/{name}", **fields)
-
-
-def scan_of_box(x, y, yaw, half=3.0):
-    """LaserScan from (x, y, yaw) in an empty square room of side 2 * half."""
-    angles = -math.pi + np.arange(180) * 2 * math.pi / 180
-    direction = np.stack([np.cos(angles + yaw), np.sin(angles + yaw)])
-    with np.errstate(divide="ignore"):
-        reach = np.where(direction > 0, half - np.array([[x], [y]]), -half - np.array([[x], [y]])) / direction
-    return messages.make("sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi,
-                         angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=np.abs(reach).min(0))
-
-
-def stamped(message, stamp):
-    message.header.stamp = messages.time_message(stamp)
-    return message
-
-
-def odometry(x, y, yaw, stamp=0.0):
-    message = stamped(messages.make("nav_msgs/msg/Odometry"), stamp)
-    message.pose.pose.position.x, message.pose.pose.position.y = x, y
-    message.pose.pose.orientation.z, message.pose.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
-    return message
-
-
-def seen(*objects, stamp=0.0):
-    return stamped(make("DetectedObjects", source="vision", azimuth_min=-math.pi / 4, azimuth_max=math.pi / 4,
-                        objects=[make("DetectedObject", confidence=0.9, **o) for o in objects]), stamp)
 
 
 # -- directions ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("angle", np.linspace(-3.1, 3.1, 23))
-def test_a_bump_tells_its_direction(angle):
-    assert azimuth.wrap(azimuth.direction(azimuth.bump(angle)) - angle) == pytest.approx(0, abs=0.03)
+def test_a_bump_tells_its_direction():
+    angles = np.linspace(-3.1, 3.1, 23)
+    told = [azimuth.direction(azimuth.bump(angle)) for angle in angles]
+    assert [angle for angle, found in zip(angles, told) if not abs(azimuth.wrap(found - angle)) <= 0.03] == []
 
 
 def test_no_direction_in_silence():

@@ -120,10 +120,12 @@ def test_ours_ends_in_good_order_when_launch_was_killed(launch, tmp_path, by_ker
 def test_ours_goes_on_where_it_was_not_told_of_a_launch(launch, tmp_path):
     said = tmp_path / "said"
     started = launch(sys.executable, "-c", OURS, said, told=False)
-    until(lambda: text(said) == "ready ")
+    environment = {**os.environ, VARIABLE: mark(started.process.pid)}
+    told = subprocess.Popen([sys.executable, "-c", OURS, tmp_path / "told"], env=environment)
+    until(lambda: text(said) == text(tmp_path / "told") == "ready ")
     started.kill()
     started.process.wait()
-    time.sleep(1.0)
+    assert told.wait(PATIENCE) == 0     # by then the other would have ended too
     assert text(said) == "ready " and not gone(started.child)
 
 

@@ -87,6 +87,7 @@ def test_contact_with_a_wall_is_named_and_physical():
     assert sim.x < 4.0 - robot.BASE_RADIUS + 0.02 and abs(sim.v) < 0.02
 
 
+@pytest.mark.slow
 def test_contact_with_every_kind_of_thing():
     for seed in range(6):
         room = generate_room("train", seed, low_obstacles=1)

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any, Callable, Iterable
 
 import pytest
 
 
-def of_all(cases: Iterable[Any]) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
+def of_all(cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes one test of a check of one case: it checks every case of the list, and tells of each that is wrong.
 
-    A case that the check skips is left out; where it skips all, so is the test.
+    The check takes the case first; what else it takes are fixtures, which all cases share. A case that the check skips
+    is left out; where it skips all, so is the test.
     """
     cases = list(cases)
 
-    def over(check: Callable[[Any], None]) -> Callable[[], None]:
+    def over(check: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(check)
-        def test() -> None:
-            wrong, skipped = {}, {}
+        def test(**fixtures: Any) -> None:
+            wrong, skipped = [], []
             for case in cases:
                 try:
-                    check(case)
+                    check(case, **fixtures)
                 except pytest.skip.Exception as reason:
-                    skipped[case] = str(reason)
+                    skipped.append(str(reason))
                 except (Exception, pytest.fail.Exception) as error:     # whatever a check of one case meets
-                    wrong[case] = f"{type(error).__name__}: {error}"
-            assert cases and not wrong, "\n".join(f"{case}: {why}" for case, why in wrong.items())
+                    wrong.append(f"{case}: {type(error).__name__}: {error}")
+            assert cases and not wrong, "\n".join(wrong)
             if len(skipped) == len(cases):
-                pytest.skip("; ".join(sorted(set(skipped.values()))))
+                pytest.skip("; ".join(sorted(set(skipped))))
 
-        del test.__wrapped__    # type: ignore[attr-defined] # pytest would ask for what the check takes
+        del test.__wrapped__    # type: ignore[attr-defined] # pytest would ask for the case too
+        _, *more = inspect.signature(check).parameters.values()
+        test.__signature__ = inspect.Signature(more)    # type: ignore[attr-defined]
         return test
 
     return over

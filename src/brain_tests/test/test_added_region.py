@@ -25,6 +25,8 @@ from brain_wire import messages
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "write-a-region.md").read_text(encoding="utf-8")
 
+pytestmark = pytest.mark.slow       # it is trained
+
 
 @pytest.fixture(scope="module")
 def added(tmp_path_factory):

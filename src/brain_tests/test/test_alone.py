@@ -27,7 +27,7 @@ MODULES = {"a": "alone", "b": "", "c": "alone", "d": "slow", "e": "", "f": "slow
 def test_in_order_and_alone(tmp_path):
     pytest.importorskip("xdist")
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text(encoding="utf-8"))
-    (tmp_path / "pytest.ini").write_text((ROOT / "pytest.ini").read_text(encoding="utf-8").replace("timeout = 120", ""))
+    (tmp_path / "pytest.ini").write_text((ROOT / "pytest.ini").read_text(encoding="utf-8").replace("timeout = 240", ""))
     (tmp_path / "src").mkdir()
     said = tmp_path / "said"
     for name, mark in MODULES.items():

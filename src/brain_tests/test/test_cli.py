@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line by itself: help, exit statuses, and what is said when something is wrong."""
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
+from brain_tests.cases import of_all
 from brain_wire.router import free_port
 
 VERBS = ("up", "say", "status", "look", "run", "estop", "release", "eval", "train vision", "bench wire", "bench tls",
@@ -29,8 +31,8 @@ def brain(monkeypatch):
     return lambda *arguments: CliRunner().invoke(app, list(arguments))
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help(brain, verb):
+@of_all(VERBS)
+def test_every_verb_has_help(verb, brain):
     result = brain(*verb.split(), "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.output and len(result.output.splitlines()) > 5
@@ -238,10 +240,11 @@ def one_line(result, status):
     return result.stderr
 
 
-@pytest.mark.parametrize("verb", [("up",), ("say", "go"), ("status",), ("look",), ("estop",), ("release",),
-                                  ("run", "motor"), ("keys", "k"), ("policy",)])
-@pytest.mark.parametrize("namespace", ["../../x", "/a/../b", "a b", "9a", "a//b", "a\x1b[2J", "[/x]"])
-def test_a_namespace_that_is_none(brain, verb, namespace, tmp_path, monkeypatch):
+@of_all(itertools.product(
+    [("up",), ("say", "go"), ("status",), ("look",), ("estop",), ("release",), ("run", "motor"), ("keys", "k"),
+     ("policy",)], ["../../x", "/a/../b", "a b", "9a", "a//b", "a\x1b[2J", "[/x]"]))
+def test_a_namespace_that_is_none(case, brain, tmp_path, monkeypatch):
+    verb, namespace = case
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     said = one_line(brain(*verb, "--namespace", namespace), 2)

@@ -8,6 +8,7 @@ from brain_eval import ablations
 from brain_runtime import graphs
 from brain_runtime.declared import NUMBER, DeclaredError, Network, Picture, Population, Weights, named
 from brain_runtime.region import Region
+from brain_tests.cases import of_all
 
 REGIONS = {spec.name: spec.load() for spec in graphs.load("brain", "arena").regions}
 TRAINED = [name for name, cls in REGIONS.items() if cls.task]
@@ -24,8 +25,9 @@ def wire(cls):
     return {(p.topic, p.type) for p in cls.outputs().values() if not p.on_demand and p.topic != "brain/spikes"}
 
 
-@pytest.mark.parametrize("region, what, text", STRINGS)
-def test_each_string_leads_somewhere(region, what, text):
+@of_all(STRINGS)
+def test_each_string_leads_somewhere(case):
+    region, what, text = case
     found = named(text, f"region {region}")
     if what in ("baseline", "ablation"):
         assert issubclass(found, Region) and wire(found) == wire(REGIONS[region])

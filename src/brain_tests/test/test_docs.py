@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from brain_tests.cases import of_all
+
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "README.ja.md"])
 
@@ -34,6 +36,7 @@ def test_the_region_of_the_docs_is_40_lines_and_runs(tmp_path):
     assert done.stdout.strip() == "heard from [90] degrees"
 
 
+@pytest.mark.slow
 def test_the_task_of_the_docs_is_trained(tmp_path):
     write_region(tmp_path, "training.md")
     done = subprocess.run([sys.executable, "try_double.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
@@ -158,7 +161,7 @@ def test_the_fake_robot_is_seen_and_moves_as_it_is_told(tmp_path):
             process.wait()
 
 
-@pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)
+@of_all(DOCS)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
         if not target.startswith(("http://", "https://")):

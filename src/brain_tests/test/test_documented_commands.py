@@ -4,10 +4,10 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
 from typer.main import get_command
 
 from brain.cli import app
+from brain_tests.cases import of_all
 
 ROOT = Path(__file__).resolve().parents[3]
 LINES = [(path.name, one.strip()) for path in sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README*.md")])
@@ -15,8 +15,9 @@ LINES = [(path.name, one.strip()) for path in sorted([*(ROOT / "docs").glob("*.m
          if language in ("", "sh") for line in re.findall(r"^(brain [^#>\n]*)", block, re.M) for one in line.split(";")]
 
 
-@pytest.mark.parametrize("page, line", LINES, ids=lambda text: text)
-def test_it_is_understood(page, line):
+@of_all(LINES)
+def test_it_is_understood(case):
+    page, line = case
     command, words = get_command(app), shlex.split(line)[1:]
     while words and hasattr(command, "get_command"):     # a verb is found, and loaded, when it is asked for
         found = command.get_command(command.make_context("brain", [], resilient_parsing=True), words[0])

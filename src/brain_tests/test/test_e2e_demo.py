@@ -84,7 +84,6 @@ def only_run(folder):
     return runs[0]
 
 
-@pytest.mark.timeout(240)
 def test_the_demo_reaches_both_takes_a_turn_and_survives_a_kill(environment, tmp_path):
     terminal = Terminal([sys.executable, "-m", "brain", "demo", "--runs", str(tmp_path / "runs")], environment)
     try:

@@ -72,7 +72,6 @@ def halves(tmp_path: Path):
     made.close()
 
 
-@pytest.mark.timeout(240)
 def test_two_halves_are_one_brain_and_each_looks_after_its_own(halves: Halves) -> None:
     halves.up("body", MIND)
     halves.until(lambda: {n for n, r in halves.status()[0].items() if r["state"] == "active"} == set(BODY))

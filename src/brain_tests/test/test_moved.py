@@ -7,9 +7,10 @@ import pytest
 from brain_runtime.graph import GraphError, RegionSpec
 from brain_runtime.moved import MOVED
 from brain_runtime.region import Region
+from brain_tests.cases import of_all
 
 
-@pytest.mark.parametrize("old", MOVED)
+@of_all(MOVED)
 def test_an_old_name_is_answered_with_one_that_loads(old):
     module, _, name = MOVED[old].partition(":")
     assert issubclass(getattr(importlib.import_module(module), name), Region)

@@ -17,6 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import brain_tests
+from brain_tests.cases import of_all
 
 ROOT = Path(__file__).resolve().parents[3]
 # From the lowest layer up. brain_collectives and brain_fleet join when they hold something.
@@ -114,7 +115,7 @@ def test_there_is_a_manifest_for_every_folder_of_src() -> None:
     assert sorted(folder.name for folder in (ROOT / "src").iterdir() if folder.is_dir()) == sorted(LAYERS)
 
 
-@pytest.mark.parametrize("package", LAYERS)
+@of_all(LAYERS)
 def test_manifest_and_setup_agree(package: str) -> None:
     xml, cfg = manifest(package), setup(package)["metadata"]
     assert xml.findtext("name") == package == cfg["name"].replace("-", "_")
@@ -128,7 +129,7 @@ def test_manifest_and_setup_agree(package: str) -> None:
     assert xml.findtext("export/build_type") == wanted
 
 
-@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+@of_all(PYTHON_PACKAGES)
 def test_ament_index_gets_its_marker(package: str) -> None:
     assert (ROOT / "src" / package / "resource" / package).is_file()
     files = setup(package)["options.data_files"]
@@ -136,14 +137,14 @@ def test_ament_index_gets_its_marker(package: str) -> None:
     assert lines(files[f"share/{package}"]) == ["package.xml"]
 
 
-@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+@of_all(PYTHON_PACKAGES)
 def test_imports_point_one_way(package: str) -> None:
     allowed = {package, *MAY.get(package, LAYERS)}
     found = imported(ROOT / "src" / package / package)
     assert {name: str(file) for name, file in found.items() if name in LAYERS and name not in allowed} == {}
 
 
-@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+@of_all(PYTHON_PACKAGES)
 def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
     source = imported(ROOT / "src" / package / package)
     tests = imported(ROOT / "src" / package / "test")
@@ -161,7 +162,7 @@ def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
     assert superfluous - {"pytest-timeout"} == set()
 
 
-@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+@of_all(PYTHON_PACKAGES)
 def test_ros_is_imported_where_it_is_known_to_be_and_declared(package: str) -> None:
     source, tests = (imported(ROOT / "src" / package / part) for part in (package, "test"))
     told = {element.text for element in manifest(package) if element.tag.endswith("depend")}
@@ -170,7 +171,7 @@ def test_ros_is_imported_where_it_is_known_to_be_and_declared(package: str) -> N
         assert module in told or module not in {**source, **tests}, f"{package}'s package.xml lacks {module}"
 
 
-@pytest.mark.parametrize("package", PYTHON_PACKAGES)
+@of_all(PYTHON_PACKAGES)
 def test_ros_and_pip_are_told_the_same(package: str) -> None:
     xml = manifest(package)
     told = {element.text for element in xml if element.tag.endswith("depend")}
@@ -235,7 +236,7 @@ def test_both_distributions_of_wheels_have_the_same_messages() -> None:
     assert kilted == jazzy
 
 
-@pytest.mark.parametrize("package", LAYERS)
+@of_all(LAYERS)
 def test_changelog_begins_with_this_version(package: str) -> None:
     text = (ROOT / "src" / package / "CHANGELOG.rst").read_text(encoding="utf-8")
     title = f"Changelog for package {package}"
@@ -247,7 +248,7 @@ def test_changelog_begins_with_this_version(package: str) -> None:
 
 
 @pytest.mark.colcon
-@pytest.mark.parametrize("package", LAYERS)
+@of_all(LAYERS)
 def test_ros_reads_manifest_and_changelog(package: str) -> None:
     reader = pytest.importorskip("catkin_pkg.package", reason="catkin_pkg is where colcon is: run by `make test`")
     changelog = pytest.importorskip("catkin_pkg.changelog")
@@ -276,7 +277,7 @@ def test_every_python_file_names_its_license() -> None:
     assert [str(f.relative_to(ROOT)) for f in lacking if "build" not in f.relative_to(ROOT).parts] == []
 
 
-@pytest.mark.parametrize("link", ["config", "launch", "test"])
+@of_all(["config", "launch", "test"])
 def test_links_at_the_top_lead_into_the_packages(link: str) -> None:
     path = ROOT / link
     assert path.is_symlink() and path.is_dir()

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from brain import verbs
 from brain.cli import app
+from brain_tests.cases import of_all
 
 SOURCES = Path(__file__).resolve().parents[2]
 
@@ -32,7 +33,7 @@ def test_the_table_says_what_the_packages_declare():
 
 
 @pytest.mark.colcon
-@pytest.mark.parametrize("name", verbs.VERBS)
+@of_all(verbs.VERBS)
 def test_each_verb_of_the_table_is_installed_and_loads(name):
     assert callable(verbs.installed()[name].load())
 

@@ -11,8 +11,9 @@ import pytest
 from brain_training.at_once import Failed, Job, at_once
 from brain_training.runs import Settings, train_networks
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.timeout(240)
+
 def test_each_job_has_its_result_or_why_it_has_none(tmp_path: Path, capfd):
     (tmp_path / "file").write_text("kept")
     told = []
@@ -32,7 +33,6 @@ def test_each_job_has_its_result_or_why_it_has_none(tmp_path: Path, capfd):
     assert "TypeError" in said
 
 
-@pytest.mark.timeout(240)
 def test_the_bars_of_a_job_are_heard(tmp_path: Path):
     told = []
     jobs = {"motor": Job(train_networks, ("motor", ("ann",), tmp_path / "m.safetensors", Settings(quick=True)))}

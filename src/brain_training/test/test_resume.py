@@ -38,7 +38,6 @@ def train(out: Path, name: str, networks: str, resume: bool = False, bar: str = 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("name", "networks", "bar", "at", "left"), [
     ("vision", "spiking ann", "spiking", 2, "3"),      # in the middle
     ("vision", "spiking ann", "ann", 1, ""),          # when one network is done
@@ -61,7 +60,6 @@ def test_killed_and_resumed_is_as_uninterrupted(tmp_path, name, networks, bar, a
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_the_command_goes_on_after_it_was_killed(tmp_path):
     """Both networks of motor, in processes of their own that end with the command."""
     brain = [Path(sys.executable).with_name("brain"), "train", "motor", "--quick", "--seed", "2", "--out"]

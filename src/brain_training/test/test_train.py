@@ -12,7 +12,6 @@ from brain_training.task import TrainingError
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_all_networks_are_trained_by_one_command(tmp_path):
     told = CliRunner().invoke(app, ["train", "all", "--quick", "--out", str(tmp_path), "--json"])
     assert told.exit_code == 0, told.output
@@ -40,7 +39,6 @@ def test_where_nothing_can_be_written_nothing_is_trained(tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_one_training_that_fails_takes_none_of_the_others_down(tmp_path):
     found = []
     (tmp_path / "language.safetensors").mkdir()     # where it is to write a file
