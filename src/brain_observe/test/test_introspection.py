@@ -8,13 +8,14 @@ import pytest
 from brain_observe.introspection import Introspection, markers, picture, ring, words
 from brain_observe.introspection.region import ACTIONS, CLASSES, PATH_POINTS
 from brain_regions import spike_trains
+from brain_regions.motor import Motor
 from brain_regions.pfc import PrefrontalCortex, decision, memory, region
+from brain_regions.vision import Vision
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.resolve import resolve, resolve_region
 from brain_wire.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2
-POPULATIONS = resolve("brain", robot=None).parameters()["introspection"]["populations"]
+POPULATIONS = [p.rate for cls in (Vision, PrefrontalCortex, Motor) for p in cls.populations if p.told]
 ALL = [port.topic for port in Introspection.would_publish({"populations": POPULATIONS}).values()]
 
 
@@ -213,16 +214,8 @@ def test_numbers_to_plot():
     assert heard["inside/latency"][-1].data == pytest.approx(0.016)
 
 
-def test_every_population_of_the_shipped_regions_has_its_rate():
-    assert set(POPULATIONS) == {
-        "edges", "parts", "shapes", "columns", "near", "wide", "motor/output", "pfc/memory", "pfc/target", "pfc/avoid",
-        "pfc/candidates", "pfc/commitment", "pfc/actions", "pfc/facts", "pfc/heading"}
+def test_words_and_channels_are_those_of_pfc():
     assert (ACTIONS, CLASSES) == (decision.ACTIONS, memory.CLASSES)
-
-
-def test_where_it_joins_alone_it_is_told_of_the_graphs_populations_too():
-    (alone,) = resolve_region("introspection").regions
-    assert alone.parameters["populations"] == POPULATIONS
 
 
 def test_without_populations_no_spikes_are_heard():

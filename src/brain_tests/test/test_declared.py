@@ -8,6 +8,7 @@ from brain_eval import ablations
 from brain_runtime import graphs
 from brain_runtime.declared import NUMBER, DeclaredError, Network, Picture, Population, Weights, named
 from brain_runtime.region import Region
+from brain_runtime.resolve import resolve, resolve_region
 from brain_tests.cases import of_all
 
 REGIONS = {spec.name: spec.load() for spec in graphs.load("brain", "arena").regions}
@@ -50,6 +51,15 @@ def test_each_network_says_what_it_must():
         fields = {field.name: field for field in dataclasses.fields(cls.Parameters)}
         assert fields["weights"].metadata["live"] and fields["device"].default == cls.network.devices[0] == "cpu"
     assert not networks["pfc"].task and networks["pfc"].weights is None
+
+
+def test_introspection_is_told_of_every_population_that_tells_its_spikes():
+    told = resolve("brain", robot=None).region("introspection").parameters["populations"]
+    assert told == [population.rate or f"{name}/{population.name}" for name, cls in REGIONS.items()
+                    for population in cls.populations if population.told]
+    assert {"edges", "pfc/memory", "motor/output"} <= set(told) and len(set(told)) == len(told)
+    (alone,) = resolve_region("introspection").regions
+    assert alone.parameters["populations"] == told
 
 
 @pytest.mark.parametrize("name", [name for name, cls in REGIONS.items() if ablations.of_region(cls)])

@@ -36,5 +36,5 @@ def networks(cls: type[Task]) -> tuple[str, ...]:
 
 def _declared(graph: str) -> dict[str, str]:
     """Task of each region that declares one."""
-    found = {spec.name: spec.load().task for spec in graphs.load(graph).regions}
+    found = {spec.name: spec.load().task for spec in graphs.load(graph).regions if not spec.lacks_package()}
     return {name: task for name, task in found.items() if task}
