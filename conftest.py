@@ -6,6 +6,7 @@ Without pytest-xdist, as under colcon, tests run one after the other, in pytest'
 from __future__ import annotations
 
 import fcntl
+import signal
 import time
 from typing import Iterator
 
@@ -23,7 +24,14 @@ def is_worker(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the folder of the lock, where there are workers; else nothing is left in the tree."""
+    """Makes the folder of the lock, where there are workers; else nothing is left in the tree.
+
+    What is started by ``nohup``, or in the background of a script, is deaf to SIGHUP or SIGINT, and so would be all
+    that the tests start, and end by these.
+    """
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
     if is_worker(config):
         (config.rootpath / ".pytest_cache").mkdir(exist_ok=True)
 

@@ -11,8 +11,9 @@ import yaml
 from PIL import Image
 
 from brain_observe.look import remembered, save
-from brain_runtime.graphs import config_directory, load
+from brain_runtime.graphs import config_directory
 from brain_runtime.ports import Out
+from brain_runtime.resolve import resolve
 from brain_wire.messages import has_field, make
 from brain_wire.qos import QoS, incompatibility
 
@@ -27,7 +28,9 @@ WITHOUT_TOPIC = {"Grid", "TF"}
 @pytest.fixture(scope="module")
 def published() -> dict[str, Out]:
     """Ports of the brain and its simulated robot, by topic."""
-    return {port.topic: port for spec in load("brain", "arena").regions for port in spec.load().outputs().values()}
+    regions = resolve("brain", "arena", robot=None, host="local").regions
+    return {port.topic: port for region in regions
+            for port in region.load().would_publish(region.parameters).values()}
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ class Ear:
 
     Args:
         node: its namespace is the brain's.
-        on_beat: told of each heartbeat.
+        on_beat: told of each heartbeat, those of a process that another took over from too.
         on_token: told of each node's coming and going, by fully qualified name.
         on_link: told when the link to the router goes and comes.
         on_trace: told of each trace.
@@ -144,23 +144,17 @@ class Ear:
 
     def _take_beat(self, beat: Any, received: float) -> None:
         seen = self.regions.get(beat.name)
-        if seen is not None and outlived(beat, seen.beat, seen.heard, received):
-            self._heard_from(seen, beat)
-            return
         if seen is None and len(self.regions) >= MOST:
             del self.regions[min(self.regions, key=lambda name: self.regions[name].heard)]
         if seen is None:
             seen = self.regions[beat.name] = Seen(beat, received)
-        seen.beat, seen.heard, seen.token = beat, received, True
-        self._heard_from(seen, beat)
-        if self._on_beat is not None:
-            self._on_beat(beat)
-
-    @staticmethod
-    def _heard_from(seen: Seen, beat: Any) -> None:
+        if not outlived(beat, seen.beat, seen.heard, received):
+            seen.beat, seen.heard, seen.token = beat, received, True
         process = (beat.hostname, beat.pid)
         if process not in seen.processes and len(seen.processes) < PROCESSES:
             seen.processes.append(process)
+        if self._on_beat is not None:
+            self._on_beat(beat)
 
     def _take_token(self, name: str, alive: bool) -> None:
         if name in self.regions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Iterator, Sequence
@@ -146,9 +146,12 @@ def _report(name: str, out: Path | None, found: dict[str, dict[str, Any]], graph
 @contextmanager
 def _alone(names: Sequence[str], outs: Sequence[Path | None], settings: Settings) -> Iterator[None]:
     """Keeps other commands from what these trainings write; CheckpointError where one is writing it."""
-    with ExitStack() as stack:      # in one order, so that of two that begin at once one goes on
-        for path in sorted(settings.checkpoint(file) for name, out in zip(names, outs)
-                           for file in files(name, out, settings.graph).values()):
+    paths: list[Path] = []
+    for name, out in zip(names, outs):
+        with suppress(OSError):     # what cannot be written ends its own training, which tells, and no other
+            paths += [settings.checkpoint(file) for file in files(name, out, settings.graph).values()]
+    with ExitStack() as stack:
+        for path in sorted(paths):      # in one order, so that of two that begin at once one goes on
             stack.enter_context(held(path))
         yield
 

@@ -88,9 +88,9 @@ def test_what_another_training_writes_is_left_alone(tmp_path):
     from brain_training.runs import Settings, train, train_all
 
     settings = Settings(quick=True)
-    with held(tmp_path / "motor_twin.checkpoint"):
-        with pytest.raises(CheckpointError, match="another training is writing .*motor_twin.checkpoint"):
+    with held(tmp_path / "motor_ann.checkpoint"):
+        with pytest.raises(CheckpointError, match="another training is writing .*motor_ann.checkpoint"):
             train("motor", tmp_path / "motor.safetensors", settings, lambda *told: None)
-        with pytest.raises(CheckpointError, match="another training is writing .*motor_twin.checkpoint"):
+        with pytest.raises(CheckpointError, match="another training is writing .*motor_ann.checkpoint"):
             next(train_all(tmp_path, settings, lambda *told: None, ["language", "motor"]))
     assert not list(tmp_path.iterdir())
