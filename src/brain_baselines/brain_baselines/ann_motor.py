@@ -25,4 +25,5 @@ class AnnMotor(PolicyMotor):
         return {"weights": self.weights_hash, "input": coding.INPUT_SCALING}
 
     def _think(self, currents, state, steps):
+        self.count(multiplies=self.policy.multiplies)
         return network.read(self.policy.answer(currents)), {}, {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from brain_regions.circuits import synapses
 from brain_regions.vision import Vision
 from brain_regions.vision import weights as weight_file
 from brain_runtime.declared import Network, Weights
@@ -19,8 +20,11 @@ class AnnVision(Vision):
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
+        from brain_regions.vision.network import circuit
+
         found, report, digest = weight_file.load(path, ann=True)
-        threshold = float(report["threshold"])
+        threshold, whole = float(report["threshold"]), circuit(found)
+        self._dense = sum(synapses(whole, projection) for projection in whole.projections)
         self._network, self._threshold, self.weights_hash = found, threshold, digest
 
     def initial_state(self):
@@ -36,5 +40,6 @@ class AnnVision(Vision):
             return {}, state
         with self._torch.inference_mode():
             answer = self._network(self._network_module.prepare(self._torch.from_numpy(picture)[None]))[0].numpy()
+        self.count(multiplies=self._dense)
         return {"objects": self._objects(answer, self._focal(inbox, message))}, {
             "frames": state["frames"] % 2 ** 20 + 1}

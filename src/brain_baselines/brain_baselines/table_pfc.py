@@ -17,6 +17,7 @@ from brain_regions.pfc import eyes, in_front, last_look
 from brain_regions.pfc.control import (APPROACH, GATED, IDLE, M_ARRIVED, S_APPROACHING, S_IDLE, S_NOT_FOUND,
                                        S_NOT_UNDERSTOOD, S_REACHED, S_SEARCHING, S_STOPPED, S_WAITING, SEARCH, STOP,
                                        TEXT, VERB_STOP, keep_away)
+from brain_regions.pfc.heading import told
 from brain_regions.pfc.parameters import CortexParameters
 from brain_regions.pfc.region import PICTURES
 from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, clip_utf8, parameter
@@ -25,6 +26,8 @@ from brain_wire import messages
 
 ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD = range(7)         # of state "goal"
 ELAPSED, TURN, EMPTY, CLEAR, ARRIVED, STATUS, TOLD = range(7)                   # of state "progress"
+
+NOWHERE = np.full(azimuth.BINS, -np.inf, np.float32), azimuth.CENTERS
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class TablePrefrontalCortex(Region):
     language = In("lang/features", "brain_interfaces/msg/LanguageFeatures", FEATURE, trigger=True)
     features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
                   device=True)
+    headings = In("place/headings", "brain_interfaces/msg/HeadingValues", FEATURE, key="source")
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
@@ -179,8 +183,9 @@ class TablePrefrontalCortex(Region):
     def _search(self, inbox, state, sight, dt):
         progress = state["progress"]
         view = self._map(inbox, "place/view")
-        frontier = self._offer(inbox, "place/frontier")
-        nothing_left = view is not None and not math.isfinite(frontier) and view.sum() <= 0.3
+        values, headings = told(inbox.each("headings", 1.0)) or NOWHERE
+        way = float(headings[values.argmax()]) if np.isfinite(values).any() else math.nan
+        nothing_left = view is not None and not math.isfinite(way) and view.sum() <= 0.3
         impatient = progress[ELAPSED] > self.parameters.search_time
         leave = last_look.look(state, [last_look.View.of(*look) for look in sight.looks], nothing_left=nothing_left,
                                impatient=impatient, late=sight.late, dt=dt)
@@ -193,10 +198,10 @@ class TablePrefrontalCortex(Region):
         turning = self._turn(view, progress)
         if impatient and not sight.late:
             return SEARCH, S_SEARCHING, 1.2, 0.0, -1, "looking round once more before giving up"
-        if turning or not math.isfinite(frontier):
+        if turning or not math.isfinite(way):
             side = turning or 1.0
             return SEARCH, S_SEARCHING, side * 1.2, 0.0, -1, "looking about"
-        return SEARCH, S_SEARCHING, frontier, 1.0, -1, "looking elsewhere"
+        return SEARCH, S_SEARCHING, way, 1.0, -1, "looking elsewhere"
 
     def _turn(self, view, progress) -> float:
         """Side to turn to (1 left, -1 right) while that shows enough, else 0. A turn once begun is finished."""

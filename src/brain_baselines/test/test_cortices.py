@@ -10,7 +10,7 @@ from brain_baselines.ann_pfc import AnnPrefrontalCortex
 from brain_baselines.table_pfc import TablePrefrontalCortex
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc import control as pfc
-from brain_regions.sensed import make, odometry, scan_of_box, seen
+from brain_regions.sensed import make, odometry, scan_of_box, seen, ways_told
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.interfaces import GoalStatus
 
@@ -74,6 +74,7 @@ class Cortex:
         self.host = LocalHost({"pfc": region("pfc")}, parameters={"pfc": parameters})
         self.objects = []
         self.view = np.zeros(36, np.float32)
+        self.ways = []
         self.goal = 0
         self.yaw = 0.0
         self.host.advance(0.05)
@@ -93,7 +94,7 @@ class Cortex:
             self.host.publish("scan", scan_of_box(0, 0, 0))
             self.host.publish("motor/status", make("MotorStatus", goal_id=self.goal, state=motor))
             self.host.publish("sensor/features", make("SensorFeatures", source="place/view", novelty=self.view))
-            self.host.publish("sensor/features", make("SensorFeatures", source="place/frontier"))
+            self.host.publish("place/headings", ways_told(*self.ways))
             if see:
                 self.host.publish("vision/objects", seen(*self.objects, stamp=max(now - age, 0.01)))
             self.host.advance(0.05)
@@ -137,37 +138,59 @@ def test_cortex_is_not_misled_by_what_shares_color_or_shape():
 
 
 @pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
-def test_cortex_gives_up_where_nothing_is_left_to_see_after_one_more_look_round(region):
-    cortex = Cortex(region).ask().run(3.0)
+def test_cortex_gives_up_where_nothing_is_left_to_see(region):
+    cortex = Cortex(region).ask().run(1.0)
     assert cortex.status.state == pfc.S_SEARCHING and cortex.control.mode == pfc.SEARCH
-    cortex.run(4.0)
+    cortex.run(3.0)
     assert cortex.status.state == pfc.S_NOT_FOUND and cortex.control.mode == pfc.IDLE
-    assert cortex.status.cause == GoalStatus.CAUSE_COVERED
-    assert cortex.status.reason.startswith("I looked everywhere") and abs(cortex.yaw) > 1.4 * math.pi
+    assert cortex.status.cause == GoalStatus.CAUSE_COVERED and cortex.status.reason.startswith("I looked everywhere")
+    assert abs(cortex.yaw) < 1.4 * math.pi
 
 
 @pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
-def test_cortex_gives_up_nothing_while_vision_is_late(region):
-    cortex = Cortex(region, patience=5.0).ask().run(3.0)
+def test_cortex_searches_for_as_long_as_there_is_something_left_to_see(region):
+    cortex = Cortex(region)
+    cortex.ways = [(0.3, -4.0)]
+    cortex.ask().run(120.0)
+    assert cortex.status.state == pfc.S_SEARCHING and cortex.control.heading == pytest.approx(0.3, abs=0.1)
+    cortex.ways = []
+    assert cortex.run(4.0).status.cause == GoalStatus.CAUSE_COVERED
+
+
+@pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
+def test_cortex_gives_up_nothing_while_vision_is_late_and_looks_round_once_more_then(region):
+    cortex = Cortex(region, patience=5.0).ask().run(1.0)
     cortex.run(20.0, age=0.4)
     assert cortex.status.state == pfc.S_SEARCHING and cortex.control.mode == pfc.SEARCH
+    cortex.yaw = 0.0
     cortex.run(3.0)
     assert cortex.status.state == pfc.S_SEARCHING       # what was seen late does not count
-    assert cortex.run(4.0).status.state == pfc.S_NOT_FOUND
+    assert cortex.run(4.0).status.state == pfc.S_NOT_FOUND and abs(cortex.yaw) > 1.4 * math.pi
+
+
+@pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
+def test_cortex_says_that_its_patience_ran_out(region):
+    cortex = Cortex(region, patience=2.0)
+    cortex.view[10:26] = 1.0
+    cortex.ask().run(1.5)
+    assert cortex.status.state == pfc.S_SEARCHING
+    cortex.run(1.5)
+    assert cortex.status.state == pfc.S_NOT_FOUND and cortex.status.cause == GoalStatus.CAUSE_PATIENCE
+    assert cortex.status.reason == "I ran out of patience after 2 s of search and did not look everywhere"
 
 
 @pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
 @pytest.mark.parametrize("turns, after", [(True, 4.0), (False, 20.5)])
-def test_cortex_says_that_its_patience_ran_out_after_one_more_look_round(region, turns, after):
+def test_cortex_looks_round_once_more_where_pictures_came_late_before_its_patience_runs_out(region, turns, after):
     cortex = Cortex(region, patience=2.0)
     cortex.view[10:26] = 1.0
-    cortex.ask().run(2.0, turns=turns)
+    cortex.ask().run(0.5, turns=turns)
+    cortex.run(0.5, turns=turns, age=0.4)
+    cortex.run(1.5, turns=turns)
     cortex.run(after - 1.0, turns=turns)
     assert cortex.status.state == pfc.S_SEARCHING
-    cortex.run(2.5, turns=turns)
-    assert cortex.status.state == pfc.S_NOT_FOUND
-    assert cortex.status.cause == GoalStatus.CAUSE_PATIENCE
-    assert cortex.status.reason == "I ran out of patience after 2 s of search and did not look everywhere"
+    cortex.run(3.0, turns=turns)
+    assert cortex.status.state == pfc.S_NOT_FOUND and cortex.status.cause == GoalStatus.CAUSE_PATIENCE
 
 
 @pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])

@@ -86,18 +86,21 @@ def pairs(split: str, seed: int, count: int, jobs: int) -> Iterator[dict[str, di
 
 
 def summary(found: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
-    """Sums of both sides, and the mean of with minus without (wrong things an episode) with its 95 % interval."""
-    import numpy as np
+    """Sums of both sides, and the mean of with minus without (wrong things an episode) with its 95 % interval.
+
+    The interval is by bootstrap; None where all pairs differ by the same.
+    """
+    from brain_sim.intervals import bootstrap
 
     sides = {side: {"wrong": sum(p[side]["wrong"] for p in found),
                     "episodes_with_wrong": sum(p[side]["wrong"] > 0 for p in found),
                     "wrong_looks": sum(p[side]["wrong_looks"] for p in found),
                     "looks": sum(p[side]["looks"] for p in found),
                     "success": sum(p[side]["outcome"] == "success" for p in found)} for side in SIDES}
-    steps = np.array([p["with"]["wrong"] - p["without"]["wrong"] for p in found], float)
-    half = 1.96 * steps.std(ddof=1) / math.sqrt(len(steps)) if len(steps) > 1 else math.nan
-    return {"n": len(found), **sides, "difference": float(steps.mean()),
-            "interval95": [float(steps.mean() - half), float(steps.mean() + half)]}
+    steps = [p["with"]["wrong"] - p["without"]["wrong"] for p in found]
+    interval = bootstrap(steps)
+    return {"n": len(found), **sides, "difference": sum(steps) / len(steps),
+            "interval95": None if interval is None else list(interval)}
 
 
 def integration(episodes: Annotated[int, typer.Option(min=1, help="How many episodes, each on both sides.")] = 40,
@@ -126,6 +129,7 @@ def integration(episodes: Annotated[int, typer.Option(min=1, help="How many epis
             tell(f"{side} looks added up: {r['wrong']} wrong things approached, in {r['episodes_with_wrong']} of "
                  f"{report['n']} episodes, {r['wrong_looks'] / max(r['looks'], 1):.1%} of the time of "
                  f"approaches; {r['success']} succeeded")
-        low, high = report["interval95"]
-        tell(f"with minus without: {report['difference']:+.2f} an episode ({low:+.2f} to {high:+.2f})")
+        interval = report["interval95"]
+        told = "no interval" if interval is None else "{:+.2f} to {:+.2f}".format(*interval)
+        tell(f"with minus without: {report['difference']:+.2f} an episode ({told})")
     raise typer.Exit(0 if 2 * report["with"]["wrong"] <= report["without"]["wrong"] > 0 else 1)

@@ -18,6 +18,7 @@ from brain_eval.lockstep import lockstep_parts
 from brain_eval.workers import workers
 from brain_runtime.ablation import NONE
 from brain_runtime.hosts.local import LocalHost
+from brain_sim.intervals import bootstrap
 
 SEEN, HIDDEN = 1.0, 20.0    # s
 TURN = 0.8                  # rad/s, as the robot looks about
@@ -109,11 +110,11 @@ def restored(split: str, seed: int) -> dict[str, Any] | None:
 
 
 def difference(pairs: list[dict[str, Any]]) -> dict[str, float]:
-    """Mean of restored minus blank (s) with its 95 % interval (of the mean of paired differences)."""
+    """Mean of restored minus blank (s) with its 95 % interval, by bootstrap; NaN where all pairs differ by the same."""
     steps = np.array([p["restored"] - p["blank"] for p in pairs])
-    half = 1.96 * steps.std(ddof=1) / math.sqrt(len(steps)) if len(steps) > 1 else math.nan
-    return {"n": len(steps), "mean": float(steps.mean()), "low": float(steps.mean() - half),
-            "high": float(steps.mean() + half), "restored": float(np.mean([p["restored"] for p in pairs])),
+    low, high = bootstrap(steps) or (math.nan, math.nan)
+    return {"n": len(steps), "mean": float(steps.mean()), "low": low, "high": high,
+            "restored": float(np.mean([p["restored"] for p in pairs])),
             "blank": float(np.mean([p["blank"] for p in pairs]))}
 
 

@@ -2,96 +2,193 @@
 """`brain bench sentences`: how much of a list is understood, by the networks that ship and by the grammar."""
 from __future__ import annotations
 
+import itertools
+import random
 import re
 from pathlib import Path
-from typing import Annotated, Any, Callable
+from typing import TYPE_CHECKING, Annotated, Any, Callable, Iterable
+
+import numpy as np
 
 import typer
 
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
+if TYPE_CHECKING:
+    from brain_training.language_score import Asked
+
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 Reader = Callable[[str], tuple[int, ...]]
+NO_RATES = np.zeros(0, np.float32)
+GROUPS = {"withheld": "phrasings of the suite's `val` and `test`",
+          "typos": "outside writers, a slip of the keyboard in each",
+          "dialect": "dialects, by who wrote the rules", "": "outside writers"}
+"""What lists are, by the beginning of their names."""
+APART = {True: "nothing near one was trained", False: "not one was trained, but what contains it, or is near, was"}
+TO_DO = ("understood", "refused")
+SEED = 20_261_123       # of objects in withheld phrasings, and of slips
+EACH = 4                # objects for each withheld phrasing
 
 
 def readers() -> dict[str, Reader]:
-    """What reads a sentence as it is read live: the spiking network, its ANN baseline, and the grammar by hand.
+    """What reads a sentence: the spiking network, its ANN baseline and the grammar by hand, each as it is read live.
 
-    Each answers with verb, color and shape of the target, color and shape of what is avoided; all 0: not understood.
+    Besides, the spiking network without the lexicon (``network``), and the lexicon without it (``lexicon``). Each
+    answers with verb, color and shape of the target, color and shape of what is avoided; all 0: not understood.
 
     Raises:
         WeightsError: a weight file that ships does not fit.
     """
-    from brain_regions.language import parse, sizes, weights
+    from brain_regions.language import halves, parse, sizes, weights
     from brain_regions.language.decode import decode, framed, spell
-    from brain_regions.language.network import AnnReader, SpikingReader
+    from brain_regions.language.network import AnnReader, Heard, SpikingReader
 
-    def by(path: Path, cls: Any) -> Reader:
-        network = cls(weights.load(path, cls)[0])
+    networks = {name: cls(weights.load(path, cls)[0])
+                for name, path, cls in (("spiking", weights.SHIPPED, SpikingReader), ("ann", weights.ANN, AnnReader))}
 
+    def by(network: SpikingReader | None, understand: Callable[[str, Heard], Any], mend: bool = True) -> Reader:
         def read(text: str) -> tuple[int, ...]:
-            sentence = framed(spell(text))
-            if len(sentence) > sizes.LONGEST:       # is refused unread
+            spelled = spell(text, mend)
+            if len(framed(spelled)) > sizes.LONGEST:       # is refused unread
                 return 0, 0, 0, 0, 0
-            return decode(spell(text), network.hear(sentence))[0].slots
+            heard = network.hear(framed(spelled)) if network else Heard(**halves.of_lexicon(spelled), rates=NO_RATES)
+            return understand(spelled, heard)[0].slots
         return read
 
-    return {"spiking": by(weights.SHIPPED, SpikingReader), "ann": by(weights.ANN, AnnReader),
-            "grammar": lambda text: parse(text).slots}
+    return {"spiking": by(networks["spiking"], decode), "ann": by(networks["ann"], decode),
+            "grammar": lambda text: parse(text).slots,
+            "network": by(networks["spiking"], lambda spelled, heard: halves.of_network(heard), mend=False),
+            "lexicon": by(None, decode)}
 
 
-def measure(file: Path, which: dict[str, Reader]) -> dict[str, Any]:
-    """Shares of a list that are understood, and rightly refused, with Wilson intervals, and what was read wrongly.
-
-    Its ``language`` is ``ja`` where most of its sentences have Japanese letters, else ``en``.
+def read_list(file: Path) -> list[Asked]:
+    """Sentences of a list, with what they ask for.
 
     Raises:
-        ValueError: the list cannot be read, or a line of it.
+        ValueError: the list cannot be read, or a line of it, or it is empty.
     """
-    from brain_eval.results import share
     from brain_training.language_score import listed
 
     rows = listed(file)
     if not rows:
         raise ValueError(f"{file} holds no sentence; write some, as `go red ball / blue any : go to the red ball but "
                          f"avoid what is blue`, or `- : hello` for one that is to be refused")
-    japanese = sum(bool(JAPANESE.search(row.text)) for row in rows)
-    found: dict[str, Any] = {"file": file.name, "language": "ja" if 2 * japanese > len(rows) else "en", "networks": {}}
-    for name, read in which.items():
-        answers = [tuple(read(row.text)) for row in rows]
+    return rows
+
+
+def withheld() -> dict[str, list[Asked]]:
+    """By a name as of a list: the phrasings that are kept out of training, with some objects in each."""
+    from brain_training.language_score import suite
+
+    return {f"withheld_{name}": [row for split in ("val", "test")
+                                 for rows in suite(language, split, EACH, SEED).values() for row in rows]
+            for language, name in (("en", "english"), ("ja", "japanese"))}
+
+
+def typos(lists: dict[str, list[Asked]]) -> dict[str, list[Asked]]:
+    """English lists with a slip of the keyboard in each sentence, by ``typos_`` and their names."""
+    from brain_training.language_data import slip
+
+    return {f"typos_{name}": [row._replace(text=slip(row.text, random.Random(f"{SEED} {number} {row.text}")))
+                              for number, row in enumerate(rows)]
+            for name, rows in lists.items() if _language(rows) == "en"}
+
+
+def _language(rows: Iterable[Asked]) -> str:
+    """Japanese where most sentences have Japanese letters."""
+    japanese = [bool(JAPANESE.search(row.text)) for row in rows]
+    return "ja" if 2 * sum(japanese) > len(japanese) else "en"
+
+
+def measure(name: str, rows: list[Asked], which: dict[str, Reader]) -> dict[str, Any]:
+    """Shares of a list that are understood, and rightly refused, with Wilson intervals, and what was read wrongly.
+
+    ``wrong`` counts the sentences at which the robot would set out for an object that was not asked for, be it that no
+    other was, or none. Its ``language`` is ``ja`` where most of its sentences have Japanese letters, else ``en``.
+    """
+    from brain_eval.results import share
+
+    found: dict[str, Any] = {"file": name, "language": _language(rows), "networks": {}}
+    asks = [bool(row.slots[0]) for row in rows]
+    for reader, read in which.items():
+        answers = [tuple(map(int, read(row.text))) for row in rows]
         right = [answer == row.slots for answer, row in zip(answers, rows)]
-        asks = [bool(row.slots[0]) for row in rows]
-        found["networks"][name] = {
-            "understood": share(sum(r for r, a in zip(right, asks) if a), sum(asks)) | {"of": sum(asks)},
-            "refused": share(sum(r for r, a in zip(right, asks) if not a), len(asks) - sum(asks))
-            | {"of": len(asks) - sum(asks)},
+        wrong = [_wrong(answer, row.slots) for answer, row in zip(answers, rows)]
+        found["networks"][reader] = {
+            "understood": share(sum(r for r, a in zip(right, asks) if a), sum(asks)) | {
+                "of": sum(asks), "wrong": sum(w for w, a in zip(wrong, asks) if a)},
+            "refused": share(sum(r for r, a in zip(right, asks) if not a), len(asks) - sum(asks)) | {
+                "of": len(asks) - sum(asks), "wrong": sum(w for w, a in zip(wrong, asks) if not a)},
             "failures": [{"text": row.text, "meant": row.slots, "heard": answer}
                          for row, answer, fine in zip(rows, answers, right) if not fine]}
     return found
 
 
+def _wrong(answer: tuple[int, ...], meant: tuple[int, ...]) -> bool:
+    """Whether an answer sends the robot to an object that was not asked for."""
+    return answer[0] in (1, 2) and answer[1:3] != meant[1:3]
+
+
 def together(found: list[dict[str, Any]]) -> dict[str, Any]:
     """Sums of lists: by language (``en``, ``ja``, and ``both``), network, and what is to be done with a sentence."""
+    sides = {language: [t for t in found if t["language"] == language] for language in ("en", "ja")} | {"both": found}
+    return {side: {name: {what: _summed(lists, name, what) for what in TO_DO}
+                   for name in found[0]["networks"]} for side, lists in sides.items() if lists}
+
+
+def by_group(found: list[dict[str, Any]], apart: bool) -> list[dict[str, Any]]:
+    """A row for each of :data:`GROUPS`, language, and what is to be done: how many sentences, and each reader's sums.
+
+    Args:
+        found: lists, as :func:`measure` tells of them.
+        apart: nothing near a withheld phrasing was trained, see :mod:`brain_training.language_withheld`.
+    """
+    rows = []
+    for begin, what in GROUPS.items():
+        for language, to_do in itertools.product(("en", "ja"), TO_DO):
+            lists = [told for told in found if _group(told["file"]) == begin and told["language"] == language]
+            sums = {name: _summed(lists, name, to_do) for name in found[0]["networks"]}
+            if sums["spiking"]["of"]:
+                note = f": {APART[apart]}" if begin == "withheld" else ""
+                rows.append({"sentences": what + note, "language": language, "to_do": to_do,
+                             "of": sums["spiking"]["of"], "networks": sums})
+    return rows
+
+
+def _group(file: str) -> str:
+    return next(begin for begin in GROUPS if file.startswith(begin))
+
+
+def _summed(lists: list[dict[str, Any]], name: str, what: str) -> dict[str, Any]:
     from brain_eval.results import share
 
-    def summed(lists: list[dict[str, Any]], name: str, what: str) -> dict[str, Any]:
-        cells = [told["networks"][name][what] for told in lists]
-        of = sum(cell["of"] for cell in cells)
-        return share(sum(cell["count"] for cell in cells), of) | {"of": of}
+    cells = [told["networks"][name][what] for told in lists]
+    of = sum(cell["of"] for cell in cells)
+    return share(sum(cell["count"] for cell in cells), of) | {"of": of, "wrong": sum(c["wrong"] for c in cells)}
 
-    sides = {language: [t for t in found if t["language"] == language] for language in ("en", "ja")} | {"both": found}
-    return {side: {name: {what: summed(lists, name, what) for what in ("understood", "refused")}
-                   for name in found[0]["networks"]} for side, lists in sides.items() if lists}
+
+def _kept_apart() -> bool:
+    """Whether the weights that ship were trained on nothing near a withheld phrasing: they say so."""
+    from brain_bench.bench_weights import read
+    from brain_regions.language import weights
+
+    return any("kept apart" in name for name in read(weights.SHIPPED)["held_out"]["held_out"])
 
 
 def sentences(files: Annotated[list[Path], typer.Argument(
                   help="Lists: a sentence a line, with what it asks for in front, as `go red ball / blue any : go to "
                        "the red ball but avoid what is blue`; `-` for one that is to be refused.")],
               failures: Annotated[bool, typer.Option("--failures", help="List the sentences read wrongly.")] = False,
+              withheld_too: Annotated[bool, typer.Option(
+                  "--withheld", help="Read the phrasings that are kept out of training, too.")] = False,
+              typos_too: Annotated[bool, typer.Option(
+                  "--typos", help="Read the English lists again, with a slip of the keyboard in each.")] = False,
               as_json: Json = False) -> None:
-    """Reads sentences with the language networks that ship, and with the grammar by hand.
+    """Reads sentences with the language networks that ship, with each half of the spiking one, and by hand.
 
-    All slots must be right: verb, color and shape of the target, color and shape of what is to be avoided.
+    The halves are the network without the lexicon, and the lexicon without the network; by hand is a grammar. All slots
+    must be right: verb, color and shape of the target, color and shape of what is to be avoided. Wrong are those at
+    which the robot would set out for an object that was not asked for.
     """
     from rich.box import SIMPLE_HEAD
     from brain_runtime.command.terminal import Terminal
@@ -101,24 +198,28 @@ def sentences(files: Annotated[list[Path], typer.Argument(
 
     try:
         which = readers()
-        found = [measure(file, which) for file in files]
+        lists = {file.name: read_list(file) for file in files}
+        lists |= (withheld() if withheld_too else {}) | (typos(lists) if typos_too else {})
+        found = [measure(name, rows, which) for name, rows in lists.items()]
     except (ValueError, WeightsError) as error:
         fail(str(error), 2)
     if as_json:
         told = found if failures else [
             {**one, "networks": {name: {k: v for k, v in shares.items() if k != "failures"}
                                  for name, shares in one["networks"].items()}} for one in found]
-        tell_json({"lists": told, "together": together(found)})
+        given = [one for one in found if not _group(one["file"])]
+        tell_json({"lists": told, "together": together(given or found), "groups": by_group(found, _kept_apart())})
         return
     table = Table(title="all slots right, with Wilson 95 % intervals", box=SIMPLE_HEAD)
     for heading in ("list", "", "of", *which):
         table.add_column(heading, justify="left" if heading in ("list", "") else "right", no_wrap=heading != "list")
     for told in found:
-        for what in ("understood", "refused"):
+        for what in TO_DO:
             cells = [told["networks"][name][what] for name in which]
             if cells[0]["of"]:
                 table.add_row(told["file"], what, str(cells[0]["of"]), *(
-                    f"{c['share']:.3f} ({c['wilson95'][0]:.2f}-{c['wilson95'][1]:.2f})" for c in cells))
+                    f"{c['share']:.3f} ({c['wilson95'][0]:.2f}-{c['wilson95'][1]:.2f}), {c['wrong']} wrong"
+                    for c in cells))
     Terminal().print(table)
     for told in found if failures else ():
         for name in which:

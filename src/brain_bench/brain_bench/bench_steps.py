@@ -19,7 +19,6 @@ import numpy as np
 
 from brain_eval.episodes import text_message
 from brain_eval.lockstep import lockstep_parts
-from brain_regions.circuits import INPUT, Convolution
 from brain_runtime import graphs
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.declared import Network
@@ -54,21 +53,12 @@ def reference(repeats: int = 60) -> float:
     return min(times)
 
 
-def _inputs(region: Any) -> int:
-    """Multiply-accumulates of a step of a region that does not count them: its circuit's synapses of real numbers."""
-    circuit = region.circuit()
-    return sum(int(np.count_nonzero(p.weight)) * (
-        math.prod(p.places(*circuit.shape(INPUT)[1:])) if isinstance(p, Convolution) else 1)
-        for p in circuit.projections if p.source == INPUT)
-
-
 def _clocked(region: Any, log: list[tuple[float, ...]]) -> None:
     """Writes each of a region's steps into a log.
 
     That is its time and that of its network (ms), spikes, synaptic operations and multiply-accumulates.
     """
     step = region.step
-    each = None if hasattr(region, "multiplies") else _inputs(region) if region.network.spiking else 0
     spent = 0.0
 
     def within(work: Callable) -> Callable:
@@ -87,12 +77,12 @@ def _clocked(region: Any, log: list[tuple[float, ...]]) -> None:
 
     def timed(*arguments: Any) -> Any:
         nonlocal spent
-        before, spent = (region.spikes, region.synops, getattr(region, "multiplies", 0.0)), 0.0
+        before, spent = (region.spikes, region.synops, region.multiplies), 0.0
         begin = time.perf_counter()
         made = step(*arguments)
         took = 1e3 * (time.perf_counter() - begin)
         log.append((took, spent, region.spikes - before[0], region.synops - before[1],
-                    region.multiplies - before[2] if each is None else each))
+                    region.multiplies - before[2]))
         return made
 
     region.step = timed
@@ -101,18 +91,25 @@ def _clocked(region: Any, log: list[tuple[float, ...]]) -> None:
 def _room(seed: int, names: Iterable[str], ablation: Ablation, graph: str) -> dict[str, list[tuple[float, ...]]]:
     regions, parameters, critical = lockstep_parts("val", seed, ablation, graph=graph)
     host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
-    things = host.regions["world"].simulation.room.objects
     logs: dict[str, list] = {name: [] for name in names}
     host.advance(1.0)       # the first steps warm up
     for name in names:
         if host.regions[name].network is not None:      # what takes a network's place under an ablation may be none
             _clocked(host.regions[name], logs[name])
-    for number in range(round(SECONDS / EVERY)):
+    drive(host)
+    return logs
+
+
+def drive(host: LocalHost) -> int:
+    """Goes on for SECONDS, and says a sentence every EVERY seconds; returns how many."""
+    things = host.regions["world"].simulation.room.objects
+    sentences = round(SECONDS / EVERY)
+    for number in range(sentences):
         goal, other = things[number % len(things)], things[(number + 1) % len(things)]
         host.publish("goal/text", text_message(
             f"go to the {goal.color} {goal.shape} but stay away from the {other.color} {other.shape}"))
         host.advance(EVERY)
-    return logs
+    return sentences
 
 
 def measure(rooms: int, seed: int = 0, ablation: Ablation = NONE, graph: str = graphs.DEFAULT

@@ -14,7 +14,7 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from brain_bench.bench_wire import AGAIN, BLOCK, READY, WARM_UP, BarePing, wait_for
+from brain_bench.bench_wire import READY, BarePing, by_turns, wait_for
 from brain_runtime.supervisor import Child
 from brain_security.folder import fill
 from brain_security.rights import Rights
@@ -57,7 +57,7 @@ def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[Cos
     """Measures what :func:`children` runs; a cost for each size.
 
     Raises:
-        TimeoutError: one of the echoes does not answer.
+        TimeoutError: one of the echoes does not answer, or nothing of one size came back.
         NoRouter: one of the routers is not there.
     """
     from brain_wire import open_session
@@ -70,13 +70,7 @@ def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[Cos
             for name, side in sides.items():
                 wait_for(lambda side=side: len(side.block(64, 1)) == 1, f"the {name} echo")
             for name, size in SIZES.items():
-                times: dict[str, list[float]] = {side: [] for side in sides}
-                done = 0
-                # A message that does not fit into a busy link in time is dropped, and its block ends with it.
-                while done < blocks or (not all(times.values()) and done < blocks + AGAIN):
-                    for side, ping in sides.items():
-                        times[side] += ping.block(size, BLOCK + WARM_UP)[WARM_UP:]
-                    done += 1
-                if not all(times.values()):
-                    raise TimeoutError(f"no round trip of {name} came back; the machine is too busy, try again")
-                yield Cost(name, len(times["secured"]), *(float(np.median(times[side])) for side in sides))
+                times: dict[Any, list[float]] = {side: [] for side in sides.values()}
+                for _ in by_turns(times, name, size, blocks):
+                    pass
+                yield Cost(name, len(times[sides["secured"]]), *(float(np.median(taken)) for taken in times.values()))

@@ -18,12 +18,16 @@ SIDES = ("spiking", "baseline")
 LANGUAGES = ("en", "ja")
 LISTS = {"trained phrasings": "fresh sentences of the training's rules",
          "suite's split train": "phrasings of the suite's `train`, which may be trained",
-         "suite's split val": "of its `val`, left out of training",
-         "suite's split test": "of its `test`, left out of training",
+         "suite's split val": "of its `val`, of which not one was trained, but what contains it, or is near, was",
+         "suite's split test": "of its `test`, likewise",
+         "suite's split val kept apart": "of its `val`: nothing near one was trained",
+         "suite's split test kept apart": "of its `test`: nothing near one was trained",
          "list by hand": "lists by hand, by which the rules were chosen",
          "list by strangers": "lists by outside writers, whose failures were looked at",
-         "list by others": "blind lists by outside writers"}
-"""What the files call a list, and what it is."""
+         "list by outside writers": "lists by outside writers, whose failures were looked at",
+         "list by others": "blind lists by outside writers",
+         "list by blind outside writers": "blind lists by outside writers"}
+"""What the files call a list, older ones too, and what it is."""
 
 
 def files() -> dict[str, dict[str, Path]]:

@@ -119,6 +119,34 @@ class BarePing:
             self._done.set()
 
 
+def by_turns(times: dict[Any, list[float]], name: str, size: int, blocks: int) -> Iterator[int]:
+    """Measures blocks of all sides by turns.
+
+    A message that does not fit into a busy link in time is dropped, and its block ends with it; so up to
+    :data:`AGAIN` blocks more are measured where nothing came back on one of the sides.
+
+    Args:
+        times: by side, an object with ``block(size, count)``; round trips (s) are added to it.
+        name: of the size, for people.
+        size: of the messages (bytes).
+        blocks: of each side.
+
+    Yields:
+        How many blocks of each side are done.
+
+    Raises:
+        TimeoutError: nothing came back on one of the sides.
+    """
+    done = 0
+    while done < blocks or (not all(times.values()) and done < blocks + AGAIN):
+        for side, taken in times.items():
+            taken += side.block(size, BLOCK + WARM_UP)[WARM_UP:]
+        done += 1
+        yield done
+    if not all(times.values()):
+        raise TimeoutError(f"no round trip of {name} came back; the machine is too busy, try again")
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Round trips of one size: p50 and p99 (s) of both sides."""
@@ -165,15 +193,8 @@ def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison |
         wait_for(lambda: len(host.block(64, 1, patience=LOST)) == 1, "the regions")
         for name, size in SIZES.items():
             times: dict[Any, list[float]] = {bare: [], host: []}
-            done = 0
-            # A message that does not fit into a busy link in time is dropped, and its block ends with it.
-            while done < blocks or (not all(times.values()) and done < blocks + AGAIN):
-                for side, taken in times.items():
-                    taken += side.block(size, BLOCK + WARM_UP)[WARM_UP:]
-                done += 1
+            for done in by_turns(times, name, size, blocks):
                 yield name, min(done, blocks), None
-            if not all(times.values()):
-                raise TimeoutError(f"no round trip of {name} came back; the machine is too busy, try again")
             yield name, blocks, Comparison(name, len(times[host]), *(float(np.percentile(times[side], q))
                                                                      for side in (bare, host) for q in (50, 99)))
 

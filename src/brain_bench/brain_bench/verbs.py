@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from brain_bench.bench import app
 from brain_bench.bench_gaps import gaps
+from brain_bench.bench_headings import headings
 from brain_bench.bench_integration import integration
+from brain_bench.bench_lesions import lesions
+from brain_bench.bench_operations import operations
 from brain_bench.bench_sentences import sentences
 from brain_bench.bench_weights import weights
 from brain_bench.beside_others import neurons, nir
 from brain_runtime.command.saved import savable
 
-for verb in (integration, sentences, weights, gaps, neurons, nir):
+for verb in (headings, integration, lesions, sentences, weights, gaps, neurons, nir, operations):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__)

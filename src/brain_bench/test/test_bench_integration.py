@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from brain import cli
-from brain_bench import bench_integration
+from brain_bench import bench_integration, bench_memory
 from brain_eval import ablations
 from brain_eval.episodes import run_local
 from brain_sim.suite import episodes
@@ -64,8 +64,12 @@ def test_the_sums_and_the_interval_of_both_sides():
     told = bench_integration.summary(found)
     assert told["with"] == {"wrong": 1, "episodes_with_wrong": 1, "wrong_looks": 5, "looks": 150, "success": 3}
     assert told["without"]["wrong"] == 7 and told["without"]["success"] == 2
-    assert told["difference"] == -2.0 and told["interval95"] == pytest.approx([-2 - 1.96 * 2 / 3 ** 0.5,
-                                                                              -2 + 1.96 * 2 / 3 ** 0.5])
+    low, high = told["interval95"]
+    assert told["difference"] == -2.0 and -4.0 <= low < -2.0 < high <= 0.0
+    assert bench_integration.summary(found[:1] * 3)["interval95"] is None   # all pairs differ by the same
+    times = [{"restored": 6.0, "blank": blank} for blank in (7.0, 9.5, 6.0, 20.0)]
+    of_memory = bench_memory.difference(times)
+    assert of_memory["mean"] == pytest.approx(-4.625) and -14.0 <= of_memory["low"] < -4.625 < of_memory["high"] <= 0.0
 
 
 def test_both_sides_see_the_same_mistakes():

@@ -4,13 +4,16 @@
 What there is, each region of the graph says itself: its baselines, which stand behind the same ports without spikes
 (``ann``) or without a network (``conventional``), and its ablations (see :mod:`brain_runtime.declared`). Each is
 written NAME=VALUE: a region and one of its names, as ``vision=silent``; ``all`` and a name that all networks have; or
-what a region calls a part of it, as ``integration=off`` and ``qpfc=constant:0.5``.
+what a region calls a part of it, as ``integration=off`` and ``qpfc=constant:0.5``. What happens to the spikes of one
+population is written REGION.POPULATION=KIND, as ``pfc.memory=silent`` and ``vision.edges=drop:0.3`` (see
+:mod:`brain_regions.lesions`).
 """
 from __future__ import annotations
 
 from dataclasses import fields
 from typing import Any, Mapping, Sequence
 
+from brain_regions import lesions
 from brain_runtime import graphs
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.graph import SIM_WORLD
@@ -18,7 +21,7 @@ from brain_runtime.declared import NUMBER, named
 from brain_runtime.region import Region
 from brain_wire.parameters import ParameterError, check_parameters
 
-ALL = "all"
+ALL, LESIONS = "all", "lesions"
 
 
 Change = str | Mapping[str, Any]
@@ -54,8 +57,9 @@ def parse(options: Sequence[str], graph: str = graphs.DEFAULT) -> Ablation:
         for region, change in found.items():
             if isinstance(change, str):
                 classes[region] = change
-            else:
-                parameters.setdefault(region, {}).update(change)
+                continue
+            known = parameters.setdefault(region, {})
+            known.update({**change, LESIONS: known.get(LESIONS, ()) + change[LESIONS]} if LESIONS in change else change)
     for region, cls in classes.items():
         loaded = named(cls, f"the ablation {region}={said[region]}")
         lacking = [name for name in parameters.get(region, {})
@@ -63,6 +67,8 @@ def parse(options: Sequence[str], graph: str = graphs.DEFAULT) -> Ablation:
         if lacking:
             raise ValueError(f"--ablate {region}={said[region]} leaves no network of which {', '.join(lacking)} could "
                              f"be changed; take it away, or what changes {region}")
+        lesions.parse(parameters.get(region, {}).get(LESIONS, ()), loaded.populations,
+                      f"--ablate {region}={said[region]}")
     return Ablation(classes, parameters)
 
 
@@ -91,7 +97,29 @@ def names(graph: str = graphs.DEFAULT) -> list[str]:
             part, _, value = name.partition("=")
             (parts.setdefault(part, []) if value else written.setdefault(region, [])).append(value or part)
     written |= {ALL: list(_of_all(regions))} if _of_all(regions) else {}
+    written |= {f"{region}.{'|'.join(populations)}": list(lesions.KINDS)
+                for region, cls in regions.items() if (populations := lesionable(cls))}
     return [f"{name}={'|'.join(values)}" for name, values in {**written, **parts}.items()]
+
+
+def lesionable(cls: type[Region]) -> list[str]:
+    """Names of a region's populations to whose spikes something can happen."""
+    can = any(known.name == LESIONS for known in fields(cls.Parameters))
+    return [population.name for population in cls.populations] if can else []
+
+
+def _lesion(regions: Mapping[str, type[Region]], option: str) -> dict[str, Change]:
+    """What an option REGION.POPULATION=KIND changes; empty where it is none.
+
+    Raises:
+        ValueError: the region has no such population, or there is no such kind.
+    """
+    name, _, kind = option.partition("=")
+    region, _, population = name.partition(".")
+    if not population or region not in regions or not lesionable(regions[region]):
+        return {}
+    lesions.parse([f"{population}={kind}"], regions[region].populations, f"--ablate {option}")
+    return {region: {LESIONS: (f"{population}={kind}",)}}
 
 
 def _of_all(regions: Mapping[str, type[Region]]) -> list[str]:
@@ -114,7 +142,8 @@ def _changes(regions: Mapping[str, type[Region]], option: str) -> dict[str, Chan
                 return {name: _with_number(regions[name], change, option, number)}
             if written == value and not colon:
                 return {name: change}
-    found: dict[str, Change] = {}
+    if found := _lesion(regions, option):
+        return found
     for region, cls in regions.items():
         for written, change in of_region(cls).items():
             before, colon, number = written.partition(":")

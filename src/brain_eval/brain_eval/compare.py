@@ -11,8 +11,8 @@ from brain_runtime.command import saved
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
 
-def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain eval --out` wrote; the others are "
-                                                             "compared with the first, pair by pair.")],
+def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain eval` wrote with --out or --save; the "
+                                                             "others are compared with the first, pair by pair.")],
             region: Annotated[str, typer.Option(help="Region whose synaptic operations are compared, too.")] = "",
             markdown: Annotated[bool, typer.Option("--markdown", help="As a table for a page.")] = False,
             save: Annotated[str | None, typer.Option(
@@ -21,8 +21,8 @@ def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain 
             as_json: Json = False) -> None:
     """Puts evaluations into one table: shares with 95 % intervals, and differences to the first.
 
-    Success, wrong object and contact have Wilson intervals; the differences of success are means over the episodes that
-    both have, with their 95 % intervals.
+    Success, wrong object and contact have Wilson intervals. Differences are those of the episodes that both have: of
+    success with Tango's 95 % interval, of times, SPL and operations with one by bootstrap.
     """
     from brain_eval.results import read
 
@@ -59,13 +59,22 @@ def compare(files: Annotated[list[Path], typer.Argument(help="Files that `brain 
     Terminal().print(table)
 
 
-HEADINGS = ("", "n", "success", "wrong object", "contact", "success, difference", "SPL", "time, s", "synaptic op., M")
+HEADINGS = ("", "n", "success", "wrong object", "contact", "success, difference", "SPL", "time, s", "time, difference",
+            "synaptic op., M")
 
 
 def label(report: dict[str, Any]) -> str:
     """What was evaluated, in few words."""
-    suite = "" if report.get("suite", "language-v1") == "language-v1" else f"{report['suite']}, "
+    from brain_sim.suite import SUITE, TIME_LIMIT, VERSION
+
+    suite = "" if report.get("suite", SUITE) in (SUITE, VERSION) else f"{report['suite']}, "
     parts = [report["policy"], *(report.get("ablated") or [])]
+    if report.get("time_limit", TIME_LIMIT) != TIME_LIMIT:
+        parts.append(f"{report['time_limit']:g} s")
+    if report.get("patience") == 0:
+        parts.append("patience=off")
+    if report.get("low_obstacles"):
+        parts.append(f"{report['low_obstacles']} low obstacles")
     if report.get("energy"):
         parts.append(f"{report['energy']['budget']:.0f} B/s")
     if report["host"] != "local":
@@ -83,18 +92,26 @@ def row(report: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
         low, high = found[name]["wilson95"]
         return f"{100 * found[name]['share']:.1f} % ({100 * low:.1f}-{100 * high:.1f})"
 
-    difference = ""
+    difference = later = ""
     if first is not None:
         try:
             d = paired(report["results"], first["results"])
             low, high = d["success"]["interval95"]
             difference = f"{100 * d['success']['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+            later = _later(d["time"])
         except ValueError:
             difference = "no pairs"
     return [label(report), str(found["n"]), share("success"), share("wrong_object"), share("contact"), difference,
             "" if found["spl"] is None else f"{found['spl']:.2f}",
-            "" if found["time"] is None else f"{found['time']:.1f}",
+            "" if found["time"] is None else f"{found['time']:.1f}", later,
             "" if found["synops"] is None else f"{found['synops'] / 1e6:.0f}"]
+
+
+def _later(found: dict[str, Any]) -> str:
+    if found["interval95"] is None:
+        return "" if found["difference"] is None else f"{found['difference']:+.1f} (no interval)"
+    low, high = found["interval95"]
+    return f"{found['difference']:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def as_values(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> dict[str, Any]:
@@ -108,7 +125,8 @@ def as_values(report: dict[str, Any], first: dict[str, Any] | None, region: str)
         except ValueError:
             difference = None   # they have no episode in common
     more = {"synops_of_region": cost(report, first, region)} if region else {}
-    asked = {k: report.get(k) for k in ("suite", "split", "seed", "host", "policy", "ablated")}
+    asked = {k: report.get(k) for k in ("suite", "split", "seed", "host", "policy", "ablated", "time_limit", "patience",
+                                        "low_obstacles")}
     return {"label": label(report), **asked, "summary": report["summary"]["all"], "paired_with_first": difference,
             **more}
 
@@ -117,9 +135,11 @@ def cost(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> d
     """Synaptic operations of a region in a second of simulated time, and the paired difference to ``first``.
 
     Returns:
-        ``rate``, ``difference`` and ``interval95`` (of the mean difference), the last two None without pairs; None
-        where the region counts none.
+        ``rate``, mean ``difference`` and its ``interval95`` by bootstrap, the last two None without pairs, the last
+        where all pairs differ by the same; None where the region counts none.
     """
+    from brain_sim.intervals import bootstrap
+
     def rates(of: dict[str, Any]) -> dict[str, float]:
         return {r["id"]: r["by_region"][region][1] / r["simulated"] for r in of["results"]
                 if r.get("by_region", {}).get(region) and r["simulated"] > 0}
@@ -130,10 +150,9 @@ def cost(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> d
     before = {} if first is None else rates(first)
     steps = [now[i] - before[i] for i in now if i in before]
     found: dict[str, Any] = {"rate": sum(now.values()) / len(now), "difference": None, "interval95": None}
-    if len(steps) > 1:
-        mean = sum(steps) / len(steps)
-        half = 1.96 * (sum((d - mean) ** 2 for d in steps) / (len(steps) - 1) / len(steps)) ** 0.5
-        found |= {"difference": mean, "interval95": [mean - half, mean + half]}
+    if steps:
+        interval = bootstrap(steps)
+        found |= {"difference": sum(steps) / len(steps), "interval95": None if interval is None else list(interval)}
     return found
 
 
@@ -142,7 +161,9 @@ def told(found: dict[str, Any] | None) -> str:
     if found is None:
         return "none"
     text = f"{found['rate'] / 1e3:.0f}"
-    if found["difference"] is not None:
-        low, high = found["interval95"]
-        text += f" ({found['difference'] / 1e3:+.0f}, {low / 1e3:+.0f} to {high / 1e3:+.0f})"
-    return text
+    if found["difference"] is None:
+        return text
+    if found["interval95"] is None:
+        return f"{text} ({found['difference'] / 1e3:+.0f}, no interval)"
+    low, high = found["interval95"]
+    return f"{text} ({found['difference'] / 1e3:+.0f}, {low / 1e3:+.0f} to {high / 1e3:+.0f})"

@@ -19,7 +19,7 @@ from brain_runtime.stepper import RegionError
 from brain_wire import messages
 
 SETTLE = 0.5        # s from the episode's start to the first word: the sensors have spoken by then
-PATIENCE = 75.0     # s after the first word, by when the referee must have spoken
+PATIENCE = 15.0     # s after the episode's time limit, by when the referee must have spoken
 SLICE = 0.1         # s between two looks at the verdict
 
 
@@ -40,7 +40,8 @@ def text_message(text: str) -> Any:
 
 def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join: Sequence[str] = (),
               parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
-              ablation: Ablation = NONE, onlooker: Onlooker | None = None) -> dict[str, Any]:
+              ablation: Ablation = NONE, onlooker: Onlooker | None = None, patience: float | None = None
+              ) -> dict[str, Any]:
     """Runs one episode on LocalHost.
 
     Args:
@@ -52,6 +53,7 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join
         ablation: what is taken away or replaced.
         energy: budget of each of the brain's regions (B/s), which then publish their spikes too; 0: none.
         onlooker: looks at the brain meanwhile.
+        patience: how long the robot is told that a search may take (s); see :func:`brain_eval.policies.patience_of`.
 
     Returns:
         The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``by_region`` (both, for
@@ -64,7 +66,8 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join
         begin = time.perf_counter()
         result = run_control(policy, episode).to_dict()
         return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
-    changed = policies.ablation_of(policy, ablation, graph)
+    changed = policies.patient(policies.ablation_of(policy, ablation, graph), graph,
+                               policies.patience_of(episode.time_limit, patience))
     resolved = resolve(graph, SIM_WORLD, parameters=parameters, ablation=changed, host="local",
                        join=policies.joined(join), energy=energy, edges=False)
     host = LocalHost(resolved.make(), seed=episode.seed, critical=resolved.critical, parameters=resolved.parameters())
@@ -133,7 +136,7 @@ def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], re
     host.advance(SETTLE)
     start = host.now
     left = sorted(script)
-    while not referee.done and host.now - start < PATIENCE:
+    while not referee.done and host.now - start < episode.time_limit + PATIENCE:
         while left and host.now - start >= left[0][0] - 1e-9:
             host.publish("goal/text", text_message(left.pop(0)[1]))
         next_word = left[0][0] - (host.now - start) if left else math.inf
@@ -156,13 +159,14 @@ def _one(job: tuple) -> tuple[int, dict[str, Any]]:
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
              join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
-             ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
+             ablation: Ablation = NONE, patience: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes in ``jobs`` processes of one thread each; yields (index, result) as they come.
 
     Raises:
         ValueError: the policy cannot be had with these episodes.
     """
-    more = dict(graph=graph, join=join, parameters=parameters, energy=energy, ablation=ablation)
+    more = dict(graph=graph, join=join, parameters=parameters, energy=energy, ablation=ablation,
+                patience=patience)
     work = [(i, policies.told(policy, episodes, i), policy, more) for i in range(len(episodes))]
     if jobs <= 1:
         for job in work:

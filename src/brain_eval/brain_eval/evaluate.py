@@ -45,6 +45,12 @@ def evaluate(
         jobs: Annotated[int, typer.Option(min=1, help="Episodes at once (local only).")] = 1,
         low_obstacles: Annotated[int, typer.Option(
             min=0, max=4, help="Obstacles below the lidar's plane, in each room.")] = 0,
+        time_limit: Annotated[float, typer.Option(
+            metavar="SECONDS", help="When the referee ends an episode, 10 to 3600 s after the first word; with another "
+                                    "than the suite's they are other episodes, which make no pairs.")] = 60.0,
+        patience: Annotated[float | None, typer.Option(
+            metavar="SECONDS", min=0.0, max=3600.0, help="How long the robot is told that a search may take; 0: until "
+            "everything was looked at. By default 10 s less than the time limit (not on ros).")] = None,
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
         join: Annotated[list[str] | None, typer.Option(metavar="MODULE:CLASS", help="A region that joins the brain, "
                         "such as brain_sim.plugin_sensors:Sonar.")] = None,
@@ -74,6 +80,7 @@ def evaluate(
     from brain_eval import ablations, policies, results
     from brain_runtime.command.lacking import PACKAGES, lacks
     from brain_runtime.crew import CrewError
+    from brain_sim.suite import TIME_LIMIT
     from brain_runtime.graph import GraphError
     from brain_wire import shown
     from brain_wire import NoRouter
@@ -87,7 +94,7 @@ def evaluate(
         saved.check_folder()
     console = Terminal(stderr=True)
     try:
-        chosen = results.SUITES[suite].episodes(split.value, episodes, seed, low_obstacles)
+        chosen = results.SUITES[suite].episodes(split.value, episodes, seed, low_obstacles, time_limit)
         policies.told(policy.value, chosen, 0)
         begin = time.time()
         earlier = None if against is None else results.read(against)["results"]
@@ -100,6 +107,10 @@ def evaluate(
         if policy.value in policies.WITH_BRAIN:
             policies.ablation_of(policy.value, ablation, graph)     # now, not when all has begun
         more = {"energy": energy} if energy else {}
+        if host is not Host.ros:
+            more["patience"] = patience = policies.patience_of(time_limit, patience)
+        elif patience is not None:
+            raise ValueError("--patience is not told on ROS 2; leave it out, or --host at local or zenoh")
         found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (),
                      ablation=ablation, **more)
         difference = None if earlier is None else results.paired(found, earlier)
@@ -112,7 +123,8 @@ def evaluate(
     summary = results.summary(found)
     sent = results.traffic(found) if energy else {}
     report = {"policy": policy.value, "split": split.value, "seed": seed, "episodes": episodes, "host": host.value,
-              "low_obstacles": low_obstacles, "graph": graph, "joined": join or [], "ablated": ablate or [],
+              "low_obstacles": low_obstacles, "time_limit": time_limit, "patience": patience, "graph": graph,
+              "joined": join or [], "ablated": ablate or [],
               "energy": {"budget": energy, "traffic_per_second": sent,
                          "saved_share": results.saved_share(sent)} if energy else None,
               "took": round(time.time() - begin, 1),
@@ -123,13 +135,17 @@ def evaluate(
         except OSError as error:
             fail(f"cannot write {out}: {error.strerror}; the summary was {shown.as_json(summary)}")
     if save is not None:
-        saved.write(save, {k: v for k, v in report.items() if k != "results"}, {"seed": seed})
+        saved.write(save, {**{k: v for k, v in report.items() if k != "results"},
+                           "episodes_kept": results.kept(found)}, {"seed": seed})
     if as_json:
         tell_json(report)
     else:
-        title = f"{suite}, {split.value}, {episodes} episodes, seed {seed}, {policy.value} on {host.value}" + "".join(
-            f", {a}" for a in ablate or ())
+        title = f"{report['suite']}, {split.value}, {episodes} episodes, seed {seed}, {policy.value} on {host.value}"
+        title += "".join(f", {a}" for a in ablate or ()) + (
+            f", {time_limit:g} s" if time_limit != TIME_LIMIT else "")
         Terminal().print(results.table(summary, title))
+        if summary["not_found"]:
+            Terminal().print("not found: " + ", ".join(f"{n} {cause}" for cause, n in summary["not_found"].items()))
         if summary["times_real_time"]:
             Terminal().print(f"{summary['times_real_time']:.1f} times real time on each core; "
                              f"suite {report['suite_hash'][:12]}")
@@ -139,6 +155,10 @@ def evaluate(
             low, high = difference[outcome]["interval95"]
             Terminal().print(f"{outcome}: {difference[outcome]['difference']:+.3f} against {against} "
                              f"({low:+.3f} to {high:+.3f}, {difference['n']} pairs)")
+        for name, unit in (("time", " s"), ("spl", "")) if difference else ():
+            if (d := difference[name])["difference"] is not None:
+                told = "no interval" if d["interval95"] is None else "{:+.3f} to {:+.3f}".format(*d["interval95"])
+                Terminal().print(f"{name}: {d['difference']:+.3f}{unit} against {against} ({told}, {d['n']} pairs)")
     if failures and not as_json:
         for r in found:
             if not r["success"]:

@@ -7,10 +7,10 @@ graph's vision names as its conventional baseline.
 """
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Sequence
 
-from brain_eval.ablations import of_region
+from brain_eval.ablations import declared, of_region
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.declared import named
 from brain_runtime.graph import SIM_WORLD
@@ -21,6 +21,7 @@ WITH_BRAIN = ("brain", "scripted", "blind", "shuffled-words")
 POLICIES = WITH_BRAIN + WITHOUT_BRAIN
 _INSTEAD = {"blind": ("camera", "blind"), "scripted": ("vision", "conventional")}
 """Region that a policy replaces, and by which of its ablations."""
+ENDING = 10.0   # s before an episode's time limit, by when a search is told to end: to drive off, and to say so
 
 
 def ablation_of(policy: str, ablation: Ablation = NONE, graph: str = DEFAULT) -> Ablation:
@@ -45,6 +46,36 @@ def ablation_of(policy: str, ablation: Ablation = NONE, graph: str = DEFAULT) ->
                          f"{loaded.spec(name).cls} names none")
     named(instead, f"policy {policy}")
     return replace(ablation, classes={name: instead, **ablation.classes})
+
+
+def patience_of(time_limit: float, asked: float | None = None) -> float:
+    """How long the robot is told that a search may take (s).
+
+    Args:
+        time_limit: of the episode (s).
+        asked: what is asked for; None: :data:`ENDING` less than the limit.
+    """
+    return max(time_limit - ENDING, 1.0) if asked is None else asked
+
+
+def patient(ablation: Ablation, graph: str, seconds: float) -> Ablation:
+    """An ablation, and how long whoever searches is told that it may: their parameter ``patience``.
+
+    Args:
+        ablation: where it has that parameter, it stays.
+        graph: name or path.
+        seconds: 0: until everything was looked at, or for as long as a robot waits for by itself.
+
+    Raises:
+        GraphError: there is no such graph, or the class of a region cannot be loaded.
+    """
+    told = {}
+    for name, cls in declared(graph).items():
+        instead = ablation.classes.get(name)
+        cls = cls if instead is None else named(instead, f"the ablation of {name}")
+        if "patience" in {known.name for known in fields(cls.Parameters)}:
+            told[name] = {"patience": seconds, **ablation.parameters.get(name, {})}
+    return replace(ablation, parameters={**ablation.parameters, **told})
 
 
 def joined(classes: Sequence[str]) -> dict[str, str]:

@@ -27,7 +27,7 @@ DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any w
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
              join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None,
-             ablation: Ablation = NONE) -> Iterator[tuple[int, dict[str, Any]]]:
+             ablation: Ablation = NONE, patience: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes one after the other, each with processes that start anew; yields (index, result).
 
     Raises:
@@ -41,8 +41,11 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         for index, episode in enumerate(episodes):
             yield index, run_local(episode, policy)
         return
+    limit = min(episode.time_limit for episode in episodes)
+    changed = policies.patient(policies.ablation_of(policy, ablation, graph), graph,
+                               policies.patience_of(limit, patience))
     resolved = inspect_graph(graph, SIM_WORLD, parameters=parameters or {}, join=policies.joined(join),
-                             ablation=policies.ablation_of(policy, ablation, graph))
+                             ablation=changed)
     use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:
@@ -78,7 +81,7 @@ def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path) 
         goal = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
         _for(crew, SETTLE)
         start, left = time.monotonic(), sorted(episode.script)
-        while not referee.done and time.monotonic() - start < PATIENCE:
+        while not referee.done and time.monotonic() - start < episode.time_limit + PATIENCE:
             while left and time.monotonic() - start >= left[0][0]:
                 goal.publish(text_message(left.pop(0)[1]))
             crew.round()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an evaluation found: shares with Wilson 95 % intervals, and what they were measured with."""
+"""What an evaluation found: shares and differences with 95 % intervals, and what they were measured with."""
 from __future__ import annotations
 
 import json
@@ -14,27 +14,57 @@ from typing import Any, Iterable, Sequence
 from brain_runtime import graphs
 from brain_runtime.command.saved import cpu
 from brain_sim import hard_suite, suite
-from brain_sim.suite import wilson
+from brain_sim.intervals import bootstrap, tango, wilson
 
 VIEWS = {"front": "in view", "behind": "behind", "hidden": "hidden", "none": "no target"}
 LANGUAGES = {"en": "English", "ja": "Japanese"}
 
 
+KEPT = ("id", "kind", "outcome", "time", "spl", "spikes", "synops", "simulated", "not_found")
+"""What ``brain eval --save`` keeps of each episode, beside the synaptic operations of each region."""
+
+
+def kept(results: Sequence[dict]) -> dict[str, Any]:
+    """Episodes in few characters: ``columns`` and ``rows``, an array for each episode, for files of ``--save``.
+
+    Columns are those of :data:`KEPT`, then ``synops of REGION`` for each region that counts any.
+    """
+    regions = sorted({name for r in results for name in r.get("by_region", {})})
+    rows = [[*(r.get(name, "") for name in KEPT), *(r.get("by_region", {}).get(name, (0, 0))[1] for name in regions)]
+            for r in results]
+    return {"columns": [*KEPT, *(f"synops of {name}" for name in regions)],
+            "rows": [[round(v, 4) if isinstance(v, float) else v for v in row] for row in rows]}
+
+
+def unfolded(episodes: dict[str, Any]) -> list[dict]:
+    """The episodes of :func:`kept`, with what comparisons need of them."""
+    found = []
+    for row in episodes["rows"]:
+        r = dict(zip(episodes["columns"], row, strict=True))
+        by_region = {name.removeprefix("synops of "): [0, r[name]] for name in r if name.startswith("synops of ")}
+        found.append({**{name: r[name] for name in KEPT}, "success": r["outcome"] == "success", "by_region": by_region})
+    return found
+
+
 def read(path: Path) -> dict[str, Any]:
-    """What `brain eval --out` wrote.
+    """What `brain eval --out` or `--save` wrote.
 
     Raises:
         ValueError: the file cannot be read or is nothing of that kind; names it and what helps.
     """
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
+        if "figures" in report:
+            report = report["figures"]
+            report["results"] = unfolded(report["episodes_kept"])
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError:
+    except (ValueError, TypeError, KeyError):
         report = None
     if not (isinstance(report, dict) and {"policy", "split", "seed", "host", "summary"} <= report.keys() and
             isinstance(report.get("results"), list)):
-        raise ValueError(f"{path} is no result of `brain eval --out {path}`; write it anew")
+        raise ValueError(f"{path} is no result of `brain eval --out {path}`, and none of --save with its episodes; "
+                         "write it anew")
     return report
 
 
@@ -63,20 +93,29 @@ def group(results: Sequence[dict]) -> dict[str, Any]:
 
 
 def summary(results: Sequence[dict]) -> dict[str, Any]:
-    """All episodes, and the same by kind, language, and visibility of the target at the start."""
+    """All episodes, and the same by kind, language, and visibility of the target at the start.
+
+    ``not_found`` counts why the brain said that it did not find something, whether that was right or not.
+    """
     found = {"all": group(results)}
     for field in ("kind", "lang", "visibility"):
         values = sorted({r[field] for r in results})
         found[field] = {v: group([r for r in results if r[field] == v]) for v in values}
+    told = Counter(r.get("not_found", "") for r in results)
+    found["not_found"] = {cause: count for cause, count in sorted(told.items()) if cause}
     simulated, wall = sum(r["simulated"] for r in results), sum(r["wall"] for r in results)
     found["times_real_time"] = round(simulated / wall, 2) if wall else None
     return found
 
 
 def paired(results: Sequence[dict], before: Sequence[dict]) -> dict[str, Any]:
-    """Difference in success and in contact between two runs of the same episodes, with its 95 % interval.
+    """Differences between two runs of the same episodes, with their 95 % intervals.
 
-    ``before`` in it is the share of the run ``before``.
+    Returns:
+        ``n`` pairs. ``success`` and ``contact``: ``difference`` of the shares, its ``interval95`` (Tango's), how many
+        pairs ``gained`` and ``lost`` the outcome, from which the interval follows, and the share ``before``. ``time``
+        (s, of what was driven to in both runs) and ``spl`` (of what was to be driven to, failures count as 0): ``n``,
+        mean ``difference``, and its ``interval95`` by bootstrap, None where nothing is known of the spread.
 
     Raises:
         ValueError: they have no episode in common.
@@ -84,16 +123,27 @@ def paired(results: Sequence[dict], before: Sequence[dict]) -> dict[str, Any]:
     old = {r["id"]: r for r in before}
     pairs = [(r, old[r["id"]]) for r in results if r["id"] in old]
     if not pairs:
-        raise ValueError("the two runs have no episode in common; use the same --split and --seed")
+        raise ValueError("the two runs have no episode in common; use the same --suite, --split, --seed and "
+                         "--time-limit")
     found: dict[str, Any] = {"n": len(pairs)}
     for outcome in ("success", "contact"):
-        steps = [float(a["outcome"] == outcome) - float(b["outcome"] == outcome) for a, b in pairs]
-        mean = sum(steps) / len(steps)
-        spread = math.sqrt(sum((d - mean) ** 2 for d in steps) / max(len(steps) - 1, 1) / len(steps))
-        found[outcome] = {"difference": round(mean, 4),
-                          "interval95": [round(mean - 1.96 * spread, 4), round(mean + 1.96 * spread, 4)],
+        gained = sum(a["outcome"] == outcome != b["outcome"] for a, b in pairs)
+        lost = sum(a["outcome"] != outcome == b["outcome"] for a, b in pairs)
+        found[outcome] = {"difference": round((gained - lost) / len(pairs), 4),
+                          "interval95": [round(limit, 4) for limit in tango(gained, lost, len(pairs))],
+                          "gained": gained, "lost": lost,
                           "before": share(sum(b["outcome"] == outcome for _, b in pairs), len(pairs))}
+    driven = [(a, b) for a, b in pairs if a["kind"] in ("go", "avoid")]
+    found["time"] = mean_difference([a["time"] - b["time"] for a, b in driven if a["success"] and b["success"]])
+    found["spl"] = mean_difference([a["spl"] - b["spl"] for a, b in driven])
     return found
+
+
+def mean_difference(steps: Sequence[float]) -> dict[str, Any]:
+    """``n``, mean ``difference`` of paired differences and ``interval95`` by bootstrap; None where there is none."""
+    interval = bootstrap(steps)
+    return {"n": len(steps), "difference": round(sum(steps) / len(steps), 4) if steps else None,
+            "interval95": None if interval is None else [round(limit, 4) for limit in interval]}
 
 
 def traffic(results: Sequence[dict]) -> dict[str, dict[str, float]]:
@@ -114,8 +164,8 @@ def saved_share(found: dict[str, dict[str, float]]) -> float | None:
     return round(found["all"]["saved"] / offered, 4) if offered else None
 
 
-SUITES = {module.SUITE: module for module in (suite, hard_suite)}
-"""Suites by name: modules with ``episodes`` and ``suite_hash``."""
+SUITES = {name: module for module in (suite, hard_suite) for name in (module.SUITE, module.VERSION)}
+"""Suites by name, with and without the minor version: modules with ``episodes`` and ``suite_hash``."""
 
 
 def environment(which: str = suite.SUITE, graph: str = graphs.DEFAULT) -> dict[str, Any]:
@@ -126,9 +176,9 @@ def environment(which: str = suite.SUITE, graph: str = graphs.DEFAULT) -> dict[s
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = "source tree"
-    return {"suite": which, "suite_hash": SUITES[which].suite_hash(), "python": platform.python_version(),
-            "versions": versions, "weights": weights_hashes(graph), "cpu": cpu(), "cores": len(os.sched_getaffinity(0)),
-            "system": platform.platform()}
+    return {"suite": SUITES[which].VERSION, "suite_hash": SUITES[which].suite_hash(),
+            "python": platform.python_version(), "versions": versions, "weights": weights_hashes(graph), "cpu": cpu(),
+            "cores": len(os.sched_getaffinity(0)), "system": platform.platform()}
 
 
 def weights_hashes(graph: str = graphs.DEFAULT) -> dict[str, str]:

@@ -93,7 +93,7 @@ def run_episode(episode: Any, nodes: Sequence[LaunchedNode], folder: Path) -> di
         brain.verdict = referee.hear
         brain.turn(SETTLE)
         start, left = time.monotonic(), sorted(episode.script)
-        while not referee.done and time.monotonic() - start < PATIENCE:
+        while not referee.done and time.monotonic() - start < episode.time_limit + PATIENCE:
             while left and time.monotonic() - start >= left[0][0]:
                 brain.say("goal/text", text_message(left.pop(0)[1]))
             brain.turn(TURN)

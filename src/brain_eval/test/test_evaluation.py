@@ -143,7 +143,8 @@ def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sen
     del plain["wall"], counted["wall"]
     assert counted == plain
     assert set(traffic) == {"brain/spikes", "brain/trace", "cmd_vel", "estop/status", "goal/status", "lang/features",
-                            "motor/command", "motor/status", "pfc/control", "sensor/features", "vision/objects"}
+                            "motor/command", "motor/status", "pfc/control", "place/headings", "sensor/features",
+                            "vision/objects"}
     assert not any(t["gated"] or t["cut"] or t["saved"] for t in traffic.values())
     frames = traffic["vision/objects"]["messages"]
     assert frames == pytest.approx(20 * plain["simulated"], abs=2) and traffic["brain/spikes"]["messages"] == frames
@@ -214,20 +215,6 @@ def test_results_say_what_they_were_measured_with():
     assert any(name.endswith("vision.safetensors") for name in found["weights"])
 
 
-def test_paired_differences():
-    some = [{**made_up("success" if k % 2 else "contact"), "id": str(k)} for k in range(10)]
-    better = [{**r, "outcome": "success"} for r in some]
-    found = results.paired(better, some)
-    assert found["n"] == 10 and found["success"]["difference"] == 0.5 and found["contact"]["difference"] == -0.5
-    low, high = found["success"]["interval95"]
-    assert low == pytest.approx(0.5 - 1.96 * (2.5 / 9 / 10) ** 0.5, abs=1e-3) and high > 0.8
-    assert found["success"]["before"]["count"] == 5 and found["contact"]["before"]["share"] == 0.5
-    same = results.paired(some, some)["success"]
-    assert same["difference"] == 0.0 and same["interval95"] == [0.0, 0.0]
-    with pytest.raises(ValueError, match="no episode in common"):
-        results.paired(some, [])
-
-
 def test_the_regions_are_given_the_simulated_robots_profile(tmp_path):
     """Over the file beside the graph, as `brain up` has it."""
     class Looks:
@@ -263,6 +250,21 @@ def test_parameters_of_the_file_beside_a_graph_count(tmp_path):
                                                    "critical": ["pfc", "motor"]}
 
 
+def test_whoever_searches_is_told_how_long_it_may_take():
+    def told(*options, seconds=50.0):
+        return policies.patient(ablations.parse(options), "brain", seconds)
+
+    assert told().parameters == {"pfc": {"patience": 50.0}} and told("qpfc=off").parameters["pfc"] == {
+        "patience": 50.0, "qpfc": "off"}
+    for option in ("pfc=conventional", "pfc=ann", "motor=silent"):
+        assert resolve("brain", "sim", None, ablation=told(option)).region("pfc").parameters["patience"] == 50.0
+    episode = next(e for e in episodes("val", 40) if e.kind == "absent")
+    assert policies.patience_of(60.0) == 50.0 and policies.patience_of(60.0, 0.0) == 0.0
+    verdict = run_local(episode, patience=3.0)
+    assert verdict["not_found"] == "out of patience" and results.summary([verdict])["not_found"] == {
+        "out of patience": 1}
+
+
 # -- ablations -----------------------------------------------------------------------------------------------------
 
 
@@ -290,6 +292,45 @@ def test_an_unknown_ablation_names_those_that_there_are(option):
 def test_ablations_that_contradict_each_other_are_refused():
     with pytest.raises(ValueError, match="contradicts"):
         ablations.parse(["all=ann", "pfc=silent"])
+
+
+def test_what_happens_to_the_spikes_of_a_population_is_written_region_population_kind():
+    several = ablations.parse(["pfc.memory=silent", "motor.second=shuffle", "pfc.target=drop:0.3", "vision=late",
+                               "vision.edges=noise:0.1", "qpfc=off"])
+    assert several.parameters == {"pfc": {"lesions": ("memory=silent", "target=drop:0.3"), "qpfc": "off"},
+                                  "motor": {"lesions": ("second=shuffle",)},
+                                  "vision": {"lesions": ("edges=noise:0.1",)}}
+    assert several.classes == {"vision": "brain_baselines.late_vision:LateVision"}
+    assert ablations.parse(["lexicon=off"]).parameters == {"language": {"lexicon": "off"}}
+    assert set(ablations.parse(["place=off", "brainstem=passive"]).classes) == {"place", "brainstem"}
+    for wrong, why in ((["pfc.memry=silent"], "no population 'memry'; there are memory, target"),
+                       (["pfc.memory=gone"], "no lesion 'gone'; there are silent, drop:P, shuffle, noise:P"),
+                       (["pfc.memory=silent", "pfc.memory=shuffle"], "contradicts pfc.memory=silent"),
+                       (["pfc.memory=silent", "pfc=ann"], "no population 'memory'"),
+                       (["pfc.memory=silent", "pfc=conventional"], "leaves no network of which lesions"),
+                       (["place.map=silent"], "no ablation 'place.map=silent'; there are .*pfc.memory|target")):
+        with pytest.raises(ValueError, match=why):
+            ablations.parse(wrong)
+
+
+@pytest.mark.parametrize("region, parameter", [
+    (region, known) for region, cls in ablations.declared("brain").items() if (known := ablations.lesionable(cls))])
+def test_every_population_that_is_declared_can_have_a_lesion(region, parameter):
+    declared = ablations.declared("brain")[region]
+    assert parameter == [population.name for population in declared.populations]
+    assert set(ablations.declared("brain")) & {"vision", "language", "pfc", "motor"} == {
+        name for name, cls in ablations.declared("brain").items() if cls.populations}
+    parsed = ablations.parse([f"{region}.{name}=drop:0.3" for name in parameter])
+    assert parsed.parameters == {region: {"lesions": tuple(f"{name}=drop:0.3" for name in parameter)}}
+
+
+@pytest.mark.slow
+def test_an_episode_with_a_lesion_is_the_same_again_and_goes_otherwise_than_without():
+    episode = next(e for e in episodes("val", 40, 1) if e.kind == "go" and e.visibility == "front")
+    whole, one, again = (run_local(episode, ablation=ablations.parse(options)) for options in (
+        [], ["pfc.target=drop:0.3", "motor.first=drop:0.3"], ["pfc.target=drop:0.3", "motor.first=drop:0.3"]))
+    assert one["by_region"] == again["by_region"] and one["time"] == again["time"]
+    assert one["by_region"] != whole["by_region"] and whole["success"]
 
 
 def looks(*options: str) -> list[list[tuple[int, ...]]]:
@@ -343,6 +384,6 @@ def test_what_each_region_costs_is_told_apart_and_compared(tmp_path):
         files[-1].write_text(json.dumps(report))
     told = CliRunner().invoke(cli.app, ["compare", *map(str, files), "--region", "pfc", "--markdown"])
     assert told.exit_code == 0, told.output
-    assert "qpfc=off" in told.output and "+0.0 (+0.0 to +0.0)" in told.output
+    assert "qpfc=off" in told.output and "+0.0 (-79.3 to +79.3)" in told.output
     files[0].write_text("{}")
     assert CliRunner().invoke(cli.app, ["compare", *map(str, files)]).exit_code == 2

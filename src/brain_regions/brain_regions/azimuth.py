@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from brain_regions.body import DEFAULT, Body
-from brain_runtime.azimuth import BINS, CENTERS, COS, SIN, WIDTH, sound, sound_map, sound_pose, wrap, yaw_of
+from brain_runtime.azimuth import (BINS, CENTERS, COS, SIN, WIDTH, sound, sound_map, sound_pose, sound_values, wrap,
+                                   yaw_of)
 
 __all__ = ["BINS", "BUMP", "CENTERS", "COS", "SIN", "WIDTH", "bump", "direction", "from_base", "hazard_points",
-           "hazardous", "scan_points", "sound", "sound_map", "sound_pose", "sound_scan", "wrap", "yaw_of"]
+           "hazardous", "scan_points", "sound", "sound_map", "sound_pose", "sound_scan", "sound_values", "wrap",
+           "yaw_of"]
 
 _EDGES = CENTERS[:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
 _ACROSS = np.stack([np.cos(_EDGES), np.sin(_EDGES)], -1)    # three directions across each bin [36, 3, 2]

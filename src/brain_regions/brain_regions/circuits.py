@@ -214,17 +214,47 @@ class Circuit(NamedTuple):
             raise CircuitError(f"{where}: biases of shape {p.bias.shape}, but {biases} are needed")
 
 
+def leaving(circuit: Circuit, projection: Projection) -> np.ndarray:
+    """How many synapses of a projection leave each neuron of its source: float32 of the source's shape.
+
+    A synapse is a weight that is not 0. At a picture's edge, and where a stride leaves places out, a neuron has only
+    those that lead somewhere.
+    """
+    shape = circuit.shape(projection.source)
+    if isinstance(projection, Dense):
+        return np.count_nonzero(projection.weight, axis=0).reshape(shape).astype(np.float32)
+    found = np.zeros(shape, np.float32)
+    each = np.count_nonzero(projection.weight, axis=0)      # [source's channels, rows, columns] of the kernel
+    to = projection.places(*shape[1:])
+    for at in np.ndindex(*projection.weight.shape[2:]):
+        rows, columns = (
+            np.arange(places) * stride - padding + k * dilation for places, stride, padding, k, dilation in zip(
+                to, projection.stride, projection.padding, at, projection.dilation))
+        rows, columns = (n[(n >= 0) & (n < size)] for n, size in zip((rows, columns), shape[1:]))
+        found[:, rows[:, None], columns] += each[:, at[0], at[1]][:, None, None]
+    return found
+
+
 def synapses(circuit: Circuit, projection: Projection) -> int:
-    """Synapses of a projection: those that a spike of every source neuron would cross, padding left out.
+    """Synapses of a projection: those that a spike of every source neuron would cross.
 
     From the input they are multiply-accumulates, from spiking neurons at most so many accumulates a micro-step.
     """
-    if isinstance(projection, Dense):
-        return projection.weight.size
-    pairs = 1
-    places = projection.places(*circuit.shape(projection.source)[1:])
-    for axis, size in enumerate(circuit.shape(projection.source)[1:]):
-        start = np.arange(places[axis])[:, None] * projection.stride[axis] - projection.padding[axis]
-        at = start + np.arange(projection.weight.shape[2 + axis]) * projection.dilation[axis]
-        pairs *= int(((at >= 0) & (at < size)).sum())
-    return pairs * projection.weight.shape[0] * projection.weight.shape[1]
+    return int(leaving(circuit, projection).sum(dtype=np.float64))
+
+
+def neurons(circuit: Circuit) -> int:
+    """How many neurons fire in a circuit; readouts do not."""
+    return sum(math.prod(p.shape) for p in circuit.populations if not isinstance(p.neuron, (LI, Count)))
+
+
+def fan_outs(circuit: Circuit) -> dict[str, np.ndarray]:
+    """How many synapses leave each neuron, and each line of the input, in all: float32 of its shape, by population.
+
+    So many accumulates a spike costs. What regions count, and what is told of their cost, comes from here.
+    """
+    names = [INPUT, *(p.name for p in circuit.populations)]
+    found = {name: np.zeros(circuit.shape(name), np.float32) for name in names}
+    for projection in circuit.projections:
+        found[projection.source] += leaving(circuit, projection)
+    return found

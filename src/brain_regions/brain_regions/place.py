@@ -4,11 +4,15 @@
 Floor counts as looked at from where a picture was taken, which under load is not where the robot is when vision tells
 of it (see :mod:`brain_regions.past`). Where that cannot be known, since clocks disagree, it does not count at all.
 
-Conventional by choice (see :mod:`brain_regions.room_map`): it spikes nowhere and counts nothing. It publishes up to
-three SensorFeatures per scan, all with ``hazard`` zero, since the scan itself is read by who avoids:
+Conventional by choice (see :mod:`brain_regions.room_map`): it spikes nowhere and counts nothing. It chooses no way: it
+tells with each scan what each heading is worth, on ``place/headings``: the unseen floor that is reached best after
+setting out that way, less the way there and the turn that it begins with. Floor that was headed for in vain for
+``persistence`` counts no more, so every search comes to an end. With a new goal, what was looked at long ago is to be
+looked at again.
+
+Two SensorFeatures come with it, with ``hazard`` zero, since the scan itself is read by who avoids:
 
 * ``place/view``: unseen floor (1 is half a square meter in a bin or more) that turning on the spot would show;
-* ``place/frontier``: a bump at the heading along the cheapest way to unseen floor; all zero when none can be reached;
 * ``place/route``: a bump at the heading along the cheapest way to the target that ``pfc/control`` names.
 """
 from __future__ import annotations
@@ -19,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth, room_map
+from brain_regions import azimuth, room_map, ways
 from brain_regions.body import Body
 from brain_regions.past import AHEAD, Past
 from brain_regions.room_map import CELL, FAR, SIZE
@@ -32,11 +36,13 @@ log = logging.getLogger(__name__)
 FEATURES = "brain_interfaces/msg/SensorFeatures"
 JUMP = (0.5, 1.0)               # m, rad between two scans: the robot was carried, the map is worth nothing
 WORTH = 30.0                    # m, weighted: a dearer way leads through what is not to be crossed
-AREA = 7                        # cells to each side of a frontier in which unseen floor counts for it
 AS_NOW = 0.06                   # s, a picture's period: what is no older than that counts as taken with the scan
 EDGE = 0.95                     # share of the camera's sector in which it would have known an object
 LOST = 20                       # pictures one after the other of which it is not known where they were taken
 KEEP_OUT = 0.40                 # m that the robot's edge keeps from the surface of an avoided object
+FINE = 3                        # directions that are tried in each bin
+SAME = 0.9                      # m: frontiers that are no farther apart are one
+DIRECTIONS = azimuth.wrap(np.arange(azimuth.BINS * FINE) * (azimuth.WIDTH / FINE))     # rad, in odometry's frame
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,13 @@ class PlaceParameters(Body):
     turn_cost: float = parameter(0.5, "way that a turn of one radian is worth", unit="m/rad", low=0.0, high=10.0)
     gain: float = parameter(1.2, "way that a square meter of unseen floor is worth", unit="m/m^2", low=0.0, high=100.0)
     commitment: float = parameter(0.8, "way that keeping to the last choice is worth", unit="m", low=0.0, high=10.0)
+    persistence: float = parameter(20.0, "time for which floor is headed for in vain, at a max_linear of 0.5 m/s and "
+                                   "longer for a slower robot, after which it counts no more", unit="s", low=1.0,
+                                   high=3600.0)
+    max_linear: float = parameter(0.5, "the robot's top speed; persistence follows from it", unit="m/s", low=0.0,
+                                  high=2.0, live=False)
+    forget: float = parameter(120.0, "time after which a new goal makes floor be looked at again", unit="s", low=0.0,
+                              high=36000.0)
     lookahead: float = parameter(0.7, "distance of the point on the way that is headed for", unit="m", low=0.1,
                                  high=5.0)
 
@@ -58,6 +71,7 @@ class Place(Region):
     """Coverage and ways from odometry and scan."""
 
     Parameters = PlaceParameters
+    ablations = {"off": "brain_baselines.no_place:NoPlace"}
 
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, trigger=True, device=True)
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
@@ -67,6 +81,7 @@ class Place(Region):
 
     features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan",
                    gated=Gated(urgent=azimuth.hazardous, key="source"))
+    headings = Out("place/headings", "brain_interfaces/msg/HeadingValues", FEATURE, stamp_from="scan", gated=Gated())
 
     def configure(self, parameters):
         """Takes parameters; of the last seconds nothing is known yet."""
@@ -78,14 +93,20 @@ class Place(Region):
         return {
             "solid": np.zeros((SIZE, SIZE), np.float32),    # evidence
             "seen": np.zeros((SIZE, SIZE), np.float32),     # 1 where the camera has looked
+            "looked": np.zeros((SIZE, SIZE), np.float32),   # when it did last, by the clock
+            "tried": np.zeros((SIZE, SIZE), np.float32),    # s for which unseen floor there was headed for
             "felt": np.zeros((SIZE, SIZE), np.float32),     # evidence of other sensors than the lidar
             "origin": np.zeros(3, np.float32),              # x, y of the map's middle in odom (m); 1 when it is set
             "pose": np.zeros(3, np.float32),                # last x, y, yaw in odom
             "target": np.zeros(3, np.float32),              # x, y in odom; 1 when known
             "avoid": np.zeros((8, 3), np.float32),          # x, y in odom; 1 when known
-            "way": np.zeros((2, 3), np.float32),            # frontier, route: x, y in odom headed for; 1 when there is
-            "goal": np.zeros(3, np.float32),                # frontier cell that was chosen: x, y in odom; 1 when set
+            "route": np.zeros(3, np.float32),               # x, y in odom headed for; 1 when there is one
+            "ways": np.zeros((azimuth.BINS, 4), np.float32),    # x, y in odom headed for, worth (m); 1 if there is one
+            "driven": np.zeros(2, np.float32),              # rad in odom in which a search drives; 1 when it does
+            "followed": np.zeros(3, np.float32),            # frontier to which it leads: x, y in odom; 1 when there is
+            "goal": np.zeros(1, np.float32),                # number of the goal
             "scans": np.zeros(1, np.float32),
+            "clock": np.zeros(1, np.float32),               # s since this map was begun
         }
 
     def step(self, inbox, state, dt, rng):
@@ -94,6 +115,7 @@ class Place(Region):
         if pose is None or scan is None or not azimuth.sound_scan(scan):
             return {}, state
         state = dict(state)
+        state["clock"] = state["clock"] + np.float32(dt)
         if state["origin"][2] == 0 or self._carried(state, pose):
             state = self.initial_state()
             self._past.clear()
@@ -103,13 +125,10 @@ class Place(Region):
         self._past.put(messages.time_seconds(odom.header.stamp), pose, (angles, ranges))
         self._hear_control(inbox, state, pose)
         here = self._on_map(state, pose)
-        solid, seen = state["solid"].copy(), state["seen"].copy()
         looks, late = self._looks(inbox)
-        room_map.add_scan(solid, seen, here, angles, ranges, looks=looks, look_range=self.parameters.look_range)
-        for eye, look, then in late:
-            room_map.add_look(seen, self._on_map(state, eye), look, self.parameters.look_range,
-                              self._on_map(state, then.pose), *then.kept)
-        state["solid"], state["seen"] = solid, seen
+        self._see(state, here, angles, ranges, looks, late)
+        if looks or late:
+            self._persist(state, dt)
         self._feel(inbox, state, here, angles, ranges)
         state["scans"] = state["scans"] + 1
         control = inbox.get("control", within=1.0)
@@ -117,7 +136,8 @@ class Place(Region):
         due = (int(state["scans"][0]) - 1) % self.parameters.plan_every == 0
         if due and mode in (Control.MODE_SEARCH, Control.MODE_APPROACH):
             self._plan(state, here, mode)
-        return {"features": self._messages(state, pose, here, angles, ranges, mode)}, state
+        return {"features": self._features(state, pose, here, angles, ranges),
+                "headings": self._headings(state, pose)}, state
 
     # -- input -----------------------------------------------------------------------------------------------------
 
@@ -138,6 +158,29 @@ class Place(Region):
                 continue
             self._lost = 0
         return looks, late
+
+    def _see(self, state, here, angles, ranges, looks, late) -> None:
+        """Takes in a scan, the sectors of pictures that were taken with it, and pictures that came late."""
+        solid, now = state["solid"].copy(), np.zeros((SIZE, SIZE), np.float32)
+        room_map.add_scan(solid, now, here, angles, ranges, looks=looks, look_range=self.parameters.look_range)
+        state["solid"] = solid
+        seen = np.maximum(state["seen"], now)
+        for eye, look, then in late:
+            before = np.zeros((SIZE, SIZE), np.float32)
+            room_map.add_look(before, self._on_map(state, eye), look, self.parameters.look_range,
+                              self._on_map(state, then.pose), *then.kept)
+            seen, now = np.minimum(seen + before, np.float32(1.0)), now + before
+        state["seen"] = seen
+        state["looked"] = np.where(now > 0, state["clock"], state["looked"])
+
+    def _persist(self, state, dt) -> None:
+        """Counts how long the frontier that is followed was headed for while pictures came."""
+        x, y, there = state["followed"]
+        if there:
+            row, column = (int(v) for v in room_map.cells(x - state["origin"][0], y - state["origin"][1]))
+            state["tried"] = state["tried"].copy()
+            state["tried"][max(row - ways.AREA, 0):row + ways.AREA + 1,
+                           max(column - ways.AREA, 0):column + ways.AREA + 1] += np.float32(dt)
 
     def _complain(self, source, behind) -> None:
         """Says once that pictures do not count; a few that are older than what is remembered are nothing odd."""
@@ -196,6 +239,14 @@ class Place(Region):
         for i, (bearing, distance) in enumerate(zip(control.avoid_bearing, control.avoid_distance)):
             avoid[i] = spot(float(bearing), float(distance))
         state["avoid"] = avoid
+        if float(control.goal_id % 2 ** 24) != state["goal"][0]:
+            state["goal"] = np.array([control.goal_id % 2 ** 24], np.float32)
+            old = state["looked"] < state["clock"] - self.parameters.forget
+            state["seen"] = np.where(old, np.float32(0.0), state["seen"])
+            state["tried"] = np.zeros((SIZE, SIZE), np.float32)
+        heading = float(control.heading)
+        drives = control.mode == Control.MODE_SEARCH and azimuth.sound(heading) and control.speed > 0
+        state["driven"] = np.array([azimuth.wrap(pose[2] + heading), 1.0] if drives else [0.0, 0.0], np.float32)
 
     # -- ways ------------------------------------------------------------------------------------------------------
 
@@ -224,28 +275,42 @@ class Place(Region):
         return np.hypot(*np.ogrid[box[0].start - row:min(box[0].stop, SIZE) - row,
                                   box[1].start - column:min(box[1].stop, SIZE) - column]) * CELL
 
-    def _choose_frontier(self, state, solid_cells, away, here, box, cost_from_here):
-        """Cell (of the box) of seen floor beside the unseen floor that is most worth going to, or None.
+    def _explore(self, state, box, solid_cells, away, at, here, step) -> None:
+        """Plans ways to unseen floor.
 
         Weighed are the way there, the turn that it begins with, how much is unseen there, and not to dither.
         """
-        p, seen = self.parameters, state["seen"][box]
-        walls = room_map.grow(solid_cells, 1, np.ones_like(solid_cells))
-        patch = room_map.shrink((seen < 0.5) & ~solid_cells, 2)             # an object fits there
-        edge = room_map.grow(patch, 5, ~walls) & (seen > 0.5) & (away > p.radius + 0.04)
-        rows, columns = np.nonzero(edge & (cost_from_here < WORTH))
-        if not len(rows):
-            return None
-        area = (room_map.box_sum(patch, AREA) * CELL ** 2)[rows, columns]
-        x = (columns + box[1].start - SIZE // 2 + 0.5) * CELL
-        y = (rows + box[0].start - SIZE // 2 + 0.5) * CELL
-        turn = np.abs(azimuth.wrap(np.arctan2(y - here[1], x - here[0]) - here[2]))
-        cost = cost_from_here[rows, columns] + p.turn_cost * turn - p.gain * np.minimum(area, 1.2)
-        if state["goal"][2]:
-            gx, gy = state["goal"][:2] - state["origin"][:2]
-            cost = cost - p.commitment * (np.hypot(x - gx, y - gy) < 0.9)
-        best = int(np.argmin(cost))
-        return int(rows[best]), int(columns[best])
+        p, seen = self.parameters, state["seen"][box] >= 0.5
+        patience = p.persistence * 0.5 / max(p.max_linear, 0.02)
+        found = ways.frontiers(~seen & (state["tried"][box] < patience), solid_cells, seen, away > p.radius + 0.04)
+        x, y = self._odom(state, found.rows + box[0].start, found.columns + box[1].start)
+        worth = p.gain * np.minimum(found.area, ways.MOST_AREA)
+        if state["followed"][2]:
+            worth = worth + p.commitment * (np.hypot(x - state["followed"][0], y - state["followed"][1]) < SAME)
+        most = p.gain * ways.MOST_AREA + p.commitment       # so that no cost is negative
+        seeds = np.full(step.shape, FAR, np.float32)
+        seeds[found.rows, found.columns] = most - worth
+        costs = room_map.cost_to_go(seeds, step, limit=WORTH + most)
+        state["followed"] = np.zeros(3, np.float32)
+        if not costs[at] < WORTH + most:
+            return
+        offset = np.array([box[0].start, box[1].start])
+        exact = SIZE / 2 + np.array([here[1], here[0]]) / CELL - offset
+        tried = ways.fan(costs, step, tuple(exact), DIRECTIONS, p.lookahead)
+        best = ways.headed_for(room_map.follow(costs, *at, 400), away, p.radius, p.lookahead)
+        rows, columns = np.append(tried.rows, best[0]), np.append(tried.columns, best[1])
+        ahead = np.stack(self._odom(state, rows + offset[0], columns + offset[1]), 1)
+        angles = np.arctan2(ahead[:, 1] - state["pose"][1], ahead[:, 0] - state["pose"][0])
+        value = most - np.append(tried.costs, costs[at]) - p.turn_cost * np.abs(azimuth.wrap(angles - here[2]))
+        bins = np.rint(angles / azimuth.WIDTH).astype(int) % azimuth.BINS
+        for number in np.argsort(value):        # the best of each bin comes last
+            if value[number] > -WORTH:
+                state["ways"][bins[number]] = (*ahead[number], value[number], 1.0)
+        if state["driven"][1]:
+            driven = ways.fan(costs, step, tuple(exact), state["driven"][:1], p.lookahead)
+            begin = (int(driven.rows[0]), int(driven.columns[0])) if driven.costs[0] < WORTH + most else at
+            end = room_map.follow(costs, *begin, 400)[-1]
+            state["followed"] = np.array([*self._odom(state, *(end + offset)), 1.0], np.float32)
 
     def _target_ring(self, state, box, solid_cells):
         """Seeds at floor round the target from where nothing solid but the target itself stands between."""
@@ -265,7 +330,7 @@ class Place(Region):
         return seeds
 
     def _plan(self, state, here, mode) -> None:
-        state["way"] = np.zeros((2, 3), np.float32)
+        state["route"], state["ways"] = np.zeros(3, np.float32), np.zeros((azimuth.BINS, 4), np.float32)
         row, column = (int(v) for v in room_map.cells(here[0], here[1]))
         if not room_map.inside(np.array(row), np.array(column)):
             return
@@ -274,7 +339,7 @@ class Place(Region):
         route = mode == Control.MODE_APPROACH and state["target"][2] > 0
         if route:
             known[tuple(np.clip(room_map.cells(*(state["target"][:2] - state["origin"][:2])), 0, SIZE - 1))] = True
-        box = room_map.box_round(known, AREA + 1)
+        box = room_map.box_round(known, ways.AREA + 1)
         at = (row - box[0].start, column - box[1].start)
         solid_cells = (state["solid"][box] > room_map.SOLID) | (state["felt"][box] > room_map.SOLID)
         step, away = self._step_cost(state, box, solid_cells)
@@ -283,36 +348,13 @@ class Place(Region):
         np.minimum(near, np.float32(6 * CELL), out=near)
         if route:
             values = room_map.cost_to_go(self._target_ring(state, box, solid_cells), step, start=at, limit=WORTH)
-            path = room_map.follow(values, *at, 400) if values[at] < WORTH else None
+            if values[at] < WORTH:
+                row, column = ways.headed_for(room_map.follow(values, *at, 400), away, self.parameters.radius,
+                                              self.parameters.lookahead)
+                ahead = self._odom(state, row + box[0].start, column + box[1].start)
+                state["route"] = np.array([*ahead, 1], np.float32)
         else:
-            seeds = np.full(step.shape, FAR, np.float32)
-            seeds[at] = 0.0
-            values = room_map.cost_to_go(seeds, step, limit=WORTH)
-            goal = self._choose_frontier(state, solid_cells, away, here, box, values)
-            path = room_map.follow(values, *goal, 400)[::-1] if goal else None
-            state["goal"] = np.zeros(3, np.float32)
-            if goal:
-                state["goal"][:] = (*self._odom(state, goal[0] + box[0].start, goal[1] + box[1].start), 1)
-        if path:
-            ahead = self._lookahead(path, away)
-            state["way"][int(route)] = (*self._odom(state, ahead[0] + box[0].start, ahead[1] + box[1].start), 1.0)
-
-    def _lookahead(self, path, away):
-        """Farthest cell of the way within the lookahead that can be headed for in a straight line."""
-        p = self.parameters
-        narrow = (away < p.radius + 0.04).astype(np.float32)
-        start = path[0]
-        best = path[min(1, len(path) - 1)]
-        length = 0.0
-        for before, cell in zip(path, path[1:]):
-            length += CELL * math.hypot(cell[0] - before[0], cell[1] - before[1])
-            if length > p.lookahead:
-                break
-            if room_map.line_is_free(narrow, *start, *cell):
-                best = cell
-        if len(path) == 1:
-            return path[0]
-        return best
+            self._explore(state, box, solid_cells, away, at, here, step)
 
     @staticmethod
     def _odom(state, row, column):
@@ -321,32 +363,27 @@ class Place(Region):
 
     # -- output ----------------------------------------------------------------------------------------------------
 
-    def _messages(self, state, pose, here, angles, ranges, mode):
-        view = self._view(state, here, angles, ranges)
-        sent = [self._message("place/view", "coverage", view)]
-        for index, (source, modality) in enumerate((("place/frontier", "coverage"), ("place/route", "route"))):
-            x, y, there = state["way"][index]
-            novelty = np.zeros(azimuth.BINS, np.float32)
-            if there:
-                novelty = azimuth.bump(math.atan2(y - pose[1], x - pose[0]) - pose[2])
-            sent.append(self._message(source, modality, novelty))
-        return sent
+    def _features(self, state, pose, here, angles, ranges):
+        x, y, there = state["route"]
+        route = (azimuth.bump(math.atan2(y - pose[1], x - pose[0]) - pose[2]) if there
+                 else np.zeros(azimuth.BINS, np.float32))
+        return [self._message("place/view", "coverage", ways.view(
+                    state["seen"], here, angles, ranges, self.parameters.look_range)),
+                self._message("place/route", "route", route)]
+
+    def _headings(self, state, pose):
+        """What each heading is worth now, from where the robot is and how it stands."""
+        value, heading = np.full((2, azimuth.BINS), np.nan, np.float32)
+        for x, y, worth, _ in state["ways"][state["ways"][:, 3] > 0]:
+            angle = azimuth.wrap(math.atan2(y - pose[1], x - pose[0]) - pose[2])
+            bin_ = round(angle / azimuth.WIDTH) % azimuth.BINS
+            if not value[bin_] >= worth:
+                value[bin_], heading[bin_] = worth, angle
+        message = self.headings(source=self.name, value=value, heading=heading)
+        message.header.frame_id = self.parameters.base_frame
+        return message
 
     def _message(self, source, modality, novelty):
         message = self.features(source=source, modality=modality, confidence=1.0, novelty=novelty)
         message.header.frame_id = self.parameters.base_frame
         return message
-
-    def _view(self, state, here, angles, ranges):
-        """Unseen floor (m^2) in the free part of each bin, over 0.5 m^2, cut to 1. float32[36]."""
-        look = self.parameters.look_range
-        along = np.arange(0.3, look, CELL, dtype=np.float32)
-        x = here[0] + along * np.cos(angles + here[2])[:, None]
-        y = here[1] + along * np.sin(angles + here[2])[:, None]
-        rows, columns = room_map.cells(x, y)
-        free = (along < (np.minimum(ranges, look) - 0.05)[:, None]) & room_map.inside(rows, columns)
-        rows, columns = np.where(free, rows, 0), np.where(free, columns, 0)
-        unseen = free & (state["seen"][rows, columns] < 0.5)
-        area = (unseen * along).sum(1) * CELL * (2 * math.pi / max(len(angles), 1))
-        bins = np.rint(angles / azimuth.WIDTH).astype(int) % azimuth.BINS
-        return np.minimum(np.bincount(bins, area, azimuth.BINS) / 0.5, 1.0).astype(np.float32)

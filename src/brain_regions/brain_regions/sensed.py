@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from brain_regions.azimuth import BINS, WIDTH
 from brain_wire import messages
 
 
@@ -43,3 +44,12 @@ def seen(*objects: dict[str, Any], stamp: float = 0.0) -> Any:
     """What vision would tell of objects (fields of DetectedObject)."""
     return stamped(make("DetectedObjects", source="vision", azimuth_min=-math.pi / 4, azimuth_max=math.pi / 4,
                         objects=[make("DetectedObject", **{"confidence": 0.9, **o}) for o in objects]), stamp)
+
+
+def ways_told(*ways: tuple[float, float], source: str = "place") -> Any:
+    """HeadingValues of ways to unseen floor, each of a heading (rad) and what it is worth (m)."""
+    value, heading = np.full((2, BINS), np.nan, np.float32)
+    for angle, worth in ways:
+        bin_ = round(angle / WIDTH) % BINS
+        value[bin_], heading[bin_] = worth, angle
+    return make("HeadingValues", source=source, value=value, heading=heading)

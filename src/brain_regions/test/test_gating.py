@@ -18,7 +18,8 @@ from brain_runtime.energy import Gate
 from brain_wire import messages
 
 REGIONS = (Vision, Language, Place, PrefrontalCortex, Goals, Motor, Brainstem)
-MAY_WAIT = {"vision/objects", "brain/spikes", "sensor/features", "pfc/control", "motor/status", "brain/trace"}
+MAY_WAIT = {"vision/objects", "brain/spikes", "place/headings", "sensor/features", "pfc/control", "motor/status",
+            "brain/trace"}
 
 
 def hazard(value):

@@ -97,6 +97,20 @@ def test_a_part_of_another_word_is_no_thing(text, words, blamed):
     assert slots(text, *[(word, 4, -4, name) for word, name in words]) == ("WORD", blamed)
 
 
+@pytest.mark.parametrize(("text", "blamed"), [
+    ("go to the grean box", "grean"), ("find the bread box", "bread"), ("go to the read box", "read"),
+    ("head to yeklw box", "yeklw"), ("find grean box", "grean"), ("visit the ride box", "ride")])
+def test_a_shape_behind_what_may_be_its_color_misspelt_is_not_any_one(text, blamed):
+    assert slots(text, ("box", 4, -4, "box")) == ("WORD", blamed)
+
+
+@pytest.mark.parametrize("text", [
+    "go to the big box", "find box", "visit a rolling box", "find that box", "plox find the box", "go to the box"])
+def test_a_shape_behind_what_says_nothing_of_its_color_is_any_one(text):
+    assert slots(text, ("box", 4, -4, "box")) == (0, 2, 0, 0)
+    assert slots("go to the fluffy red box", ("red", 4, -4, "red"), ("box", 4, -4, "box")) == (1, 2, 0, 0)
+
+
 @pytest.mark.parametrize(("text", "words", "right"), [
     ("赤いのに行って", [("赤い", "red")], (1, 0, 0, 0)),
     ("青い物体へ", [("青い", "blue")], (3, 0, 0, 0)),

@@ -73,9 +73,9 @@ def test_a_spike_costs_as_many_accumulates_as_it_has_synapses():
     network = SpikingReader(weights.load(weights.SHIPPED, SpikingReader)[0])
     state = network.begin(framed("go to the red ball"))
     state, effort = network.read(state, 10)
-    least = 10 * z.STREAMS * len(z.LETTER_DELAYS) * z.LETTERS
-    assert effort.steps == 10 and effort.spikes > 0 and effort.multiplies == 0
-    most = len(z.CONTEXT_DELAYS) * z.CONTEXT + z.RECALL + z.OUTPUTS + z.CHOICE + z.VERBS
-    assert least + effort.spikes * z.CONTEXT < effort.synops < least + effort.spikes * most
+    assert effort.updates == 10 * z.STREAMS * (z.LETTERS + z.WORDS + z.CONTEXT) and effort.spikes > 0
+    assert effort.multiplies == 10 * z.STREAMS * len(z.LETTER_DELAYS) * z.LETTERS   # of the bytes
+    most = len(z.CONTEXT_DELAYS) * z.CONTEXT + z.RECALL + z.OUTPUTS + 1             # and the count of a word
+    assert effort.spikes * z.CONTEXT < effort.synops < effort.spikes * most
     _, more = AnnReader(weights.load(weights.ANN, AnnReader)[0]).read(state, 5)
-    assert more.spikes == 0 and more.multiplies > 5 * 100_000
+    assert more.spikes == more.synops == 0 and more.multiplies > 5 * 100_000

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from brain_regions.azimuth import BINS, WIDTH, wrap
-from brain_regions.pfc import PrefrontalCortex, choice, decision, feedback, heading, last_look, memory, polar
+from brain_regions.azimuth import BINS, WIDTH, bump, sound_values, wrap
+from brain_regions.pfc import PrefrontalCortex, choice, decision, feedback, heading, memory, polar
 from brain_regions.pfc import control as c
+from brain_regions.sensed import ways_told
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
@@ -190,7 +191,7 @@ class Cortex:
             **{"target_color": 3, "target_shape": 2, **fields}))
         return self
 
-    def run(self, seconds, *objects, frontier=0.0, motor=1):
+    def run(self, seconds, *objects, ways=((0.0, 0.0),), motor=1):
         view = np.zeros(BINS, np.float32)
         view[10:26] = 0.1
         odom = messages.make("nav_msgs/msg/Odometry")
@@ -199,9 +200,9 @@ class Cortex:
             self.host.publish("odom", odom)
             self.host.publish("motor/status", messages.make(
                 "brain_interfaces/msg/MotorStatus", goal_id=self.goal, state=motor))
-            for source, novelty in (("place/view", view), ("place/frontier", _bump(frontier))):
-                self.host.publish("sensor/features", messages.make("brain_interfaces/msg/SensorFeatures", source=source,
-                                                                   novelty=novelty))
+            self.host.publish("sensor/features", messages.make(
+                "brain_interfaces/msg/SensorFeatures", source="place/view", novelty=view))
+            self.host.publish("place/headings", ways_told(*ways))
             self.host.publish("vision/objects", messages.make(
                 "brain_interfaces/msg/DetectedObjects", source="vision", azimuth_min=SECTOR[0], azimuth_max=SECTOR[1],
                 objects=[messages.make("brain_interfaces/msg/DetectedObject", **vars(o)) for o in objects]))
@@ -215,12 +216,6 @@ class Cortex:
     @property
     def entropy(self):
         return float(self.host.latest("pfc/choice").entropy)
-
-
-def _bump(angle):
-    from brain_regions.azimuth import bump
-
-    return bump(angle)
 
 
 def test_evidence_brings_the_entropy_down_another_candidate_up_and_a_second_look_down_again():
@@ -246,19 +241,36 @@ def test_threshold_and_temperature_follow_the_entropy():
 
 
 def test_search_goes_where_it_is_offered_and_approach_where_the_target_is():
-    cortex = Cortex().ask().run(1.0, frontier=-1.0)
+    cortex = Cortex().ask().run(1.0, ways=[(-1.0, 0.0)])
     assert cortex.control.mode == c.SEARCH and cortex.control.heading == pytest.approx(-1.0, abs=0.3)
-    cortex.run(1.0, detection(0.3, 0.9), frontier=-1.0)
+    cortex.run(1.0, detection(0.3, 0.9), ways=[(-1.0, 0.0)])
     assert cortex.control.mode == c.APPROACH
     assert cortex.control.heading == pytest.approx(0.3, abs=0.1)
     assert cortex.control.distance == pytest.approx(0.9, abs=0.1)
 
 
-def test_a_high_temperature_draws_other_headings_too():
-    def chosen(temperature):
-        state, rng = heading.empty(), np.random.default_rng(0)
-        return {int(np.argmax(heading.drawn(state, _bump(0.0), temperature, heading.HOLD, rng))) for _ in range(200)}
-    assert len(chosen(1.0)) < len(chosen(50.0)) < len(chosen(1e4))
+def test_how_sure_it_is_sets_how_it_searches():
+    def away_from_the_best(**parameters):
+        cortex, taken = Cortex(**parameters).ask(), []
+        for _ in range(20):
+            cortex.run(1.0, ways=[(0.6, 1.0), (-0.8, 0.8)])
+            taken.append(float(cortex.control.heading) < 0)
+        return sum(taken)
+    assert away_from_the_best(qpfc="off") == 0
+    assert 2 < away_from_the_best() < 12       # nothing is known: temperature 20
+
+
+def test_numbers_of_ways_that_make_no_sense_are_no_ways():
+    value, told = np.full(BINS, np.nan, np.float32), np.zeros(BINS, np.float32)
+    value[[3, 5, 7, 9]] = math.inf, -math.inf, 1e30, 1.0
+    told[9], told[3] = 40.0, math.nan
+    values, headings = sound_values(value, told)
+    assert list(np.flatnonzero(np.isfinite(values))) == [9] and headings[9] == pytest.approx(math.radians(90))
+    cortex = Cortex().ask()
+    message = ways_told((1.0, 0.5))
+    message.value[:] = np.where(np.isnan(message.value), math.inf, message.value)
+    cortex.run(0.5).host.publish("place/headings", message)
+    assert math.isfinite(cortex.run(0.2).control.heading)
 
 
 def test_it_gets_away_from_what_is_too_near_and_to_be_avoided():
@@ -359,15 +371,15 @@ def driven(steps=20, near=0.0, tired=False, **offers):
 
 
 def test_the_ring_of_headings_holds_itself_down():
-    one, everywhere = driven(search=_bump(1.0)), driven(search=np.ones(BINS, np.float32))
+    one, everywhere = driven(search=bump(1.0)), driven(search=np.ones(BINS, np.float32))
     assert heading.read(one) == pytest.approx(1.0, abs=0.05)
     assert everywhere["heading_s"].max() < 0.95 * one["heading_s"].max()
 
 
 def test_only_the_action_that_fires_has_its_way():
-    both = driven(search=_bump(1.0), avoid=_bump(-2.0))
+    both = driven(search=bump(1.0), avoid=bump(-2.0))
     assert heading.read(both) == pytest.approx(1.0, abs=0.05)
-    fleeing = driven(near=1.0, tired=True, search=_bump(1.0), avoid=_bump(-2.0))
+    fleeing = driven(near=1.0, tired=True, search=bump(1.0), avoid=bump(-2.0))
     assert decision.read(fleeing)[0] == "avoid" and heading.read(fleeing) == pytest.approx(-2.0, abs=0.05)
 
 
@@ -382,5 +394,5 @@ def test_patience_ends_a_search_but_no_approach():
     cortex = Cortex(patience=2.0).ask().run(1.0)
     cortex.run(3.0, detection(0.3, 1.5))
     assert cortex.control.mode == c.APPROACH
-    other = Cortex(patience=2.0).ask().run(3.0 + last_look.LONGEST)     # it does not turn
+    other = Cortex(patience=2.0).ask().run(4.0)
     assert other.host.latest("goal/status").state == c.S_NOT_FOUND and other.control.mode == c.IDLE

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from brain_regions.azimuth import BINS, bump, direction, wrap
+from brain_regions.azimuth import BINS, direction, wrap
 from brain_regions.circuit_steps import Steps
 from brain_regions.circuits import INPUT, Circuit
 from brain_regions.membranes import ticks
 from brain_regions.pfc import PrefrontalCortex, circuit, decision, heading, memory, polar
 from brain_regions.pfc.circuit import NAMES, inputs
 from brain_regions.pfc.populations import NEURON, Layer
+from brain_regions.sensed import ways_told
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
@@ -73,9 +74,9 @@ class Recorded(PrefrontalCortex):
 
     def step(self, inbox, state, dt, rng):
         self.lasted.append(ticks(dt, float(state["left"][0])).steps)
-        self._frontier = np.zeros(BINS, np.float32)
+        self._way = np.zeros(BINS, np.float32)
         outbox, state = super().step(inbox, state, dt, rng)
-        self.heard.append((self._evidence, self._frontier, self._told))
+        self.heard.append((self._evidence, self._way, self._told))
         self.decided.append((*decision.read(state)[:2], heading.read(state)))
         return outbox, state
 
@@ -91,17 +92,17 @@ class Recorded(PrefrontalCortex):
         self._told = {name: min(told[name], 2.0) for name in circuit.CAUSES}
         return causes
 
-    def _offers(self, state, causes, believed, frontier, *more):
-        offers = super()._offers(state, causes, believed, frontier, *more)
-        if frontier is not None:
-            self._frontier = offers["search"]
+    def _offers(self, state, causes, believed, ways, *more):
+        offers = super()._offers(state, causes, believed, ways, *more)
+        if ways is not None:
+            self._way = offers["search"]
         return offers
 
 
 class Part(SimpleNamespace):
     """Part of a situation: seconds, and what is the case meanwhile."""
 
-    seconds, ask, see, motor, frontier, explored = 1.0, None, (), 1, 0.0, False
+    seconds, ask, see, motor, way, explored = 1.0, None, (), 1, 0.0, False
 
 
 def lived(parts, threshold):
@@ -120,10 +121,9 @@ def lived(parts, threshold):
             host.publish("odom", odom)
             host.publish("motor/status", messages.make(
                 "brain_interfaces/msg/MotorStatus", goal_id=goal, state=part.motor))
-            offered = np.zeros(BINS, np.float32) if part.explored else bump(part.frontier)
-            for source, novelty in (("place/view", view), ("place/frontier", offered)):
-                host.publish("sensor/features", messages.make("brain_interfaces/msg/SensorFeatures", source=source,
-                                                              novelty=novelty))
+            host.publish("sensor/features", messages.make(
+                "brain_interfaces/msg/SensorFeatures", source="place/view", novelty=view))
+            host.publish("place/headings", ways_told(*([] if part.explored else [(part.way, 0.0)])))
             # a camera that sees all round: it need not turn to look once more before it gives up
             right, left = (-math.pi, math.pi) if part.explored else SECTOR
             host.publish("vision/objects", messages.make(
@@ -139,10 +139,10 @@ def replayed(region, threshold):
     """What a circuit decides that hears the same: an action, why it stands, and a heading, after each step."""
     steps, found = Steps(circuit.circuit(ASKED, threshold)), []
     answer, evidence = np.zeros(len(circuit.ANSWERS)), NOTHING
-    for (seen, frontier, causes), count in zip(region.heard, region.lasted):
+    for (seen, way, causes), count in zip(region.heard, region.lasted):
         evidence = evidence + seen
         for _ in range(count):
-            answer = steps.step(inputs(evidence, frontier, causes))["answer"].ravel()
+            answer = steps.step(inputs(evidence, way, causes))["answer"].ravel()
             evidence = NOTHING
         means, ring = dict(zip(NAMES, answer)), answer[len(NAMES) + BINS:]
         action = max(decision.ACTIONS, key=means.get)
@@ -153,11 +153,11 @@ def replayed(region, threshold):
 
 
 SITUATIONS = {
-    "search": [Part(ask=1, frontier=-1.0)],
-    "approach": [Part(ask=1, frontier=-1.0), Part(see=[(BOX, 0.3, 1.5)], frontier=-1.0)],
+    "search": [Part(ask=1, way=-1.0)],
+    "approach": [Part(ask=1, way=-1.0), Part(see=[(BOX, 0.3, 1.5)], way=-1.0)],
     "choose": [Part(ask=1, seconds=0.5), Part(see=[(BOX, 0.4, 1.5), (BOX, -0.4, 2.5)])],
-    "others": [Part(ask=1, frontier=1.0, seconds=0.5),
-               Part(see=[((3, 1), 0.4, 1.5), ((2, 2), -0.4, 2.5)], frontier=1.0)],
+    "others": [Part(ask=1, way=1.0, seconds=0.5),
+               Part(see=[((3, 1), 0.4, 1.5), ((2, 2), -0.4, 2.5)], way=1.0)],
     "reached": [Part(ask=1, see=[(BOX, 0.1, 0.8)]), Part(see=[(BOX, 0.1, 0.8)], motor=2)],
     "avoid": [Part(ask=1, seconds=1.5, see=[(BALL, 0.3, 0.6), (BOX, -0.5, 2.0)])],
     "stop": [Part(ask=1, seconds=0.5), Part(ask=3, seconds=0.5)],

@@ -91,6 +91,7 @@ def look(host, x, y, yaw, mode=1, **control):
     host.publish("odom", odometry(x, y, yaw, host.now))
     offered = {}
     host.listen("sensor/features", lambda m: offered.__setitem__(m.source, m))
+    host.listen("place/headings", lambda m: offered.__setitem__("ways", azimuth.sound_values(m.value, m.heading)))
     host.publish("scan", scan_of_box(x, y, yaw))
     host.advance(0.1)
     return offered
@@ -111,7 +112,61 @@ def test_place_offers_no_frontier_in_a_room_that_was_seen():
         for yaw in np.arange(0, 2 * math.pi, 0.4):
             for _ in range(3):
                 offered = look(host, 0, 0, yaw)
-    assert not offered["place/frontier"].novelty.any()
+    assert not np.isfinite(offered["ways"][0]).any()
+
+
+def turned_round(host, x=0.0, y=0.0, **control):
+    for yaw in np.arange(0, 2 * math.pi, 0.4):
+        for _ in range(3):
+            offered = look(host, x, y, yaw, **control)
+    return offered
+
+
+def test_each_heading_is_worth_what_is_left_to_see_that_way():
+    host = place_in_room(plan_every=1, look_range=6.0)
+    for yaw in np.arange(3.0, -0.5, -0.2):      # not to the right, from -143 to -66 degrees
+        look(host, 0, 0, yaw)
+    values, headings = look(host, 0, 0, 0.0)["ways"]
+    assert np.isfinite(values).all()            # the robot may set out in every direction
+    assert (np.abs(azimuth.wrap(headings - azimuth.CENTERS)) <= azimuth.WIDTH / 2 + 1e-3).all()
+    best = float(headings[values.argmax()])
+    assert -2.6 < best < -1.0
+    there = np.abs(azimuth.wrap(azimuth.CENTERS - best))
+    assert values[there < 0.2].min() > values[there > 2.5].max() + 0.5      # m: back, and round to it
+
+
+def test_ways_are_told_from_where_the_robot_is_and_how_it_stands():
+    host = place_in_room(look_range=1.0, plan_every=50)
+    turned_round(host)
+    values = look(host, 0, 0, 0.0)["ways"][0]
+    turned = look(host, 0, 0, math.radians(40))["ways"]
+    assert np.argmax(np.nan_to_num(turned[0], neginf=-99)) == (np.argmax(np.nan_to_num(values, neginf=-99)) - 4) % 36
+
+
+def test_what_is_headed_for_in_vain_counts_no_more_until_another_goal_is_told():
+    host = place_in_room(look_range=1.0, plan_every=1, persistence=2.0)
+    turned_round(host, goal_id=1)
+    heard = []
+    for _ in range(400):    # it stands, and looks the same way
+        values, headings = look(host, 0, 0, 0.0, goal_id=1, speed=1.0, heading=heard[-1] if heard else 0.0)["ways"]
+        if not np.isfinite(values).any():
+            break
+        heard.append(float(headings[values.argmax()]))
+    assert 20 < len(heard) < 400 and np.ptp(heard) > 2.0     # one after the other
+    look(host, 0, 0, 0.0, goal_id=2)
+    assert np.isfinite(look(host, 0, 0, 0.0, goal_id=2)["ways"][0]).any()
+
+
+def test_what_was_looked_at_long_ago_is_looked_at_again_for_a_new_goal():
+    host = place_in_room(plan_every=1, forget=30.0)
+    turned_round(host, goal_id=1)
+    for _ in range(310):
+        offered = look(host, 0, 0, 0.0, goal_id=1)
+    assert not np.isfinite(offered["ways"][0]).any()        # for this goal all was seen
+    for _ in range(2):
+        offered = look(host, 0, 0, 0.0, goal_id=2)
+    view = offered["place/view"].novelty
+    assert view[0] < 0.05 and view[18] == 1.0               # behind it was not looked for half a minute
 
 
 def test_place_routes_to_a_target():

@@ -9,10 +9,12 @@ import torch.nn.functional as F
 
 from brain_regions.vision.decode import decode
 from brain_regions.vision import weights
+from brain_regions import circuits
+from brain_regions.membranes import decay
 from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, HEIGHT, LAYERS,
-                                          LAYERS_READ, OBJECT, OUTPUTS, ROWS, SHAPE, SLOTS, TOP, WIDTH,
-                                          SpikingVision, column_angles, fan_outs, multiplies, prepare, sizes)
+                                          LAYERS_READ, NEURON, OBJECT, OUTPUTS, ROWS, SHAPE, SLOTS, TOP, WIDTH,
+                                          SpikingVision, circuit, column_angles, prepare, sizes)
 
 ANGLES = column_angles().numpy()
 
@@ -121,7 +123,7 @@ def test_the_first_layer_takes_as_many_multiplications_as_it_has_synapses():
     layer = LAYERS[0]
     ones = F.conv2d(torch.ones(1, 3, HEIGHT - TOP, WIDTH), torch.ones(layer.outputs, 3, *layer.kernel), None,
                     layer.stride, layer.padding)
-    assert multiplies() == int(ones.sum())
+    assert Looking(SpikingVision().folded()).multiplies == int(ones.sum())
 
 
 def test_more_micro_steps_than_a_byte_counts_are_counted():
@@ -130,7 +132,19 @@ def test_more_micro_steps_than_a_byte_counts_are_counted():
     fired = rng.random((600, rows, columns, channels)) < 0.7
     spikes, synops = looking.count(3, fired)
     assert spikes == fired.sum()
-    assert synops == pytest.approx(float((fired.sum((0, 3)) * fan_outs()[4].numpy()).sum()), rel=1e-6)
+    each = circuits.fan_outs(circuit(SpikingVision().folded()))[LAYERS[3].name]
+    assert synops == pytest.approx(float((fired.sum(0).transpose(2, 0, 1) * each).sum()), rel=1e-6)
+
+
+def test_the_first_layer_is_driven_by_black_and_later_ones_by_their_biases():
+    """What docs/vision.md says of black pictures: channels whose constant current makes neurons fire."""
+    convolutions = weights.load()[0].convolutions
+    enough = NEURON.threshold * (1 - decay(NEURON.tau))
+    kernels, biases = convolutions[0].weight.detach().sum((1, 2, 3)), convolutions[0].bias.detach()
+    driven = [int((kernels * (gray / 127.5 - 1) + biases > enough).sum()) for gray in (0, 85, 110, 255)]
+    assert driven == [10, 0, 0, 2] and int((kernels < 0).sum()) == 13
+    by_bias = [int((c.bias > enough).sum()) for c in convolutions[2:]]
+    assert (sum(by_bias), sum(len(c.bias) for c in convolutions[2:]), by_bias[-1]) == (90, 224, 40)
 
 
 def test_only_a_folded_network_is_run():

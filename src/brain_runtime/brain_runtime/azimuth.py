@@ -35,6 +35,20 @@ def sound_map(values: Any) -> np.ndarray:
     return np.clip(np.nan_to_num(values, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
 
 
+def sound_values(values: Any, headings: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Values of headings as received, in HeadingValues.
+
+    Returns:
+        Values (m), minus infinity where none is told or it is no sound number; and the headings (rad), a bin's middle
+        where what was told does not lie in the bin. float32[36] each.
+    """
+    values, headings = np.asarray(values, np.float32), np.asarray(headings, np.float32)
+    values = np.where(np.abs(values) <= LARGEST, values, np.float32(-np.inf))       # of NaN, nothing is less
+    apart = wrap(np.where(np.abs(headings) <= LARGEST, headings, CENTERS) - CENTERS)
+    inside = np.abs(apart) <= WIDTH / 2 + 1e-3
+    return values, (CENTERS + np.where(inside, apart, 0.0)).astype(np.float32)
+
+
 def yaw_of(orientation: Any) -> float:
     """Yaw (rad) of a quaternion message."""
     q = orientation

@@ -55,6 +55,12 @@ class In(Port):
     device: bool = False
     feeds: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epoch is not None and self.key is None:
+            raise ValueError(f"topic {self.topic} names the field {self.epoch!r} of starts, but no key by which its "
+                             f"publishers are told apart; give key too")
+
     def needed(self, wanted: frozenset[str]) -> bool:
         """Whether it is to be heard while these outputs on demand are wanted."""
         return not self.feeds or not wanted.isdisjoint(self.feeds)

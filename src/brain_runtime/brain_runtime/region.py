@@ -21,8 +21,8 @@ Outbox = Mapping[str, Any]
 """Port name to a message, or to a list of messages; ports that are left out publish nothing. Name of an action to what
 is new of its goals."""
 
-_TAKEN = frozenset({"ablations", "baselines", "name", "network", "parameters", "pictures", "populations", "spikes",
-                    "storage", "synops", "task", "wanted", "weights"})
+_TAKEN = frozenset({"ablations", "baselines", "multiplies", "name", "network", "parameters", "pictures", "populations",
+                    "spikes", "storage", "synops", "task", "updates", "wanted", "weights", "weights_hash"})
 
 
 class Region:
@@ -62,8 +62,7 @@ class Region:
         self.storage: Path | None = None  # set by the host before configure(); for what must survive a restart
         self.wanted: frozenset[str] = frozenset()  # set by the host: outputs on demand to which somebody listens now
         self.weights_hash = ""  # of the weight file that the network computes with (hex), for who wants to know
-        self.spikes = 0
-        self.synops = 0
+        self.spikes = self.synops = self.multiplies = self.updates = 0  # so far, see count()
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -211,7 +210,16 @@ class Region:
         """What pictures show of a state beside the messages, by name; see :attr:`pictures`."""
         return {}
 
-    def count(self, *, spikes: float = 0, synops: float = 0) -> None:
-        """Adds to the region's counts of spikes and synaptic operations."""
+    def count(self, *, spikes: float = 0, synops: float = 0, multiplies: float = 0, updates: float = 0) -> None:
+        """Adds to the region's counts.
+
+        Args:
+            spikes: that neurons handed on.
+            synops: synaptic operations: a weight added because a neuron fired, for each of its synapses.
+            multiplies: multiply-accumulates: a weight times a number that is no spike.
+            updates: of membranes, one for each neuron and micro-step.
+        """
         self.spikes += int(spikes)
         self.synops += int(synops)
+        self.multiplies += int(multiplies)
+        self.updates += int(updates)

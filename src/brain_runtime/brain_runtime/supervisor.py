@@ -37,7 +37,7 @@ LINK_LOST = 1.0     # s without a link to a router that runs, after which the ro
 ROUTER_START = 5.0  # s that a router gets before that
 ENOUGH = 0.8        # share of the others' heartbeats that must come, or the wire is doubted and not who is silent
 STEADY = 2.0        # s after its first heartbeat from which on a region's count for that
-FOREIGN = 64      # foreign processes under a region's name that are told of, at most
+FOREIGN = 64        # foreign processes under a region's name that are told of, at most
 SETTLED_AGAIN = 1.0     # s of the same where it was started again, alone
 SETTLED = 3.0       # s after which a process has started, so that a spare one may take processor time for its own start
 

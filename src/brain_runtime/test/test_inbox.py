@@ -2,6 +2,8 @@
 """Slots and the inbox: what is kept, for how long, and what counts as new."""
 from types import SimpleNamespace
 
+import pytest
+
 from brain_runtime import FEATURE, In
 from brain_runtime.inbox import FORGET_AFTER, MAX_KEPT, OUTLIVED, Inbox, make_slot
 
@@ -79,6 +81,11 @@ def test_of_two_publishers_of_one_name_the_later_start_counts_until_it_is_silent
     assert offer(5, 2.0 + OUTLIVED) == (False, {"motor": 6, "pfc": 5})
     assert offer(5, 2.01 + OUTLIVED) == (True, {"motor": 5, "pfc": 5})
     assert offer(0, 2.1 + OUTLIVED) == (False, {"motor": 5, "pfc": 5})
+
+
+def test_starts_are_told_apart_of_publishers_with_a_key_only():
+    with pytest.raises(ValueError, match="topic a names the field 'epoch' of starts, but no key"):
+        In("a", TYPE, FEATURE, epoch="epoch")
 
 
 def test_a_silent_publisher_is_forgotten_and_with_the_last_one_what_was_new():

@@ -90,6 +90,10 @@ def test_ports_on_demand_must_fit():
         type("Wrong", (Follower,), {"echo": In("echo", FEATURES, FEATURE, feeds=("out",))})
     with pytest.raises(TypeError, match="no port can be named spikes"):
         type("Wrong", (Region,), {"spikes": In("echo", FEATURES, FEATURE)})
+    for name in vars(Region("any")):    # what every region sets on itself would hide the port
+        if not name.startswith("_"):
+            with pytest.raises(TypeError, match=f"no port can be named {name}"):
+                type("Wrong", (Region,), {name: In("echo", FEATURES, FEATURE)})
     with pytest.raises(ValueError, match="both latched and on demand"):
         Out("x", STRING, LATCHED, on_demand=True)
 

@@ -18,11 +18,12 @@ import numpy as np
 from brain_sim import hard_suite, robot
 from brain_sim.geometry import Footprint
 from brain_sim.hard_suite import HardEpisode
+from brain_sim.intervals import wilson
 from brain_sim.movers import MovingSimulation
 from brain_sim.physics import Simulation
 from brain_sim.planner import Planner, PurePursuit, turn_to
 from brain_sim.referee import NOT_FOUND, NOT_UNDERSTOOD, Referee, Verdict
-from brain_sim.suite import SUITE, Episode, episodes, suite_hash, wilson
+from brain_sim.suite import SUITE, Episode, episodes, suite_hash
 from brain_sim.things import RoomObject
 
 CONTROL_PERIOD = 0.05

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from brain_sim.movers import Mover, draw_movers
 from brain_sim.room import Room, split_rng
-from brain_sim.suite import Episode
+from brain_sim.suite import TIME_LIMIT, Episode, identity
 from brain_sim.suite import episode as plain_episode
 from brain_sim.suite import suite_hash as plain_hash
 
 SUITE = "language-v1-hard"
+VERSION = "language-v1.1-hard"
 MOST_MOVERS = 3
-_HASHED = ("hard_suite.py", "movers.py")
+HASHED = ("hard_suite.py", "movers.py")
 
 
 @dataclass(frozen=True)
@@ -49,22 +50,24 @@ def _hardened(plain: Episode, movers: int) -> HardEpisode:
     return HardEpisode(**{f.name: getattr(plain, f.name) for f in fields(plain)}, movers=movers)
 
 
-def episode(split: str, index: int, seed: int = 0, low_obstacles: int = 0) -> HardEpisode:
+def episode(split: str, index: int, seed: int = 0, low_obstacles: int = 0,
+            time_limit: float = TIME_LIMIT) -> HardEpisode:
     """Episode number `index` of a split and suite seed: that of language-v1, with movers."""
-    plain = plain_episode(split, index, seed, low_obstacles)
+    plain = plain_episode(split, index, seed, low_obstacles, time_limit)
     movers = int(split_rng(split, seed * 1_000_003 + index, "hard suite").integers(1, MOST_MOVERS + 1))
     named = {f.name: getattr(plain, f.name) for f in fields(plain)}
-    return HardEpisode(**{**named, "id": f"{SUITE}/{split}/{seed}/{index}"}, movers=movers)
+    return HardEpisode(**{**named, "id": identity(SUITE, split, seed, index, time_limit)}, movers=movers)
 
 
-def episodes(split: str, n: int, seed: int = 0, low_obstacles: int = 0) -> list[HardEpisode]:
+def episodes(split: str, n: int, seed: int = 0, low_obstacles: int = 0,
+             time_limit: float = TIME_LIMIT) -> list[HardEpisode]:
     """The first `n` episodes; mixed as language-v1's are."""
-    return [episode(split, i, seed, low_obstacles) for i in range(n)]
+    return [episode(split, i, seed, low_obstacles, time_limit) for i in range(n)]
 
 
 def suite_hash() -> str:
     """SHA-256 (hex) over language-v1's hash and the code of what moves."""
-    digest = hashlib.sha256(f"{SUITE}\0{plain_hash()}".encode())
-    for name in _HASHED:
+    digest = hashlib.sha256(f"{VERSION}\0{plain_hash()}".encode())
+    for name in HASHED:
         digest.update(name.encode() + b"\0" + (Path(__file__).parent / name).read_bytes() + b"\0")
     return digest.hexdigest()

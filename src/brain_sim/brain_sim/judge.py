@@ -128,10 +128,10 @@ class Judge:
         path = Planner(self.room).path((sim.x, sim.y), target, avoid)
         return path_length(path) if path else 0.0
 
-    def status(self, state: int, text: str) -> None:
+    def status(self, state: int, text: str, cause: int = 0) -> None:
         """The brain reported a goal status."""
         if self._referee is not None:
-            self._referee.status(state, text)
+            self._referee.status(state, text, cause)
 
     def observe(self, time: float, x: float, y: float, yaw: float, v: float, w: float, contact: str) -> None:
         """The true state after a substep; see Referee.observe."""

@@ -15,8 +15,10 @@ NOT_FOUND = 4
 NOT_UNDERSTOOD = 5
 """States of brain_interfaces/msg/GoalStatus that the referee listens for."""
 
+CAUSES = {1: "looked everywhere", 2: "out of patience"}
+"""Why something was not found, by GoalStatus CAUSE_*; it changes no outcome."""
+
 STANDSTILL = 1.0
-TIME_LIMIT = 60.0
 STOP_WITHIN = 1.0
 STOP_FOR = 5.0
 NONSENSE_FOR = 10.0
@@ -26,7 +28,10 @@ OUTCOMES = ("success", "wrong_object", "contact", "timeout", "avoid_violated", "
 
 @dataclass(frozen=True)
 class Verdict:
-    """How an episode ended. time, path, shortest in s and m; spl is 0 unless it succeeded."""
+    """How an episode ended. time, path, shortest in s and m; spl is 0 unless it succeeded.
+
+    not_found: why the brain said that something was not found (of :data:`CAUSES`); empty: it never did.
+    """
 
     id: str
     kind: str
@@ -42,6 +47,7 @@ class Verdict:
     object: str
     nearest_avoid: float | None
     reason: str
+    not_found: str = ""
 
     def to_dict(self) -> dict:
         """Plain JSON values."""
@@ -67,6 +73,7 @@ class Referee:
         self._path = 0.0
         self._now = 0.0
         self._reported: set[int] = set()
+        self._not_found = ""
         self._objects = [(o, o.footprint) for o in room.objects]
         avoid = next((o for o in room.objects if o.kind == episode.avoid), None)
         self._avoid_name = avoid.name if avoid else ""
@@ -82,7 +89,7 @@ class Referee:
         elif self.episode.kind == "stop" and text == self.episode.stop_text and self._stop_time is None:
             self._stop_time = time
 
-    def status(self, state: int, text: str = "") -> None:
+    def status(self, state: int, text: str = "", cause: int = 0) -> None:
         """The brain reported a goal status; one with another sentence's text is an old one and is ignored."""
         if self._begin is None:
             return
@@ -90,6 +97,8 @@ class Referee:
         if text and not said.startswith(text.encode()):
             return
         self._reported.add(int(state))
+        if state == NOT_FOUND and not self._not_found:
+            self._not_found = CAUSES.get(cause, "no cause told")
 
     def observe(self, time: float, x: float, y: float, yaw: float, v: float, w: float, contact: str) -> None:
         """The true state after a physics substep: s, m, rad, m/s, rad/s, and the name of what is touched."""
@@ -130,9 +139,9 @@ class Referee:
             if self.episode.kind == "absent" and NOT_FOUND in self._reported:
                 self._end("success", "reported that it was not found, away from every object")
                 return
-        if elapsed >= TIME_LIMIT - 1e-9:
+        if elapsed >= self.episode.time_limit - 1e-9:
             said = ", though reported as not found" if NOT_FOUND in self._reported else ""
-            self._end("timeout", f"{TIME_LIMIT:.0f} s passed{said}")
+            self._end("timeout", f"{self.episode.time_limit:g} s passed{said}")
 
     def _judge_nonsense(self, elapsed: float, still: bool) -> None:
         if not still:
@@ -145,7 +154,7 @@ class Referee:
 
     def _judge_stop(self, time: float, elapsed: float, still: bool) -> None:
         if self._stop_time is None:
-            if elapsed >= TIME_LIMIT - 1e-9:
+            if elapsed >= self.episode.time_limit - 1e-9:
                 self._end("timeout", "the stop sentence never came")
             return
         since = time - self._stop_time
@@ -175,4 +184,4 @@ class Referee:
         self.verdict = Verdict(
             e.id, e.kind, e.lang, e.visibility, e.sentence, outcome, success,
             round(self._now - self._begin, 4), round(self._path, 4), round(shortest, 4), round(spl, 4), name,
-            round(self._nearest_avoid, 4) if self._avoid is not None else None, reason)
+            round(self._nearest_avoid, 4) if self._avoid is not None else None, reason, self._not_found)

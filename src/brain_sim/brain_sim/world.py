@@ -134,7 +134,7 @@ class World(Region):
             self._judge.said(inbox.get("goal_text").data, self.simulation)
         if inbox.new("goal_status"):
             status = inbox.get("goal_status")
-            self._judge.status(status.state, status.text)
+            self._judge.status(status.state, status.text, int(status.cause))
         if inbox.new("mark"):
             self.simulation.trigger(inbox.get("mark").data[:128])
 

@@ -3,6 +3,8 @@
 
 import json
 import math
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,9 +36,16 @@ def test_rooms_and_sentences_are_those_of_language_v1():
         assert hard.room() == plain.room() and 1 <= hard.movers <= 3
 
 
-def test_language_v1_is_as_it_was():
-    assert suite.suite_hash().startswith("610c6c8524e3")
-    assert hard_suite.suite_hash() == hard_suite.suite_hash() != suite.suite_hash()
+def test_the_hash_is_of_both_and_of_what_moves(monkeypatch, tmp_path):
+    copy = tmp_path / "brain_sim"
+    shutil.copytree(Path(suite.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for module in (suite, hard_suite):
+        monkeypatch.setattr(module, "__file__", str(copy / Path(module.__file__).name))
+    seen = {suite.suite_hash(), hard_suite.suite_hash()}
+    for name in ("movers.py", "hard_suite.py", "camera.py"):
+        (copy / name).write_text((copy / name).read_text() + "\n# changed\n")
+        seen.add(hard_suite.suite_hash())
+    assert len(seen) == 5
 
 
 def test_episodes_repeat_and_survive_json():

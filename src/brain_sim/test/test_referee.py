@@ -148,14 +148,14 @@ def test_absent_goal_wants_a_report_and_distance():
     drive(sim, referee, 0.3, 0.0, 1.0)
     drive(sim, referee, 0.0, 0.0, 3.0)
     assert referee.verdict is None
-    referee.status(NOT_FOUND, "go to the red ball")
+    referee.status(NOT_FOUND, "go to the red ball", 1)
     drive(sim, referee, 0.0, 0.0, 1.0)
-    assert referee.verdict.success
+    assert referee.verdict.success and referee.verdict.not_found == "looked everywhere"
     referee, sim = stage("absent", others)
     referee.status(NOT_FOUND)
     drive_to(sim, referee, 1.3)
     drive(sim, referee, 0.0, 0.0, 2.0)
-    assert referee.verdict.outcome == "wrong_object"
+    assert referee.verdict.outcome == "wrong_object" and referee.verdict.not_found == "no cause told"
 
 
 def test_a_status_of_an_older_sentence_does_not_count():

@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The suite's mix, its sentences, and that both stay as they are."""
 
+import ast
+import hashlib
+import json
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.graphs import load
+from brain_sim import hard_suite, suite
+from brain_sim.controls import run_control
 from brain_sim.sentences import LANGUAGES, phrase, sentence, templates
-from brain_sim.suite import Episode, episode, episodes, suite_hash, wilson
+from brain_sim.suite import Episode, episode, episodes, suite_hash
 from brain_sim.things import COLORS, SHAPES
 
 PURPOSES = ("go", "avoid", "halt", "nonsense")
@@ -48,7 +58,6 @@ def test_rooms_are_what_the_episodes_say():
 
 
 def test_json_round_trip():
-    import json
     for e in episodes("val", 40):
         assert Episode.from_dict(json.loads(e.to_json())) == e
 
@@ -105,23 +114,112 @@ def test_suite_hash_is_of_the_code():
 
 def test_suite_hash_changes_with_a_file(monkeypatch, tmp_path):
     import shutil
-    from pathlib import Path
 
-    import brain_sim.suite as suite
     before = suite_hash()
     copy = tmp_path / "brain_sim"
     shutil.copytree(Path(suite.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(suite, "__file__", str(copy / "suite.py"))
     assert suite_hash() == before
-    (copy / "referee.py").write_text((copy / "referee.py").read_text() + "\n# changed\n")
-    assert suite_hash() != before
+    for name in ("chase.py", "movers.py"):
+        (copy / name).write_text((copy / name).read_text() + "\n# changed\n")
+    assert suite_hash() == before
+    seen = {before}
+    for name in ("referee.py", "invariants.py", "camera.py", "sensors.py", "judge.py", "world.py", "new.py"):
+        with (copy / name).open("a") as file:
+            file.write("\n# changed\n")
+        seen.add(suite_hash())
+    assert len(seen) == 8
 
 
-@pytest.mark.parametrize("k, n, low, high", [
-    (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (50, 100, 0.4038, 0.5962)])
-def test_wilson_against_published_values(k, n, low, high):
-    assert wilson(k, n) == pytest.approx((low, high), abs=2e-4)
+def imported_by(*modules: str) -> set[str]:
+    """Files of brain_sim that a fresh process has loaded after importing some modules."""
+    program = f"""import {', '.join(modules)}, sys
+print(*(m.__file__ for name, m in sys.modules.items() if name == 'brain_sim' or name.startswith('brain_sim.')))"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return {Path(file).name for file in done.stdout.split()}
 
 
-def test_wilson_of_nothing():
-    assert wilson(0, 0) == (0.0, 1.0)
+def test_the_hash_covers_all_that_the_simulated_world_imports():
+    """What decides how an episode goes cannot be left out: a module that is named as not deciding is not imported."""
+    devices = {spec.cls.split(":")[0] for spec in load("brain", SIM_WORLD).regions if spec.cls.startswith("brain_sim.")}
+    assert {"brain_sim.world", "brain_sim.camera_region"} <= devices
+    found = imported_by(*devices, "brain_sim.plugin_sensors", "brain_sim.suite")
+    assert {"invariants.py", "camera.py", "sensors.py", "judge.py", "world.py"} <= found & set(suite.hashed())
+    of_hard = set(hard_suite.HASHED)
+    assert found - set(suite.hashed()) - of_hard == {"__init__.py"}
+    assert not [name for name in suite.NOT_DECIDING if not suite.NOT_DECIDING[name]]
+
+
+def test_what_the_hash_leaves_out_is_there_and_empty_where_it_says_so():
+    folder = Path(suite.__file__).parent
+    assert all((folder / name).is_file() for name in suite.NOT_DECIDING)
+    assert len(ast.parse((folder / "__init__.py").read_text()).body) == 1   # its docstring
+
+
+def test_version_1_1_is_as_it_was():
+    """What the hash covers was changed: with the episodes as they were, write the new hash here, and tell CHANGELOG.
+
+    Where episodes go another way, or are judged otherwise, it is another version.
+    """
+    assert (suite.suite_hash()[:12], hard_suite.suite_hash()[:12]) == ("4dd651279426", "fbfb0514ddd8")
+
+
+def digest(module, split, seed):
+    """SHA-256 of rooms, sentences and movers of the first 20 episodes."""
+    found = hashlib.sha256()
+    for e in module.episodes(split, 20, seed):
+        room = e.room()
+        moving = [repr(m) for m in e.moving(room)] if module is hard_suite else []
+        told = [e.id, e.split, e.seed, e.kind, e.sentence, e.lang, e.target, e.avoid, e.visibility, e.stop_text,
+                e.stop_after, e.low_obstacles]
+        found.update(json.dumps([told, room.to_json(), moving], ensure_ascii=False).encode())
+    return found.hexdigest()[:16]
+
+
+def test_the_episodes_are_those_of_version_1_0():
+    """Taken with the code of version 1.0, before its hash covered more."""
+    assert suite.VERSION == "language-v1.1" and hard_suite.VERSION == "language-v1.1-hard"
+    assert [digest(suite, *which) for which in (("train", 0), ("val", 0), ("val", 1), ("test", 1))] == [
+        "090cfc87903b5287", "c0a1cdd74d0a82f6", "fc95b613ee0217c4", "92858dab06e133d3"]
+    assert [digest(hard_suite, *which) for which in (("train", 0), ("val", 0), ("val", 1), ("test", 1))] == [
+        "ffb80bbbeee231f0", "cb2aeae642470e20", "2595f0bd826567d5", "aba5ddfefe43a364"]
+
+
+def test_the_episodes_end_as_in_version_1_0():
+    """Outcome, time (s) and way (m) of controls, taken with the code of version 1.0."""
+    outcomes, times, ways = zip(*((v.outcome, v.time, v.path) for e in episodes("val", 20, 1) for v in [
+        run_control("tour", e)]))
+    assert Counter(outcomes) == {"wrong_object": 13, "success": 5, "not_stopped": 1, "moved": 1}
+    assert times == pytest.approx([6.674, 5.372, 4.674, 7.376, 5.076, 10.974, 7.674, 7.228, 5.926, 4.018, 6.476, 3.924,
+                                   5.5, 7.274, 0.018, 8.324, 5.126, 4.726, 6.074, 6.726], abs=0.01)
+    assert sum(ways) == pytest.approx(22.904, abs=0.05)
+    verdicts = [run_control("oracle", e) for e in hard_suite.episodes("val", 20, 1)]
+    assert all(v.success for v in verdicts)
+    assert [v.time for v in verdicts] == pytest.approx(
+        [12.074, 17.856, 12.678, 1.0, 5.776, 3.718, 14.576, 13.676, 11.326, 3.218, 27.026, 3.924, 10.5, 10.732, 10.0,
+         15.328, 8.874, 15.978, 11.674, 6.726], abs=0.01)
+    assert sum(v.path for v in verdicts) == pytest.approx(51.0482, abs=0.05)
+
+
+def test_another_time_limit_is_another_episode_that_differs_in_nothing_else():
+    for module in (suite, hard_suite):
+        both = module.episodes("val", 8, 1), module.episodes("val", 8, 1, time_limit=120.0)
+        for usual, long in zip(*both, strict=True):
+            assert long.id == f"{usual.id}/120s" and long.time_limit == 120.0 and usual.time_limit == 60.0
+            kept = {f: v for f, v in json.loads(long.to_json()).items() if f not in ("id", "time_limit")}
+            assert kept == {f: v for f, v in json.loads(usual.to_json()).items() if f not in ("id", "time_limit")}
+            assert type(usual).from_dict(json.loads(long.to_json())) == long
+
+
+@pytest.mark.parametrize("limit", [9.9, 3601, 0, -60, "60", None, True, float("nan"), float("inf")])
+def test_a_time_limit_that_is_none_is_refused(limit):
+    fields = json.loads(episode("val", 0).to_json()) | {"time_limit": limit}
+    for make in (lambda: Episode.from_dict(fields), lambda: episode("val", 0, time_limit=limit)):
+        with pytest.raises(ValueError, match="time_limit"):
+            make()
+
+
+def test_an_episode_that_was_written_before_there_were_limits_has_the_suites():
+    fields = json.loads(episode("val", 0).to_json())
+    del fields["time_limit"]
+    assert Episode.from_dict(fields) == episode("val", 0)

@@ -177,7 +177,9 @@ def test_sentences_of_a_list_are_read(brain, tmp_path):
     (told,), together = json.loads(done.output)["lists"], json.loads(done.output)["together"]
     assert told["language"] == "en" and together["en"] == together["both"]
     assert together["both"]["spiking"]["understood"] == told["networks"]["spiking"]["understood"]
-    assert set(told["networks"]) == {"spiking", "ann", "grammar"}
+    assert set(told["networks"]) == {"spiking", "network", "lexicon", "ann", "grammar"}
+    lexicon = told["networks"].pop("lexicon")       # it takes all that is named for the target
+    assert (lexicon["understood"]["count"], lexicon["refused"]["count"]) == (0, 2)
     for found in told["networks"].values():
         assert (found["understood"]["count"], found["understood"]["of"]) == (1, 2)
         assert (found["refused"]["count"], found["refused"]["of"]) == (2, 2)

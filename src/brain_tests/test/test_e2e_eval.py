@@ -17,14 +17,15 @@ from brain_tests.processes import gone, workers
 def test_an_episode_over_zenoh():
     seed = next(s for s in range(1000) if episodes("val", 1, s)[0].kind == "stop")
     done = subprocess.run(
-        [sys.executable, "-m", "brain", "eval", "--host", "zenoh", "--episodes", "1", "--seed", str(seed), "--json",
-         "-"],
+        [sys.executable, "-m", "brain", "eval", "--host", "zenoh", "--episodes", "1", "--seed", str(seed),
+         "--time-limit", "40", "--json", "-"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     (result,) = report["results"]
     assert report["host"] == "zenoh" and result["kind"] == "stop"
+    assert report["time_limit"] == 40.0 and result["id"].endswith("/40s")   # the world judged by it
     assert result["outcome"] == "success", result
     assert result["violations"] == 0 and result["restarts"] == [] and result["synops"] > 0
     assert result["latency"]["n"] > 0

@@ -36,7 +36,7 @@ def test_every_profile_fits_the_brain(name):
         assert robot.shared[limit] and not any(limit in values for values in robot.regions.values()), limit
         assert given["motor"][limit] == given["brainstem"][limit] == robot.shared[limit]
     assert "patience" not in given["pfc"]
-    assert graph.spec("pfc").load().Parameters(**given["pfc"]).search_time == 50.0 * 0.5 / robot.shared["max_linear"]
+    assert graph.spec("pfc").load().Parameters(**given["pfc"]).search_time == 300.0 * 0.5 / robot.shared["max_linear"]
     assert given["motor"]["braking"] <= given["brainstem"]["braking"]
     assert given["world"] == {"stamped": given["brainstem"]["stamped"]}
 

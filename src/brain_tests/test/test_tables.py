@@ -9,9 +9,12 @@ from typer.testing import CliRunner
 
 from brain import tables
 from brain.cli import app
+from brain_bench import bench_integration, bench_memory
 from brain_bench.verbs import app as bench
+from brain_eval import results
 from brain_runtime.command import saved
 from brain_runtime.command.options import Json, tell_json
+from brain_sim.intervals import tango
 
 TOP = Path(__file__).resolve().parents[3]
 PAGE = "# x\n\n<!-- results: speed -->\nold\n<!-- end -->\n\nafter\n"
@@ -43,11 +46,47 @@ def test_the_committed_tables_are_those_of_the_results():
 
 @beside
 def test_every_result_is_in_a_table():
-    results = saved.read(TOP / "results")
-    for name, report in results.items():
+    found = saved.read(TOP / "results")
+    for name, report in found.items():
         assert report["command"].startswith("brain ") and report["machine"]["cpu"] and report["date"], name
     used = set().union(*map(tables.used, tables.read(TOP / "results").values()))
-    assert set(results) == used
+    assert set(found) == used
+
+
+def parts(figures):
+    """All that has keys in some figures, however deep."""
+    if isinstance(figures, dict):
+        yield figures
+    for part in figures.values() if isinstance(figures, dict) else figures if isinstance(figures, list) else ():
+        yield from parts(part)
+
+
+@beside
+def test_intervals_of_the_committed_results_are_what_their_pairs_and_episodes_give():
+    for name, report in saved.read(TOP / "results").items():
+        figures = report["figures"]
+        for part in parts(figures):
+            for outcome in ("success", "contact"):
+                if "n" in part and "interval95" in (part.get(outcome) or ()):
+                    found = part[outcome]
+                    gained, lost, n = found["gained"], found["lost"], part["n"]
+                    assert found["interval95"] == pytest.approx(tango(gained, lost, n), abs=1e-4), name
+                    assert found["difference"] == pytest.approx((gained - lost) / n, abs=1e-4), name
+            if "episodes_kept" in part:
+                again = results.group(results.unfolded(part["episodes_kept"]))
+                assert again == part["summary"]["all"], name
+    memory, integration = (saved.read(TOP / "results")[name]["figures"] for name in ("memory", "integration"))
+    assert bench_memory.difference(memory["restored"]) == pytest.approx(memory["difference"])
+    again = bench_integration.summary(integration["pairs"])
+    assert again["interval95"] == pytest.approx(integration["interval95"])
+    assert again["difference"] == integration["difference"]
+
+
+def test_an_array_of_plain_values_is_saved_in_a_line(tree):
+    figures = {"rows": [["a [\n b", -1.5, None, True], []], "mixed": [1, [2]], "none": [], "text": 'x [\n "1"\n ]'}
+    path = saved.write("rows", figures, {})
+    assert json.loads(path.read_text())["figures"] == figures
+    assert '["a [\\n b", -1.5, null, true],' in path.read_text()
 
 
 def test_a_table_is_written_where_the_page_has_its_place(tree):

@@ -25,14 +25,15 @@ CLASSES = {"spiking": SpikingReader, "ann": AnnReader}
 REPORT_SEED = 900_000   # of the sentences that are reported on
 FRESH, QUICK_FRESH = 1000, 40   # of them of each kind and language, of the rules that were trained
 EACH, QUICK_EACH = 12, 1        # objects for each phrasing of the suite
-LISTS = {"hand": "heldout", "outside writers": "outside", "outside writers, blind": "blind"}
+LISTS = {"hand": "heldout", "outside writers": "outside", "blind outside writers": "blind"}
 """Files of sentences: two whose failures were looked at when the rules were made, and one that nobody looked at."""
 
 
 def examination(count: int, each: int, lists: Path | None = None) -> dict[str, list[score.Asked]]:
     """Sentences to examine a network by, with the right answers, by what is asked.
 
-    None was drawn for training, but phrasings may be: those of the rules, and of the suite's split train.
+    None was drawn for training, but phrasings may be: those of the rules, and of the suite's split train. Of the other
+    splits nothing that is near one was trained on, see :mod:`.language_withheld`.
 
     Args:
         count: fresh sentences of each kind and language.
@@ -46,9 +47,9 @@ def examination(count: int, each: int, lists: Path | None = None) -> dict[str, l
     for language in ("en", "ja"):
         for kind, rows in score.trained(language, count, REPORT_SEED).items():
             found[f"trained phrasings, {kind}, {language}"] = rows
-        for split in ("train", "val", "test"):
+        for split, what in (("train", "train"), ("val", "val kept apart"), ("test", "test kept apart")):
             for kind, rows in score.suite(language, split, each, REPORT_SEED).items():
-                found[f"suite's split {split}, {kind}, {language}"] = rows
+                found[f"suite's split {what}, {kind}, {language}"] = rows
     for whose, file in LISTS.items() if lists and lists.is_dir() else ():
         for language, name in (("en", "english"), ("ja", "japanese")):
             rows = score.listed(lists / f"{file}_{name}.txt")

@@ -2,20 +2,19 @@
 """Sentences as arrays to train on: their bytes, what they ask for, and what each byte is part of."""
 from __future__ import annotations
 
-import functools
 import random
-import re
 from typing import Callable, NamedTuple
 
 import numpy as np
 
 from brain_regions.language import sizes as z
 from brain_regions.language.grammar import Verb
-from brain_regions.language.tokens import fold, normalize
+from brain_regions.language.keys import neighbors
 from brain_training.language_drawing import draw
 from brain_training.language_phrases import ACTIONS, LANGUAGES, Part, Sentence, Thing
+from brain_training.language_withheld import kept_out, phrasing
 
-SLIPS = 0.06        # share of the English sentences with a slip of the keyboard
+SLIPS = {"en": 0.12, "ja": 0.03}    # share of the sentences with a slip of the keyboard
 BARE = 0.12         # share of the English sentences without apostrophes
 COMMAS = 0.06       # share of the sentences that lack their commas
 USUAL = {"en": 45, "ja": 60}    # bytes; a sentence of n > USUAL is kept with a chance of (USUAL / n) ** LONGER:
@@ -82,69 +81,51 @@ def pack(sentences: list[Sentence]) -> Batch:
                  np.array([s.kind for s in sentences]), marks)
 
 
-# -- what is kept out of training -----------------------------------------------------------------------------------
-
-@functools.cache
-def withheld() -> frozenset[str]:
-    """Phrasings of the splits val and test of the suite, as :func:`phrasing` spells them."""
-    from brain_sim.sentences import LANGUAGES as SPOKEN
-    from brain_sim.sentences import templates
-
-    found = set()
-    for lang in SPOKEN:
-        for purpose in ("go", "avoid", "halt", "nonsense"):
-            for split in ("val", "test"):
-                found |= {spelled(t.replace("{t}", "#").replace("{a}", "#")) for t in templates(purpose, lang, split)}
-    return frozenset(found)
-
-
-def spelled(text: str) -> str:
-    """A phrasing without what does not make it another: marks, spaces, articles before a thing."""
-    text = fold(normalize(text.replace("#", "０"))).replace("0", "#")
-    text = re.sub(r"\b(the|a|an|that|this|any) (?=#)", "", text)
-    return re.sub(r"[ ,.!?]+", "" if re.search("[ぁ-ん一-龥]", text) else " ", text).strip()
-
-
-def phrasing(sentence: Sentence) -> str:
-    """A sentence with its things as ``#``."""
-    pieces, open_thing = [], False
-    for part in sentence.parts:
-        if part.role:
-            pieces.append("" if open_thing else "#")
-            open_thing = True
-        elif open_thing and not part.text.strip():
-            continue
-        else:
-            pieces.append(part.text)
-            open_thing = False
-    return spelled("".join(pieces))
-
-
 # -- drawing --------------------------------------------------------------------------------------------------------
 
 def _slipped(sentence: Sentence, rng: random.Random) -> None:
-    """A letter doubled, left out, or swapped with the next, somewhere outside of the names of things."""
-    places = [i for i, part in enumerate(sentence.parts) if not part.role and len(part.text) > 4]
-    if not places:
-        return
-    place = rng.choice(places)
-    text = sentence.parts[place].text
-    at = rng.randrange(1, len(text) - 2)
-    if not (text[at].isalpha() and text[at + 1].isalpha()):
-        return
-    kind = rng.randrange(3)
-    text = text[:at] + (text[at] * 2 + text[at + 1:], text[at + 1:], text[at + 1] + text[at] + text[at + 2:])[kind]
-    sentence.parts[place] = sentence.parts[place]._replace(text=text)
+    """A slip of the keyboard in one part, which stays what it is, a name too: what is no sure name, decoding drops."""
+    if sentence.parts:
+        place = rng.randrange(len(sentence.parts))
+        sentence.parts[place] = sentence.parts[place]._replace(text=slip(sentence.parts[place].text, rng))
+
+
+def slip(text: str, rng: random.Random) -> str:
+    """A text with a letter doubled, left out, swapped with what is next (a space, too), or with a neighboring key's.
+
+    That stands in its place or behind it. A text of less than three letters stays as it is.
+    """
+    places = [at for at in range(1, len(text) - 1) if text[at].isalpha()]
+    if not places or len(text) < 3:
+        return text
+    at = rng.choice(places)
+    here, after = text[at], text[at + 1:]
+    key = rng.choice(neighbors().get(here, here))
+    instead = rng.choice((here + here + after, after, after[0] + here + after[1:], key + after, here + key + after))
+    return (text[:at] + instead).replace("  ", " ")
+
+
+def _misread(sentence: Sentence, rng: random.Random) -> None:
+    """A kana doubled, or swapped with the next, somewhere outside of names and of what forbids."""
+    places = [place for place, part in enumerate(sentence.parts)
+              if not part.role and part.action != "AVOID" and len(part.text) > 2]
+    if places:
+        place = rng.choice(places)
+        text = sentence.parts[place].text
+        at = rng.randrange(1, len(text) - 1)
+        text = text[:at] + rng.choice((text[at] * 2 + text[at + 1:], text[at + 1] + text[at] + text[at + 2:]))
+        sentence.parts[place] = sentence.parts[place]._replace(text=text)
 
 
 def sample(language: str, rng: random.Random, *, slips: bool = True) -> Sentence:
     """A random sentence of which the phrasing is not withheld; long ones are the rarer, the longer they are."""
     while True:
         sentence = draw(language, rng)
-        if rng.random() >= (USUAL[language] / len(encode(sentence.text))) ** LONGER or phrasing(sentence) in withheld():
+        if rng.random() >= (USUAL[language] / len(encode(sentence.text))) ** LONGER or kept_out(
+                phrasing(sentence)):
             continue
-        if slips and language == "en" and rng.random() < SLIPS:
-            _slipped(sentence, rng)
+        if slips and rng.random() < SLIPS[language]:
+            (_slipped if language == "en" else _misread)(sentence, rng)
         if slips and language == "en" and rng.random() < BARE:
             bare = rng.choice(("", "", " "))
             sentence.parts = [p._replace(text=p.text.replace("'", bare)) for p in sentence.parts]
@@ -169,4 +150,4 @@ def make(count: int, seed: int, progress: Callable[[int, int], None] | None = No
     return found
 
 
-__all__ = ["Batch", "Thing", "Verb", "encode", "make", "pack", "phrasing", "sample", "sentence", "spelled", "withheld"]
+__all__ = ["Batch", "Thing", "Verb", "encode", "make", "pack", "sample", "sentence"]

@@ -45,7 +45,7 @@ FOLDER = Path(__file__).with_name("phrases")
 KINDS = ("go", "find", "stop", "none_only_avoid", "none_two", "none_unknown", "none_cannot", "none_statement",
          "none_question", "none_condition", "none_bare", "chat", "noise", "foreign")
 LANGUAGES = {"en": ("english", "english_chatter", "english_spoken", "english_short"),
-             "ja": ("japanese", "japanese_chatter", "japanese_spoken", "japanese_short")}
+             "ja": ("japanese", "japanese_chatter", "japanese_spoken", "japanese_short", "japanese_dialect")}
 ACTIONS = ("GO", "FIND", "STOP", "AVOID", "OTHER", "UNKNOWN")
 COMMON = 20.0           # rank of the word that is drawn a quarter as often as the first one
 MARKED = {"G": "GO", "F": "FIND", "S": "STOP", "A": "AVOID", "O": "OTHER", "X": "UNKNOWN"}     # by [G ...]
@@ -269,6 +269,7 @@ def rules(language: str) -> Rules:
             often = 8 if number == 0 else 1
             if root in ("赤", "あか", "青", "あお", "黄色", "きいろ"):
                 adjectives.add(root + "い", 3 * often)
+                adjectives.add(root + "か", 0.2 * often)    # as in Kyushu
                 te.add(root + "くて", often)
             adjectives.add(root + "の", 2 * often if root in ("緑", "みどり") else often)
             for end in ("色の", "いろの", "っぽい", "系の")[:2 if root == "き色" else 4]:

@@ -46,11 +46,11 @@ class Recipe:
     """How much of what."""
 
     rooms: int = 160
-    robots: int = 96
+    robots: int = 128
     rounds: int = 8             # the first of which the teacher drives alone
     driven: float = 0.8         # share of the robots that the network drives in the others
     steps: int = 250            # of 50 ms, in each round
-    iterations: int = 2600      # in all rounds
+    iterations: int = 3000      # in all rounds
     last: float = 0.35          # share of them that is left for after the last round
     batch: int = 64
     rate: float = 2.5e-3

@@ -15,7 +15,8 @@ FINE = 0.05             # m, cells of the clearance
 COARSE = 0.10           # m, cells of the cost
 SIDE = 8.0              # m, the longest room
 COMFORT = 0.25          # m of clearance from which on more of it makes a way no better
-KEPT = 0.42             # m that the robot's edge keeps from the surface of what is to be avoided
+DRAWN = 0.72            # m round the middle of what is to be avoided that the prefrontal cortex tells motor to keep off
+KEPT = 0.42             # m that the robot's edge keeps from its surface where that leaves no way
 SHAPES = 20             # at most, in one room
 BACK = 0.55             # m in front of a target's surface within which its cost is 0
 
@@ -67,26 +68,29 @@ class Maps:
         self._far = {o.name: [o.footprint.distance(g.px, g.py) for g in (self._fine, self._coarse)]
                      for o in (*room.obstacles, *room.objects)}
 
-    def _clearance(self, which: int, skip: set[str], avoid: RoomObject | None) -> np.ndarray:
-        found = (self._fine, self._coarse)[which].clearance
+    def _clearance(self, which: int, skip: set[str], avoid: RoomObject | None, tight: bool) -> np.ndarray:
+        grid = (self._fine, self._coarse)[which]
+        found = grid.clearance
         for name, grids in self._far.items():
             if name not in skip:
-                less = KEPT if avoid is not None and name == avoid.name else 0.0
-                found = np.minimum(found, grids[which] - less)
+                found = np.minimum(found, grids[which] - (KEPT if avoid is not None and name == avoid.name else 0.0))
+        if avoid is not None and not tight:     # else nobody could learn from what is told what would be right
+            found = np.minimum(found, np.hypot(grid.px - avoid.x, grid.py - avoid.y) - DRAWN)
         return found
 
     def course(self, radius: float, target: RoomObject | None = None, avoid: RoomObject | None = None,
                waypoint: tuple[float, float] | None = None, unseen: bool = False,
-               skip: frozenset[str] = frozenset()) -> Course:
+               skip: frozenset[str] = frozenset(), tight: bool = False) -> Course:
         """A course to an object or to a waypoint.
 
         Args:
             radius: of the robot (m).
             unseen: the lidar misses low obstacles, which hazard maps tell of.
             skip: names of things that are taken away.
+            tight: no more is kept from what is to be avoided than the suite asks for.
         """
         away = set(skip)
-        coarse = self._clearance(1, away, avoid)
+        coarse = self._clearance(1, away, avoid, tight)
         gap = coarse - radius
         grid = self._coarse
         seeds = np.full(gap.shape, FAR, np.float32)
@@ -105,7 +109,7 @@ class Maps:
         shapes = np.full((SHAPES, 6), np.nan, np.float32)
         for i, o in enumerate(things[:SHAPES]):
             shapes[i] = (*shape_of(o.footprint), 0.0 if unseen and o.name.startswith("low_") else 1.0)
-        fine = self._clearance(0, away | ({target.name} if target else set()), avoid)
+        fine = self._clearance(0, away | ({target.name} if target else set()), avoid, tight)
         kept = np.zeros(4, np.float32) if avoid is None else np.array([avoid.x, avoid.y, avoid.radius, 1], np.float32)
         aim = np.full(5, np.nan, np.float32) if target is None else np.array(shape_of(target.footprint), np.float32)
         return Course(_padded(fine, round(SIDE / FINE), -1.0), _padded(cost, round(SIDE / COARSE), FAR), shapes,

@@ -2,6 +2,7 @@
 """Who drives through which rooms while the teacher labels: data for cloning, for DAgger, and held-out drives."""
 from __future__ import annotations
 
+import math
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -11,12 +12,16 @@ from brain_regions.motor.coding import encode
 from brain_regions.motor.network import RatePolicy, SpikingPolicy
 from brain_regions.room_map import FAR
 from brain_sim.room import generate_room
+from brain_sim.things import RoomObject
 from brain_training.motor_courses import COARSE, Course, Maps
 from brain_training.motor_world import HONEST, PERIOD, Fleet, Record, Trouble
 from brain_training.task import stream
 
 Start = tuple[float, float, float]
 STEPS = 10              # micro-steps in 50 ms
+BESIDE = 0.15           # share of the courses in which what is to be avoided stands beside the target
+NEIGHBORS = 1.6         # m between the middles of both
+AMONG = 0.7             # share of their starts that are close to both
 
 
 class Dealer:
@@ -48,7 +53,11 @@ class Dealer:
             maps = self._maps[rng.integers(len(self._maps))]
             room = maps.room
             target = avoid = waypoint = None
-            if rng.random() < 0.68:
+            draw = rng.random()
+            beside = draw < BESIDE and (pairs := _neighbors(room.objects))
+            if beside:
+                target, avoid = pairs[rng.integers(len(pairs))]
+            elif draw < 0.68:
                 target = room.objects[rng.integers(len(room.objects))]
                 if rng.random() < 0.2:
                     avoid = room.objects[rng.integers(len(room.objects))]
@@ -56,13 +65,19 @@ class Dealer:
             else:
                 waypoint = tuple(rng.uniform(-0.5, 0.5, 2) * (np.array(room.size) - 0.8))
             course = maps.course(radius, target, avoid, waypoint, unseen=rng.random() < 0.5)
-            if start := self._start(rng, course, radius):
+            if start := self._start(rng, course, radius, bool(beside)):
                 return course, start
 
-    def _start(self, rng: np.random.Generator, course: Course, radius: float) -> Start | None:
+    def _start(self, rng: np.random.Generator, course: Course, radius: float, beside: bool) -> Start | None:
         cells = np.argwhere(course.cost < FAR / 2)
         if len(cells) < 30:
             return None
+        if beside and rng.random() < AMONG:     # close to the target and to what is to be avoided
+            x, y = ((cells + 0.5) * COARSE - course.size / 2).T
+            cells = cells[(course.cost[cells[:, 0], cells[:, 1]] < 1.0)
+                          & (np.hypot(x - course.avoid[0], y - course.avoid[1]) < 1.4)]
+            if not len(cells):
+                return None
         cells = cells[rng.integers(len(cells), size=40)]
         points = ((cells + 0.5) * COARSE - course.size / 2).astype(np.float32)
         cost, draw = course.cost[cells[:, 0], cells[:, 1]], rng.random()
@@ -77,6 +92,12 @@ class Dealer:
         return (*map(float, points[good[0]]), float(rng.uniform(-np.pi, np.pi)))
 
 
+def _neighbors(objects: Sequence[RoomObject]) -> list[tuple[RoomObject, RoomObject]]:
+    """Each object with each that stands beside it."""
+    return [(a, b) for a in objects for b in objects
+            if a is not b and math.hypot(a.x - b.x, a.y - b.y) < NEIGHBORS]
+
+
 class Straight:
     """Deals the suite's way of starting: from the start of a room to its target, each robot in a room of its own."""
 
@@ -87,7 +108,11 @@ class Straight:
     def __call__(self, rng: np.random.Generator, row: int, radius: float) -> tuple[Course, Start]:
         """The row's; again and again."""
         room = self._rooms[row]
-        return self._maps[row].course(radius, room.target_object, room.avoid_object), room.start
+        course = self._maps[row].course(radius, room.target_object, room.avoid_object)
+        at = ((np.array(room.start[:2]) + course.size / 2) / COARSE).astype(int)
+        if course.cost[tuple(at)] >= FAR / 2:
+            course = self._maps[row].course(radius, room.target_object, room.avoid_object, tight=True)
+        return course, room.start
 
 
 Driver = SpikingPolicy | RatePolicy | None

@@ -18,7 +18,7 @@ from brain_regions.azimuth import BINS, WIDTH, wrap
 from brain_regions.motor import senses as s
 from brain_regions.motor.body import APPROACH, ARRIVED, AVOID, IDLE, SEARCH, STOP
 from brain_sim import robot
-from brain_training.motor_courses import Course, Ground, cast
+from brain_training.motor_courses import DRAWN, Course, Ground, cast
 from brain_training.motor_teacher import Asked, Told, teach
 
 PERIOD = 0.05           # s between two words of the prefrontal cortex
@@ -276,11 +276,12 @@ class Fleet:
         rows = np.flatnonzero(self.ground.avoid[:, 3] > 0)
         if len(rows):   # as the prefrontal cortex draws it: the largest object and what is kept from it
             to = self.ground.avoid[rows, :2] - here[rows]
-            far, angle = np.hypot(*to.T), np.arctan2(to[:, 1], to[:, 0]) - self.yaw[rows]
-            reach = 0.72
-            spread = np.arcsin(np.minimum(reach / np.maximum(far, reach), 1.0))
+            # off by as much as where the target is believed to be, the other way
+            far = np.hypot(*to.T) * np.exp(-self.bias[rows, 1] + self.trouble.distance / 3 * self.dice.normal(rows))
+            angle = np.arctan2(to[:, 1], to[:, 0]) - self.yaw[rows] - self.bias[rows, 0]
+            spread = np.arcsin(np.minimum(DRAWN / np.maximum(far, DRAWN), 1.0))
             inside = np.abs(wrap(np.arange(BINS) * WIDTH - angle[:, None])) <= spread[:, None]
-            gap = np.clip(far - reach - self.radius[rows], 0.1, s.REACH)
+            gap = np.clip(far - DRAWN - self.radius[rows], 0.1, s.REACH)
             found[rows] = np.where(inside, np.minimum(found[rows], gap[:, None]), found[rows])
         return found
 

@@ -10,7 +10,7 @@ import torch
 from brain_regions.circuit_steps import Steps
 from brain_regions.language import Language, weights
 from brain_regions.language import sizes as z
-from brain_regions.language.circuit import INPUTS, SAID, STREAMS
+from brain_regions.language.circuit import BLOCKS, INPUTS, SAID, STREAMS
 from brain_regions.language.decode import decode, framed, spell
 from brain_regions.language.network import Heard, SpikingReader
 from brain_training import nir_files
@@ -33,19 +33,19 @@ def bytes_of(sentence):
 
 def parts(answers):
     """The parts of the answer, [steps, size] each, in the order that the circuit tells."""
-    sizes = [SAID, SAID, z.OUTPUTS, *2 * (z.WORDS, z.CONTEXT), z.CONTEXT, z.CONTEXT, z.RECALL]
+    sizes = [SAID, SAID, z.OUTPUTS, *2 * (z.WORDS, z.CONTEXT), z.CONTEXT, z.CONTEXT, z.RECALL, z.CHOICE, z.VERBS]
     assert answers.shape[1] == sum(sizes)
     return np.split(answers, np.cumsum(sizes)[:-1], axis=1)
 
 
 def understood(reader, bias, sentence, run):
-    """What a simulator makes of a sentence: it reads, what was said is put in order, and it recalls.
+    """What a simulator makes of a sentence: it reads, what was said is put in order, it recalls, and it chooses.
 
     ``run`` takes inputs [steps, INPUTS] to a network at rest, and answers [steps, ...]. Beside it stands nothing but
-    the order of the bytes, sums, a bias, and the choice and the verb of the region, which hear the sums.
+    the order of the bytes, a bias, and the scale of the sums.
     """
     length = len(sentence)
-    front, back, _, *sums, front_trace, back_trace, _ = parts(run(bytes_of(sentence)))
+    front, back, _, *sums, front_trace, back_trace, _, _, _ = parts(run(bytes_of(sentence)))
     state = reader.begin(sentence)
     for step in range(length):
         state["said"][step // z.STRIDE] += front[step] / z.STRIDE
@@ -54,11 +54,15 @@ def understood(reader, bias, sentence, run):
     state["trace"] = np.stack([front_trace[-1], back_trace[-1]])
     steps = -(-length // z.STRIDE)
     x = np.zeros((steps, INPUTS), np.float32)
-    x[:, 256 * z.STREAMS:] = state["said"][:steps]
+    x[:, BLOCKS[1]:BLOCKS[2]] = state["said"][:steps]
     found = parts(run(x))
-    state["evidence"][:steps], state["recalls"] = found[2] + bias, found[-1][-1]
-    state["place"] = np.array([length, steps, 0], np.float32)
-    return state, reader.heard(reader.read(state, z.CHOICE_STEPS)[0])
+    state["evidence"][:steps], state["recalls"] = found[2] + bias, found[-3][-1]
+    x = np.zeros((z.CHOICE_STEPS, INPUTS), np.float32)
+    x[:, BLOCKS[2]:] = np.concatenate([z.GAIN * np.concatenate(
+        [state["counts"] / length, state["trace"]], 1).reshape(-1), z.COUNT_GAIN * state["recalls"]])
+    *_, choices, verb = (part[-1] for part in parts(run(x)))
+    state["choices"], state["place"] = choices, np.array([length, steps, z.CHOICE_STEPS], np.float32)
+    return state, reader.heard(state)._replace(verb=verb)
 
 
 def same(tensors, text, run):
@@ -66,12 +70,12 @@ def same(tensors, text, run):
     sentence = framed(spell(text))
     ours, _ = reader.read(reader.begin(sentence), 10_000)
     theirs, heard = understood(reader, bias, sentence, run)
-    for name in ("counts", "recalls"):      # sums of spikes
+    for name in ("counts", "recalls", "choices"):      # sums of spikes
         assert np.array_equal(theirs[name], ours[name]), name
         assert ours[name].sum() > 10
     for name in ("trace", "said", "evidence"):
         assert theirs[name] == pytest.approx(ours[name], abs=2e-3), name
-    assert isinstance(heard, Heard)
+    assert isinstance(heard, Heard) and heard.verb == pytest.approx(reader.heard(ours).verb, abs=1e-3)
     meant, right = decode(spell(text), heard)[0], decode(spell(text), reader.heard(ours))[0]
     assert meant.understood and meant.confidence == pytest.approx(right.confidence, abs=1e-3)
     assert dataclasses.replace(meant, confidence=right.confidence) == right

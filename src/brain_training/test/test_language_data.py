@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 
 import numpy as np
 import pytest
 
-from brain_regions.language import Verb, parse
+from brain_regions.language import Verb, parse, words_english, words_japanese
 from brain_regions.language import sizes as z
 from brain_regions.language.decode import framed, spell
+from brain_regions.language.spelling import distance
+from brain_regions.language.tokens import fold, normalize
 from brain_sim.sentences import templates
 from brain_training import language_score as score
-from brain_training.language_data import MENTION, encode, make, pack, phrasing, sample, spelled, withheld
+from brain_training.language_data import MENTION, encode, make, pack, sample
 from brain_training.language_drawing import draw, draw_from
 from brain_training.language_phrases import LANGUAGES, Rules, rules
+from brain_training.language_withheld import given, kept_out, near, phrasing, spelled, withheld
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -23,7 +27,7 @@ def test_sentences_are_spelled_as_the_network_hears_them(language):
     rng = random.Random(1)
     for _ in range(1500):
         text = draw(language, rng).text
-        assert spell(text) == text and framed(text)[1:-1].decode() == text
+        assert fold(normalize(text)) == text and framed(text)[1:-1].decode() == text
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -74,14 +78,52 @@ def test_the_same_seed_gives_the_same_sentences_and_another_one_others():
 
 def test_phrasings_of_val_and_test_are_withheld():
     assert spelled("Please, go to the #!") == spelled("please go to #") == "please go to #"
+    assert spelled("head over to that old # one") == "head over to #" and spelled("#いろの#、やつへ") == "#へ"
     for language in LANGUAGES:
         for split in ("val", "test"):
             for template in templates("avoid", language, split):
                 assert spelled(template.replace("{t}", "#").replace("{a}", "#")) in withheld()
     rng = random.Random(7)
     drawn = {phrasing(sample(language, rng)) for language in LANGUAGES for _ in range(4000)}
-    assert not drawn & withheld()
     assert "go to #" in drawn
+    assert not {one for one in drawn - given() if any(near(one, other) for other in withheld())}
+
+
+def test_a_phrasing_is_near_a_withheld_one_that_it_contains_or_stands_in_or_resembles():
+    assert near("robot head over to # right now", "head over to #") and near("head for #", "please head for #")
+    assert near("make you way to #", "make your way to #") and near("すぐ#へ移動してくださいね", "#へ移動してください")
+    assert not near("go to #", "keep your distance from # and go to #") and not near("drive to #", "head over to #")
+    assert kept_out("do head over to #") and not kept_out("go to #") and "go to #" in given()
+    assert [distance(*two) for two in (("", "ab"), ("ab", ""), ("kitten", "sitting"), ("#へ行って", "#に行って"))] == [
+        2, 2, 3, 1]
+
+
+def blanked(text: str, language: str) -> str:
+    """A sentence with its things as #, without articles and marks, found by their words alone."""
+    words = words_english if language == "en" else words_japanese
+    colors, shapes = ("|".join(sorted("|".join(of.values()).split("|"), key=len, reverse=True))
+                      for of in (words.COLORS, words.NOUNS))
+    thing = rf"(?:(?:the|an?|any|that) )?(?:{colors})(?:い|の|色の|いろの)? ?(?:{fold(shapes)})"
+    text = re.sub("[ ,.!?]+", " ", re.sub(thing, "#", fold(normalize(text)))).strip()
+    return f" {re.sub('the #', '#', text)} " if language == "en" else text.replace(" ", "")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_withheld_phrasing_stands_in_a_sentence_that_is_trained_or_near_one(language):
+    """Found in another way than training does: by the words of the sentences as they are drawn."""
+    rng = random.Random(11)
+    drawn = {blanked(sample(language, rng, slips=False).text, language) for _ in range(6_000)}
+    trained = "\n".join(drawn)
+    ball = "red ball" if language == "en" else "赤いボール"
+    filled = {split: [blanked(t.format(t=ball, a=ball), language)
+                      for purpose in ("go", "avoid", "halt") for t in templates(purpose, language, split)]
+              for split in ("train", "val", "test")}
+    lines, own = filled["val"] + filled["test"], set(filled["train"])
+    assert len(lines) > 35
+    assert not [line for line in lines if line in trained]
+    close = [(one, line) for line in lines for one in drawn - own
+             if abs(len(one) - len(line)) <= 1 and len(line) > 9 and distance(one, line) <= 1]
+    assert not close
 
 
 def test_whole_sentences_as_people_say_them():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The motor's teacher, its training ground, and the training; small runs."""
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +13,15 @@ from brain_training.motor_world import ANGLES, HONEST, Fleet
 from brain_training.runs import Settings, train
 from brain_training.task import stream
 
-from brain_regions.motor import network, senses, weights
+from brain_regions.motor import Motor, network, senses, weights
 from brain_regions.motor.body import MOVING, STANDING
+from brain_regions.pfc.control import keep_away
+from brain_regions.sensed import make
+from brain_runtime.hosts.local import LocalHost
 from brain_sim.physics import Simulation
 from brain_sim.room import generate_room
+from brain_sim.things import RoomObject
+from brain_wire import messages
 
 
 def test_training_refuses_the_split_test():
@@ -92,6 +98,44 @@ def test_headings_that_are_told_lead_along_the_way(fleet):
     plain = fleet.special == 0
     assert np.isfinite(rows[plain, senses.HEADING]).all() and rows.shape == (24, senses.SIZE)
     assert (rows[:, senses.GAP] >= 0).all() and (rows[:, senses.GAP] <= senses.REACH).all()
+
+
+def beside(aside, yaw):
+    """A robot half a meter from a target, and what it is to avoid 0.85 m from the target's surface, ``aside`` (rad)."""
+    def thing(name, shape, x, y, radius):
+        return RoomObject(name, "red", shape, x, y, 0.0, radius, 0.7, (0.5, 0.5, 0.5))
+
+    target = thing("target", "cylinder", 0.0, 0.0, 0.13)
+    avoid = thing("avoid", "ball", 1.2 * math.cos(aside), 1.2 * math.sin(aside), 0.22)
+    room = replace(generate_room("train", 3), obstacles=(), objects=(target, avoid))
+    return lambda rng, row, radius: (Maps(room).course(radius, target, avoid), (-0.5, 0.0, yaw))
+
+
+def test_what_is_to_be_avoided_beside_the_target_is_told_in_training_as_in_a_brain():
+    exact = replace(HONEST, bearing=0.0, distance=0.0, heading=0.0)
+    for aside in (1.6, 2.1, -2.1):
+        fleet = Fleet(beside(aside, 0.3), [np.random.default_rng(0)], exact)
+        told = fleet.tell()[0]
+        to = fleet.ground.avoid[0, :2] - (fleet.x[0], fleet.y[0])
+        angle, away = math.atan2(to[1], to[0]) - fleet.yaw[0], math.hypot(*to)
+        host = LocalHost({"motor": Motor()}, seed=0)
+        heard = []
+        region = host.regions["motor"]
+        sense = region._sense
+        region._sense = lambda *given: heard.append(sense(*given)) or heard[-1]
+        host.publish("scan", messages.make(
+            "sensor_msgs/msg/LaserScan", angle_min=float(ANGLES[0]), angle_max=float(ANGLES[-1]),
+            angle_increment=2 * math.pi / len(ANGLES), range_min=0.05, range_max=10.0, ranges=fleet.ranges[0]))
+        host.publish("pfc/control", make(
+            "Control", mode=2, goal_id=1, speed=1.0, heading=float(told[senses.HEADING]),
+            bearing=float(told[senses.BEARING]), distance=float(told[senses.DISTANCE]),
+            hazard=keep_away([angle], [away], 0.18)))
+        host.advance(0.05)
+        row = heard[0][0]
+        near = told[senses.GAP] < 0.9
+        assert 4 <= near.sum() < 36
+        assert np.allclose(row[senses.GAP], told[senses.GAP], atol=0.02), aside
+        assert row[senses.TARGET_GAP] == pytest.approx(told[senses.TARGET_GAP], abs=0.01)
 
 
 @pytest.mark.slow

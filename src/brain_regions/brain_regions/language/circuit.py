@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network of language as a circuit, for other simulators: both streams, and the recall, in one.
+"""The network of language as a circuit, for other simulators: both streams, the recall and the choice, in one.
 
-The recall goes through the sentence a second time, with what both streams said at each byte, each in its own order.
-That order is kept outside the file: its input is the bytes that the streams read now (one of 256 each; none: nothing is
-read), then what was said at the step that is recalled now; its output is what each stream says, what the recall makes
-evident, and what the verb is read from.
+The recall goes through the sentence a second time, with what both streams said at each byte, each in its own order; the
+choice hears what all came to. That order is kept outside the file: its input is the bytes that the streams read now
+(one of 256 each; none: nothing is read), then what was said at the step that is recalled now, then the sums for the
+choice; its output is what each stream says, what the recall makes evident, the sums, and the verb.
 """
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from brain_regions.language import sizes as z
 from brain_regions.membranes import LI, MICRO_STEP
 
 SAID = z.RECALL + z.OUTPUTS
-INPUTS = z.STREAMS * 256 + SAID
+BLOCKS = (256, z.STREAMS * 256, z.STREAMS * 256 + SAID)
+"""Where in the input the bytes from the back begin, then what was said, then the sums."""
+INPUTS = BLOCKS[-1] + z.SUMMARY
 STREAMS = ("front", "back")
 
 
@@ -25,7 +27,8 @@ def circuit(tensors: Mapping[str, np.ndarray]) -> Circuit:
     """The circuit with the weights of a file.
 
     Its output: what each stream says [STREAMS * SAID], evidence without its bias [OUTPUTS], counts of the words and the
-    context of each stream, the traces of both contexts, and counts of the recall.
+    context of each stream, the traces of both contexts, counts of the recall and of the choice, and the logits of the
+    verbs, when the choice has taken its micro-steps.
     """
     t = {name: np.asarray(value, np.float32) for name, value in tensors.items()}
     populations, projections, answers = [], [], []
@@ -56,7 +59,7 @@ def circuit(tensors: Mapping[str, np.ndarray]) -> Circuit:
                         Dense(context, said, np.ascontiguousarray(say[s, z.WORDS:].T))]
         answers.append((said, SAID))
     now = np.zeros((SAID, INPUTS), np.float32)
-    now[:, 256 * z.STREAMS:] = np.eye(SAID)
+    now[:, BLOCKS[1]:BLOCKS[2]] = np.eye(SAID)
     populations += [Population("recall", (z.RECALL,), z.RECALLER), Population("evidence", (z.OUTPUTS,), HANDS_ON)]
     projections += [Dense(INPUT, "recall", now[:z.RECALL], t["recall_bias"][0, 0]),
                     Dense(INPUT, "evidence", now[z.RECALL:]),
@@ -68,6 +71,16 @@ def circuit(tensors: Mapping[str, np.ndarray]) -> Circuit:
     for stream in STREAMS:
         reads(f"{stream}_trace", f"{stream}_context", z.CONTEXT, z.TRACE)
     reads("recall_count", "recall", z.RECALL, Count())
+    summed = np.zeros((z.CHOICE + z.VERBS, INPUTS), np.float32)
+    summed[:, BLOCKS[2]:] = np.concatenate([t["choice"], t["verb"][:z.SUMMARY] / z.CHOICE_STEPS], axis=1).T
+    populations.append(Population("choice", (z.CHOICE,), z.CHOOSER))
+    projections.append(Dense(INPUT, "choice", summed[:z.CHOICE], t["choice_bias"]))
+    reads("choice_count", "choice", z.CHOICE, Count())
+    populations.append(Population("verb", (z.VERBS,), Count()))
+    at_rest = np.array(z.AT_REST, np.float32) / z.CHOICE_STEPS
+    projections += [Dense(INPUT, "verb", summed[z.CHOICE:], at_rest),
+                    Dense("choice", "verb", np.ascontiguousarray(t["verb"][z.SUMMARY:].T) / z.CHOICE_STEPS)]
+    answers.append(("verb", z.VERBS))
     total = sum(size for _, size in answers)
     populations.append(Population("answer", (total,), HANDS_ON))
     each, at = np.eye(total, dtype=np.float32), 0

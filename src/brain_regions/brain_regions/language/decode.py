@@ -15,9 +15,10 @@ import numpy as np
 from brain_regions.language import sizes as z
 from brain_regions.language.grammar import Understanding, Verb, parse
 from brain_regions.language.all_words import lexicon
-from brain_regions.language.lexicon import Kind, Token
+from brain_regions.language.lexicon import ACTIONS, Kind, Token
 from brain_regions.language.network import Heard
 from brain_regions.language.reasons import Why
+from brain_regions.language.spelling import corrected, doubtful
 from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize
 
 _WITHIN = frozenset({Kind.COLOR, Kind.SHAPE, Kind.HINT, Kind.HUE, Kind.SHAPED, Kind.MODIFIER})
@@ -44,9 +45,14 @@ class _Claim(NamedTuple):
     place: int      # number of the token
 
 
-def spell(text: str) -> str:
-    """A sentence as the network hears it: normalized, katakana as hiragana, without half characters."""
-    return fold(normalize(text.encode("utf-8", "replace").decode()))
+def spell(text: str, mend: bool = True) -> str:
+    """A sentence as the network hears it: normalized, katakana as hiragana, without half characters.
+
+    Args:
+        mend: put the lexicon's word where it is sure that a slip of the keyboard meant it.
+    """
+    spelled = fold(normalize(text.encode("utf-8", "replace").decode()))
+    return corrected(spelled, lexicon()) if mend else spelled
 
 
 def framed(spelled: str) -> bytes:
@@ -178,6 +184,8 @@ def _check(tokens: list[Token], place: int) -> None:
         before -= 1
     if before >= 0 and tokens[before].kind is Kind.OTHER_COLOR:
         raise _No(Why.COLOR, tokens[before].text)
+    if before >= 0 and _unnamed(tokens, before, place):
+        raise _No(Why.WORD, tokens[before].text)
     after = place + 1
     said_of_it = before >= 0 and (    # "the one that is red", and the sentence goes on
         tokens[before].kind is Kind.RELATIVE or tokens[before].text in ("is", "was"))
@@ -188,6 +196,17 @@ def _check(tokens: list[Token], place: int) -> None:
     if after < len(tokens) and tokens[after].kind is Kind.OTHER_COLOR and tokens[place].kind is Kind.COLOR:
         raise _No(Why.COLOR, tokens[after].text)
     _check_compound(tokens, place, after)
+
+
+def _unnamed(tokens: list[Token], before: int, place: int) -> bool:
+    """Whether what stands before the name of a shape alone may be what says which: "the grean box" is not any box."""
+    if is_japanese(tokens[before].text[0]) or any(token.kind is Kind.COLOR for token in tokens[before + 1:place + 1]):
+        return False
+    word = tokens[before]
+    begun = tokens[before - 1].kind if before > 0 else None
+    if word.kind is Kind.WORD:
+        return begun in (Kind.DETERMINER, Kind.TO, Kind.NEAR) or doubtful(word.text)
+    return begun is Kind.DETERMINER and word.kind in ACTIONS and word.form != "ing"     # "the read box"
 
 
 def _check_language(tokens: list[Token]) -> None:

@@ -30,6 +30,7 @@ from brain_regions.language.all_words import lexicon
 from brain_regions.language.lexicon import Kind, Token
 from brain_regions.language.reading import Act, Reading, Thing
 from brain_regions.language.reasons import Why
+from brain_regions.language.spelling import corrected
 from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize
 from brain_runtime.interfaces import LanguageFeatures
 
@@ -89,7 +90,7 @@ def parse(text: str) -> Understanding:
     """
     if len(text) > MAX_CHARACTERS:
         return Understanding(reason=Why.LONG.text(any(map(is_japanese, text[:100]))))
-    normalized = normalize(text)
+    normalized = corrected(normalize(text), lexicon())
     in_japanese = any(map(is_japanese, normalized))
     tokens = tokenize(normalized, lexicon())
     content = [t for t in tokens if t.kind not in (Kind.COMMA, Kind.END)]

@@ -157,6 +157,11 @@ class Lexicon:
         span = span and self.narrow(spelling, span)
         return self.entry(spelling, span) if span else None
 
+    def spelled(self, letters: str) -> dict[str, Entry]:
+        """The words that are spelled with these letters only."""
+        only = set(letters)
+        return {spelling: entry for spelling, entry in zip(self._spellings, self._entries) if only.issuperset(spelling)}
+
     def _among(self, beginning: str, low: int, high: int) -> tuple[int, int]:
         low = bisect.bisect_left(self._spellings, beginning, low, high)
         return low, bisect.bisect_left(self._spellings, beginning + "\U0010ffff", low, high)

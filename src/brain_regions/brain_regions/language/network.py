@@ -16,10 +16,14 @@ from typing import Mapping, NamedTuple
 
 import numpy as np
 
+from brain_regions.circuits import INPUT, fan_outs
 from brain_regions.language import sizes as z
+from brain_regions.language.circuit import BLOCKS, STREAMS, circuit
+from brain_regions.lesions import Lesion
 from brain_regions.membranes import LIF, MOST_STEPS, decay
 
 State = dict[str, np.ndarray]
+READING = ("letters", "words", "context")       # layers that both streams have
 SHAPES = {
     "bytes": (z.STREAMS, 256, z.RANK),
     "letters": (z.STREAMS, len(z.LETTER_DELAYS) * z.RANK, z.LETTERS), "letters_bias": (z.STREAMS, 1, z.LETTERS),
@@ -50,19 +54,15 @@ class Heard(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """What some micro-steps took.
+    """What some micro-steps took; see :meth:`brain_runtime.region.Region.count`.
 
-    Attributes:
-        steps: micro-steps.
-        spikes: that were fired.
-        synops: accumulates, by the actual fan-out of each spike and each byte.
-        multiplies: multiply-accumulates.
+    A byte is no spike: the synapses of its line, whose weights are added five times, count as multiplies.
     """
 
-    steps: int
-    spikes: float
-    synops: float
-    multiplies: float
+    spikes: float = 0.0
+    synops: float = 0.0
+    multiplies: float = 0.0
+    updates: float = 0.0
 
 
 class SpikingReader:
@@ -71,16 +71,18 @@ class SpikingReader:
     Args:
         tensors: weights by name, see :data:`SHAPES`.
         silent: no neuron fires: a control, which must not understand anything.
+        lesions: by name of the population: letters, words, context, recall, choice.
 
     Raises:
         ValueError: a weight is missing or has another shape.
     """
 
-    def __init__(self, tensors: Mapping[str, np.ndarray], silent: bool = False) -> None:
+    def __init__(self, tensors: Mapping[str, np.ndarray], silent: bool = False,
+                 lesions: Mapping[str, Lesion] = {}) -> None:
         for name, shape in SHAPES.items():
             if name not in tensors or tensors[name].shape != shape:
                 raise ValueError(f"weights {name!r} of shape {shape} are needed")
-        self.silent = silent
+        self.silent, self._lesions = silent, lesions
         self._w = {name: np.asarray(tensors[name], np.float32) for name in SHAPES}
         taps = len(z.LETTER_DELAYS)
         parts = self._w["letters"].reshape(z.STREAMS, taps, z.RANK, z.LETTERS)
@@ -90,6 +92,12 @@ class SpikingReader:
         # what a stream says to the recall, and to the evidence past it
         said = np.concatenate([self._w["recall"][0], self._w["direct"]], axis=1)
         self._say = np.ascontiguousarray(said.reshape(z.STREAMS, z.WORDS + z.CONTEXT, z.RECALL + z.OUTPUTS))
+        fans = fan_outs(circuit(tensors))
+        lines = np.split(fans.pop(INPUT), BLOCKS)
+        self._byte_fans, self._said_fan, self._summary_fan = (
+            np.stack(lines[:z.STREAMS]), float(lines[-2].sum()), float(lines[-1].sum()))
+        self._fans = {part: np.stack([fans[f"{stream}_{part}"] for stream in STREAMS]) for part in READING}
+        self._fans |= {part: fans[part][None] for part in ("recall", "choice")}
 
     def rest(self) -> State:
         """State of a network that reads nothing.
@@ -132,27 +140,32 @@ class SpikingReader:
         """Goes on for some micro-steps, or to the end. The state given is not changed."""
         length, (place, recalled, chosen) = int(state["length"][0]), (int(p) for p in state["place"])
         if length == 0:
-            return state, Effort(0, 0, 0, 0)
+            return state, Effort()
         reading = min(steps, length - place)
         recalling = min(steps - reading, _steps_of(length) - recalled)
         choosing = min(steps - reading - recalling, z.CHOICE_STEPS - chosen)
         if reading + recalling + choosing <= 0:
-            return state, Effort(0, 0, 0, 0)
+            return state, Effort()
         state = {name: value.copy() for name, value in state.items()}
-        spikes = [0.0] * 5
+        fired: dict[str, np.ndarray] = {}       # spikes of each neuron [streams, neurons], by layer
         if reading:
-            spikes[:3] = self._read(state, place, reading)
+            fired |= self._read(state, place, reading)
         if recalling:
-            spikes[3] = self._recall(state, recalled, recalling)
+            fired["recall"] = self._recall(state, recalled, recalling)
         if choosing:
-            spikes[4] = self._choose(state, choosing)
-        return state, self._effort(reading, recalling, choosing, spikes)
+            fired["choice"] = self._choose(state, choosing)
+        framed = state["sentence"][:length].astype(np.int64)
+        bytes_ = [float(fan[text[place:place + reading]].sum()) for fan, text in zip(
+            self._byte_fans, (framed, framed[::-1]))]
+        inputs = sum(bytes_) + recalling * self._said_fan + (self._summary_fan if choosing and not chosen else 0.0)
+        return state, self._effort({part: reading for part in READING} | {"recall": recalling, "choice": choosing},
+                                   fired, inputs)
 
-    def _read(self, state: State, place: int, steps: int) -> list[float]:
+    def _read(self, state: State, place: int, steps: int) -> dict[str, np.ndarray]:
         w, length = self._w, int(state["length"][0])
-        letters = self._fire(self._letters(state, place, steps), state["letters"], z.LETTER)
+        letters = self._fire(self._letters(state, place, steps), state, "letters", z.LETTER)
         heard = _late(letters, state, "letter_line", z.WORD_DELAYS)
-        words = self._fire(heard @ w["words"] + w["words_bias"], state["words"], z.WORD)
+        words = self._fire(heard @ w["words"] + w["words_bias"], state, "words", z.WORD)
         heard = _late(words, state, "word_line", z.CONTEXT_DELAYS)
         context = self._remember(heard @ w["context"] + w["context_bias"], state)
         spikes = np.concatenate([words, context], axis=2)
@@ -163,24 +176,26 @@ class SpikingReader:
         state["trace"] *= beta ** steps
         state["trace"] += (1 - beta) * (ages @ context)
         state["place"][0] += steps
-        return [float(layer.sum()) for layer in (letters, words, context)]
+        return {part: layer.sum(1) for part, layer in zip(READING, (letters, words, context))}
 
-    def _recall(self, state: State, place: int, steps: int) -> float:
+    def _recall(self, state: State, place: int, steps: int) -> np.ndarray:
         said = state["said"][place:place + steps]
         charge = said[None, :, :z.RECALL] + self._w["recall_bias"]
-        spikes = self._fire(charge, state["recall"], z.RECALLER)[0]
+        spikes = self._fire(charge, state, "recall", z.RECALLER)[0]
         evidence = spikes @ self._w["evidence"] + said[:, z.RECALL:]
         state["evidence"][place:place + steps] = evidence + self._w["evidence_bias"]
-        state["recalls"] += spikes.sum(0)
+        fired = spikes.sum(0)
+        state["recalls"] += fired
         state["place"][1] += steps
-        return float(spikes.sum())
+        return fired[None]
 
-    def _choose(self, state: State, steps: int) -> float:
+    def _choose(self, state: State, steps: int) -> np.ndarray:
         charge = _summary(state) @ self._w["choice"] + self._w["choice_bias"]
-        spikes = self._fire(np.broadcast_to(charge, (1, steps, z.CHOICE)), state["choice"], z.CHOOSER)[0]
-        state["choices"] += spikes.sum(0)
+        spikes = self._fire(np.broadcast_to(charge, (1, steps, z.CHOICE)), state, "choice", z.CHOOSER)[0]
+        fired = spikes.sum(0)
+        state["choices"] += fired
         state["place"][2] += steps
-        return float(spikes.sum())
+        return fired[None]
 
     @staticmethod
     def done(state: Mapping[str, np.ndarray]) -> bool:
@@ -217,15 +232,16 @@ class SpikingReader:
             charge[k] = self._table[k, taps, np.where(before, 256, text[at.clip(min=0)])].sum(1)
         return charge + self._w["letters_bias"]
 
-    def _fire(self, charge: np.ndarray, v: np.ndarray, neuron: LIF) -> np.ndarray:
-        """Leaky integrate-and-fire neurons over charges [streams, steps, neurons]; changes their potentials ``v``.
+    def _fire(self, charge: np.ndarray, state: State, name: str, neuron: LIF) -> np.ndarray:
+        """Spikes that leaky integrate-and-fire neurons hand on over charges [streams, steps, neurons].
 
-        As :func:`brain_regions.membranes.lif_run`, without new arrays in each step.
+        Changes their potentials, the state's entry ``name``. As :func:`brain_regions.membranes.lif_run`, without new
+        arrays in each step.
         """
         spikes = np.zeros(charge.shape, np.float32)
         if self.silent:
             return spikes
-        beta, threshold = np.float32(decay(neuron.tau)), np.float32(neuron.threshold)
+        v, beta, threshold = state[name], np.float32(decay(neuron.tau)), np.float32(neuron.threshold)
         fired = (v > threshold).astype(np.float32)
         for t in range(charge.shape[1]):
             v *= beta
@@ -233,6 +249,8 @@ class SpikingReader:
             v -= threshold * fired
             np.greater(v, threshold, out=spikes[:, t], casting="unsafe")
             fired = spikes[:, t]
+        if name in self._lesions:
+            self._lesions[name](spikes.swapaxes(0, 1))
         return spikes
 
     def _remember(self, charge: np.ndarray, state: State) -> np.ndarray:
@@ -243,18 +261,23 @@ class SpikingReader:
         p, recurrent = z.CONTEXT_NEURON, self._w["recurrent"]
         beta, rho = np.float32(decay(p.tau)), np.float32(decay(p.tau_adaptation))
         threshold, adaptation = np.float32(p.threshold), np.float32(p.adaptation)
-        v, a, fired = state["context"], state["thresholds"], state["fired"]
+        v, a, fired = state["context"], state["thresholds"], state["fired"]     # handed on
+        lesion = self._lesions.get("context")
+        own = fired if lesion is None else (v - adaptation * a > threshold).astype(np.float32)
         for t in range(charge.shape[1]):
             v *= beta
             for k in range(z.STREAMS):
                 # of the neurons that fired; in all others nothing happens
                 v[k] += recurrent[k][fired[k] > 0].sum(0)
             v += charge[:, t]
-            v -= threshold * fired
+            v -= threshold * own
             a *= rho
-            a += fired
+            a += own
             np.greater(v - adaptation * a, threshold, out=spikes[:, t], casting="unsafe")
-            fired = spikes[:, t]
+            own = fired = spikes[:, t]
+            if lesion is not None:
+                own = fired.copy()
+                lesion(fired[None])
         state["fired"] = fired.copy()
         return spikes
 
@@ -268,19 +291,17 @@ class SpikingReader:
             state["said"][(place + t) // z.STRIDE] += share * u[0]
             state["said"][(length - 1 - place - t) // z.STRIDE] += share * u[1]
 
-    def _effort(self, reading: int, recalling: int, choosing: int, spikes: list[float]) -> Effort:
-        said, summed = z.RECALL + z.OUTPUTS, z.CHOICE + z.VERBS
-        fans = (len(z.WORD_DELAYS) * z.WORDS, len(z.CONTEXT_DELAYS) * z.CONTEXT + said + summed,
-                z.CONTEXT + said + 2 * summed, z.OUTPUTS + summed, z.VERBS)
-        inputs = reading * z.STREAMS * len(z.LETTER_DELAYS) * z.LETTERS
-        synops = inputs + sum(n * f for n, f in zip(spikes, fans))
-        return Effort(reading + recalling + choosing, sum(spikes), synops, 0.0)
+    def _effort(self, steps: dict[str, int], fired: dict[str, np.ndarray], inputs: float) -> Effort:
+        """What micro-steps of each layer took in which neurons fired so often, beside so many synapses of the input."""
+        return Effort(sum(float(n.sum()) for n in fired.values()),
+                      sum(float(np.vdot(n, self._fans[part])) for part, n in fired.items()), inputs,
+                      sum(n * self._fans[part].size for part, n in steps.items()))
 
 
 class AnnReader(SpikingReader):
     """The ANN baseline: the same synapses, units that are ReLU cut at 1, no membranes but the context's."""
 
-    def _fire(self, charge: np.ndarray, v: np.ndarray, neuron: LIF) -> np.ndarray:
+    def _fire(self, charge: np.ndarray, state: State, name: str, neuron: LIF) -> np.ndarray:
         return np.zeros_like(charge) if self.silent else charge.clip(0, 1)
 
     def _remember(self, charge: np.ndarray, state: State) -> np.ndarray:
@@ -295,14 +316,11 @@ class AnnReader(SpikingReader):
         state["fired"] = rate.copy()
         return rates
 
-    def _effort(self, reading: int, recalling: int, choosing: int, spikes: list[float]) -> Effort:
-        inputs = reading * z.STREAMS * len(z.LETTER_DELAYS) * z.LETTERS
-        said = z.RECALL + z.OUTPUTS
-        each = (len(z.WORD_DELAYS) * z.WORDS * z.LETTERS
-                + z.WORDS * (len(z.CONTEXT_DELAYS) * z.CONTEXT + said) + z.CONTEXT * (z.CONTEXT + said))
-        once = (z.SUMMARY * (z.CHOICE + z.VERBS) + z.CHOICE * z.VERBS) / z.CHOICE_STEPS
-        return Effort(reading + recalling + choosing, 0.0, float(inputs),
-                      reading * z.STREAMS * each + recalling * z.RECALL * z.OUTPUTS + choosing * once)
+    def _effort(self, steps: dict[str, int], fired: dict[str, np.ndarray], inputs: float) -> Effort:
+        """All its synapses multiply, in each step; those of the choice once, since its rates do not change."""
+        dense = {part: n * float(self._fans[part].sum()) for part, n in steps.items()}
+        dense["choice"] /= z.CHOICE_STEPS
+        return Effort(multiplies=inputs + sum(dense.values()))
 
 
 def _summary(state: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any, Mapping, NamedTuple
 
 import numpy as np
 
+from brain_regions.language import halves
 from brain_regions.language import sizes as z
 from brain_regions.language import weights as weight_file
 from brain_regions.language.decode import decode, framed, reason, spell
@@ -16,6 +17,7 @@ from brain_regions.language.grammar import MAX_CHARACTERS, Understanding
 from brain_regions.language.network import SpikingReader
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import is_japanese
+from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.trained import Trained, TrainedParameters
 from brain_runtime import parameter
@@ -42,13 +44,15 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LanguageParameters(TrainedParameters):
+class LanguageParameters(LesionParameters, TrainedParameters):
     """Parameters of language."""
 
     silent: bool = parameter(False, "no neuron fires: a control, in which nothing is understood", live=False)
+    lexicon: str = parameter("on", "on: it checks what the network says; off: the network alone; alone: the lexicon "
+                                   "without the network", choices=("on", "off", "alone"), live=False)
 
 
-class Language(Trained, Listener):
+class Language(Trained, Listener, Lesionable):
     """Reads the newest sentence, a byte every 5 ms, recalls it, and says what it asks for; and says so again later.
 
     So an answer to a sentence of 60 bytes takes 0.5 s, to the longest, of 256 bytes, 2 s. A sentence that comes while
@@ -74,24 +78,16 @@ class Language(Trained, Listener):
         Population("choice", (z.CHOICE,), ("neuron",), told=False))
     baselines = {"ann": "brain_baselines.ann_language:AnnLanguage",
                  "conventional": "brain_baselines.grammar_language:GrammarLanguage"}
-    ablations = {"silent": {"silent": True}}
+    ablations = {"silent": {"silent": True}, "lexicon=off": {"lexicon": "off"}, "lexicon=alone": {"lexicon": "alone"}}
     task = "brain_training.language:LanguageTask"
     pictures = (Picture("brain_eval.panels:reading", below=112, of="reading"),)
     _reader_class = SpikingReader
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Loads the weights.
-
-        Raises:
-            ParameterError, WeightsError: a parameter or the weight file does not fit.
-        """
-        super().configure(parameters)
-        self.multiplies = 0.0   # multiply-accumulates so far; synops are accumulates
-
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
         tensors, _, digest = weight_file.load(path, self._reader_class)
-        self._reader, self.weights_hash = self._reader_class(tensors, self.parameters.silent), digest
+        self._reader, self.weights_hash = self._reader_class(
+            tensors, self.parameters.silent, self._lesions), digest
 
     @classmethod
     def circuit(cls):
@@ -120,6 +116,7 @@ class Language(Trained, Listener):
         return {"weights": self.weights_hash, "h": repr(MICRO_STEP)}
 
     def step(self, inbox, state, dt, rng):
+        self._lesions.draw_by(rng)
         followed, early = self._listen(inbox, dt)
         if early:
             return {}, state
@@ -138,8 +135,7 @@ class Language(Trained, Listener):
             count = ticks(dt, float(state["left"][0]))
             state["left"] = np.array([count.left], np.float32)
             reader, effort = self._reader.read(reader, count.steps)
-            self.count(spikes=effort.spikes, synops=effort.synops)
-            self.multiplies += effort.multiplies
+            self.count(**effort._asdict())
             if self._reader.done(reader):
                 state = self._understand(state, followed, reader)
         if sentence is not None:
@@ -177,7 +173,8 @@ class Language(Trained, Listener):
     def _begin(self, sentence: str, state: dict[str, np.ndarray], followed: int) -> tuple[dict, dict]:
         state = {**state, "next_text": codes(sentence), "next_digest": digest_of(sentence),
                  "left": np.zeros(1, np.float32)}
-        text = framed(spell(sentence)) if len(sentence) <= MAX_CHARACTERS else b""
+        mend = self.parameters.lexicon != "off"
+        text = framed(spell(sentence, mend)) if len(sentence) <= MAX_CHARACTERS else b""
         if len(framed("")) < len(text) <= z.LONGEST:
             return state, self._reader.begin(text)
         why = Why.LONG if len(sentence) > MAX_CHARACTERS else Why.BYTES if text[1:-1] else (
@@ -188,7 +185,9 @@ class Language(Trained, Listener):
         heard = self._reader.heard(reader)
         length = int(reader["length"][0])
         spelled = reader["sentence"][1:length - 1].astype(np.uint8).tobytes().decode()
-        meant, why, word = decode(spelled, heard)
+        if self.parameters.lexicon == "alone":
+            heard = heard._replace(**halves.of_lexicon(spelled))
+        meant, why, word = halves.of_network(heard) if self.parameters.lexicon == "off" else decode(spelled, heard)
         if why is not None:
             meant = Understanding(reason=reason(decoded(state["next_text"]), why, word))
         rates = heard.rates / np.float32(MICRO_STEP)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import unicodedata
 
 from brain_regions.language.lexicon import Kind, Lexicon, Token
-from brain_regions.language.spelling import mended
 
 _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ`´′"), "'")
 _MARKS = {"。": ".", "．": ".", "｡": ".", "\n": ".", "\r": ".", "、": ",", "､": ",", ";": ",", ":": ",",
@@ -124,11 +123,6 @@ def _collect(text: str, best: list[tuple[int, int, tuple | None]], words: Lexico
             tokens.append(Token(Kind.END, piece, piece))
         elif _is_letter(piece[0]):
             # an adverb of manner or a number never changes what is asked
-            meant = mended(piece)
-            if meant and (entry := words.get(meant)) is not None:
-                tokens.append(Token(entry[0], piece, entry[1], entry[2], glued))
-                position, glued = end, True
-                continue
             manner = piece.endswith("ly") and len(piece) > 4
             kind = Kind.FILLER if manner or piece[0].isdigit() else Kind.WORD
             tokens.append(Token(kind, piece, glued=glued))

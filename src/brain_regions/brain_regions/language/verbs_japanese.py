@@ -45,7 +45,7 @@ _VERBS: dict[Kind, dict[str, str]] = {
     },
     Kind.FIND: {
         "godan": "探す 捜す さがす 見つけ出す みつけだす 探し出す さがしだす 捜し出す 見出す 探し回る 捜し回る 見いだす 嗅ぎ出す",
-        "ichidan": "見つける みつける 見付ける 探し当てる 捜し当てる 探し求める 追い求める 突き止める 見定める 探しあてる",
+        "ichidan": "見つける みつける 見付ける めっける 見っける みっける 探し当てる 捜し当てる 探し求める 追い求める 突き止める 見定める 探しあてる",
         "kuru": "探して来る 探してくる 見つけて来る 見つけてくる",
         "vn": "発見 はっけん 探索 たんさく 捜索 そうさく 検索 特定 サーチ ファインド 検出 探査 探知 索敵 スキャン 物色",
     },
@@ -164,8 +164,13 @@ def _shared(te: str, negative: str, stem: str, dictionary: str) -> Iterator[tupl
     ta = te[:-1] + ("た" if vowel == "て" else "だ")
     yield te, "te"
     soft = "と" if vowel == "て" else "ど"      # 探しといて: 探しておいて
-    for end in ("いて", "いてね", "いてよ"):
+    for end in ("いて", "いてね", "いてよ", "って"):
         yield te[:-1] + soft + end, "te"
+    for end in ("ちょって", "ちょいて") if vowel == "て" else ("じょって", "じょいて"):
+        yield te[:-1] + end, "te"
+    for end in ("や", "んさい", "んしゃい", "なはれ", "なっせ", "まっし"):
+        yield stem + end, "imp"
+    yield stem + "んさんな", "forbid"
     for end in ("け", "いで", "こう"):
         yield te[:-1] + soft + end, "imp"
     yield te[:-1] + ("ちゃって" if vowel == "て" else "じゃって"), "te"
@@ -203,7 +208,9 @@ def _shared(te: str, negative: str, stem: str, dictionary: str) -> Iterator[tupl
         yield stem + much + "るな", "forbid"
     yield negative + "ないで", "naide"
     yield negative + "んで", "naide"
-    yield negative + "んといて", "naide"
+    for end in ("んといて", "んとって", "んとき", "んとこう"):
+        yield negative + end, "naide"
+    yield negative + "んと", "zu"
     yield negative + "ない", "nai"
     yield negative + "ぬ", "nai"
     for end in ("なかった", "なければ", "なきゃ", "なくて", "なくちゃ", "ねば", "なくても", "ないと"):

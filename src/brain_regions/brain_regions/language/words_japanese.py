@@ -170,6 +170,28 @@ PARTICLES = (
     "など なんか なんて|に向けて にむけて に対して をめがけて 目がけて を目がけて めがけて に沿って|さえ|ば|て")
 
 
+# of dialects, from all over the country
+DIALECT: list[tuple[Kind, str, str]] = [
+    (Kind.THING, "", "のん"),
+    (Kind.PLACE, "", "ねき|はた|んほう|ん所|横っちょ|とけ|んとけ"),
+    (Kind.PARTICLE, "まで", "まんで|がとこ"),
+    (Kind.AND, "but", "けん|けぇ|けえ|さかい|さけ|ばってん|けんど|やけど|せやけど|じゃけど|だけんど|んだども"),
+    (Kind.AND, "and", "ほんで|ほいで|そいで|そいから|ほいから"),
+    (Kind.INSTEAD, "", "やなくて|やのうて|じゃのうて|じゃなか|ちゃうて|ちゃうくて|ちゃうで|でねくて"),
+    (Kind.ENDING, "req", (
+        "けろ|けろや|けれ|けさい|けらい|けらいん|くんろ|くなんしょ|つかーさい|くれんね|くれん|くれんかね|くれんかな|くれんかのう|くれへんやろか|くれへんかな|"
+        "おくれやす|おくんなはれ|もらえへん|もらえへんか|もらえん|もらえんか|ほしいねん|ほしか|ちょ|ちょーよ|くれっちゃ")),
+    (Kind.ENDING, "bad", "いけん|いけんよ|いけんけぇ|つまらん|つまらんばい|いかんばい|なんね|なんねえ"),
+    (Kind.REQUEST, "", (
+        "頼むわ|頼むで|頼むけん|頼むばい|頼むけぇ|頼んだで|頼んだばい|頼むべ|お願いやで|お願いやけん|お願いな|たのんます|頼んます|よろしゅう|よろしゅうな")),
+    (Kind.FILLER, "", (
+        "ほな|ほんなら|ほいじゃ|ほいじゃあ|ほんじゃ|ほいたら|そいぎ|そいじゃ|せば|へば|んだば|んだら|そんなら|なあなあ|あのな|あんな|ちょい|ちょお|ちょっくら|ちいと|"
+        "ちょっこし|ちびっと|はやいとこ|いっちょ|すまんけど|すまんのう|すんまへん|すんません|わりいけど|わるいけんど|やで|やねん|ばい|たい|っちゃ|べ|っぺ|"
+        "ちゃちゃっと|おおきに")),
+    (Kind.YOU, "", "あんた|あんさん|おまはん|おめえ|おめ|兄ちゃん|ロボットはん|ロボットやん"),
+]
+
+
 def fill(words: Lexicon) -> None:
     """Adds the Japanese words. Earlier additions win where one spelling has two uses."""
     def add_all(text: str, kind: Kind, value: int | str = "", form: str = "") -> None:
@@ -184,6 +206,7 @@ def fill(words: Lexicon) -> None:
                 add_all(root + end, Kind.COLOR, value)
         add_all(COLOR_WORDS[value], Kind.COLOR, value)
     add_all(OTHER_COLORS, Kind.OTHER_COLOR)
+    add_all("黒か|くろか|白か|しろか|茶色か", Kind.OTHER_COLOR)     # as in Kyushu
     for value, text in NOUNS.items():
         add_all(text, Kind.SHAPE, value)
         for noun in text.split("|"):
@@ -198,4 +221,6 @@ def fill(words: Lexicon) -> None:
     for kind, value, text in WORDS:
         add_all(text, kind, value)
     verbs_japanese.fill(words)
+    for kind, value, text in DIALECT:
+        add_all(text, kind, value)
     add_all(words_corrections.QUIET, Kind.FILLER)

@@ -16,7 +16,8 @@ from typing import Mapping, NamedTuple
 
 import numpy as np
 
-from brain_regions.circuits import INPUT, Circuit, Dense, Population
+from brain_regions.circuits import INPUT, Circuit, Dense, Population, fan_outs
+from brain_regions.lesions import Lesion
 from brain_regions.membranes import LI, LIF, MICRO_STEP, decay, lif_run
 from brain_regions.motor.coding import INPUTS
 
@@ -26,6 +27,7 @@ ANGULAR = slice(32, 80)
 STATES = tuple(slice(80 + 8 * k, 88 + 8 * k) for k in range(3))     # moving, arrived, blocked
 OUTPUTS = 104
 LAYERS = (INPUTS, *HIDDEN, OUTPUTS)
+NAMES = ("first", "second", "output")
 ANSWERS = 5             # speed and turn (shares of the top speeds), evidence for moving, arrived, blocked
 FLOOR = 0.25            # evidence that a state needs: with less the robot is standing
 NEURON = LIF(tau=0.020, threshold=1.0, slope=5.0)
@@ -79,20 +81,24 @@ class _Policy:
         t = {name: np.ascontiguousarray(value, np.float32) for name, value in tensors.items()}
         self._w, self._b = [t[f"w{k}"] for k in range(3)], [t[f"b{k}"] for k in range(3)]
         self._readout = t["readout"]
-        self.multiplies = LAYERS[0] * LAYERS[1]
-        """Multiply-accumulates of a step: the first layer's, whose inputs are currents."""
+        self.fan_outs = fan_outs(circuit(tensors))
 
 
 class SpikingPolicy(_Policy):
     """The network with the weights of a file."""
+
+    def __init__(self, tensors: Tensors) -> None:
+        super().__init__(tensors)
+        self.multiplies = int(self.fan_outs[INPUT].sum())
+        """Multiply-accumulates of a step: the first layer's, whose inputs are currents."""
 
     def rest(self, *batch: int) -> dict[str, np.ndarray]:
         """State before the first step: potentials of the layers, and readouts."""
         sizes = {f"v{k}": n for k, n in enumerate(LAYERS[1:])} | {"u": ANSWERS}
         return {name: np.zeros((*batch, n), np.float32) for name, n in sizes.items()}
 
-    def step(self, currents: np.ndarray, state: Mapping[str, np.ndarray], steps: int, silent: bool = False
-             ) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    def step(self, currents: np.ndarray, state: Mapping[str, np.ndarray], steps: int, silent: bool = False,
+             lesions: Mapping[str, Lesion] = {}) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
         """Integrates ``steps`` micro-steps.
 
         Args:
@@ -100,9 +106,11 @@ class SpikingPolicy(_Policy):
             state: from :meth:`rest` or the last call; not changed.
             steps: 0 or more.
             silent: all spikes are held back.
+            lesions: by name of the layer, of :data:`NAMES`.
 
         Returns:
-            The new state, whose ``u`` [..., ANSWERS] is to be :func:`read`, and each layer's spikes [steps, ..., n].
+            The new state, whose ``u`` [..., ANSWERS] is to be :func:`read`, and the spikes [steps, ..., n] that each
+            layer hands on.
         """
         new, trains = dict(state), []
         if steps == 0:
@@ -113,6 +121,8 @@ class SpikingPolicy(_Policy):
             if k:
                 x = trains[-1] @ self._w[k] + self._b[k]
             spikes, new[f"v{k}"] = lif_run(x, state[f"v{k}"], NEURON)
+            if NAMES[k] in lesions:
+                lesions[NAMES[k]](spikes)
             trains.append(np.zeros_like(spikes) if silent else spikes)
         beta = decay(READOUT.tau)
         weights = ((1 - beta) * beta ** np.arange(steps - 1, -1, -1)).astype(np.float32)
@@ -120,11 +130,11 @@ class SpikingPolicy(_Policy):
         new["u"] = (np.float32(beta ** steps) * state["u"] + heard @ self._readout).astype(np.float32)
         return new, trains
 
-    @staticmethod
-    def cost(trains: list[np.ndarray]) -> tuple[int, int]:
-        """Spikes, and the synaptic operations that they cause: each goes to the next layer, or to one readout."""
-        counts = [int(train.sum()) for train in trains]
-        return sum(counts), counts[0] * LAYERS[2] + counts[1] * LAYERS[3] + counts[2]
+    def cost(self, trains: list[np.ndarray]) -> tuple[int, int]:
+        """Spikes of the three layers, and the synaptic operations that they cause."""
+        counts = [train.reshape(-1, train.shape[-1]).sum(0) for train in trains]
+        synops = sum(int(np.dot(count, self.fan_outs[name])) for count, name in zip(counts, NAMES))
+        return sum(int(count.sum()) for count in counts), synops
 
 
 class RatePolicy(_Policy):
@@ -132,7 +142,8 @@ class RatePolicy(_Policy):
 
     def __init__(self, tensors: Tensors) -> None:
         super().__init__(tensors)
-        self.multiplies = sum(a * b for a, b in zip(LAYERS, LAYERS[1:])) + OUTPUTS
+        self.multiplies = int(sum(fan_out.sum() for fan_out in self.fan_outs.values()))
+        """Multiply-accumulates of a step: of all layers."""
 
     def answer(self, currents: np.ndarray) -> np.ndarray:
         """Readouts [..., ANSWERS] of currents [..., INPUTS]."""
@@ -145,7 +156,7 @@ class RatePolicy(_Policy):
 def circuit(tensors: Tensors) -> Circuit:
     """The network for other simulators: the input is what :func:`brain_regions.motor.coding.encode` makes."""
     check(tensors)
-    names = [INPUT, "first", "second", "output"]
+    names = [INPUT, *NAMES]
     t = {name: value.astype(np.float32) for name, value in tensors.items()}
     return Circuit("motor", (INPUTS,), (
         *(Population(name, (size,), NEURON) for name, size in zip(names[1:], LAYERS[1:])),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from brain_regions import azimuth, spike_trains
+from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS, ticks
 from brain_regions.motor import coding, senses
 from brain_regions.motor import network as network_file
@@ -34,8 +35,8 @@ class PolicyMotorParameters(TrainedParameters, MotorParameters):
 
 
 @dataclass(frozen=True)
-class SpikingMotorParameters(PolicyMotorParameters):
-    """Limits and distances, and whether spikes are suppressed."""
+class SpikingMotorParameters(LesionParameters, PolicyMotorParameters):
+    """Limits and distances, and what happens to spikes."""
 
     silent: bool = parameter(False, "suppress all spikes, to measure what they contribute")
 
@@ -92,8 +93,11 @@ class PolicyMotor(Trained, AnyMotor):
         target = mode == APPROACH and math.isfinite(control.bearing) and math.isfinite(control.distance) \
             and control.distance > 0
         bearing, distance = (float(control.bearing), float(control.distance)) if target else (math.nan, math.nan)
-        angles, distances, beams = self._points(inbox, control, scan)
+        angles, distances, beams, kept = self._points(inbox, control, scan)
+        # what is to be kept away from may reach up to the target, but is none of it: the ring holds all of that, as it
+        # did in training, and only beams tell how far the target is
         own = s.of_target(angles, distances, bearing, distance)
+        own[kept:] = False
         bins = np.rint(angles / azimuth.WIDTH).astype(int) % azimuth.BINS
         margin = p.margin - type(p).margin
         gaps = s.ring(bins, np.where(own, np.inf, distances - p.radius - margin))
@@ -107,7 +111,6 @@ class PolicyMotor(Trained, AnyMotor):
         row[s.SPEED] = min(max(float(np.nan_to_num(control.speed)), 0.0), 1.0)
         row[s.MODE] = mode if mode < coding.MODES else IDLE
         row[s.BEARING], row[s.DISTANCE] = azimuth.wrap(bearing), distance
-        # what is to be kept away from may reach up to the target, but is none of it: the beams tell how far that is
         row[s.TARGET_GAP] = s.target_gap(angles[:beams], distances[:beams], bearing, distance) - p.radius - p.stop_gap
         row[s.LAST_LINEAR:s.LAST_STATE + 1] = state["last"]
         row[s.MAX_LINEAR:] = max(p.max_linear, 0.01), p.max_angular, p.braking, p.radius
@@ -116,23 +119,22 @@ class PolicyMotor(Trained, AnyMotor):
     def _points(self, inbox, control, scan):
         """Everything solid that is told of: angles (rad) and distances (m) from the base's center, the scan's first.
 
-        The last is how many are the scan's.
+        Then how many are the scan's, and how many come before those of what is to be kept away from.
         """
         p = self.parameters
         angles, distances = azimuth.scan_points(scan, p)
         found = [(angles, distances)]
-        hazards = [r.message.hazard for r in inbox.each("features", FEATURES_TIMEOUT)
-                   if r.message.confidence >= TRUSTED]
-        for hazard in (*hazards, control.hazard):
-            points = azimuth.hazard_points(azimuth.sound_map(hazard), p.radius)
-            if len(points):
-                found.append((np.arctan2(points[:, 1], points[:, 0]), np.hypot(points[:, 0], points[:, 1])))
+        for received in inbox.each("features", FEATURES_TIMEOUT):
+            if received.message.confidence >= TRUSTED:
+                found.append(_polar(azimuth.hazard_points(azimuth.sound_map(received.message.hazard), p.radius)))
         for received in inbox.each("objects", FEATURES_TIMEOUT):
             seen = [(o.bearing, o.distance - senses.LEAST_RADIUS) for o in received.message.objects
                     if o.confidence >= SURE and math.isfinite(o.bearing) and 0 < o.distance < 2.0]
             if seen:
                 found.append(tuple(np.array(seen, np.float32).T))
-        return *(np.concatenate(values) for values in zip(*found)), len(angles)
+        kept = sum(len(part) for part, _ in found)
+        found.append(_polar(azimuth.hazard_points(azimuth.sound_map(control.hazard), p.radius)))
+        return *(np.concatenate(values) for values in zip(*found)), len(angles), kept
 
     def _clearance_ahead(self, angles, distances) -> float:
         x, y = distances * np.cos(angles), np.abs(distances * np.sin(angles))
@@ -142,16 +144,21 @@ class PolicyMotor(Trained, AnyMotor):
         return max(0.0, float((x[ahead] - np.sqrt(self.parameters.radius ** 2 - y[ahead] ** 2)).min()))
 
 
-class Motor(PolicyMotor):
+def _polar(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Angles (rad) and distances (m) of points float32[n, 2]."""
+    return np.arctan2(points[:, 1], points[:, 0]), np.hypot(points[:, 0], points[:, 1])
+
+
+class Motor(PolicyMotor, Lesionable):
     """The spiking network of :mod:`brain_regions.motor.network`."""
 
     Parameters = SpikingMotorParameters
     network = Network("brain_regions.motor.definition:MotorNetwork", work=("policy.step",))
     weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
     populations = (
-        Population("first", (network_file.LAYERS[1],), ("neuron",), told=False),
-        Population("second", (network_file.LAYERS[2],), ("neuron",), told=False),
-        Population("output", (network_file.OUTPUTS,), ("neuron",), rate="motor/output", parts={
+        Population(network_file.NAMES[0], (network_file.LAYERS[1],), ("neuron",), told=False),
+        Population(network_file.NAMES[1], (network_file.LAYERS[2],), ("neuron",), told=False),
+        Population(network_file.NAMES[2], (network_file.OUTPUTS,), ("neuron",), rate="motor/output", parts={
             "speed": network_file.LINEAR, "turn": network_file.ANGULAR,
             **dict(zip(("moving", "arrived", "blocked"), network_file.STATES))}))
     baselines = {"ann": "brain_baselines.ann_motor:AnnMotor",
@@ -162,15 +169,6 @@ class Motor(PolicyMotor):
 
     spike_train = Out("brain/spikes", "brain_interfaces/msg/SpikeTrain", STREAM, on_demand=True,
                       gated=spike_trains.GATED)
-
-    def configure(self, parameters) -> None:
-        """Loads the weights.
-
-        Raises:
-            ParameterError, WeightsError: a parameter or the weight file does not fit.
-        """
-        super().configure(parameters)
-        self.multiplies = 0     # multiply-accumulates so far: the first layer's, once a step
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
@@ -194,11 +192,16 @@ class Motor(PolicyMotor):
         """A snapshot fits only the weights it was made with."""
         return {"weights": self.weights_hash, "h": repr(MICRO_STEP), "input": coding.INPUT_SCALING}
 
+    def step(self, inbox, state, dt, rng):
+        """One answer to what there is now."""
+        self._lesions.draw_by(rng)
+        return super().step(inbox, state, dt, rng)
+
     def _think(self, currents, state, steps):
-        new, trains = self.policy.step(currents, state, steps, self.parameters.silent)
+        new, trains = self.policy.step(currents, state, steps, self.parameters.silent, self._lesions)
         spikes, synops = self.policy.cost(trains)
-        self.count(spikes=spikes, synops=synops)
-        self.multiplies += self.policy.multiplies if steps else 0
+        self.count(spikes=spikes, synops=synops, multiplies=self.policy.multiplies if steps else 0,
+                   updates=sum(network_file.LAYERS[1:]) * steps)
         outbox = {}
         if "spike_train" in self.wanted and steps:
             bins, neurons = np.nonzero(trains[-1])

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Mapping, NamedTuple
 
 import numpy as np
 
 from brain_regions.azimuth import BINS, CENTERS, wrap
+from brain_regions.lesions import Lesion
 from brain_regions.membranes import decay
 from brain_regions.pfc import polar
 from brain_regions.pfc.memory import CLASSES, UNIT, class_mask
@@ -75,15 +76,19 @@ class Choice:
     Args:
         evidence: looks of full confidence at a near object after which its target neurons fire, while undecided.
         rate, silent: see :class:`.populations.Layer`.
+        lesions: by name of the population.
     """
 
-    def __init__(self, evidence: float, rate: bool = False, silent: bool = False) -> None:
+    def __init__(self, evidence: float, rate: bool = False, silent: bool = False,
+                 lesions: Mapping[str, Lesion] = {}) -> None:
         self._layer = Layer(TAU, rate, silent)
+        self._lesions = {name: lesions[name] for name in (*_SHEETS, *_RINGS) if name in lesions}
+        self._noisy = [name for name, lesion in self._lesions.items() if lesion.begets]
         self._onto_target, self._onto_avoid = map(np.float32, gains(evidence))
         self._keep = np.full(BINS, decay(COUNT_TAU), np.float32)
 
     def run(self, state: dict[str, np.ndarray], memory: np.ndarray, steps: int, wanted: np.ndarray, avoided: np.ndarray,
-            threshold: float, watch: Watch | None = None) -> tuple[int, int]:
+            threshold: float, watch: Watch | None = None) -> dict[str, np.ndarray]:
         """Integrates ``steps`` micro-steps, all populations together: each hears what synapses carried the one before.
 
         Memory, and how much the commitment turns attention up, are taken as they are at the beginning.
@@ -97,14 +102,15 @@ class Choice:
             watch: keeps the spikes of its population; None: nobody looks.
 
         Returns:
-            Spikes and synaptic operations.
+            By population how often each neuron fired, float32 of its shape; none of those that rested.
         """
         if not steps:
-            return 0, 0
+            return {}
         sheets = [name for name, asked in zip(_SHEETS, (wanted, avoided))
-                  if np.count_nonzero(asked) or np.count_nonzero(state[f"{name}_s"])]
-        if not (sheets or any(np.count_nonzero(state[n]) for n in ("candidates_s", "commitment_s", "counts"))):
-            return 0, 0
+                  if np.count_nonzero(asked) or np.count_nonzero(state[f"{name}_s"]) or name in self._noisy]
+        if not (sheets or self._noisy or any(
+                np.count_nonzero(state[n]) for n in ("candidates_s", "commitment_s", "counts"))):
+            return {}
         # one after the other in the same arrays, for a micro-step's time goes into calls
         names, cells = (*sheets, *_RINGS), CELLS * len(sheets)
         v, s = (np.concatenate([state[f"{name}_{part}"].ravel() for name in names]) for part in "vs")
@@ -117,6 +123,10 @@ class Choice:
         seeks = s[:CELLS].reshape(BINS, RINGS) if "target" in sheets else None
         rings, onto_candidates, onto_commitment = s[cells:], x[candidates], x[commitment]
         counts, counted = state["counts"].copy(), z[candidates]
+        if self._lesions:
+            parts = [slice(start, start + CELLS) for start in range(0, cells, CELLS)] + [candidates, commitment]
+            self._layer.lesions = [(part, self._lesions[name]) for name, part in zip(names, parts)
+                                   if name in self._lesions]
         for _ in range(steps):
             if seeks is not None:
                 np.dot(seeks, _ONTO_CANDIDATES, onto_candidates)
@@ -136,8 +146,10 @@ class Choice:
             state[f"{name}_v"], state[f"{name}_s"] = v[part].reshape(BINS, RINGS), s[part].reshape(BINS, RINGS)
         state.update(candidates_v=v[candidates], candidates_s=s[candidates], commitment_v=v[commitment],
                      commitment_s=s[commitment], counts=shut(counts))
-        seen, offered, kept = (int(np.add.reduce(total[part])) for part in (slice(cells), candidates, commitment))
-        return seen + offered + kept, seen + (offered + 2 * kept) * BINS
+        fired_by = {"candidates": total[candidates], "commitment": total[commitment]}
+        for number, name in enumerate(sheets):
+            fired_by[name] = total[number * CELLS:(number + 1) * CELLS].reshape(BINS, RINGS)
+        return fired_by
 
     def _hear(self, x: np.ndarray, sheets: list[str], commitment: np.ndarray, memory: np.ndarray, wanted: np.ndarray,
               avoided: np.ndarray) -> None:

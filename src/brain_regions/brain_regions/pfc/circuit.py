@@ -42,8 +42,8 @@ CAUSES = (*decision.RELAYS, "certain", "empty", *decision.TURNS)
 ``certain``: 1 where more than 0.6 of the evidence at its place is for what is committed to."""
 CELLS = CLASSES * RINGS
 INPUTS = (CELLS + 2, BINS, 1)
-"""Of the input: what looks change in the memory's synapses now, by class, distance and bearing; then the frontier that
-is on offer, by bearing; then the causes. See :func:`inputs`."""
+"""Of the input: what looks change in the memory's synapses now, by class, distance and bearing; then the way to
+unseen floor that was drawn, by bearing; then the causes. See :func:`inputs`."""
 RING = (BINS, 1, 1)     # all but sheets have their neurons in channels, where convolutions of one place are dense
 SHEET = (RINGS, BINS, 1)
 LINE = (1, BINS, 1)     # what is said of each bearing of a sheet
@@ -95,12 +95,12 @@ class Builder:
         self.cells(gates, carried, -KAPPA / LEVELS / (1 - rho) * onto.T)
 
 
-def inputs(evidence: np.ndarray, frontier: np.ndarray, causes: dict[str, float]) -> np.ndarray:
+def inputs(evidence: np.ndarray, way: np.ndarray, causes: dict[str, float]) -> np.ndarray:
     """The input of a micro-step.
 
     Args:
         evidence: what a look changes in the memory's synapses, float32[CLASSES, BINS, RINGS].
-        frontier: headings on offer, float32[BINS].
+        way: to unseen floor that was drawn, as a bump, float32[BINS].
         causes: of :data:`CAUSES`; those left out are 0.
 
     Returns:
@@ -108,7 +108,7 @@ def inputs(evidence: np.ndarray, frontier: np.ndarray, causes: dict[str, float])
     """
     x = np.zeros(INPUTS, np.float32)
     x[:CELLS, :, 0] = evidence.transpose(0, 2, 1).reshape(CELLS, BINS)
-    x[CELLS, :, 0] = frontier
+    x[CELLS, :, 0] = way
     x[CELLS + 1, [CAUSES.index(name) for name in causes], 0] = list(causes.values())
     return x
 
@@ -141,8 +141,8 @@ def circuit(goal: tuple[int, int, int, int], threshold: float = 1.0, evidence: f
 
 def _sheets(b: Builder, goal: tuple[int, int, int, int], threshold: float, evidence: float) -> None:
     each = np.eye(CELLS + 2)
-    b.neurons("frontier", LINE, HANDS_ON)
-    b.cells(INPUT, "frontier", each[CELLS:CELLS + 1])
+    b.neurons("way", LINE, HANDS_ON)
+    b.cells(INPUT, "way", each[CELLS:CELLS + 1])
     b.neurons("causes", LINE, HANDS_ON)
     b.cells(INPUT, "causes", each[CELLS + 1:])
     b.neurons("held", (CELLS, BINS, 1), LI(TAU))
@@ -257,17 +257,18 @@ def _decision(b: Builder, threshold: float) -> None:
 
 def _heading(b: Builder, threshold: float) -> None:
     ways = len(WAYS)
-    b.neurons("acts", (ways, 1, 1), Gate(0.5))
-    b.dense("actions_carried", "acts", [_means({name: 1.0 / decision.UP}, ACTIONS) for name in WAYS])
+    b.neurons("acts", (ways * BINS, 1, 1), Gate(0.5))   # of each action one at each heading that it may offer
+    heard_from = [_means({name: 1.0 / decision.UP}, ACTIONS) for name in WAYS]
+    b.dense("actions_carried", "acts", np.repeat(heard_from, BINS, 0))
     away = np.exp(-0.5 * (wrap(CENTERS[:, None] - CENTERS - math.pi) / BUMP) ** 2)
     at = np.exp(-0.5 * (wrap(CENTERS[:, None] - CENTERS) / BUMP) ** 2)
-    heard = {"search": ("frontier", ONTO_WAYS * np.eye(BINS)), "approach": ("commitment_carried", ONTO_WAYS * at),
+    heard = {"search": ("way", ONTO_WAYS * np.eye(BINS)), "approach": ("commitment_carried", ONTO_WAYS * at),
              "avoid": ("close", ONTO_WAYS * away)}
     for k, way in enumerate(WAYS):
         source, weight = heard[way]
         b.neurons(f"{way}_way", RING, PromptLIF(NEURON.tau, 1.0))
         b.dense(source, f"{way}_way", weight, np.full(BINS, -OPEN))
-        b.dense("acts", f"{way}_way", OPEN * np.tile(np.eye(ways)[k], (BINS, 1)))
+        b.dense("acts", f"{way}_way", OPEN * np.kron(np.eye(ways)[k], np.eye(BINS)))
         b.neurons(f"{way}_offer", RING, LI(decision.TAU))
         b.cells(f"{way}_way", f"{way}_offer", np.eye(BINS))
     b.neurons("heading", RING, PromptLIF(NEURON.tau, threshold))

@@ -11,11 +11,12 @@ them and hears the actions (see :mod:`.heading`).
 from __future__ import annotations
 
 import math
-import operator
+from typing import Mapping
 
 import numpy as np
 
 from brain_regions.azimuth import BINS
+from brain_regions.lesions import Lesion
 from brain_regions.membranes import MICRO_STEP
 from brain_regions.pfc import heading
 from brain_regions.pfc.populations import Layer, rested, shut, spread
@@ -56,6 +57,8 @@ _WIRES = {          # from population to population
 AVOID_BIAS = -0.9   # of avoid: neither what is near nor being tired brings it about alone
 TURN_DRIVE = 0.215  # charge onto a turn that is just worth it
 _CELLS = len(NAMES) * NEURONS
+_POPULATIONS = {"actions": slice(len(ACTIONS) * NEURONS), "facts": slice(len(ACTIONS) * NEURONS, _CELLS),
+                "heading": slice(_CELLS, _CELLS + BINS)}
 _EACH = np.zeros((len(NAMES), _CELLS + BINS), np.float32)       # from a number for each population to its neurons
 _EACH[:, :_CELLS] = np.kron(np.eye(len(NAMES)), spread(NEURONS)[None])
 
@@ -91,12 +94,14 @@ class Decision:
     Args:
         patience: s of search after which the robot is tired of it.
         rate, silent: see :class:`.populations.Layer`.
+        lesions: by name of the population: actions, facts, heading.
     """
 
-    def __init__(self, patience: float, rate: bool = False, silent: bool = False) -> None:
+    def __init__(self, patience: float, rate: bool = False, silent: bool = False,
+                 lesions: Mapping[str, Lesion] = {}) -> None:
         self._layer = Layer(TAU, rate, silent)
+        self._layer.lesions = [(part, lesions[name]) for name, part in _POPULATIONS.items() if name in lesions]
         wires = weights()
-        self._fan_out = ((wires != 0).sum(1) * NEURONS).tolist()
         # a synapse carries the mean of its population, the ring's last, onto each neuron: one array for all of them,
         # for a micro-step's time goes into calls
         self._mean = np.zeros((_CELLS + BINS, len(NAMES) + 1), np.float32)
@@ -109,7 +114,7 @@ class Decision:
         self._leaks = [math.exp(-MICRO_STEP / LEAK[n]) if n in LEAK else 1.0 for n in TIMERS]
 
     def run(self, state: dict[str, np.ndarray], steps: int, causes: dict[str, float], offers: dict[str, np.ndarray],
-            threshold: float, watch: Watch | None = None, impatient: bool = True) -> tuple[int, int]:
+            threshold: float, watch: Watch | None = None, impatient: bool = True) -> dict[str, np.ndarray]:
         """Integrates ``steps`` micro-steps.
 
         Args:
@@ -126,10 +131,10 @@ class Decision:
             impatient: whether patience may end; without that its timer waits, full.
 
         Returns:
-            Spikes and synaptic operations; two for each spike of the ring: the population vector that reads them.
+            How often each neuron of ``actions``, ``facts`` and ``heading`` fired, float32 of the population's shape.
         """
         if not steps:
-            return 0, 0
+            return {}
         drive = self._drive(causes)
         for name in heading.OFFERED:
             self._onto[_AT[name], _CELLS:] = np.float32(heading.ONTO) * offers[name] if name in offers else 0.0
@@ -151,17 +156,15 @@ class Decision:
             if self._layer.advance(x, v, s, z, theta):
                 np.add(total, self._layer.handed_on(z), total)
             if watch is not None:
-                watch.add("actions", z[:len(ACTIONS) * NEURONS])
-                watch.add("facts", z[len(ACTIONS) * NEURONS:_CELLS])
-                watch.add("heading", z[_CELLS:])
+                for name, part in _POPULATIONS.items():
+                    watch.add(name, z[part])
         rested(v)
         shut(s)
         shape = state["decision_v"].shape
         state.update(decision_v=v[:_CELLS].reshape(shape), decision_s=s[:_CELLS].reshape(shape), heading_v=v[_CELLS:],
                      heading_s=s[_CELLS:], timers=np.array(timers, np.float32))
-        each = np.add.reduce(total[:_CELLS].reshape(shape), 1).tolist()
-        ring = int(np.add.reduce(total[_CELLS:]))
-        return int(sum(each)) + ring, int(sum(map(operator.mul, each, self._fan_out))) + 2 * ring
+        each = total[:_CELLS].reshape(shape)
+        return {"actions": each[:len(ACTIONS)], "facts": each[len(ACTIONS):], "heading": total[_CELLS:]}
 
     @staticmethod
     def _drive(causes: dict[str, float]) -> np.ndarray:

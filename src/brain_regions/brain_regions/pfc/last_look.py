@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The look round before it is said that something was not found, and why that is said.
 
-A search ends when place has nothing left to look at, or when patience has run out. Before either, everything round the
-robot must have been looked at once more, by pictures that came in time: what was looked at before may have been looked
-at by few. While vision is late or missing nothing is given up, and patience does not run.
+A search ends when place has nothing left to look at, or when patience has run out. Where pictures came late since the
+goal was told, everything round the robot must have been looked at once more before, by pictures that came in time: what
+was looked at late may have been looked at by few. While vision is late or missing nothing is given up, and patience
+does not run.
 """
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from brain_regions.past import Pose
 from brain_runtime.interfaces import GoalStatus
 
 LONGEST = 20.0          # s that it takes at most after patience has run out: the robot may be unable to turn
-SPENT, WHY = BINS, BINS + 1             # of state "last_look", behind a number for each direction in odometry's frame
+SPENT, WHY, LATE = BINS, BINS + 1, BINS + 2     # of state "last_look", behind a number for each direction in odom
 EVERYWHERE, PATIENCE = 1.0, 2.0         # why it was given up
 
 
@@ -46,7 +47,7 @@ class Leave(NamedTuple):
 
 def empty() -> dict[str, np.ndarray]:
     """State of a goal of which nothing was given up yet."""
-    return {"last_look": np.zeros(BINS + 2, np.float32)}
+    return {"last_look": np.zeros(BINS + 3, np.float32)}
 
 
 def look(state: dict[str, np.ndarray], views: Sequence[View], *, nothing_left: bool, impatient: bool, late: bool,
@@ -62,8 +63,10 @@ def look(state: dict[str, np.ndarray], views: Sequence[View], *, nothing_left: b
         dt: s since the last call.
     """
     if late or not (nothing_left or impatient):
-        if state["last_look"][:BINS].any():
+        doubt = late and bool(views)
+        if state["last_look"][:BINS].any() or doubt and not state["last_look"][LATE]:
             state["last_look"] = np.concatenate((np.zeros(BINS, np.float32), state["last_look"][BINS:]))
+            state["last_look"][LATE] = max(state["last_look"][LATE], doubt)
         return Leave(False, False)
     looked = state["last_look"].copy()
     for view in views:
@@ -72,8 +75,8 @@ def look(state: dict[str, np.ndarray], views: Sequence[View], *, nothing_left: b
     if impatient:
         looked[SPENT] += dt
     state["last_look"] = looked
-    round_ = bool(looked[:BINS].all())
-    return Leave(round_, round_ or bool(looked[SPENT] > LONGEST))
+    looked_round = not looked[LATE] or bool(looked[:BINS].all())
+    return Leave(looked_round, looked_round or bool(looked[SPENT] > LONGEST))
 
 
 def remember_why(state: dict[str, np.ndarray], why: float) -> None:

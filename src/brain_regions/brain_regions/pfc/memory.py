@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from brain_regions.azimuth import BINS, CENTERS, WIDTH, wrap
+from brain_regions.lesions import Lesion
 from brain_regions.membranes import decay
 from brain_regions.pfc import polar
 from brain_regions.pfc.polar import DISTANCES, RINGS, STRIDE
@@ -61,14 +62,20 @@ class ObjectMemory:
     Args:
         tau: time constant of the self-exciting synapses (s).
         forget: time constant with which memory fades (s); not above ``tau``: nothing is held beyond the synapses.
+        lesion: what happens to its spikes.
     """
 
-    def __init__(self, tau: float = TAU, forget: float = FORGET) -> None:
+    def __init__(self, tau: float = TAU, forget: float = FORGET, lesion: Lesion | None = None) -> None:
         rho, gain = np.float32(decay(tau)), max(1.0 - tau / forget, 0.0)
         # numbers as arrays: with so few neurons time goes into calls
         self._numbers = np.empty((4, CLASSES * BINS * RINGS), np.float32)
         self._numbers[...] = np.array([gain, rho, 1 - rho, 1.0], np.float32)[:, None]
-        self._shifts = polar.Shifts()
+        self._shifts, self._lesion = polar.Shifts(), lesion
+
+    def rest(self) -> dict[str, np.ndarray]:
+        """State of a memory of nothing: :func:`empty`, and with a lesion ``heard``, the synapses on the readers."""
+        state = empty()
+        return state if self._lesion is None else {**state, "heard": np.zeros_like(state["trace"])}
 
     # -- odometry --------------------------------------------------------------------------------------------------
 
@@ -81,22 +88,27 @@ class ObjectMemory:
             ahead: m since the last call, negative backward.
 
         Returns:
-            Spikes of the four counting neurons, and synaptic operations.
+            Spikes of the four counting neurons, and synaptic operations: for each spike those synapses that it opens
+            and that carry something, of each neuron that holds any evidence as many as its content goes to.
         """
         turn, way = float(state["owed"][TURN]) + turned, float(state["owed"][AHEAD]) + ahead
-        trace, spikes, synops = state["trace"], 0, 0.0
-        active = float(np.count_nonzero(trace))
+        trace, spikes, synops = state["trace"], 0, 0
+        if self._lesion is not None:
+            trace = np.concatenate((trace, state["heard"]))
         while abs(way) > STRIDE / 2 and spikes < 64:
+            synops += self._shifts.opened(trace[:CLASSES], turn, way < 0)
             trace = self._shifts.ahead(trace, turn, way < 0)
             way -= math.copysign(STRIDE, way)
-            spikes, synops = spikes + 1, synops + active * self._shifts.fan_out
+            spikes += 1
         bins = round(turn / WIDTH)
         if bins:
             trace = np.roll(trace, -bins, axis=1)
             turn -= bins * WIDTH
-            spikes, synops = spikes + abs(bins), synops + active * abs(bins)
+            spikes, synops = spikes + abs(bins), synops + abs(bins) * int(np.count_nonzero(trace[:CLASSES]))
+        if self._lesion is not None:
+            trace, state["heard"] = trace[:CLASSES], trace[CLASSES:]
         state["trace"], state["owed"] = trace, np.array([turn, way], np.float32)
-        return spikes, int(synops)
+        return spikes, synops
 
     # -- sight -----------------------------------------------------------------------------------------------------
 
@@ -187,6 +199,8 @@ class ObjectMemory:
         Returns:
             What the synapses onto the readers carry on average, float32[CLASSES, BINS, RINGS], and the spikes.
         """
+        if self._lesion is not None:
+            return self._run_with(self._lesion, state, steps, silent, watch)
         trace, total = state["trace"], 0
         live = np.flatnonzero(trace > FLOOR)
         if steps and not len(live):
@@ -202,7 +216,8 @@ class ObjectMemory:
                 np.multiply(s, gain, z)
             else:
                 np.add(u, np.multiply(s, gain, change), u)
-                total += int(np.count_nonzero(np.greater(u, one, fired)))
+                count = int(np.count_nonzero(np.greater(u, one, fired)))
+                total += 0 if silent else count
                 np.copyto(z, fired)
                 np.subtract(u, z, u)
             if silent:
@@ -217,3 +232,31 @@ class ObjectMemory:
         trace.reshape(-1)[live], v.reshape(-1)[live] = s, u
         state["trace"], state["memory"] = trace, v
         return trace, total
+
+    def _run_with(self, lesion: Lesion, state: dict[str, np.ndarray], steps: int, silent: bool, watch: Watch | None
+                  ) -> tuple[np.ndarray, int]:
+        """:meth:`run` where something happens to spikes: the readers hear what is handed on, and that alone.
+
+        Without a lesion they hear the neurons' own synapses, which a look opens past all spikes (:meth:`see`). Here
+        they have synapses of the same kind that only spikes open, so that nothing goes round the lesion.
+        """
+        names = "trace", "memory", "heard"
+        s, u, heard = (state[name].reshape(-1).copy() for name in names)
+        gain, kept, opened, one = self._numbers
+        s[s <= FLOOR] = 0.0
+        heard[heard <= FLOOR] = 0.0
+        total = 0
+        for _ in range(steps):
+            u += s * gain
+            z = (u > one).astype(np.float32)
+            u -= z
+            lesion(z[None])
+            if silent:
+                z.fill(0.0)
+            total += int(np.count_nonzero(z))
+            if watch is not None:
+                watch.add("memory", z)
+            change = z * opened
+            s, heard = s * kept + change, heard * kept + change
+        state.update({name: part.reshape(state[name].shape) for name, part in zip(names, (s, u, heard))})
+        return state["heard"], total

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brain_regions.body import Body
+from brain_regions.lesions import LesionParameters
 from brain_regions.pfc import feedback, memory
 from brain_runtime import parameter
 
-SEARCH_TIME, SEARCH_SPEED = 50.0, 0.5       # s that a search takes at most for a robot of that top speed (m/s)
+SEARCH_TIME, SEARCH_SPEED = 300.0, 0.5      # s that a search takes at most for a robot of that top speed (m/s)
 LEAST_SPEED = 0.02                          # m/s; a slower one is as patient
 
 
@@ -16,8 +17,9 @@ LEAST_SPEED = 0.02                          # m/s; a slower one is as patient
 class CortexParameters(Body):
     """Patience, and what vision tells."""
 
-    patience: float = parameter(0.0, "time after which a target counts as not to be found; 0: 50 s at a max_linear of "
-                                "0.5 m/s, and longer for a slower robot", unit="s", low=0.0, high=3600.0, live=False)
+    patience: float = parameter(0.0, "time after which a search ends though not all was looked at; 0: 300 s at a "
+                                "max_linear of 0.5 m/s, and longer for a slower robot", unit="s", low=0.0, high=3600.0,
+                                live=False)
     max_linear: float = parameter(0.5, "the robot's top speed; patience follows from it", unit="m/s", low=0.0, high=2.0,
                                   live=False)
     fade: float = parameter(0.6, "time constant of forgetting an object that should be in view and is not", unit="s",
@@ -36,7 +38,7 @@ class CortexParameters(Body):
 
 
 @dataclass(frozen=True)
-class PrefrontalCortexParameters(CortexParameters):
+class PrefrontalCortexParameters(LesionParameters, CortexParameters):
     """Evidence, feedback, and what is switched off to see what it is good for."""
 
     evidence: float = parameter(1.2, "looks (at full confidence, from near) after which a target is approached",

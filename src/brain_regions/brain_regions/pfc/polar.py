@@ -168,7 +168,16 @@ class Shifts:
 
     def __init__(self) -> None:
         self._sets = {way: [_shift(lean * WIDTH, way) for lean in _LEANS] for way in (STRIDE, -STRIDE)}
-        self.fan_out = float(np.mean([np.count_nonzero(m, axis=1).mean() for m in self._sets[STRIDE]]))
+        self._fan_outs = {way: [np.count_nonzero(m, axis=1) for m in found] for way, found in self._sets.items()}
+
+    @staticmethod
+    def _lean(turned: float) -> int:
+        return int(np.argmin(np.abs(_LEANS * WIDTH - turned)))
+
+    def opened(self, sheets: np.ndarray, turned: float, backward: bool = False) -> int:
+        """Synapses by which :meth:`ahead` moves what the sheets hold: those of each neuron that holds anything."""
+        each = self._fan_outs[-STRIDE if backward else STRIDE][self._lean(turned)]
+        return int(np.dot(np.count_nonzero(sheets.reshape(len(sheets), -1), axis=0), each))
 
     def ahead(self, sheets: np.ndarray, turned: float, backward: bool = False) -> np.ndarray:
         """Sheets [n, BINS, RINGS] after one stride.
@@ -178,7 +187,7 @@ class Shifts:
             turned: rad, at most half a bin.
             backward: the stride led back.
         """
-        matrix = self._sets[-STRIDE if backward else STRIDE][int(np.argmin(np.abs(_LEANS * WIDTH - turned)))]
+        matrix = self._sets[-STRIDE if backward else STRIDE][self._lean(turned)]
         flat, moved = sheets.reshape(len(sheets), -1), np.zeros_like(sheets)
         live = np.flatnonzero(np.dot(flat, _ONES))      # no sheet is negative
         moved.reshape(flat.shape)[live] = np.maximum(np.dot(flat[live], matrix), 0.0)

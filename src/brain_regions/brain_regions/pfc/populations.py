@@ -15,8 +15,11 @@ input has ended.
 """
 from __future__ import annotations
 
+from typing import Sequence
+
 import numpy as np
 
+from brain_regions.lesions import Lesion
 from brain_regions.membranes import LIF, decay
 
 NEURON = LIF(tau=0.020, threshold=1.0)
@@ -32,7 +35,12 @@ class Layer:
         tau_synapse: time constant with which their synapses close (s).
         rate: rates instead of spikes: what the neurons would fire on average, max(0, (x - rheobase) / threshold).
         silent: spikes are held back.
+
+    Attributes:
+        lesions: of parts of the neurons, what happens to their spikes.
     """
+
+    lesions: Sequence[tuple[slice, Lesion]] = ()
 
     def __init__(self, tau_synapse: float, rate: bool = False, silent: bool = False) -> None:
         self._rho, self._beta = np.float32(decay(tau_synapse)), np.float32(decay(NEURON.tau))
@@ -75,6 +83,8 @@ class Layer:
             z[...] = c.fired
             np.multiply(z, threshold, c.change)
             np.subtract(v, c.change, v)
+        if self.lesions:
+            count = self._handed_on(z, count)
         if not count or self._silent:       # most micro-steps of most populations: then synapses only close
             z.fill(0.0)
             np.multiply(s, c.rho, s)
@@ -86,6 +96,14 @@ class Layer:
         np.multiply(s, c.rho, s)
         np.add(s, opened, s)
         return count
+
+    def _handed_on(self, z: np.ndarray, count: int) -> int:
+        """Puts lesions between what was fired and what is handed on, and counts that."""
+        if not count:
+            z.fill(0.0)
+        for part, lesion in self.lesions:
+            lesion(z[None, part])
+        return int(np.count_nonzero(z))
 
 
 class _Constants:

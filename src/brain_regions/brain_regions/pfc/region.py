@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from brain_regions import azimuth, past, spike_trains
+from brain_regions.lesions import Lesionable
 from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.past import Past
 from brain_regions.pfc import (choice, circuit, decision, eyes, feedback, heading, in_front, last_look, lidar, memory,
-                               polar)
+                               polar, synapses)
 from brain_regions.pfc.control import (APPROACH, AVOID, GATED, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED,
                                        S_REACHED, Told, keep_away)
 from brain_regions.pfc.last_look import Leave
@@ -19,7 +20,7 @@ from brain_regions.pfc.parameters import PrefrontalCortexParameters
 from brain_regions.pfc.report import report
 from brain_regions.pfc.told import POPULATIONS
 from brain_regions.pfc.watch import Watch
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, clip_utf8
+from brain_runtime import FEATURE, In, LATCHED, Out, SENSOR, STREAM, clip_utf8
 from brain_runtime.declared import NUMBER, Network, Picture
 from brain_runtime.sights import sound
 from brain_wire import messages
@@ -32,12 +33,12 @@ ROUTE_FROM = 1.1        # m to the target from which on the way to it is taken r
 JUMP = (0.5, 1.0)       # m, rad between two steps: the robot was carried
 PICTURES = tuple(Picture(f"brain_eval.panels:{name}") for name in ("memory", "choice", "undecided", "actions"))
 ROUND, LATE = "looking round once more before giving up", "vision is late, and nothing is given up until it is not"
-MAPS = tuple(f"place/{name}" for name in ("view", "frontier", "route"))
+MAPS = ("place/view", "place/route")
 _ASIDE = 0.15 + 0.85 * (azimuth.COS < 0.8)      # what a turn on the spot shows beyond driving on
 _LEFT = azimuth.SIN > 0.0
 
 
-class PrefrontalCortex(Region):
+class PrefrontalCortex(Lesionable):
     """Chooses between search, approach, avoid, stop and idle; see the modules of this package."""
 
     rate = 10.0
@@ -59,6 +60,7 @@ class PrefrontalCortex(Region):
     language = In("lang/features", "brain_interfaces/msg/LanguageFeatures", FEATURE, trigger=True)
     features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
                   device=True)
+    headings = In("place/headings", "brain_interfaces/msg/HeadingValues", FEATURE, key="source")
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
@@ -77,9 +79,9 @@ class PrefrontalCortex(Region):
         p = self.parameters
         how = {"rate": not self.spiking, "silent": p.silent}
         self._how = how
-        self._memory = memory.ObjectMemory(min(memory.TAU, p.forget), p.forget)
-        self._choice = choice.Choice(p.evidence, **how)
-        self._decision = decision.Decision(p.search_time, **how)
+        self._memory = memory.ObjectMemory(min(memory.TAU, p.forget), p.forget, self._lesions.get("memory"))
+        self._choice = choice.Choice(p.evidence, **how, lesions=self._lesions)
+        self._decision = decision.Decision(p.search_time, **how, lesions=self._lesions)
         self._past = Past()
         # what the newest messages say, which does not change while they are the newest
         self._known_maps: dict[str, tuple[Any, np.ndarray]] = {}
@@ -97,11 +99,12 @@ class PrefrontalCortex(Region):
         return circuit.circuit(goal=(3, 2, 1, 1))
 
     def initial_state(self):
-        return {**memory.empty(), **choice.empty(), **decision.empty(), **last_look.empty(), **in_front.empty(),
+        return {**self._memory.rest(), **choice.empty(), **decision.empty(), **last_look.empty(), **in_front.empty(),
                 **feedback.empty(azimuth.BINS), "goal": np.zeros(7, np.float32), "text": np.zeros(TEXT, np.float32),
                 "pose": np.zeros(4, np.float32), "told": np.zeros(1, np.float32), "left": np.zeros(1, np.float32)}
 
     def step(self, inbox, state, dt, rng):
+        self._lesions.draw_by(rng)
         state = dict(state)
         new_goal = self._hear(inbox, state)
         pose = self._move(inbox, state)
@@ -115,26 +118,26 @@ class PrefrontalCortex(Region):
         if not asked:
             wanted, avoided = np.zeros_like(wanted), np.zeros_like(avoided)
         held, fired = self._memory.run(state, steps, rate=self._how["rate"], silent=self._how["silent"], watch=watch)
-        readers = bool(np.count_nonzero(wanted)) + bool(np.count_nonzero(avoided))
-        self.count(spikes=fired, synops=fired * (1 + readers))
         h, alpha, temperature, threshold = feedback.feed_back(
             state, self._choice.distribution(state), dt, rng, self.parameters.qpfc, self.parameters.qpfc_alpha)
-        self._add(self._choice.run(state, held, steps, wanted, avoided, threshold, watch))
+        chosen = self._choice.run(state, held, steps, wanted, avoided, threshold, watch)
         believed = self._choice.read(state, held, wanted)
         turned, ahead = (float(x) for x in state["owed"])
         if math.isfinite(believed.bearing):
             bearing, distance = polar.carried(believed.bearing, believed.distance, turned, ahead)
             believed = believed._replace(bearing=bearing, distance=distance)
         believed = believed._replace(avoid=[polar.carried(b, d, turned, ahead) for b, d in believed.avoid])
-        view, frontier, route = self._maps(inbox)
+        view, route = self._maps(inbox)
+        ways = heading.told(inbox.each("headings", 1.0))
         front = self._points(inbox)
-        nothing_left = not (frontier is not None and np.count_nonzero(frontier) or self._unseen(view)[2])
+        nothing_left = not (ways is not None and np.isfinite(ways[0]).any() or self._unseen(view)[2])
         leave, ending = self._last_look(state, sight, nothing_left, dt)
         searched = nothing_left and leave.everywhere
         causes = self._causes(inbox, told, asked, sight, believed, view, searched, front)
-        offers = self._offers(state, causes, believed, None if ending == ROUND else frontier, route, front, temperature,
-                              dt, rng)
-        self._add(self._decision.run(state, steps, causes, offers, threshold, watch, leave.patience))
+        offers = self._offers(state, causes, believed, None if ending == ROUND else ways, route, front, temperature, dt,
+                              rng)
+        decided = self._decision.run(state, steps, causes, offers, threshold, watch, leave.patience)
+        self.count(**synapses.cost({"memory": fired, **chosen, **decided}, steps, wanted, avoided, self.spiking))
         action, why, means = decision.read(state)
         self._why(state, means, searched)
         outbox = {"control": self._control(state, told, action, means, believed, ending == ROUND)}
@@ -172,9 +175,6 @@ class PrefrontalCortex(Region):
         self._watched += 1
         return Watch(tuple(POPULATIONS)[self._watched % len(POPULATIONS)])
 
-    def _add(self, cost: tuple[int, int]) -> None:
-        self.count(spikes=cost[0], synops=cost[1])
-
     # -- input -----------------------------------------------------------------------------------------------------
 
     def _hear(self, inbox, state) -> bool:
@@ -200,11 +200,12 @@ class PrefrontalCortex(Region):
         if known:
             dx, dy, turned = pose[0] - x, pose[1] - y, azimuth.wrap(pose[2] - yaw)
             if math.hypot(dx, dy) > JUMP[0] or abs(turned) > JUMP[1]:
-                state.update(memory.empty())    # it was carried: nothing is where it was
+                state.update(self._memory.rest())   # it was carried: nothing is where it was
                 self._past.clear()
             elif dx or dy or turned:
                 middle = yaw + turned / 2
-                self._add(self._memory.move(state, turned, dx * math.cos(middle) + dy * math.sin(middle)))
+                spikes, synops = self._memory.move(state, turned, dx * math.cos(middle) + dy * math.sin(middle))
+                self.count(**({"spikes": spikes, "synops": synops} if self.spiking else {"multiplies": synops}))
         state["pose"] = np.array([*pose, 1], np.float32)
         self._past.put(messages.time_seconds(odom.header.stamp), pose)
         return pose
@@ -251,7 +252,7 @@ class PrefrontalCortex(Region):
         return self._known_scan[1]
 
     def _maps(self, inbox):
-        """What place offers to look at, to explore and to follow, float32[BINS] each; None where it said nothing."""
+        """What place offers to look at and to follow, float32[BINS] each; None where it said nothing."""
         found = dict.fromkeys(MAPS)
         for entry in inbox.each("features", 1.0):
             message, source = entry.message, entry.message.source
@@ -295,11 +296,11 @@ class PrefrontalCortex(Region):
                 float(behind[_LEFT].sum()), float(behind[~_LEFT].sum()), bool(view.sum() > 0.3))
         return self._known_view[1]
 
-    def _offers(self, state, causes, believed, frontier, route, front, temperature, dt, rng):
+    def _offers(self, state, causes, believed, ways, route, front, temperature, dt, rng):
         """Headings by the action that would take them."""
         offers = {}
-        if frontier is not None:
-            offers["search"] = heading.drawn(state, frontier, temperature, dt, rng)
+        if ways is not None:
+            offers["search"] = heading.drawn(state, *ways, float(state["pose"][2]), temperature, dt, rng)
         if math.isfinite(believed.bearing):
             far = believed.distance > ROUTE_FROM and route is not None and route.any()
             offers["approach"] = route if far else azimuth.bump(believed.bearing)

@@ -7,17 +7,19 @@ charges become spikes where they are, so that a picture's arrays stay in the pro
 """
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Mapping, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from brain_regions.circuits import INPUT, fan_outs, neurons
+from brain_regions.lesions import Lesion
 from brain_regions.membranes import MICRO_STEP, lif_run
 from brain_regions.neurons import li_weights
 from brain_regions.vision.network import (COLUMNS, LAYERS, LAYERS_READ, NEURON, OUTPUTS, READOUT, TOP, SpikingVision,
-                                          fan_outs, sizes)
+                                          circuit, sizes)
 
 BYTE = 255      # micro-steps that can be counted in one
 
@@ -27,7 +29,7 @@ class Looked(NamedTuple):
 
     Attributes:
         state: the new one.
-        trains: spikes of each layer, bool [steps, rows, columns, channels].
+        trains: spikes that each layer hands on, bool [steps, rows, columns, channels].
         spikes, synops: how many spikes, and the accumulates that they cause by their actual fan-out.
     """
 
@@ -57,8 +59,12 @@ class Looking:
         self._read = np.ascontiguousarray(network.readout.weight.detach()[..., 0].numpy().T)    # [heard, OUTPUTS]
         self._bias = network.readout.bias.detach().numpy()
         self._weights: dict[int, tuple[np.float32, np.ndarray, np.ndarray]] = {}    # by the number of micro-steps
-        self._fan_outs = [fan_out.numpy().reshape(-1) for fan_out in fan_outs()[1:]]
-        self._channels = [np.ones(layer.outputs, np.float32) for layer in LAYERS]
+        whole = circuit(network)
+        leaving, self.neurons = fan_outs(whole), neurons(whole)
+        self.multiplies = int(leaving[INPUT].sum())     # multiply-accumulates of a picture, which the first layer hears
+        # of each neuron of a layer, what its spike counts for: as a spike, and as synaptic operations
+        self._worth = [np.stack([np.ones(n.size, np.float32), n.transpose(1, 2, 0).reshape(-1)])
+                       for n in (leaving[layer.name] for layer in LAYERS)]
 
     @staticmethod
     def rest() -> dict[str, np.ndarray]:
@@ -67,7 +73,8 @@ class Looking:
                  for layer, (channels, rows, columns) in zip(LAYERS, sizes())}
         return {**state, "u": np.zeros((COLUMNS, OUTPUTS), np.float32)}
 
-    def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False) -> Looked:
+    def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False,
+             lesions: Mapping[str, Lesion] = {}) -> Looked:
         """Looks at a picture for ``steps`` micro-steps.
 
         Args:
@@ -75,6 +82,7 @@ class Looking:
             state: from :meth:`rest` or the last call; it is not changed.
             steps: number of micro-steps, 0 or more. The answer is ``u`` of the new state.
             silent: no layer's spikes reach the next or the readout.
+            lesions: by name of the layer.
         """
         if steps == 0:
             return Looked(state, [np.zeros((0, *state[f"v_{layer.name}"].shape), bool) for layer in LAYERS], 0, 0)
@@ -89,6 +97,9 @@ class Looking:
             # the picture's charge is the same in all micro-steps; others have room for the spikes
             x, new[f"v_{layer.name}"] = lif_run(x, v, NEURON, MICRO_STEP, fired, x) if k else lif_run(
                 np.broadcast_to(x[0], fired.shape), v, NEURON, MICRO_STEP, fired)
+            if layer.name in lesions:
+                lesions[layer.name](fired)
+                np.copyto(x, fired)
             if silent:
                 x.fill(0.0)
                 fired.fill(False)
@@ -116,11 +127,9 @@ class Looking:
 
     def count(self, k: int, fired: np.ndarray) -> tuple[float, float]:
         """Spikes and synaptic operations of layer ``k``'s train, bool [steps, rows, columns, channels]."""
-        channels, fan_out = self._channels[k], self._fan_outs[k]
-        fired, spikes, synops = fired.reshape(len(fired), -1), 0.0, 0.0
+        fired, found = fired.reshape(len(fired), -1), np.zeros(2)
         for start in range(0, len(fired), BYTE):
             # eight neurons to a word, each with a byte to be counted in
             each = np.add.reduce(fired[start:start + BYTE].view(np.uint64), 0).view(np.uint8)
-            places = np.dot(each.astype(np.float32).reshape(-1, len(channels)), channels)
-            spikes, synops = spikes + float(np.add.reduce(places)), synops + float(np.dot(places, fan_out))
-        return spikes, synops
+            found += np.dot(self._worth[k], each.astype(np.float32))
+        return float(found[0]), float(found[1])

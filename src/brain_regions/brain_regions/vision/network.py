@@ -100,35 +100,8 @@ def sizes() -> list[tuple[int, int, int]]:
     return found
 
 
-def fan_outs() -> list[Tensor]:
-    """Per layer, how many synapses leave a neuron at each place (the readout's included): [rows, columns].
-
-    The first entry is the input's.
-    """
-    found = []
-    for number, (layer, (_, rows, columns)) in enumerate(zip(LAYERS, sizes())):
-        before = (HEIGHT - TOP, WIDTH) if number == 0 else sizes()[number - 1][1:]
-        reach = F.conv_transpose2d(
-            torch.ones(1, 1, rows, columns), torch.ones(1, 1, *layer.kernel), stride=layer.stride,
-            dilation=layer.dilation)[0, 0]
-        # off with the padding on all sides; where a stride leaves the last places out, no synapse leaves them
-        (above, aside), (height, width) = layer.padding, before
-        inside = reach[above:above + height, aside:aside + width]
-        whole = torch.zeros(before)
-        whole[:inside.shape[0], :inside.shape[1]] = inside
-        found.append(whole * layer.outputs)
-    found[LAYERS_READ[0] + 1] += OUTPUTS
-    found.append(torch.full(sizes()[-1][1:], float(OUTPUTS)))
-    return found
-
-
 LAYERS_READ = (3, 5)
 """Numbers of the layers that the readout hears."""
-
-
-def multiplies() -> int:
-    """Multiply-accumulates that the first layer takes a picture."""
-    return int(fan_outs()[0].sum().item()) * LAYERS[0].inputs
 
 
 class _Network(nn.Module):

@@ -11,6 +11,7 @@ import numpy as np
 
 from brain_regions import spike_trains
 from brain_regions.body import Frame
+from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
 from brain_runtime import images, sights
@@ -26,7 +27,7 @@ CHANNELS = ("channel", "row", "column")     # axes of the populations; columns o
 
 
 @dataclass(frozen=True)
-class VisionParameters(TrainedParameters, Frame):
+class VisionParameters(LesionParameters, TrainedParameters, Frame):
     """What is told, and where the camera sits."""
 
     confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
@@ -39,7 +40,7 @@ class VisionParameters(TrainedParameters, Frame):
     silent: bool = parameter(False, "suppress all spikes, to measure what they contribute")
 
 
-class Vision(Trained):
+class Vision(Trained, Lesionable):
     """The spiking network of :mod:`brain_regions.vision.network`."""
 
     Parameters = VisionParameters
@@ -76,7 +77,6 @@ class Vision(Trained):
         torch.set_num_threads(1)
         self._torch, self._network_module, self._decode = torch, network, decode.decode
         super().configure(parameters)
-        self.multiplies, self._per_picture = 0, network.multiplies()   # multiply-accumulates so far, and once a picture
         self._complained: set[str] = set()
 
     def load(self, path, device):
@@ -118,14 +118,16 @@ class Vision(Trained):
         picture = self._picture(message)
         if picture is None:
             return {}, state
+        self._lesions.draw_by(rng)
         first = state["frames"][0] == 0
         whole = FIRST_STEPS if first else int((dt + float(state["left"][0])) / MICRO_STEP + 1e-6)
         steps = min(whole, MOST_STEPS)
         left = 0.0 if first or whole > MOST_STEPS else dt + float(state["left"][0]) - whole * MICRO_STEP
-        new, trains, spikes, synops = self._looking.look(picture, state, steps, self.parameters.silent)
+        new, trains, spikes, synops = self._looking.look(picture, state, steps, self.parameters.silent,
+                                                         self._lesions)
         new = dict(new)     # which is the old state where no micro-step fits
-        self.count(spikes=spikes, synops=synops)
-        self.multiplies += self._per_picture
+        self.count(spikes=spikes, synops=synops, multiplies=self._looking.multiplies if steps else 0,
+                   updates=self._looking.neurons * steps)
         frames = float(state["frames"][0]) % 2 ** 20 + 1
         new["left"] = np.array([max(left, 0.0)], np.float32)
         new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)

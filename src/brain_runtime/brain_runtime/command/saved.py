@@ -12,6 +12,7 @@ import io
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -27,6 +28,8 @@ from brain_wire import shown
 FOLDER = Path("results")
 FIELDS = ("name", "command", "seeds", "date", "version", "commit", "machine", "figures")
 SEEDS = ("seed", "seeds")
+# An array of plain values: a row of figures is easier to read, and to compare, in one line. No string has a newline.
+_PLAIN_ARRAY = re.compile(r'\[\n\s+((?:(?:"(?:[^"\\\n]|\\.)*"|[^\s"\[\]{},]+)(?:,\n)?\s+)+)\]')
 Save = Annotated[bool, typer.Option(
     "--save", help="Write the figures to results/, with the command, the commit and the machine, for `brain docs`.")]
 
@@ -75,7 +78,8 @@ def write(name: str, figures: Any, seeds: dict[str, Any]) -> Path:
     path = FOLDER / f"{name}.json"
     report = {"name": name, **provenance(), "seeds": seeds, "figures": figures}
     part = path.with_suffix(".part")
-    part.write_text(shown.as_json({field: report[field] for field in FIELDS}, 1) + "\n", encoding="utf-8")
+    text = shown.as_json({field: report[field] for field in FIELDS}, 1)
+    part.write_text(_PLAIN_ARRAY.sub(_in_a_line, text) + "\n", encoding="utf-8")
     part.replace(path)
     return path
 
@@ -133,6 +137,10 @@ def read(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
             raise ValueError(f"{path} is no result of --save: it lacks {', '.join(lacking) or 'its own name'}")
         found[path.stem] = report
     return found
+
+
+def _in_a_line(array: re.Match) -> str:
+    return "[" + re.sub(r",\n\s+", ", ", array[1].rstrip()) + "]"
 
 
 def _version(package: str) -> str:
