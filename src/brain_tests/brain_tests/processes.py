@@ -13,15 +13,26 @@ def gone(process: int) -> bool:
         return True
 
 
+def command(process: int) -> list[str]:
+    """Words of a process's command line; none where it has ended, which it may at any moment."""
+    try:
+        line = Path(f"/proc/{process}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return line.decode(errors="replace").split("\0")[:-1]
+
+
+def children(process: int) -> list[int]:
+    """Processes that a process has started, and that were there when it was asked."""
+    found = []
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            found += map(int, task.read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue    # a thread that has ended; its children have another now
+    return found
+
+
 def workers(parent: int) -> list[int]:
     """Processes that Python's multiprocessing started for a process, without those that only keep its books."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            started_by = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            command = (folder / "cmdline").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if started_by == parent and "spawn_main" in command:
-            found.append(int(folder.name))
-    return found
+    return [child for child in children(parent) if any("spawn_main" in word for word in command(child))]

@@ -17,6 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Iterator
 
+from brain_tests import processes
+
 GOLDEN = Path(__file__).parent / "golden" / "starts.json"
 PATIENCE = 90.0     # s until a command has started what it starts
 PARAMETERS = "/**/motor:\n  ros__parameters:\n    margin: 0.2\n"
@@ -46,13 +48,9 @@ def children(pid: int) -> list[list[str]]:
 
     Not among them: spares, which come later, and what looks at the graph before anything is started.
     """
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            words = Path(f"/proc/{child}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-            if words and "--standby" not in words and "brain_runtime.inspect_graph" not in words:
-                found.append(words)
-    return found
+    lines = map(processes.command, processes.children(pid))
+    return [words for words in lines
+            if words and "--standby" not in words and "brain_runtime.inspect_graph" not in words]
 
 
 class Places:
@@ -106,7 +104,7 @@ def _started(name: str, folder: Path, port: int) -> list[Any]:
                 if router is None:
                     now = sorted(children(process.pid))
                 else:
-                    words = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+                    words = processes.command(process.pid)
                     now = [words] if "brain_runtime.process" in words else []
                 same = same + 1 if now and now == found else 0
                 found = now

@@ -6,13 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from brain_wire.router import free_port
 from brain_runtime import FEATURE
-from brain_tests.processes import gone
+from brain_tests.processes import children, command, gone
 from brain_wire import messages
 from brain_wire import open_node
 
@@ -106,15 +105,8 @@ class Up:
         return (self.folder / "up.out").read_text()
 
     def pids(self):
-        """Processes below `brain up`, by /proc."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                if entry.name.isdecimal() and f"\nPPid:\t{self.process.pid}\n" in (entry / "status").read_text():
-                    found.append(int(entry.name))
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-        return found
+        """Processes below `brain up`."""
+        return children(self.process.pid)
 
     def end(self):
         if self.process.poll() is None:
@@ -176,7 +168,7 @@ def test_a_router_that_hangs_or_dies_is_started_again(up):
     up.well("/steady", "/moody")
 
     def router():
-        return next((p for p in up.pids() if b"brain_wire.router" in Path(f"/proc/{p}/cmdline").read_bytes()), None)
+        return next((p for p in up.pids() if "brain_wire.router" in command(p)), None)
 
     for number, reason in ((signal.SIGSTOP, "router unhealthy"), (signal.SIGKILL, "router ended: killed by SIGKILL")):
         before = router()
@@ -190,11 +182,11 @@ def test_a_router_that_hangs_or_dies_is_started_again(up):
 def test_the_end_leaves_nobody_and_takes_no_force(up):
     up.well("/steady", "/moody")
     up.until(lambda: "unwilling given up" in up.told(), "the one that cannot start is given up")
-    children = up.pids()
-    assert len(children) >= 3
+    below = up.pids()
+    assert len(below) >= 3
     up.process.send_signal(signal.SIGTERM)
     assert up.process.wait(PATIENCE) == 0
-    assert all(gone(pid) for pid in children)
+    assert all(gone(pid) for pid in below)
     stopped = [line for line in up.told().splitlines() if " stopped: " in line]
     assert len(stopped) == 4 and all(line.endswith("status 0") for line in stopped)
     assert "router" in stopped[-1]
@@ -202,12 +194,12 @@ def test_the_end_leaves_nobody_and_takes_no_force(up):
 
 def test_kill_9_of_the_supervisor_leaves_no_orphans(up):
     up.well("/steady", "/moody")
-    children = up.pids()
-    os.kill(children[0], signal.SIGSTOP)
+    below = up.pids()
+    os.kill(below[0], signal.SIGSTOP)
     up.process.kill()
     up.process.wait()
     end = time.monotonic() + PATIENCE
-    while not all(gone(pid) for pid in children):
+    while not all(gone(pid) for pid in below):
         assert time.monotonic() < end, "orphans"
         time.sleep(0.02)
 

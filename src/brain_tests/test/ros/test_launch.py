@@ -23,7 +23,7 @@ from brain.preflight import prefix_of
 from brain.zenoh_probe import NOBODY, ROUTER, who
 from brain_runtime.launch_watch import VARIABLE, mark
 from brain_runtime.share import share_directory
-from brain_tests.processes import gone
+from brain_tests.processes import command, gone
 from brain_tests.stages import PATIENCE, domain_of, free_port
 
 MIRROR = "brain_tests.regions:Mirror"
@@ -204,7 +204,7 @@ def test_a_port_that_something_else_has_is_refused_and_a_router_ends_with_its_la
         assert f"port {port} is taken by a program that is no Zenoh router" in brain.refused()
     brain.start("router.launch.py")
     until(lambda: who("tcp", "127.0.0.1", port) == ROUTER, brain.log)
-    (router,) = [p for p in nodes_of(brain.process.pid) if "with_launch" not in Path(f"/proc/{p}/cmdline").read_text()]
+    (router,) = [p for p in nodes_of(brain.process.pid) if not any("with_launch" in w for w in command(p))]
     os.kill(router, signal.SIGKILL)     # it comes back
     until(lambda: router not in nodes_of(brain.process.pid) and who("tcp", "127.0.0.1", port) == ROUTER, brain.log)
     brain.process.kill()
