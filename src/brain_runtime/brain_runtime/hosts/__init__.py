@@ -9,7 +9,7 @@ import importlib
 from typing import Any
 
 _MODULES = {"Host": "host", "HostedRegion": "hosted_region", "LocalHost": "local", "ProcessHost": "process",
-            "RosHost": "ros", "ZenohHost": "zenoh"}
+            "RosHost": "ros", "TorchHost": "torch", "ZenohHost": "zenoh"}
 
 __all__ = list(_MODULES)
 

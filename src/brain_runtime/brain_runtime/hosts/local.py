@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from dataclasses import replace
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Protocol
 
 from brain_runtime.energy import Gate
 from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
@@ -47,6 +47,24 @@ class Asked:
             self.result = news.message
 
 
+class Together(Protocol):
+    """What has all regions that run in lockstep, as one of them sees it: :class:`LocalHost`, or a rank of TorchHost."""
+
+    seed: int
+    bus: Bus
+    schedule: LocalSchedule
+
+    @property
+    def now(self) -> float:
+        """Simulated time since the start (s)."""
+
+    def failed(self, hosted: LocalRegion, error: BaseException) -> None:
+        """A step of a region raised."""
+
+    def part_with(self, hosted: LocalRegion) -> None:
+        """Takes a region out, unless that is done."""
+
+
 class LocalRegion(HostedRegion):
     """One of the regions in lockstep.
 
@@ -66,7 +84,7 @@ class LocalRegion(HostedRegion):
     kind = "local"
     policy: Lockstep
 
-    def __init__(self, host: LocalHost, region: Region, *, name: str, order: int, parameters: Mapping[str, Any],
+    def __init__(self, host: Together, region: Region, *, name: str, order: int, parameters: Mapping[str, Any],
                  state: State | None, critical: bool) -> None:
         values, budget, self._sim_time = split(name, region.Parameters, parameters)
         self._host, self._order, self._kept = host, order, state
@@ -104,6 +122,36 @@ class LocalRegion(HostedRegion):
 
     def decoder(self, type_name: str) -> Callable[[Any], Any]:
         return super().decoder(type_name) if self._host.bus.through_bytes else _as_it_is
+
+    # -- in the schedule -------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """See :class:`.schedule.Scheduled`."""
+        return self.region.name
+
+    @property
+    def next_tick(self) -> float:
+        """See :class:`.schedule.Scheduled`."""
+        return self.running.next_tick
+
+    @property
+    def budget(self) -> float:
+        """See :class:`.schedule.Scheduled`."""
+        return self.gate.budget
+
+    @property
+    def held_until(self) -> float:
+        """See :class:`.schedule.Scheduled`."""
+        return self.gate.due
+
+    def step(self, now: float, stamp: float) -> None:
+        """See :class:`.schedule.Scheduled`."""
+        self.policy.step(now, stamp)
+
+    def let_go(self) -> None:
+        """See :class:`.schedule.Scheduled`."""
+        self.connections.let_go(self.gate.release(self.now()))
 
     # -- an action that is served ------------------------------------------------------------------------------------
 

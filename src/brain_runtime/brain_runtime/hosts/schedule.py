@@ -9,16 +9,46 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Mapping
+from typing import Mapping, Protocol
 
 from brain_runtime import heartbeat as beat
-from brain_runtime.stepper import RegionError, Stepper
-
-if TYPE_CHECKING:
-    from brain_runtime.hosts.local import LocalRegion
+from brain_runtime.stepper import RegionError
 
 TICK = 1e-6     # s; times are kept as whole ticks so that they do not drift
 MAX_CASCADE = 1000  # steps at one instant; more means that regions trigger each other for ever
+
+
+class Scheduled(Protocol):
+    """A region in the schedule."""
+
+    @property
+    def name(self) -> str:
+        """Of its node."""
+
+    @property
+    def idle(self) -> bool:
+        """It makes no steps."""
+
+    @property
+    def next_tick(self) -> float:
+        """When its rate asks for the next step (s); ``-inf`` before the first, ``inf`` without a rate."""
+
+    @property
+    def budget(self) -> float:
+        """Its energy budget (B/s); 0: none."""
+
+    @property
+    def held_until(self) -> float:
+        """When that lets go of what it holds (s); ``inf`` while it holds nothing."""
+
+    def beat(self) -> object:
+        """Tells its heartbeat."""
+
+    def step(self, now: float, stamp: float) -> None:
+        """Makes a step at ``now`` (s, simulated), and sends what it made. Raises RegionError."""
+
+    def let_go(self) -> None:
+        """Sends what its energy budget lets go of now."""
 
 
 class LocalSchedule:
@@ -28,18 +58,18 @@ class LocalSchedule:
         regions: by name, in the order in which they step at the same instant; others may join and leave.
     """
 
-    def __init__(self, regions: Mapping[str, LocalRegion]) -> None:
+    def __init__(self, regions: Mapping[str, Scheduled]) -> None:
         self._regions = regions
         self._ticks = 0
         self._next_beat = 0
-        self._triggered: deque[LocalRegion] = deque()
+        self._triggered: deque[Scheduled] = deque()
 
     @property
     def now(self) -> float:
         """Simulated time since the start (s)."""
         return self._ticks * TICK
 
-    def due(self, hosted: LocalRegion) -> None:
+    def due(self, hosted: Scheduled) -> None:
         """A region is to step at this instant."""
         if hosted not in self._triggered:
             self._triggered.append(hosted)
@@ -59,11 +89,11 @@ class LocalSchedule:
                 for hosted in tuple(self._regions.values()):
                     hosted.beat()
             for hosted in tuple(self._regions.values()):
-                if not hosted.idle and self._tick_of(hosted.running) <= self._ticks:
+                if not hosted.idle and self._tick_of(hosted) <= self._ticks:
                     self._step(hosted)
             for hosted in tuple(self._regions.values()):
-                if hosted.gate.budget:
-                    hosted.connections.let_go(hosted.gate.release(self.now))
+                if hosted.budget:
+                    hosted.let_go()
             self.settle()
         self._ticks = end
 
@@ -73,16 +103,15 @@ class LocalSchedule:
         for hosted in self._regions.values():
             if hosted.idle:
                 continue
-            tick = self._tick_of(hosted.running)
+            tick = self._tick_of(hosted)
             if tick < instant:
                 instant = tick
-            gate = hosted.gate
-            if gate.budget and gate.due < math.inf:
-                instant = min(instant, math.ceil(gate.due / TICK - 1e-3))
+            if hosted.budget and hosted.held_until < math.inf:
+                instant = min(instant, math.ceil(hosted.held_until / TICK - 1e-3))
         return instant
 
-    def _tick_of(self, stepper: Stepper) -> float:
-        due = stepper.next_tick
+    def _tick_of(self, hosted: Scheduled) -> float:
+        due = hosted.next_tick
         if due == -math.inf:
             return self._ticks
         return math.inf if due == math.inf else round(due / TICK)
@@ -94,11 +123,11 @@ class LocalSchedule:
                 return
             self._step(self._triggered.popleft())
         raise RegionError(f"regions trigger each other without end at {self.now:.3f} s; the last were "
-                          + ", ".join(hosted.region.name for hosted in self._triggered))
+                          + ", ".join(hosted.name for hosted in self._triggered))
 
-    def _step(self, hosted: LocalRegion) -> None:
+    def _step(self, hosted: Scheduled) -> None:
         if hosted.idle:
             return
-        now, next_tick = self.now, hosted.running.next_tick
+        now, next_tick = self.now, hosted.next_tick
         # a tick that rounding put a hair before its due time is still that tick
-        hosted.policy.step(max(now, next_tick) if abs(now - next_tick) < TICK else now, now)
+        hosted.step(max(now, next_tick) if abs(now - next_tick) < TICK else now, now)

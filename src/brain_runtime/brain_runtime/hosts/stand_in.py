@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""StandIn: in the schedule of one rank, a region that another rank runs.
+
+The schedule of all regions depends on nothing but what they do (see :mod:`brain_runtime.hosts.schedule`), so every
+rank works through the same one, with itself for its own region and a stand-in for each other. Where the schedule starts
+a step of a stand-in, the rank waits for what that region's rank tells of it.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any, Callable, Mapping, NamedTuple, Protocol
+
+from brain_runtime.hosts.bus import Bus, BusSubscription
+from brain_runtime.hosts.host import Arrived
+from brain_runtime.ports import In, Out
+from brain_wire.qos import QoS
+
+
+class Follows(Protocol):
+    """What a stand-in asks of its host."""
+
+    bus: Bus
+
+    def follow(self, region: StandIn) -> None:
+        """Waits for what the region's rank tells of what it has done now, and does the same here."""
+
+    def due(self, region: StandIn) -> None:
+        """A message has come that makes the region step."""
+
+
+class Heard(NamedTuple):
+    """An input of a region that is elsewhere; what :class:`.inlet.Inlet` is at its own."""
+
+    port: In
+    triggers: bool
+
+
+class StandIn:
+    """A region that another rank runs, as far as the schedule and the topics need it.
+
+    Args:
+        host: of this rank.
+        rank: that runs it.
+        card: what that rank tells of it; see :func:`card`.
+
+    Attributes:
+        rank, name: of the region.
+        idle: it makes no steps.
+        next_tick: host time of its next step by rate (s).
+        budget, held_until: of its energy budget (B/s, host time).
+    """
+
+    def __init__(self, host: Follows, rank: int, card: Mapping[str, Any]) -> None:
+        self._host, self.rank, self.name = host, rank, str(card["name"])
+        self._heard: dict[str, BusSubscription] = {}
+        self._wanted: frozenset[str] = frozenset()
+        self.publishes: dict[str, Out] = {}
+        self.hears: dict[str, In] = {}
+        self.idle = True
+        self.next_tick = self.held_until = math.inf
+        self.budget = 0.0
+        self.take(card)
+
+    def take(self, card: Mapping[str, Any]) -> None:
+        """Takes over what the region is now: its ports, and whether it makes steps."""
+        for name in tuple(self._heard):
+            self._unhear(name)
+        self._wanted = frozenset()
+        self.publishes = {name: _port(Out, port) for name, port in card["publishes"].items()}
+        self.hears = {name: _port(In, port) for name, port in card["hears"].items()}
+        self.idle, self.budget = card["idle"], card["budget"]
+        self.next_tick = float(card["next_tick"])
+        for port in (*self.hears.values(), *self.publishes.values()):
+            self._host.bus.know(port.topic, port.type, self.name)
+        for name, port in self.hears.items():
+            if not port.feeds:
+                self._hear(name)
+
+    def _hear(self, name: str) -> None:
+        if name not in self._heard:
+            heard = Heard(self.hears[name], self.hears[name].trigger)
+            self._heard[name] = self._host.bus.read(self.rank, heard, self._deliver)
+
+    def _unhear(self, name: str) -> None:
+        heard = self._heard.pop(name, None)
+        if heard is not None:
+            heard.close()
+
+    def _deliver(self, heard: Heard, arrival: Arrived) -> bool:
+        if heard.triggers and not self.idle:
+            self._host.due(self)
+        return True
+
+    # -- what the schedule asks of a region ----------------------------------------------------------------------------
+
+    def beat(self) -> None:
+        """It tells its heartbeat."""
+        self._host.follow(self)
+
+    def step(self, now: float, stamp: float) -> None:
+        """It makes a step."""
+        self._host.follow(self)
+
+    def let_go(self) -> None:
+        """It sends what its energy budget held."""
+        self._host.follow(self)
+
+    def heed(self) -> bool:
+        """As :meth:`.connections.Connections.heed`, which its own rank does."""
+        wanted = frozenset(name for name, port in self.publishes.items()
+                           if not self.idle and port.on_demand and self._host.bus.heard(port.topic))
+        if wanted == self._wanted:
+            return False
+        self._wanted = wanted
+        for name, port in self.hears.items():
+            if port.feeds:
+                (self._hear if port.needed(wanted) else self._unhear)(name)
+        return True
+
+
+def card(name: str, publishes: Mapping[str, Out], hears: Mapping[str, In], *, idle: bool, next_tick: float,
+         budget: float) -> dict[str, Any]:
+    """What a rank tells the others of its region, for JSON."""
+    plain: Callable[[Any], dict[str, Any]] = lambda port: {  # noqa: E731
+        key: value for key, value in asdict(port).items() if key != "gated"}
+    return {"name": name, "publishes": {key: plain(port) for key, port in publishes.items()},
+            "hears": {key: plain(port) for key, port in hears.items()}, "idle": idle, "next_tick": str(next_tick),
+            "budget": budget}
+
+
+def _port(kind: type[Any], content: Mapping[str, Any]) -> Any:
+    lists = {key: tuple(value) for key, value in content.items() if isinstance(value, list)}
+    return kind(**{**content, **lists, "qos": QoS(**content["qos"])})

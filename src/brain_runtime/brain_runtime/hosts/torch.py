@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TorchHost: the brain as a static process group of ``torch.distributed``, one rank for each region.
+
+This is the design that the brain began with, kept for research and for the measured comparison. Ranks and edges come
+from the regions' ports; what goes along an edge is sent and received blocking, in an order that is fixed at each
+instant. Rank 0 has no region: it is outside, gives the others the time and what people and sensors say, and hears what
+it listens to. Rank n has the n-th region.
+
+Every rank works through the same schedule (:mod:`brain_runtime.hosts.schedule`), its own region in it and a stand-in
+for each other (:mod:`brain_runtime.hosts.stand_in`). So all of them know, without a word, whose step is next, and what
+comes out is what LocalHost computes, to the bit.
+
+Nobody joins, nobody leaves, and no region is started again: the first rank that ends takes all others down.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+from brain_runtime import heartbeat
+from brain_runtime.hosts.bus import Bus
+from brain_runtime.hosts.local import LocalRegion
+from brain_runtime.hosts.schedule import LocalSchedule, Scheduled
+from brain_runtime.hosts.stand_in import StandIn, card
+from brain_runtime.hosts.torch_group import Group, GroupError
+from brain_runtime.hosts.torch_records import Failed, Records, Standing, Topics
+from brain_runtime.region import Region
+from brain_runtime.stepper import RegionError
+from brain_wire import messages
+from brain_wire.goals import Goal, News, Status
+from brain_wire.services import service_type
+
+CANNOT = ("nobody joins or leaves while it runs", "a region that dies takes all others with it, and none is started "
+          "again", "a brainstem that is blocked cannot stop the robot: the base needs a command timeout of its own")
+"""What a static group cannot do, for people who start one."""
+
+
+class TorchBus(Bus):
+    """The topics of one rank. What its own region publishes is noted, to be told to the others."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(now, through_bytes=False)
+        self.noted: list[tuple[str, Any]] | None = None
+        self.outside: dict[str, int] = {}   # how often the rank outside listens, by topic
+
+    def publish(self, topic: str, message: Any, latch: bool) -> None:
+        """See :class:`.bus.Bus`."""
+        if self.noted is not None:
+            self.noted.append((topic, message))
+        super().publish(topic, message, latch)
+
+    def pass_by(self, topic: str) -> None:
+        """A message that this rank does not hear has gone to others."""
+        for reader in self._readers.get(topic, ()):
+            reader.deliver(reader.inlet, self._arrival(None))
+
+    def heard(self, topic: str) -> bool:
+        """See :class:`.bus.Bus`."""
+        return bool(self._readers.get(topic)) or self.outside.get(topic, 0) > 0
+
+    def ranks(self, topic: str) -> frozenset[int]:
+        """Who hears a topic."""
+        return frozenset(reader.order[0] for reader in self._readers.get(topic, ()))
+
+
+class TorchRegion(LocalRegion):
+    """The region of this rank. Whatever it does in the schedule the others are told."""
+
+    kind = "torch"
+    _host: TorchHost
+
+    def beat(self) -> Any:
+        with self._host.told(self):
+            return super().beat()
+
+    def step(self, now: float, stamp: float) -> None:
+        with self._host.told(self):
+            super().step(now, stamp)
+
+    def let_go(self) -> None:
+        with self._host.told(self):
+            super().let_go()
+
+    def tell(self, news: News) -> None:
+        self._host.news.append({"goal": news.goal.hex(), "status": int(news.status), "type": "" if news.message is None
+                                else messages.type_name(news.message), "data": "" if news.message is None else
+                                messages.encode(news.message).hex()})
+
+
+class TorchHost:
+    """One rank of a brain. All ranks make it at the same time, with the same arguments but the region.
+
+    Args:
+        group: of all ranks; its size is one more than there are regions.
+        names: of the regions, in the order in which they step at the same instant.
+        region: of this rank, not configured yet; None at rank 0.
+        parameters: of this rank's region.
+        seed: of all random streams.
+        critical: names of the regions without which the robot must not move.
+
+    Attributes:
+        bus, schedule: as at LocalHost.
+        news: of goals that this rank's region has, not told yet.
+        told_of_goals: at the rank outside, is called with what is new of a goal.
+
+    Raises:
+        GroupError: the ranks do not fit the regions or each other, or one is lost.
+        RegionError: a region could not be configured or activated; says which and why, at every rank.
+    """
+
+    def __init__(self, group: Group, names: Sequence[str], region: Region | None, *,
+                 parameters: Mapping[str, Any] | None = None, seed: int = 0, critical: frozenset[str] = frozenset()
+                 ) -> None:
+        if group.size != len(names) + 1:
+            raise GroupError(f"the group has {group.size} ranks, but {len(names)} regions ({', '.join(names)}) and one "
+                             f"rank outside need {len(names) + 1}; start torchrun with --nproc-per-node "
+                             f"{len(names) + 1}")
+        group.names = ["the rank outside", *(f"{name} (rank {n})" for n, name in enumerate(names, 1))]
+        self.group, self.seed = group, seed
+        self.news: list[dict[str, Any]] = []
+        self.told_of_goals: Callable[[News], None] = lambda news: None
+        self._scheduled: dict[str, Scheduled] = {}
+        self.schedule = LocalSchedule(self._scheduled)
+        self.bus: TorchBus = TorchBus(lambda: self.schedule.now)
+        self._mine: TorchRegion | None = None
+        self._join(names, region, parameters or {}, critical)
+
+    # -- the start -----------------------------------------------------------------------------------------------------
+
+    def _join(self, names: Sequence[str], region: Region | None, parameters: Mapping[str, Any],
+              critical: frozenset[str]) -> None:
+        """Configures the own region while the others do theirs, and learns of theirs."""
+        told: dict[str, Any] = {"names": list(names), "seed": self.seed, "code": code_hash()}
+        if region is not None:
+            try:
+                told |= self._configured(region, parameters, critical)
+            except Exception as error:  # whatever it is, the others wait to be told
+                told["error"] = f"{type(error).__name__}: {error}"
+        cards = self.group.share(told)
+        for rank, other in enumerate(cards):
+            if "error" in other:
+                raise RegionError(f"{self.group.names[rank]} could not begin: {other['error']}")
+        _agree(cards, self.group.names)
+        for rank, name in enumerate(names, 1):
+            mine = rank == self.group.rank and self._mine is not None
+            self._scheduled[name] = self._mine if mine else StandIn(self, rank, cards[rank])     # type: ignore
+        types, latched = {}, set()
+        for other in cards[1:]:
+            for port in (*other["hears"].values(), *other["publishes"].values()):
+                types[port["topic"]] = port["type"]
+            latched |= {port["topic"] for port in other["publishes"].values() if port["qos"]["latched"]}
+        self._topics = Topics(types, frozenset(latched))
+        self._records = Records(self.group, self._topics, self._hears)
+        self._heed()
+
+    def _configured(self, region: Region, parameters: Mapping[str, Any], critical: frozenset[str]) -> dict[str, Any]:
+        rank = self.group.rank
+        self._mine = mine = TorchRegion(self, region, name=region.name, order=rank, parameters=parameters, state=None,
+                                        critical=region.name in critical)
+        if not (mine.life.change("configure") and mine.life.change("activate")):
+            raise mine.cause or RegionError(mine.reason())
+        return self._card()
+
+    def _card(self) -> dict[str, Any]:
+        """What the others are told of the own region."""
+        mine = self._mine
+        assert mine is not None, "the rank outside has no region"
+        region = mine.region
+        publishes, hears = dict(region.publishes()), dict(region.hears())
+        ports = (*publishes.values(), *hears.values())
+        publishes["brain/heartbeat"] = heartbeat.PORT
+        return {**card(region.name, publishes, hears, idle=mine.idle,
+                       next_tick=math.inf if mine.stepper is None else mine.stepper.next_tick,
+                       budget=mine.gate.budget),
+                "types": {port.type: messages.type_hash(port.type) for port in ports}}
+
+    # -- what the schedule leads to --------------------------------------------------------------------------------------
+
+    def _hears(self, rank: int, topic: str) -> bool:
+        return self.bus.outside.get(topic, 0) > 0 if rank == 0 else rank in self.bus.ranks(topic)
+
+    @contextlib.contextmanager
+    def told(self, mine: TorchRegion) -> Iterator[None]:
+        """Notes what the own region publishes meanwhile, and tells it to the others; that it failed, too."""
+        self.bus.noted = noted = []
+        try:
+            yield
+        except RegionError as error:
+            self._records.fail(str(error))
+            raise
+        finally:
+            self.bus.noted = None
+        news, self.news = self.news, []
+        known = [(topic, message) for topic, message in noted if topic in self._topics.numbers]
+        self._records.tell(known, Standing(mine.idle, mine.next_tick, mine.held_until),
+                           json.dumps(news) if news else "")
+
+    def follow(self, region: StandIn) -> None:
+        """See :class:`.stand_in.Follows`."""
+        try:
+            said, standing, text = self._records.follow(region.rank)
+        except Failed as failed:
+            raise RegionError(str(failed)) from None
+        for topic, message in said:
+            if message is None:
+                self.bus.pass_by(topic)
+            else:
+                self.bus.publish(topic, message, topic in self._topics.latched)
+        region.idle, region.next_tick, region.held_until = standing
+        if text:
+            self._take_news(json.loads(text))
+
+    def _take_news(self, news: list[dict[str, Any]]) -> None:
+        """What is new of goals that were given at the rank outside."""
+        for one in news:
+            message = messages.decode(bytes.fromhex(one["data"]), one["type"]) if one["type"] else None
+            self.told_of_goals(News(bytes.fromhex(one["goal"]), Status(one["status"]), message))
+
+    def due(self, region: StandIn) -> None:
+        """See :class:`.stand_in.Follows`."""
+        self.schedule.due(region)
+
+    @property
+    def now(self) -> float:
+        """Simulated time since the start (s)."""
+        return self.schedule.now
+
+    def failed(self, hosted: LocalRegion, error: BaseException) -> None:
+        """A step of the own region raised: the others are told, and all end."""
+        raise error
+
+    def part_with(self, hosted: LocalRegion) -> None:
+        """Makes no more steps of the own region; it stays in the schedule, since nobody leaves a static group."""
+        hosted.idle = True
+
+    def _heed(self) -> None:
+        """Finds out which outputs on demand are wanted, as LocalHost does."""
+        changed = True
+        while changed:
+            changed = False
+            for region in self._scheduled.values():
+                changed |= region.heed()    # type: ignore[attr-defined]
+
+    # -- what is done from outside, at all ranks at the same point: see brain_runtime.hosts.torch_orders ----------------
+
+    def hand_on(self, topic: str, message: Any, latch: bool) -> None:
+        """A message from the rank outside, which alone has it here; the others give None."""
+        if topic not in self._topics.numbers:
+            self.bus.publish(topic, message, latch)     # nobody but listeners outside
+            return
+        if latch:
+            self._topics.latched |= {topic}
+        if self.group.rank == 0:
+            self._records.tell([(topic, message)], Standing(True, math.inf, math.inf))
+        else:
+            ((_, message),), _, _ = self._records.follow(0)
+        if message is None:
+            self.bus.pass_by(topic)
+        else:
+            self.bus.publish(topic, message, latch)
+        self.schedule.settle()
+
+    def listen(self, topic: str, more: int) -> None:
+        """The rank outside listens to a topic once more, or once less."""
+        self.bus.outside[topic] = self.bus.outside.get(topic, 0) + more
+        self._heed()
+
+    def hand_in(self, name: str, action: str, goal: Goal) -> None:
+        """A goal for a region, or one that is to be given up."""
+        region = self._scheduled[name]
+        if isinstance(region, TorchRegion):
+            region.hand_in(action, goal)
+        elif not region.idle:
+            self.schedule.due(region)
+        self.schedule.settle()
+
+    def serve(self, name: str, service: str, request: bytes) -> Any:
+        """A service of a region's node, of its parameters or its life: JSON with the answer, or with an error."""
+        region, rank = self._scheduled[name], list(self._scheduled).index(name) + 1
+        if isinstance(region, TorchRegion):
+            told = self._answer(region, service, request)
+            self.group.tell(told)
+        else:
+            told = self.group.hear(rank)
+        if isinstance(region, StandIn) and "card" in told:
+            region.take(told["card"])
+        self._heed()
+        self.schedule.settle()
+        return told
+
+    def _answer(self, region: TorchRegion, service: str, request: bytes) -> dict[str, Any]:
+        if service not in region.services:
+            return {"error": f"{region.name} has no service {service}; it has {', '.join(region.services)}"}
+        type_name, answer = region.services[service]
+        try:
+            response = answer(messages.decode(request, service_type(type_name).request))
+        except Exception as error:  # the others wait to be told
+            return {"error": f"{type(error).__name__}: {error}", "card": self._card()}
+        return {"type": messages.type_name(response), "data": messages.encode(response).hex(), "card": self._card()}
+
+    def counts(self) -> dict[str, list[int]]:
+        """Spikes and synaptic operations so far, by region; all ranks call it."""
+        mine = self._mine
+        told = self.group.share(None if mine is None else [mine.region.spikes, mine.region.synops])
+        return dict(zip(self._scheduled, told[1:]))
+
+
+def _agree(cards: Sequence[Mapping[str, Any]], who: Sequence[str]) -> None:
+    """Raises GroupError where ranks were given other things, or have other code."""
+    first = cards[0]
+    for rank, other in enumerate(cards[1:], 1):
+        for what in ("names", "seed", "code"):
+            if other[what] != first[what]:
+                raise GroupError(f"{who[rank]} has other {what} than {who[0]}: {other[what]}, not {first[what]}; start "
+                                 f"all ranks from the same installation with the same arguments")
+        if other["name"] != first["names"][rank - 1]:
+            raise GroupError(f"{who[rank]} runs {other['name']}")
+    known: dict[str, tuple[str, int]] = {}
+    for rank, other in enumerate(cards[1:], 1):
+        for type_name, type_hash in other["types"].items():
+            found, before = known.setdefault(type_name, (type_hash, rank))
+            if found != type_hash:
+                raise GroupError(f"{who[rank]} and {who[before]} have other definitions of {type_name}; install the "
+                                 f"same version of its package for both")
+
+
+@functools.cache
+def code_hash() -> str:
+    """What all ranks must have the same of: the code of hosts."""
+    found = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A static process group of ``torch.distributed``: who is in it, and blocking sends and receives that name who failed.
+
+Ranks are fixed at the start. Whoever ends takes all down: every other rank's next word to it, or from it, fails.
+"""
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+
+TIMEOUT = 60.0      # s that a rank waits for another one
+LARGEST = 1 << 28   # bytes of one text that a rank makes room for
+_LENGTH = 1         # int64 numbers before a text
+
+
+class GroupError(RuntimeError):
+    """The group cannot be, or has lost a rank; says which and why."""
+
+
+class Group:
+    """The ranks of this run.
+
+    Args:
+        backend: of torch.distributed; ``nccl`` moves what is sent over the GPU.
+        timeout: how long a rank waits for another one (s).
+        store: rendezvous that is there already, with ``rank`` and ``size``; None: from the environment, as torchrun
+            sets it.
+        rank, size: of this process, where there is a store.
+
+    Attributes:
+        rank, size: this process's number, and how many there are.
+        names: of what each rank runs, for messages; set by who knows.
+
+    Raises:
+        GroupError: the environment names no group, two processes have one rank, or the others do not come.
+    """
+
+    def __init__(self, backend: str = "gloo", timeout: float = TIMEOUT, store: dist.Store | None = None,
+                 rank: int = 0, size: int = 1) -> None:
+        patience = timedelta(seconds=timeout)
+        try:
+            if store is None:
+                store, rank, size = next(iter(dist.rendezvous("env://", timeout=patience)))
+            store.set_timeout(patience)
+            # torchrun's agent keeps its store from one attempt to the next
+            store = dist.PrefixStore(f"brain/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+            if store.add(f"rank {rank}", 1) != 1:
+                raise GroupError(f"two processes of the group have rank {rank}; start each rank once")
+            dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=patience)
+        except GroupError:
+            raise
+        except (RuntimeError, ValueError) as error:     # torch's own are derived from these
+            raise GroupError(f"rank {rank} finds no group: {_first_line(error)}; start all ranks with torchrun") from error
+        self.rank, self.size = rank, size
+        self.names = [f"rank {number}" for number in range(size)]
+        self._device = torch.device("cuda", rank % torch.cuda.device_count()) if backend == "nccl" else None
+
+    def close(self) -> None:
+        """Leaves the group; others that wait for this rank fail."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    # -- one rank to another -----------------------------------------------------------------------------------------
+
+    def send(self, array: NDArray[Any], to: int) -> None:
+        """Sends an array's bytes, and waits until they are on their way. Raises GroupError."""
+        tensor = torch.from_numpy(array.reshape(-1).view(np.uint8))
+        try:
+            dist.send(tensor if self._device is None else tensor.to(self._device), to)
+        except RuntimeError as error:
+            raise self._lost(to, error) from error
+
+    def receive(self, into: NDArray[Any], source: int) -> None:
+        """Waits for an array and puts it into another of as many bytes. Raises GroupError."""
+        tensor = torch.from_numpy(into.reshape(-1).view(np.uint8))
+        try:
+            if self._device is None:
+                dist.recv(tensor, source)
+                return
+            there = torch.empty_like(tensor, device=self._device)
+            dist.recv(there, source)
+            tensor.copy_(there)
+        except RuntimeError as error:
+            raise self._lost(source, error) from error
+
+    def _lost(self, rank: int, error: Exception) -> GroupError:
+        return GroupError(f"{self.names[self.rank]} has lost {self.names[rank]}: {_first_line(error)}; a static group "
+                          f"ends with its first rank that does")
+
+    # -- text, which is never pickled --------------------------------------------------------------------------------
+
+    def tell(self, content: Any) -> None:
+        """Sends what JSON can hold to all others. Raises GroupError."""
+        data = np.frombuffer(json.dumps(content).encode(), np.uint8).copy()
+        for other in range(self.size):
+            if other != self.rank:
+                self.send(np.array([len(data)], np.int64), other)
+                self.send(data, other)
+
+    def hear(self, source: int) -> Any:
+        """What :meth:`tell` of another rank said. Raises GroupError."""
+        length = np.zeros(_LENGTH, np.int64)
+        self.receive(length, source)
+        if not 0 < length[0] <= LARGEST:
+            raise GroupError(f"{self.names[source]} announces {length[0]} bytes of text; it runs other code, or steps "
+                             f"in another order")
+        data = np.empty(int(length[0]), np.uint8)
+        self.receive(data, source)
+        return json.loads(data.tobytes())
+
+    def share(self, content: Any) -> list[Any]:
+        """What every rank has to say, by rank; all call it. Raises GroupError."""
+        found: list[Any] = []
+        for source in range(self.size):
+            if source == self.rank:
+                self.tell(content)
+                found.append(content)
+            else:
+                found.append(self.hear(source))
+        return found
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
