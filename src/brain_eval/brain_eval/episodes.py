@@ -2,11 +2,12 @@
 """Runs episodes of a suite in lockstep: a fresh brain for each, as fast as the machine allows."""
 from __future__ import annotations
 
+import functools
 import json
 import math
 import time
 from dataclasses import asdict
-from typing import Any, Iterator, Mapping, Protocol, Sequence
+from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence
 
 from brain_eval import policies
 from brain_runtime.ablation import NONE, Ablation
@@ -15,6 +16,7 @@ from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graphs import DEFAULT
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.resolve import resolve
+from brain_runtime.resolved import Resolved
 from brain_runtime.stepper import RegionError
 from brain_wire import messages
 
@@ -66,19 +68,19 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join
         begin = time.perf_counter()
         result = run_control(policy, episode).to_dict()
         return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
-    changed = policies.patient(policies.ablation_of(policy, ablation, graph), graph,
-                               policies.patience_of(episode.time_limit, patience))
-    resolved = resolve(graph, SIM_WORLD, parameters=parameters, ablation=changed, host="local",
-                       join=policies.joined(join), energy=energy, edges=False)
+    resolved = resolved_for(episode, policy, graph=graph, join=join, parameters=parameters, energy=energy,
+                            ablation=ablation, patience=patience)
     host = LocalHost(resolved.make(), seed=episode.seed, critical=resolved.critical, parameters=resolved.parameters())
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
+    look = None
     if onlooker is not None:
         onlooker.begin(host, episode)
+        look = functools.partial(onlooker.look, host)
     error = ""
     begin = time.perf_counter()
     try:
-        _play(host, episode, episode.script, referee, onlooker)
+        play(host, episode, episode.script, referee, look)
     except RegionError as raised:
         error = str(raised)
     regions = host.regions.values()
@@ -86,6 +88,16 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join
     return {**referee.result(episode, error), "spikes": sum(r.spikes for r in regions),
             "synops": sum(r.synops for r in regions), "simulated": host.now, "wall": time.perf_counter() - begin,
             "by_region": {n: [r.spikes, r.synops] for n, r in host.regions.items() if r.spikes or r.synops}, **traffic}
+
+
+def resolved_for(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join: Sequence[str] = (),
+                 parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
+                 ablation: Ablation = NONE, patience: float | None = None) -> Resolved:
+    """What runs in an episode in lockstep; see :func:`run_local`."""
+    changed = policies.patient(policies.ablation_of(policy, ablation, graph), graph,
+                               policies.patience_of(episode.time_limit, patience))
+    return resolve(graph, SIM_WORLD, parameters=parameters, ablation=changed, host="local",
+                   join=policies.joined(join), energy=energy, edges=False)
 
 
 def traffic_of(host: LocalHost) -> dict[str, dict[str, int]]:
@@ -130,8 +142,34 @@ class Referee:
                 "max_speed": invariants.get("max_speed"), "lost": self._report.get("lost")}
 
 
-def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], referee: Referee,
-          onlooker: Onlooker | None = None) -> None:
+class Driven(Protocol):
+    """What an episode asks of a brain in lockstep: LocalHost, or the rank outside of a static group."""
+
+    @property
+    def now(self) -> float:
+        """Simulated time (s)."""
+
+    def publish(self, topic: str, message: Any) -> None:
+        """Says something from outside."""
+
+    def advance(self, seconds: float) -> None:
+        """Lets simulated time pass."""
+
+
+def play(host: Driven, episode: Any, script: Sequence[tuple[float, str]], referee: Referee,
+         look: Callable[[float], None] | None = None) -> None:
+    """Plays an episode until its referee has spoken, or should have.
+
+    Args:
+        host: has the brain, which has not made a step yet.
+        episode: a ``brain_sim.suite.Episode``.
+        script: what is said, and when (s after the start).
+        referee: hears the world's reports.
+        look: called every :data:`SLICE` with the time since the first word (s).
+
+    Raises:
+        RegionError: a region's step raised.
+    """
     host.publish("sim/episode", text_message(episode.to_json()))
     host.advance(SETTLE)
     start = host.now
@@ -141,8 +179,8 @@ def _play(host: LocalHost, episode: Any, script: Sequence[tuple[float, str]], re
             host.publish("goal/text", text_message(left.pop(0)[1]))
         next_word = left[0][0] - (host.now - start) if left else math.inf
         host.advance(max(1e-3, min(SLICE, next_word)))
-        if onlooker is not None:
-            onlooker.look(host, host.now - start)
+        if look is not None:
+            look(host.now - start)
 
 
 def no_verdict(episode: Any, reason: str) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Host(str, Enum):
     local = "local"
     zenoh = "zenoh"
     ros = "ros"
+    torch = "torch"
 
 
 def evaluate(
@@ -40,7 +41,8 @@ def evaluate(
         episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 100,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the suite.")] = 0,
         host: Annotated[Host, typer.Option(help="local: lockstep, as fast as it goes. zenoh: processes, in real time. "
-                                           "ros: the same on rclpy.")] = Host.local,
+                                           "ros: the same on rclpy. torch: lockstep, a static group of "
+                                           "torch.distributed.")] = Host.local,
         policy: Annotated[Policy, typer.Option(help="The brain, or a control on the same episodes.")] = Policy.brain,
         jobs: Annotated[int, typer.Option(min=1, help="Episodes at once (local only).")] = 1,
         low_obstacles: Annotated[int, typer.Option(
@@ -82,6 +84,7 @@ def evaluate(
     from brain_runtime.crew import CrewError
     from brain_sim.suite import TIME_LIMIT
     from brain_runtime.graph import GraphError
+    from brain_runtime.group_error import GroupError
     from brain_wire import shown
     from brain_wire import NoRouter
 
@@ -110,7 +113,7 @@ def evaluate(
         if host is not Host.ros:
             more["patience"] = patience = policies.patience_of(time_limit, patience)
         elif patience is not None:
-            raise ValueError("--patience is not told on ROS 2; leave it out, or --host at local or zenoh")
+            raise ValueError("--patience is not told on ROS 2; leave it out, or choose another --host")
         found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (),
                      ablation=ablation, **more)
         difference = None if earlier is None else results.paired(found, earlier)
@@ -118,7 +121,7 @@ def evaluate(
         fail(lacks(missing.name) if missing.name in PACKAGES else str(missing), 2)
     except (GraphError, ValueError, ImportError, OSError, KeyError) as error:
         fail(str(error), 2)
-    except (CrewError, NoRouter) as error:
+    except (CrewError, NoRouter, GroupError) as error:
         fail(str(error))
     summary = results.summary(found)
     sent = results.traffic(found) if energy else {}
@@ -170,6 +173,8 @@ def _run(console, chosen: list, policy: str, host: str, **how) -> list[dict]:
 
     if host == "zenoh":
         from brain_eval.realtime import run_many
+    elif host == "torch":
+        from brain_eval.group import run_many
     elif host == "ros":
         try:
             from brain_eval.ros_realtime import run_many

@@ -155,7 +155,7 @@ def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sen
 @pytest.mark.slow
 def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_silent():
     """A whole brain at an episode in which it is told to stop."""
-    from brain_eval.episodes import Referee, _play, traffic_of
+    from brain_eval.episodes import Referee, play, traffic_of
     from brain_runtime.hosts.local import LocalHost
 
     episode = first("stop")
@@ -173,7 +173,7 @@ def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_sil
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
     host.listen("pfc/control", lambda m: heard.append((host.now, m)))
-    _play(host, episode, episode.script, referee)
+    play(host, episode, episode.script, referee)
     assert referee.verdict["success"], referee.verdict
     traffic = traffic_of(host)
     for topic in ("lang/features", "goal/status", "motor/command", "cmd_vel", "estop/status"):

@@ -2,16 +2,28 @@
 """Bus: the topics of one process, on which messages are handed on at once, in the order in which readers joined."""
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Protocol
 
-from brain_runtime.hosts.inlet import Incoming, Inlet
+from brain_runtime.hosts.inlet import Incoming
+from brain_runtime.ports import In
 from brain_wire import messages
+
+
+class Hears(Protocol):
+    """An input, as the bus sees it: :class:`.inlet.Inlet`, or one of a region that is elsewhere."""
+
+    port: In
+    triggers: bool
+
+
+Deliver = Callable[[Any, Incoming], bool]
+"""The host's verb, for its own kind of input."""
 
 
 class _Reader(NamedTuple):
     order: tuple[int, int]
-    inlet: Inlet
-    deliver: Callable[[Inlet, Incoming], bool]
+    inlet: Hears
+    deliver: Deliver
 
 
 class Bus:
@@ -66,7 +78,7 @@ class Bus:
         """Whether anybody hears a topic."""
         return bool(self._readers.get(topic) or self._listeners.get(topic))
 
-    def read(self, order: int, inlet: Inlet, deliver: Callable[[Inlet, Incoming], bool]) -> BusSubscription:
+    def read(self, order: int, inlet: Hears, deliver: Deliver) -> BusSubscription:
         """Delivers from now on what comes at a port, and first what is latched.
 
         Args:

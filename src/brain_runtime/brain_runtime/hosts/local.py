@@ -51,8 +51,11 @@ class Together(Protocol):
     """What has all regions that run in lockstep, as one of them sees it: :class:`LocalHost`, or a rank of TorchHost."""
 
     seed: int
-    bus: Bus
     schedule: LocalSchedule
+
+    @property
+    def bus(self) -> Bus:
+        """Carries the messages."""
 
     @property
     def now(self) -> float:

@@ -8,8 +8,8 @@ a step of a stand-in, the rank waits for what that region's rank tells of it.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import Any, Callable, Mapping, NamedTuple, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any, Callable, Mapping, Protocol
 
 from brain_runtime.hosts.bus import Bus, BusSubscription
 from brain_runtime.hosts.host import Arrived
@@ -29,7 +29,8 @@ class Follows(Protocol):
         """A message has come that makes the region step."""
 
 
-class Heard(NamedTuple):
+@dataclass
+class Heard:
     """An input of a region that is elsewhere; what :class:`.inlet.Inlet` is at its own."""
 
     port: In

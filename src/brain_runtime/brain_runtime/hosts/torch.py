@@ -22,12 +22,13 @@ import math
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+from brain_runtime.group_error import GroupError
 from brain_runtime import heartbeat
 from brain_runtime.hosts.bus import Bus
 from brain_runtime.hosts.local import LocalRegion
 from brain_runtime.hosts.schedule import LocalSchedule, Scheduled
 from brain_runtime.hosts.stand_in import StandIn, card
-from brain_runtime.hosts.torch_group import Group, GroupError
+from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_records import Failed, Records, Standing, Topics
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError
@@ -179,7 +180,7 @@ class TorchHost:
                        budget=mine.gate.budget),
                 "types": {port.type: messages.type_hash(port.type) for port in ports}}
 
-    # -- what the schedule leads to --------------------------------------------------------------------------------------
+    # -- what the schedule leads to --------------------------------------------------------------------------------
 
     def _hears(self, rank: int, topic: str) -> bool:
         return self.bus.outside.get(topic, 0) > 0 if rank == 0 else rank in self.bus.ranks(topic)
@@ -187,7 +188,8 @@ class TorchHost:
     @contextlib.contextmanager
     def told(self, mine: TorchRegion) -> Iterator[None]:
         """Notes what the own region publishes meanwhile, and tells it to the others; that it failed, too."""
-        self.bus.noted = noted = []
+        noted: list[tuple[str, Any]] = []
+        self.bus.noted = noted
         try:
             yield
         except RegionError as error:
@@ -246,7 +248,7 @@ class TorchHost:
             for region in self._scheduled.values():
                 changed |= region.heed()    # type: ignore[attr-defined]
 
-    # -- what is done from outside, at all ranks at the same point: see brain_runtime.hosts.torch_orders ----------------
+    # -- what is done from outside, at all ranks at the same point: see brain_runtime.hosts.torch_orders -----------
 
     def hand_on(self, topic: str, message: Any, latch: bool) -> None:
         """A message from the rank outside, which alone has it here; the others give None."""

@@ -15,13 +15,11 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
+from brain_runtime.group_error import GroupError
+
 TIMEOUT = 60.0      # s that a rank waits for another one
 LARGEST = 1 << 28   # bytes of one text that a rank makes room for
 _LENGTH = 1         # int64 numbers before a text
-
-
-class GroupError(RuntimeError):
-    """The group cannot be, or has lost a rank; says which and why."""
 
 
 class Group:
@@ -57,7 +55,8 @@ class Group:
         except GroupError:
             raise
         except (RuntimeError, ValueError) as error:     # torch's own are derived from these
-            raise GroupError(f"rank {rank} finds no group: {_first_line(error)}; start all ranks with torchrun") from error
+            raise GroupError(f"rank {rank} finds no group: {_first_line(error)}; start all ranks with torchrun"
+                             ) from error
         self.rank, self.size = rank, size
         self.names = [f"rank {number}" for number in range(size)]
         self._device = torch.device("cuda", rank % torch.cuda.device_count()) if backend == "nccl" else None

@@ -9,9 +9,10 @@ import itertools
 from dataclasses import replace
 from typing import Any, Callable
 
+from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.local import Asked
 from brain_runtime.hosts.torch import TorchHost
-from brain_runtime.hosts.torch_group import Group, GroupError
+from brain_runtime.hosts.torch_group import Group
 from brain_runtime.resolved import Resolved
 from brain_runtime.stepper import RegionError
 from brain_wire import messages

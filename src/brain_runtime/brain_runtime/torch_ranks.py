@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ranks of a static group as children of the process that is rank 0, all on this machine.
+
+torchrun does the same over several machines; then rank 0 is one of what it starts.
+"""
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+
+import torch.distributed as dist
+
+from brain_runtime.group_error import GroupError
+from brain_runtime import end_with_parent
+from brain_runtime.hosts import torch_orders
+from brain_runtime.hosts.torch_group import TIMEOUT, Group
+
+SOON = 5.0          # s in which ranks end that were told to
+LINES = 5           # of a log that tell why
+
+
+class Ranks:
+    """Starts a process for each region, and is rank 0. A context manager: all of them have ended after it.
+
+    Args:
+        count: of regions.
+        timeout: how long a rank waits for another one (s).
+        folder: for one log a rank; None: a temporary one.
+
+    Attributes:
+        group: of all ranks, as this process sees it.
+
+    Raises:
+        GroupError: they do not come; says what the first of them wrote that ended.
+    """
+
+    group: Group
+
+    def __init__(self, count: int, timeout: float = TIMEOUT, folder: Path | None = None) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="brain-ranks-") if folder is None else None
+        self._folder = Path(self._temporary.name) if self._temporary is not None else folder or Path()
+        self._children: list[subprocess.Popen[bytes]] = []
+        size = count + 1
+        # The kernel has chosen the port before anybody else can take it.
+        self._store = dist.TCPStore("127.0.0.1", 0, size, is_master=True, wait_for_workers=False,
+                                    timeout=timedelta(seconds=timeout))
+        try:
+            for rank in range(1, size):
+                self._start(rank, size, timeout)
+            self.group = Group(timeout=timeout, store=self._store, rank=0, size=size)
+        except GroupError as error:
+            raise GroupError(f"{error}{self._told()}") from error
+        except BaseException:
+            self.end(kill=True)
+            raise
+
+    def _start(self, rank: int, size: int, timeout: float) -> None:
+        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
+                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self._store.port)}
+        for name in ("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"):
+            environment.pop(name, None)
+        argv = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()),
+                sys.executable, "-m", "brain_runtime.torch_process", "--timeout", str(timeout)]
+        with open(self._folder / f"rank{rank}.log", "wb") as log:
+            self._children.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                                   env=environment, start_new_session=True))
+
+    def processes(self) -> list[int]:
+        """Process numbers, of ranks 1 and up."""
+        return [child.pid for child in self._children]
+
+    def why(self, error: GroupError) -> GroupError:
+        """An error with what the first rank wrote that ended by itself."""
+        return GroupError(f"{error}{self._told()}")
+
+    def _told(self) -> str:
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until and all(child.poll() is None for child in self._children):
+            time.sleep(0.05)    # a rank that was killed is seen by gloo a moment before it is by its parent
+        for rank, child in enumerate(self._children, 1):
+            status = child.poll()
+            if status:
+                lines = (self._folder / f"rank{rank}.log").read_text(errors="replace").strip().splitlines()
+                how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+                said = "; it wrote: " + " / ".join(lines[-LINES:]) if lines else ""
+                return f". Rank {rank} was {how}{said}" if status < 0 else f". Rank {rank} {how}{said}"
+        return ""
+
+    def end(self, kill: bool = False) -> None:
+        """Ends all ranks: by a word, or by force where that is not enough."""
+        if not kill and hasattr(self, "group"):
+            with suppress(GroupError):
+                torch_orders.end(self.group)
+        until = time.monotonic() + (0.0 if kill else SOON)
+        for child in self._children:
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(max(0.0, until - time.monotonic()))
+        for child in self._children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+        if hasattr(self, "group"):
+            self.group.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+                 ) -> None:
+        self.end(kill=kind is not None)
