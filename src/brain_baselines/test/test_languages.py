@@ -28,7 +28,7 @@ class Recorder:
     """A host with language in it, and what it published."""
 
     def __init__(self, kind=Language, state=None, region: Region | None = None, parameters=None) -> None:
-        self.host = LocalHost({}, through_bytes=True, parameters=parameters)
+        self.host = LocalHost({}, parameters=parameters)
         self.reads = kind is not GrammarLanguage
         self.heard = []
         self.host.listen("lang/features", self.heard.append)

@@ -54,7 +54,7 @@ def wanting(**fields):
 
 def looking(*topics):
     """A host with the introspection region, and what comes on the topics that are looked at."""
-    host = LocalHost({"introspection": Introspection()}, through_bytes=True,
+    host = LocalHost({"introspection": Introspection()},
                      parameters={"introspection": {"populations": POPULATIONS}})
     heard = {topic: [] for topic in topics}
     for topic in topics:

@@ -22,7 +22,7 @@ class Talk:
     """The region, with a brain that says what it is told to say."""
 
     def __init__(self, **parameters):
-        self.host = LocalHost({"goals": Goals("goals")}, parameters={"goals": parameters}, through_bytes=True)
+        self.host = LocalHost({"goals": Goals("goals")}, parameters={"goals": parameters})
         self.said = []
         self.host.listen("goal/text", lambda m: self.said.append(m.data))
         self.host.advance(0.1)

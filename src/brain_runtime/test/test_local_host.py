@@ -136,17 +136,37 @@ def test_origins_name_the_newest_capture_of_each_source():
     assert [(o.source, messages.time_seconds(o.stamp)) for o in origins] == [("scan", 12.5)]
 
 
-def test_same_seed_same_messages_and_through_bytes_too():
-    def run(**options):
+def test_same_seed_same_messages():
+    def run():
         heard = []
-        host = LocalHost({"clock": Clock(), "follower": Follower()}, seed=5, **options)
+        host = LocalHost({"clock": Clock(), "follower": Follower()}, seed=5)
         host.listen("tick", lambda m: heard.append(m.confidence))
         host.advance(1.0)
         return heard
     first = run()
     assert len(set(first)) > 10
     assert run() == first
-    assert run(through_bytes=True) == first
+
+
+def test_what_is_heard_is_what_a_wire_would_bring():
+    """Numbers are rounded as their types say, a reader cannot reach into the publisher, and what cannot be sent fails."""
+    said = messages.make(FEATURES, source="x", confidence=0.1)
+    host = LocalHost({"follower": Follower()})
+    host.publish("tick", said)
+    heard = host.stepper("follower").slots["tick"].message
+    assert heard is not said and heard.confidence == float(np.float32(0.1)) != 0.1
+
+    class Loud(Region):
+        said = Out("tick", FEATURES)
+        rate = 10.0
+
+        def step(self, inbox, state, dt, rng):
+            message = self.said(source="x")
+            message.source = "x" * 1000
+            return {"said": message}, state
+    host = LocalHost({"loud": Loud("loud"), "follower": Follower()})
+    with pytest.raises(RegionError, match="loud published what cannot be sent: .* at most 64 fit"):
+        host.advance(1.0)
 
 
 def test_error_names_the_region_and_can_be_survived():

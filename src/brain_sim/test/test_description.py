@@ -30,7 +30,7 @@ def twist(v: float, w: float):
 
 def start(prefix: str = "", listen: tuple[str, ...] = ()):
     """A host with world and camera, and what comes on some topics."""
-    host = LocalHost({"world": World(), "camera": Camera()}, through_bytes=True,
+    host = LocalHost({"world": World(), "camera": Camera()},
                      parameters={name: {"frame_prefix": prefix} for name in ("world", "camera")})
     heard = {topic: [] for topic in listen}
     for topic in listen:

@@ -34,7 +34,7 @@ def verdict(host: LocalHost) -> dict:
 
 def start(**parameters) -> LocalHost:
     regions = {"world": World(), "camera": Camera()}
-    host = LocalHost(regions, parameters={"world": parameters}, through_bytes=True)
+    host = LocalHost(regions, parameters={"world": parameters})
     host.advance(0.02)
     return host
 

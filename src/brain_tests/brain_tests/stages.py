@@ -116,7 +116,7 @@ class LocalStage(Stage):
     """LocalHost, in lockstep and through bytes."""
 
     def __init__(self, folder: Path) -> None:
-        self._host = LocalHost({}, on_error="drop", through_bytes=True)
+        self._host = LocalHost({}, on_error="drop")
         self._kept: dict | None = None
         self._ears: dict[str, Callable[[], None]] = {}
         self._log = io.StringIO()

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bus: the topics of one process, on which messages are handed on at once, in the order in which readers joined."""
+"""Bus: the topics of one process, on which messages are handed on at once, in the order in which readers joined.
+
+What a reader gets is what any wire would have brought: each message is encoded and decoded once on its way, so that
+numbers are rounded as their types say, and what cannot be sent fails here too.
+"""
 from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Protocol
@@ -31,16 +35,14 @@ class Bus:
 
     Args:
         now: the time (s, simulated).
-        through_bytes: encode and decode every message, as a wire does.
 
     Attributes:
         latest: newest message, by topic.
         latched: what whoever comes late gets, by topic.
     """
 
-    def __init__(self, now: Callable[[], float], through_bytes: bool) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self.through_bytes = through_bytes
         self.latest: dict[str, Any] = {}
         self.latched: dict[str, Any] = {}
         self._types: dict[str, str] = {}
@@ -58,7 +60,7 @@ class Bus:
             raise ValueError(f"topic {topic} carries {known}, but {who} declares it as {type_name}")
 
     def publish(self, topic: str, message: Any, latch: bool) -> None:
-        """Hands a message to all who hear its topic; ``latch``: to those who come later, too."""
+        """Hands a message to all who hear its topic; ``latch``: to those who come later, too. Raises MessageError."""
         self.latest[topic] = message
         if latch:
             self.latched[topic] = message
@@ -66,13 +68,12 @@ class Bus:
             callback(message)
         readers = self._readers.get(topic)
         if readers:
-            arrival = self._arrival(message)
-            for reader in readers:
-                reader.deliver(reader.inlet, arrival)
+            self._deliver(readers, as_sent(message))
 
-    def _arrival(self, message: Any) -> Incoming:
-        """As it comes from the bus: itself or its CDR bytes, at the simulated time (s)."""
-        return Incoming(messages.encode(message) if self.through_bytes else message, self._now())
+    def _deliver(self, readers: tuple[_Reader, ...], message: Any) -> None:
+        arrival = Incoming(message, self._now())
+        for reader in readers:
+            reader.deliver(reader.inlet, arrival)
 
     def heard(self, topic: str) -> bool:
         """Whether anybody hears a topic."""
@@ -90,7 +91,7 @@ class Bus:
         reader = _Reader((order, len(self._readers.get(topic, ()))), inlet, deliver)
         self._readers[topic] = tuple(sorted((*self._readers.get(topic, ()), reader), key=lambda r: r.order))
         if inlet.port.qos.latched and topic in self.latched:
-            deliver(inlet, self._arrival(self.latched[topic]))
+            self._deliver((reader,), as_sent(self.latched[topic]))
         return BusSubscription(topic, lambda: self._end(topic, reader))
 
     def _end(self, topic: str, reader: _Reader) -> None:
@@ -105,6 +106,11 @@ class Bus:
             left.remove(callback)
             self._listeners[topic] = tuple(left)
         return end
+
+
+def as_sent(message: Any) -> Any:
+    """A message as its CDR bytes bring it. Raises MessageError."""
+    return messages.decode(messages.encode(message), messages.type_name(message))
 
 
 class BusSubscription:

@@ -124,7 +124,7 @@ class LocalRegion(HostedRegion):
         return self._host.now
 
     def decoder(self, type_name: str) -> Callable[[Any], Any]:
-        return super().decoder(type_name) if self._host.bus.through_bytes else _as_it_is
+        return _as_it_is    # the bus has decoded it
 
     # -- in the schedule -------------------------------------------------------------------------------------------
 
@@ -203,7 +203,6 @@ class LocalHost:
         parameters: by region name; ``energy_budget`` among them: see :mod:`brain_runtime.energy`.
         seed: of all random streams.
         on_error: ``raise`` a region's error, or ``drop`` the region and go on without it.
-        through_bytes: encode and decode every message, as a wire does (slower; for conformance).
         critical: names of the regions without which the robot must not move.
 
     Attributes:
@@ -213,8 +212,7 @@ class LocalHost:
     """
 
     def __init__(self, regions: Mapping[str, Region], *, parameters: Mapping[str, Mapping[str, Any]] | None = None,
-                 seed: int = 0, on_error: str = "raise", through_bytes: bool = False,
-                 critical: frozenset[str] | set[str] = frozenset()) -> None:
+                 seed: int = 0, on_error: str = "raise", critical: frozenset[str] | set[str] = frozenset()) -> None:
         if on_error not in ("raise", "drop"):
             raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'drop'")
         self.seed = seed
@@ -226,7 +224,7 @@ class LocalHost:
         self._gates: dict[str, Gate] = {}
         self._joined, self._given = itertools.count(), itertools.count()
         self.schedule = LocalSchedule(self._regions)
-        self.bus = Bus(lambda: self.schedule.now, through_bytes)
+        self.bus = Bus(lambda: self.schedule.now)
         for name, region in regions.items():
             self.join(name, region)
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Callable
 from brain_runtime.hosts.host import Arrived
 from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.stepper import RegionError
+from brain_wire.messages import MessageError
 from brain_wire.waking import Signal
 
 if TYPE_CHECKING:
@@ -215,11 +216,13 @@ class Lockstep(Policy):
         """Makes a step at ``now`` (s, simulated), then sends what it made: others hear it at the same instant."""
         hosted = self._hosted
         try:
-            published = hosted.running.step(now, stamp)
+            hosted.connections.send(hosted.running.step(now, stamp))
         except RegionError as error:
             hosted.fail(error)
-            return
-        hosted.connections.send(published)
+        except MessageError as error:
+            failure = RegionError(f"{hosted.region.name} published what cannot be sent: {error}")
+            failure.__cause__ = error
+            hosted.fail(failure)
 
     def wake(self) -> None:
         if not self._hosted.idle:

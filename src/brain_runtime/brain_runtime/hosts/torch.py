@@ -45,7 +45,7 @@ class TorchBus(Bus):
     """The topics of one rank. What its own region publishes is noted, to be told to the others."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        super().__init__(now, through_bytes=False)
+        super().__init__(now)
         self.noted: list[tuple[str, Any]] | None = None
         self.outside: dict[str, int] = {}   # how often the rank outside listens, by topic
 
@@ -55,10 +55,15 @@ class TorchBus(Bus):
             self.noted.append((topic, message))
         super().publish(topic, message, latch)
 
-    def pass_by(self, topic: str) -> None:
-        """A message that this rank does not hear has gone to others."""
-        for reader in self._readers.get(topic, ()):
-            reader.deliver(reader.inlet, self._arrival(None))
+    def hand_on(self, topic: str, message: Any, latch: bool) -> None:
+        """A message of another rank, decoded; None: this rank does not hear it."""
+        if message is not None:
+            self.latest[topic] = message
+            if latch:
+                self.latched[topic] = message
+            for callback in self._listeners.get(topic, ()):
+                callback(message)
+        self._deliver(self._readers.get(topic, ()), message)
 
     def heard(self, topic: str) -> bool:
         """See :class:`.bus.Bus`."""
@@ -209,10 +214,7 @@ class TorchHost:
         except Failed as failed:
             raise RegionError(str(failed)) from None
         for topic, message in said:
-            if message is None:
-                self.bus.pass_by(topic)
-            else:
-                self.bus.publish(topic, message, topic in self._topics.latched)
+            self.bus.hand_on(topic, message, topic in self._topics.latched)
         region.idle, region.next_tick, region.held_until = standing
         if text:
             self._take_news(json.loads(text))
@@ -261,10 +263,7 @@ class TorchHost:
             self._records.tell([(topic, message)], Standing(True, math.inf, math.inf))
         else:
             ((_, message),), _, _ = self._records.follow(0)
-        if message is None:
-            self.bus.pass_by(topic)
-        else:
-            self.bus.publish(topic, message, latch)
+        self.bus.hand_on(topic, message, latch)
         self.schedule.settle()
 
     def listen(self, topic: str, more: int) -> None:
