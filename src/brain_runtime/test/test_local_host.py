@@ -149,7 +149,7 @@ def test_same_seed_same_messages():
 
 
 def test_what_is_heard_is_what_a_wire_would_bring():
-    """Numbers are rounded as their types say, a reader cannot reach into the publisher, and what cannot be sent fails."""
+    """Numbers are rounded as their types say, no reader reaches into the publisher, and what cannot be sent fails."""
     said = messages.make(FEATURES, source="x", confidence=0.1)
     host = LocalHost({"follower": Follower()})
     host.publish("tick", said)
