@@ -77,6 +77,10 @@ class Ranks:
         """Process numbers, of ranks 1 and up."""
         return [child.pid for child in self._children]
 
+    def log(self, rank: int) -> str:
+        """What a rank has written."""
+        return (self._folder / f"rank{rank}.log").read_text(errors="replace")
+
     def why(self, error: GroupError) -> GroupError:
         """An error with what the first rank wrote that ended by itself."""
         return GroupError(f"{error}{self._told()}")
@@ -88,7 +92,7 @@ class Ranks:
         for rank, child in enumerate(self._children, 1):
             status = child.poll()
             if status:
-                lines = (self._folder / f"rank{rank}.log").read_text(errors="replace").strip().splitlines()
+                lines = self.log(rank).strip().splitlines()
                 how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
                 said = "; it wrote: " + " / ".join(lines[-LINES:]) if lines else ""
                 return f". Rank {rank} was {how}{said}" if status < 0 else f". Rank {rank} {how}{said}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One suite for every host: ports, QoS, late joining, staleness, order, restart, parameters, failure, shutdown.
 
-From the sources it runs on LocalHost and ZenohHost; under colcon, where there is rclpy, on RosHost too.
+From the sources it runs on LocalHost, ZenohHost and TorchHost; under colcon, where there is rclpy, on RosHost too.
 """
 import importlib.util
 
@@ -10,18 +10,21 @@ import pytest
 
 from brain_runtime import FEATURE, LATCHED, SENSOR
 from brain_tests.regions import FEATURES, STRING, held, stamp
-from brain_tests.stage_of import make_stage
+from brain_tests.stage_of import NOT_ON_A_STATIC_GROUP, make_stage
 from brain_wire import messages
 from brain_wire.goals import Status
 
 ROS = [pytest.param("ros", marks=pytest.mark.colcon)] if importlib.util.find_spec("rclpy") else []
-HOSTS = ["local", "zenoh", *ROS]
+HOSTS = ["local", "zenoh", "torch", *ROS]
 MIRROR, MOVES, SHOWS, CHATTER, WAITS = (f"brain_tests.regions:{name}"
                                         for name in ("Mirror", "Moves", "Shows", "Chatter", "Waits"))
 
 
 @pytest.fixture(params=HOSTS)
 def stage(request, tmp_path):
+    why = NOT_ON_A_STATIC_GROUP.get(request.node.originalname) if request.param == "torch" else None
+    if why:
+        pytest.skip(f"not on a static group: {why}")
     made = make_stage(request.param, tmp_path)
     yield made
     made.close()

@@ -22,7 +22,7 @@ from brain_wire.services import service_type
 
 ROS = [pytest.param("ros", marks=pytest.mark.colcon)] if importlib.util.find_spec("rclpy") else []
 PROCESSES = ["zenoh", *ROS]
-HOSTS = ["local", *PROCESSES]
+HOSTS = ["local", "torch", *PROCESSES]
 MIRROR, MOVES, REFUSES, FRAGILE, CHATTER = (f"brain_tests.regions:{name}"
                                             for name in ("Mirror", "Moves", "Refuses", "Fragile", "Chatter"))
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 WARN_EVERY = 5.0        # s between warnings about one topic
 TURN = 1.0              # s that a change of a parameter waits for the step that is being made
 GOAL_TURN = 0.02        # s that a goal does; it is tried again soon
+TRANSITION_EVENT = "lifecycle_msgs/msg/TransitionEvent"
 EVENT_QUALITY = QoS(reliable=True, latched=False, depth=10)     # of what transitions are told with
 
 
@@ -177,7 +178,7 @@ class HostedRegion(Host):
 
     def lifecycle(self) -> Lifecycle:
         """What makes them where it is asked to, and tells of it; for hosts without rclpy's."""
-        events = self.publish("~/transition_event", "lifecycle_msgs/msg/TransitionEvent", EVENT_QUALITY)
+        events = self.publish("~/transition_event", TRANSITION_EVENT, EVENT_QUALITY)
         return Lifecycle(self.transitions(), self.recover, events.send)
 
     def _attempt(self, what: str, transition: Callable[[], None]) -> Outcome:

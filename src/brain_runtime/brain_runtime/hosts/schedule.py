@@ -74,6 +74,10 @@ class LocalSchedule:
         if hosted not in self._triggered:
             self._triggered.append(hosted)
 
+    def waits(self, hosted: Scheduled) -> bool:
+        """Whether a region is to step at this instant, and has not yet."""
+        return hosted in self._triggered
+
     def advance(self, seconds: float) -> None:
         """Lets simulated time pass.
 

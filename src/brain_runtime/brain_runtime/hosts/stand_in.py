@@ -70,13 +70,16 @@ class StandIn:
         self._wanted = frozenset()
         self.publishes = {name: _port(Out, port) for name, port in card["publishes"].items()}
         self.hears = {name: _port(In, port) for name, port in card["hears"].items()}
-        self.idle, self.budget = card["idle"], card["budget"]
+        self.idle, self.budget = True, card["budget"]   # what it hears anew its own rank has taken in
         self.next_tick = float(card["next_tick"])
         for port in (*self.hears.values(), *self.publishes.values()):
             self._host.bus.know(port.topic, port.type, self.name)
         for name, port in self.hears.items():
             if not port.feeds:
                 self._hear(name)
+        self.idle = card["idle"]
+        if card["due"]:
+            self._host.due(self)
 
     def _hear(self, name: str) -> None:
         if name not in self._heard:
@@ -120,13 +123,13 @@ class StandIn:
         return True
 
 
-def card(name: str, publishes: Mapping[str, Out], hears: Mapping[str, In], *, idle: bool, next_tick: float,
+def card(name: str, publishes: Mapping[str, Out], hears: Mapping[str, In], *, idle: bool, due: bool, next_tick: float,
          budget: float) -> dict[str, Any]:
-    """What a rank tells the others of its region, for JSON."""
+    """What a rank tells the others of its region, for JSON; ``due``: it waits for its turn at this instant."""
     plain: Callable[[Any], dict[str, Any]] = lambda port: {  # noqa: E731
         key: value for key, value in asdict(port).items() if key != "gated"}
     return {"name": name, "publishes": {key: plain(port) for key, port in publishes.items()},
-            "hears": {key: plain(port) for key, port in hears.items()}, "idle": idle, "next_tick": str(next_tick),
+            "hears": {key: plain(port) for key, port in hears.items()}, "idle": idle, "due": due, "next_tick": str(next_tick),
             "budget": budget}
 
 

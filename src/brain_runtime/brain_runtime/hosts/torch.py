@@ -26,13 +26,14 @@ from brain_runtime.group_error import GroupError
 from brain_runtime import heartbeat
 from brain_runtime.hosts.bus import Bus
 from brain_runtime.hosts.local import LocalRegion
+from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
 from brain_runtime.hosts.schedule import LocalSchedule, Scheduled
 from brain_runtime.hosts.stand_in import StandIn, card
 from brain_runtime.hosts.torch_group import Group
-from brain_runtime.hosts.torch_records import Failed, Records, Standing, Topics
+from brain_runtime.hosts.torch_records import Records, Standing, Topics
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError
-from brain_wire import messages
+from brain_wire import messages, parameter_services
 from brain_wire.goals import Goal, News, Status
 from brain_wire.services import service_type
 
@@ -108,6 +109,7 @@ class TorchHost:
         parameters: of this rank's region.
         seed: of all random streams.
         critical: names of the regions without which the robot must not move.
+        manual: the regions wait to be configured and activated by their services.
 
     Attributes:
         bus, schedule: as at LocalHost.
@@ -120,8 +122,8 @@ class TorchHost:
     """
 
     def __init__(self, group: Group, names: Sequence[str], region: Region | None, *,
-                 parameters: Mapping[str, Any] | None = None, seed: int = 0, critical: frozenset[str] = frozenset()
-                 ) -> None:
+                 parameters: Mapping[str, Any] | None = None, seed: int = 0, critical: frozenset[str] = frozenset(),
+                 manual: bool = False) -> None:
         if group.size != len(names) + 1:
             raise GroupError(f"the group has {group.size} ranks, but {len(names)} regions ({', '.join(names)}) and one "
                              f"rank outside need {len(names) + 1}; start torchrun with --nproc-per-node "
@@ -134,17 +136,21 @@ class TorchHost:
         self.schedule = LocalSchedule(self._scheduled)
         self.bus: TorchBus = TorchBus(lambda: self.schedule.now)
         self._mine: TorchRegion | None = None
-        self._join(names, region, parameters or {}, critical)
+        self._cards: list[dict[str, Any]] = []
+        self._topics = Topics()
+        self._records = Records(group, self._topics, self._hears)
+        self._begun = False     # all ranks are there
+        self._join(names, region, parameters or {}, critical, manual)
 
     # -- the start -----------------------------------------------------------------------------------------------------
 
     def _join(self, names: Sequence[str], region: Region | None, parameters: Mapping[str, Any],
-              critical: frozenset[str]) -> None:
+              critical: frozenset[str], manual: bool) -> None:
         """Configures the own region while the others do theirs, and learns of theirs."""
         told: dict[str, Any] = {"names": list(names), "seed": self.seed, "code": code_hash()}
         if region is not None:
             try:
-                told |= self._configured(region, parameters, critical)
+                told |= self._configured(region, parameters, critical, manual)
             except Exception as error:  # whatever it is, the others wait to be told
                 told["error"] = f"{type(error).__name__}: {error}"
         cards = self.group.share(told)
@@ -155,20 +161,27 @@ class TorchHost:
         for rank, name in enumerate(names, 1):
             mine = rank == self.group.rank and self._mine is not None
             self._scheduled[name] = self._mine if mine else StandIn(self, rank, cards[rank])     # type: ignore
-        types, latched = {}, set()
-        for other in cards[1:]:
-            for port in (*other["hears"].values(), *other["publishes"].values()):
-                types[port["topic"]] = port["type"]
-            latched |= {port["topic"] for port in other["publishes"].values() if port["qos"]["latched"]}
-        self._topics = Topics(types, frozenset(latched))
-        self._records = Records(self.group, self._topics, self._hears)
+        self._cards = cards
+        self._know_topics()
+        self._begun = True
         self._heed()
 
-    def _configured(self, region: Region, parameters: Mapping[str, Any], critical: frozenset[str]) -> dict[str, Any]:
+    def _know_topics(self) -> None:
+        """Numbers all topics that there are now, in the same way at each rank."""
+        types, latched = {}, set()
+        for other in self._cards[1:]:
+            for port in (*other["hears"].values(), *other["publishes"].values()):
+                types[port["topic"]] = port["type"]
+            types |= other["of_the_host"]
+            latched |= {port["topic"] for port in other["publishes"].values() if port["qos"]["latched"]}
+        self._topics.number(types, frozenset(latched))
+
+    def _configured(self, region: Region, parameters: Mapping[str, Any], critical: frozenset[str], manual: bool
+                    ) -> dict[str, Any]:
         rank = self.group.rank
         self._mine = mine = TorchRegion(self, region, name=region.name, order=rank, parameters=parameters, state=None,
                                         critical=region.name in critical)
-        if not (mine.life.change("configure") and mine.life.change("activate")):
+        if not manual and not (mine.life.change("configure") and mine.life.change("activate")):
             raise mine.cause or RegionError(mine.reason())
         return self._card()
 
@@ -177,13 +190,15 @@ class TorchHost:
         mine = self._mine
         assert mine is not None, "the rank outside has no region"
         region = mine.region
-        publishes, hears = dict(region.publishes()), dict(region.hears())
+        configured = mine.stepper is not None
+        publishes, hears = (dict(region.publishes()), dict(region.hears())) if configured else ({}, {})
         ports = (*publishes.values(), *hears.values())
-        publishes["brain/heartbeat"] = heartbeat.PORT
-        return {**card(region.name, publishes, hears, idle=mine.idle,
+        of_the_host = {heartbeat.PORT.topic: heartbeat.TYPE, parameter_services.EVENTS: parameter_services.EVENT_TYPE,
+                       f"{region.name}/transition_event": TRANSITION_EVENT}
+        return {**card(region.name, publishes, hears, idle=mine.idle, due=self.schedule.waits(mine),
                        next_tick=math.inf if mine.stepper is None else mine.stepper.next_tick,
                        budget=mine.gate.budget),
-                "types": {port.type: messages.type_hash(port.type) for port in ports}}
+                "of_the_host": of_the_host, "types": {port.type: messages.type_hash(port.type) for port in ports}}
 
     # -- what the schedule leads to --------------------------------------------------------------------------------
 
@@ -193,31 +208,37 @@ class TorchHost:
     @contextlib.contextmanager
     def told(self, mine: TorchRegion) -> Iterator[None]:
         """Notes what the own region publishes meanwhile, and tells it to the others; that it failed, too."""
+        if not self._begun or self.bus.noted is not None:   # a heartbeat in error processing
+            yield
+            return
         noted: list[tuple[str, Any]] = []
         self.bus.noted = noted
+        failure: RegionError | None = None
         try:
             yield
         except RegionError as error:
-            self._records.fail(str(error))
-            raise
+            failure = error
+            mine.rest()     # the others hear it once more, before all end
         finally:
             self.bus.noted = None
         news, self.news = self.news, []
         known = [(topic, message) for topic, message in noted if topic in self._topics.numbers]
-        self._records.tell(known, Standing(mine.idle, mine.next_tick, mine.held_until),
-                           json.dumps(news) if news else "")
+        standing = Standing(mine.idle, math.inf if mine.stepper is None else mine.next_tick, mine.held_until)
+        if failure is not None:
+            self._records.tell(known, standing, str(failure), failed=True)
+            raise failure
+        self._records.tell(known, standing, json.dumps(news) if news else "")
 
     def follow(self, region: StandIn) -> None:
         """See :class:`.stand_in.Follows`."""
-        try:
-            said, standing, text = self._records.follow(region.rank)
-        except Failed as failed:
-            raise RegionError(str(failed)) from None
-        for topic, message in said:
+        record = self._records.follow(region.rank)
+        for topic, message in record.said:
             self.bus.hand_on(topic, message, topic in self._topics.latched)
-        region.idle, region.next_tick, region.held_until = standing
-        if text:
-            self._take_news(json.loads(text))
+        region.idle, region.next_tick, region.held_until = record.standing
+        if record.failed:
+            raise RegionError(record.text)
+        if record.text:
+            self._take_news(json.loads(record.text))
 
     def _take_news(self, news: list[dict[str, Any]]) -> None:
         """What is new of goals that were given at the rank outside."""
@@ -262,7 +283,7 @@ class TorchHost:
         if self.group.rank == 0:
             self._records.tell([(topic, message)], Standing(True, math.inf, math.inf))
         else:
-            ((_, message),), _, _ = self._records.follow(0)
+            ((_, message),) = self._records.follow(0).said
         self.bus.hand_on(topic, message, latch)
         self.schedule.settle()
 
@@ -284,12 +305,17 @@ class TorchHost:
         """A service of a region's node, of its parameters or its life: JSON with the answer, or with an error."""
         region, rank = self._scheduled[name], list(self._scheduled).index(name) + 1
         if isinstance(region, TorchRegion):
-            told = self._answer(region, service, request)
+            with self.told(region):
+                told = self._answer(region, service, request)
             self.group.tell(told)
-        else:
+        elif isinstance(region, StandIn):
+            self.follow(region)
             told = self.group.hear(rank)
-        if isinstance(region, StandIn) and "card" in told:
-            region.take(told["card"])
+        if "card" in told:
+            self._cards[rank] = told["card"]
+            self._know_topics()
+            if isinstance(region, StandIn):
+                region.take(told["card"])
         self._heed()
         self.schedule.settle()
         return told
@@ -303,6 +329,15 @@ class TorchHost:
         except Exception as error:  # the others wait to be told
             return {"error": f"{type(error).__name__}: {error}", "card": self._card()}
         return {"type": messages.type_name(response), "data": messages.encode(response).hex(), "card": self._card()}
+
+    def leave(self) -> None:
+        """Ends all regions in good order, one after the other."""
+        for region in self._scheduled.values():
+            if isinstance(region, TorchRegion):
+                with self.told(region):
+                    region.shut_down()
+            elif isinstance(region, StandIn):
+                self.follow(region)
 
     def counts(self) -> dict[str, list[int]]:
         """Spikes and synaptic operations so far, by region; all ranks call it."""

@@ -26,18 +26,19 @@ class Outside:
         group: of all ranks; the others are in :func:`obey`.
         resolved: what runs.
         seed: of all random streams.
+        manual: the regions wait to be configured and activated by their services.
 
     Raises:
         GroupError, RegionError: see :class:`.torch.TorchHost`.
     """
 
-    def __init__(self, group: Group, resolved: Resolved, seed: int = 0) -> None:
+    def __init__(self, group: Group, resolved: Resolved, seed: int = 0, manual: bool = False) -> None:
         self._group = group
         self._resolved = resolved
         self._given = itertools.count()
         self._asked: dict[bytes, Asked] = {}
-        group.tell({"do": "begin", "resolved": resolved.to_json(), "seed": seed})
-        self._host = _joined(group, resolved, seed)
+        group.tell({"do": "begin", "resolved": resolved.to_json(), "seed": seed, "manual": manual})
+        self._host = _joined(group, resolved, seed, manual)
         self._host.told_of_goals = self._tell
 
     @property
@@ -106,6 +107,11 @@ class Outside:
     def _tell(self, news: News) -> None:
         self._asked[news.goal].tell(news)
 
+    def leave(self) -> None:
+        """Ends all regions in good order; what they move is told to rest. Raises RegionError, GroupError."""
+        self._group.tell({"do": "leave"})
+        self._host.leave()
+
     def counts(self) -> dict[str, list[int]]:
         """Spikes and synaptic operations so far, by region. Raises GroupError."""
         self._group.tell({"do": "counts"})
@@ -131,7 +137,7 @@ def obey(group: Group) -> None:
         try:
             if order["do"] == "begin":
                 host = None
-                host = _joined(group, Resolved.from_json(order["resolved"]), order["seed"])
+                host = _joined(group, Resolved.from_json(order["resolved"]), order["seed"], order["manual"])
             elif host is None:
                 raise GroupError(f"rank 0 asks for {order['do']!r} before there is a brain; it runs other code")
             else:
@@ -154,16 +160,18 @@ def _do(host: TorchHost, order: dict[str, Any]) -> None:
             host.hand_in(order["name"], order["action"], Goal(
                 bytes.fromhex(order["goal"]), messages.decode(bytes.fromhex(order["data"]), order["type"]),
                 canceling=order["canceling"]))
+        case "leave":
+            host.leave()
         case "counts":
             host.counts()
         case other:
             raise GroupError(f"rank 0 asks for {other!r}, which nobody here knows; it runs other code")
 
 
-def _joined(group: Group, resolved: Resolved, seed: int) -> TorchHost:
+def _joined(group: Group, resolved: Resolved, seed: int, manual: bool) -> TorchHost:
     names = [spec.name for spec in resolved.regions]
     if group.rank == 0 or group.size != len(names) + 1:
-        return TorchHost(group, names, None, seed=seed)
+        return TorchHost(group, names, None, seed=seed, manual=manual)
     mine = resolved.regions[group.rank - 1]
     return TorchHost(group, names, mine.load()(mine.name), parameters=dict(mine.parameters), seed=seed,
-                     critical=resolved.critical)
+                     critical=resolved.critical, manual=manual)

@@ -29,19 +29,36 @@ class Standing(NamedTuple):
     held_until: float
 
 
-class Failed(Exception):
-    """The region of another rank failed; with what it said."""
+class Record(NamedTuple):
+    """What another rank told.
+
+    Attributes:
+        said: topics and messages; None in place of messages that this rank does not hear.
+        standing: of its region.
+        text: JSON, or why the region failed.
+        failed: it did.
+    """
+
+    said: list[tuple[str, Any]]
+    standing: Standing
+    text: str
+    failed: bool
 
 
 class Topics:
-    """The topics of all regions, in the same order on each rank.
+    """The topics of all regions, by the same numbers on each rank.
 
-    Args:
-        types: by topic.
+    Attributes:
+        names: in the order of their numbers.
+        numbers, types: by name.
         latched: topics that whoever comes late hears too; their messages go to all ranks.
     """
 
-    def __init__(self, types: dict[str, str], latched: frozenset[str]) -> None:
+    def __init__(self) -> None:
+        self.number({}, frozenset())
+
+    def number(self, types: dict[str, str], latched: frozenset[str]) -> None:
+        """Takes over which topics there are."""
         self.names = sorted(types)
         self.types, self.latched = types, latched
         self.numbers = {name: number for number, name in enumerate(self.names)}
@@ -62,33 +79,30 @@ class Records:
 
     # -- telling -----------------------------------------------------------------------------------------------------
 
-    def tell(self, said: Sequence[tuple[str, Any]], standing: Standing, text: str = "") -> None:
+    def tell(self, said: Sequence[tuple[str, Any]], standing: Standing, text: str = "", failed: bool = False) -> None:
         """Tells what the own region has done.
 
         Args:
             said: topics and messages, in the order in which they were published.
             standing: of the region.
-            text: JSON for the rank outside; empty: none.
+            text: JSON for the rank outside, or why the region failed, for all; empty: none.
+            failed: it did.
 
         Raises:
             GroupError: a rank is lost. MessageError: a message cannot be encoded.
         """
         entries = [self._entry(topic, message) for topic, message in said]
         if text:
-            entries.append(_Entry(_TEXT, text.encode(), (), (), frozenset((0,)) - {self._group.rank}))
+            to = frozenset(range(self._group.size)) if failed else frozenset((0,))
+            entries.append(_Entry(_TEXT, text.encode(errors="replace"), (), (), to - {self._group.rank}))
         rows: list[list[_Entry]] = [[]]
         for entry in entries:
             if sum(e.size for e in rows[-1]) + entry.size > NUMBERS - _ENTRIES:
                 rows.append([])
             rows[-1].append(entry)
+        last = _FAILED if failed else _WHOLE
         for number, row in enumerate(rows):
-            self._send(row, standing, _WHOLE if number == len(rows) - 1 else _MORE)
-
-    def fail(self, reason: str) -> None:
-        """Tells that the own region has failed. Raises GroupError."""
-        everybody = frozenset(range(self._group.size)) - {self._group.rank}
-        entry = _Entry(_TEXT, reason.encode(errors="replace"), (), (), everybody)
-        self._send([entry], Standing(True, np.inf, np.inf), _FAILED)
+            self._send(row, standing, last if number == len(rows) - 1 else _MORE)
 
     def _entry(self, topic: str, message: Any) -> _Entry:
         others = (rank for rank in range(self._group.size) if rank != self._group.rank)
@@ -118,14 +132,11 @@ class Records:
 
     # -- following -----------------------------------------------------------------------------------------------------
 
-    def follow(self, source: int) -> tuple[list[tuple[str, Any]], Standing, str]:
-        """Waits for what another rank tells.
-
-        Returns:
-            What :meth:`tell` was given there; None in place of messages that this rank does not hear.
+    def follow(self, source: int) -> Record:
+        """Waits for what another rank tells: what :meth:`tell` was given there.
 
         Raises:
-            Failed: the region of that rank has. GroupError: the rank is lost, or at something else.
+            GroupError: the rank is lost, or at something else. MessageError: a message cannot be read.
         """
         said: list[tuple[str, Any]] = []
         text = ""
@@ -142,11 +153,10 @@ class Records:
                     said.append((topic, message))
                 else:
                     text = message
-            if failed:
-                raise Failed(text)
-            if numbers[_STATUS] == _WHOLE:
+            if numbers[_STATUS] != _MORE:
                 next_tick, held_until = numbers[[_NEXT, _HELD]].view(np.float64)
-                return said, Standing(bool(numbers[_IDLE]), float(next_tick), float(held_until)), text
+                return Record(said, Standing(bool(numbers[_IDLE]), float(next_tick), float(held_until)), text,
+                              bool(failed))
 
     def _receive(self, numbers: np.ndarray, source: int, failed: bool) -> list[tuple[str, Any]]:
         """Topics and messages of one row; an empty topic: text."""
