@@ -129,8 +129,8 @@ def card(name: str, publishes: Mapping[str, Out], hears: Mapping[str, In], *, id
     plain: Callable[[Any], dict[str, Any]] = lambda port: {  # noqa: E731
         key: value for key, value in asdict(port).items() if key != "gated"}
     return {"name": name, "publishes": {key: plain(port) for key, port in publishes.items()},
-            "hears": {key: plain(port) for key, port in hears.items()}, "idle": idle, "due": due, "next_tick": str(next_tick),
-            "budget": budget}
+            "hears": {key: plain(port) for key, port in hears.items()}, "idle": idle, "due": due,
+            "next_tick": str(next_tick), "budget": budget}
 
 
 def _port(kind: type[Any], content: Mapping[str, Any]) -> Any:

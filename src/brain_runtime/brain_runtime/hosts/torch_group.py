@@ -89,6 +89,19 @@ class Group:
         except RuntimeError as error:
             raise self._lost(source, error) from error
 
+    def spread(self, array: NDArray[Any], source: int) -> None:
+        """Gives all ranks the bytes of one; all call it, with an array of that size. Raises GroupError."""
+        tensor = torch.from_numpy(array.reshape(-1).view(np.uint8))
+        try:
+            if self._device is None:
+                dist.broadcast(tensor, source)
+                return
+            there = tensor.to(self._device)
+            dist.broadcast(there, source)
+            tensor.copy_(there)
+        except RuntimeError as error:
+            raise self._lost(source, error) from error
+
     def _lost(self, rank: int, error: Exception) -> GroupError:
         return GroupError(f"{self.names[self.rank]} has lost {self.names[rank]}: {_first_line(error)}; a static group "
                           f"ends with its first rank that does")

@@ -119,10 +119,8 @@ class Records:
             numbers[at:at + entry.size] = [entry.topic, len(entry.rest), *entry.lengths]
             at += entry.size
         self._number += 1
+        self._group.spread(numbers, self._group.rank)
         for rank in range(self._group.size):
-            if rank == self._group.rank:
-                continue
-            self._group.send(numbers, rank)
             for_it = [entry for entry in row if rank in entry.to]
             if for_it:
                 self._group.send(np.frombuffer(b"".join(entry.rest for entry in for_it), np.uint8).copy(), rank)
@@ -142,7 +140,7 @@ class Records:
         text = ""
         while True:
             numbers = np.empty(NUMBERS, np.int64)
-            self._group.receive(numbers, source)
+            self._group.spread(numbers, source)
             if numbers[_NUMBER] != self._number or not 0 <= numbers[_COUNT] <= NUMBERS:
                 raise GroupError(f"{self._group.names[source]} is at record {numbers[_NUMBER]}, where "
                                  f"{self._group.names[self._group.rank]} is at {self._number}; the ranks run other "
