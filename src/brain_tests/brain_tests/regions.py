@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from brain_runtime import FEATURE, LATCHED, SENSOR, Act, Gated, In, Out, Region, parameter
+from brain_runtime import FEATURE, LATCHED, SENSOR, Act, Gated, In, Out, Region, parameter, tensors
 from brain_runtime.interfaces import Seek
 from brain_wire.messages import time_seconds
 
@@ -171,3 +171,53 @@ def held(message) -> dict:
 def stamp(message) -> float:
     """Stamp of a message's header (s)."""
     return time_seconds(message.header.stamp)
+
+
+class Eye(Region):
+    """Sees noise, of another size each time."""
+
+    rate = 20.0
+    picture = Out("picture", "sensor_msgs/msg/Image", SENSOR)
+
+    def step(self, inbox, state, dt, rng):
+        width = int(rng.integers(1, 200))
+        return {"picture": self.picture(width=width, height=3, encoding="mono8", step=width,
+                                        data=rng.integers(0, 256, 3 * width, np.uint8))}, state
+
+
+class Seer(Region):
+    """Makes a sparse Tensor of each picture, and a truth that rounding changes; fails at a goal that says so."""
+
+    picture = In("picture", "sensor_msgs/msg/Image", SENSOR, trigger=True)
+    goal = In("goal", STRING, LATCHED, device=True, trigger=True)
+    seen = Out("seen", tensors.TYPE, FEATURE)
+    told = Out("told", FEATURES, FEATURE)
+
+    def step(self, inbox, state, dt, rng):
+        goal, picture = inbox.get("goal"), inbox.get("picture")
+        if goal is not None and goal.data == "raise":
+            raise ValueError("told to")
+        if picture is None:
+            return {}, state
+        bright = picture.data > 200
+        return {"seen": tensors.tensor(bright), "told": self.told(confidence=float(bright.mean()) / 3.0)}, state
+
+
+class Doubter(Region):
+    """Hears both and keeps what it cannot be sure of."""
+
+    rate = 7.0
+    seen = In("seen", tensors.TYPE, FEATURE, trigger=True)
+    told = In("told", FEATURES, FEATURE, trigger=True)
+    doubt = Out("doubt", FEATURES, FEATURE)
+
+    def initial_state(self):
+        return {"doubt": np.zeros(1, np.float32)}
+
+    def step(self, inbox, state, dt, rng):
+        seen, told = inbox.get("seen"), inbox.get("told")
+        if seen is None or told is None:
+            return {}, state
+        more = tensors.array(seen).sum() * told.confidence + rng.random()
+        doubt = state["doubt"] * np.float32(0.9) + np.float32(more)
+        return {"doubt": self.doubt(confidence=float(doubt[0]), source="doubter")}, {"doubt": doubt}

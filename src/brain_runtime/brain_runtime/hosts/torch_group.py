@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from brain_runtime.group_error import GroupError
 
 TIMEOUT = 60.0      # s that a rank waits for another one
+FORMING = 180.0     # s that it does at the start, while others still import torch
 LARGEST = 1 << 28   # bytes of one text that a rank makes room for
 _LENGTH = 1         # int64 numbers before a text
 
@@ -42,7 +43,7 @@ class Group:
 
     def __init__(self, backend: str = "gloo", timeout: float = TIMEOUT, store: dist.Store | None = None,
                  rank: int = 0, size: int = 1) -> None:
-        patience = timedelta(seconds=timeout)
+        patience = timedelta(seconds=max(timeout, FORMING))
         try:
             if store is None:
                 store, rank, size = next(iter(dist.rendezvous("env://", timeout=patience)))
@@ -51,7 +52,8 @@ class Group:
             store = dist.PrefixStore(f"brain/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
             if store.add(f"rank {rank}", 1) != 1:
                 raise GroupError(f"two processes of the group have rank {rank}; start each rank once")
-            dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=patience)
+            self._processes = _made(backend, store, rank, size, patience)
+            self._processes.set_timeout(timedelta(seconds=timeout))
         except GroupError:
             raise
         except (RuntimeError, ValueError) as error:     # torch's own are derived from these
@@ -63,8 +65,7 @@ class Group:
 
     def close(self) -> None:
         """Leaves the group; others that wait for this rank fail."""
-        if dist.is_initialized():
-            dist.destroy_process_group()
+        self._processes = None
 
     # -- one rank to another -----------------------------------------------------------------------------------------
 
@@ -72,7 +73,7 @@ class Group:
         """Sends an array's bytes, and waits until they are on their way. Raises GroupError."""
         tensor = torch.from_numpy(array.reshape(-1).view(np.uint8))
         try:
-            dist.send(tensor if self._device is None else tensor.to(self._device), to)
+            self._processes.send([tensor if self._device is None else tensor.to(self._device)], to, 0).wait()
         except RuntimeError as error:
             raise self._lost(to, error) from error
 
@@ -81,10 +82,10 @@ class Group:
         tensor = torch.from_numpy(into.reshape(-1).view(np.uint8))
         try:
             if self._device is None:
-                dist.recv(tensor, source)
+                self._processes.recv([tensor], source, 0).wait()
                 return
             there = torch.empty_like(tensor, device=self._device)
-            dist.recv(there, source)
+            self._processes.recv([there], source, 0).wait()
             tensor.copy_(there)
         except RuntimeError as error:
             raise self._lost(source, error) from error
@@ -93,12 +94,10 @@ class Group:
         """Gives all ranks the bytes of one; all call it, with an array of that size. Raises GroupError."""
         tensor = torch.from_numpy(array.reshape(-1).view(np.uint8))
         try:
-            if self._device is None:
-                dist.broadcast(tensor, source)
-                return
-            there = tensor.to(self._device)
-            dist.broadcast(there, source)
-            tensor.copy_(there)
+            there = tensor if self._device is None else tensor.to(self._device)
+            self._processes.broadcast(there, source).wait()
+            if there is not tensor:
+                tensor.copy_(there)
         except RuntimeError as error:
             raise self._lost(source, error) from error
 
@@ -137,6 +136,18 @@ class Group:
             else:
                 found.append(self.hear(source))
         return found
+
+
+def _made(backend: str, store: dist.Store, rank: int, size: int, timeout: timedelta) -> Any:
+    """A group beside torch's default one, of which a process can have one only. Raises GroupError."""
+    if backend == "gloo":
+        return dist.ProcessGroupGloo(store, rank, size, timeout)
+    if backend == "nccl" and dist.is_nccl_available():
+        options = dist.ProcessGroupNCCL.Options()
+        options._timeout = timeout
+        return dist.ProcessGroupNCCL(store, rank, size, options)
+    raise GroupError(f"there is no backend {backend!r} here for a static group; there is gloo, and nccl where torch "
+                     f"was built with CUDA")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A brain as a static group of torch.distributed: as LocalHost to the bit, and ended with a name by its first loss."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from brain_runtime.group_error import GroupError
+from brain_runtime.hosts.local import LocalHost
+from brain_runtime.hosts.torch import _agree
+from brain_runtime.hosts.torch_orders import Outside
+from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.stepper import RegionError
+from brain_runtime.torch_ranks import Ranks
+from brain_tests.processes import gone
+from brain_tests.stages import free_port
+from brain_wire import messages
+
+NAMES = ("eye", "seer", "doubter")
+TOPICS = ("picture", "seen", "told", "doubt")
+RESOLVED = Resolved("chain", tuple(ResolvedRegion(name, f"brain_tests.regions:{name.capitalize()}") for name in NAMES),
+                    host="torch")
+
+
+def text(words):
+    return messages.make("std_msgs/msg/String", data=words)
+
+
+def listened(host):
+    """Fills with topics and bytes of what comes, in its order."""
+    found = []
+    for topic in TOPICS:
+        host.listen(topic, lambda m, topic=topic: found.append((topic, messages.encode(m))))
+    return found
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    with Ranks(len(NAMES)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_it_computes_what_lockstep_computes(ranks, seed):
+    host, local = Outside(ranks.group, RESOLVED, seed), LocalHost(RESOLVED.make(), seed=seed)
+    found, expected = listened(host), listened(local)
+    for one in (host, local):
+        one.publish("goal", text("look"))
+        for _ in range(20):
+            one.advance(0.1)
+    assert {topic for topic, _ in expected} == set(TOPICS) and len(expected) > 150
+    assert found == expected
+    assert host.counts() == {name: [0, 0] for name in NAMES}
+
+
+def test_a_region_that_fails_is_named_and_the_group_can_begin_again(ranks):
+    host = Outside(ranks.group, RESOLVED, 1)
+    host.advance(0.2)
+    with pytest.raises(RegionError, match="seer failed in step.*told to"):
+        host.publish("goal", text("raise"))
+    again = Outside(ranks.group, RESOLVED, 1)
+    again.advance(0.2)
+    assert again.now == pytest.approx(0.2)
+
+
+def test_ranks_that_do_not_fit_the_graph():
+    with Ranks(1) as few:
+        with pytest.raises(GroupError, match="has 2 ranks, but 3 regions.*eye, seer, doubter.*--nproc-per-node 4"):
+            Outside(few.group, RESOLVED)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_rank_that_is_lost_takes_all_down_and_is_named(number):
+    with Ranks(len(NAMES), timeout=4.0) as some:
+        host = Outside(some.group, RESOLVED)
+        host.advance(0.2)
+        below = some.processes()
+        os.kill(below[1], number)
+        with pytest.raises(GroupError) as raised:
+            for _ in range(100):
+                host.advance(0.1)
+        lost = some.why(raised.value)
+    assert "lost" in str(lost) and "a static group ends with its first rank" in str(lost)
+    if number == signal.SIGKILL:
+        assert "Rank 2 was killed by SIGKILL" in str(lost)
+    assert all(gone(process) for process in below)
+
+
+def test_a_rank_of_which_there_are_two():
+    port = free_port()
+    said = []
+    for rank in (1, 1):
+        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1",
+                       "MASTER_PORT": str(port)}
+        said.append(subprocess.Popen([sys.executable, "-m", "brain_runtime.torch_process", "--timeout", "20"],
+                                     env=environment, stderr=subprocess.PIPE, text=True))
+    import torch.distributed as dist
+
+    store = dist.TCPStore("127.0.0.1", port, 3, is_master=True, wait_for_workers=False)     # that of rank 0
+    try:
+        until = time.monotonic() + 150
+        while all(process.poll() is None for process in said) and time.monotonic() < until:
+            time.sleep(0.05)
+        second = next(process for process in said if process.poll() is not None)
+        assert second.returncode == 1
+        assert "two processes of the group have rank 1; start each rank once" in second.stderr.read()
+    finally:
+        for process in said:
+            process.kill()
+            process.communicate()
+        del store
+
+
+def test_ranks_of_other_versions_are_named():
+    cards = [{"names": list(NAMES), "seed": 0, "code": "a", "name": name, "types": {"T": "1"}} for name in ("", *NAMES)]
+    who = ["the rank outside", *NAMES]
+    _agree(cards, who)
+    with pytest.raises(GroupError, match="doubter has other code than the rank outside"):
+        _agree([*cards[:3], {**cards[3], "code": "b"}], who)
+    with pytest.raises(GroupError, match="doubter and eye have other definitions of T"):
+        _agree([*cards[:3], {**cards[3], "types": {"T": "2"}}], who)
+    with pytest.raises(GroupError, match="doubter runs motor"):
+        _agree([*cards[:3], {**cards[3], "name": "motor"}], who)
+
+
+@pytest.mark.slow
+def test_an_episode_on_a_static_group_is_that_of_lockstep():
+    from brain_eval.episodes import resolved_for, run_local
+    from brain_eval.group import run_episode
+    from brain_sim.suite import suite
+
+    episode = min(suite("val", 12, 3), key=lambda e: (e.kind != "stop", e.id))
+    resolved = resolved_for(episode)
+    with Ranks(len(resolved.regions)) as brain:
+        found = run_episode(brain.group, episode, resolved)
+    expected = run_local(episode)
+    assert found.pop("wall") > 0 and expected.pop("wall") > 0
+    assert found == expected
+
+
+@pytest.mark.slow
+def test_an_interrupted_evaluation_leaves_no_ranks():
+    process = subprocess.Popen([sys.executable, "-m", "brain", "eval", "--host", "torch", "--episodes", "1"],
+                               stderr=subprocess.PIPE, start_new_session=True)
+    from brain_tests.processes import children
+
+    until = time.monotonic() + 90
+    while len(below := children(process.pid)) < 10:
+        assert process.poll() is None and time.monotonic() < until, process.stderr.read()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode not in (0, None)
+    until = time.monotonic() + 30
+    while not all(gone(one) for one in below):
+        assert time.monotonic() < until
+        time.sleep(0.1)
