@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was found, as a person reads it."""
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from brain_collectives.checks.compare import sentence
+from brain_collectives.checks.sizes import written
+
+NONE = "-"
+
+
+def table(found: dict[str, Any]) -> Table:
+    """Rows of each collective by size; where MPI was measured too, its median beside."""
+    mpi = found.get("mpi") or {}
+    result = Table(title=f"{found['backend']}, {found['ranks']} ranks, torch {found['torch']}", title_justify="left")
+    result.add_column("collective", overflow="fold")
+    for head in ("size", "n", "median", "p99", "alg", "bus", *(["MPI"] if mpi else [])):
+        result.add_column(head, justify="right", no_wrap=True)
+    result.add_column("values", overflow="fold")
+    for one in found["collectives"]:
+        beside = {m["bytes"]: m for m in mpi.get("collectives", {}).get(one["name"], {}).get("measured", [])}
+        if one["lacks"] is not None:
+            where = f"not on {found['backend']}: " if one["needs_ranks"] is None else ""
+            result.add_row(one["name"], *[NONE] * (7 if mpi else 6), f"{where}{one['lacks']}")
+        bad = {wrong["bytes"] for wrong in one["wrong"]}
+        for number, m in enumerate(one["measured"]):
+            cells = [one["name"] if number == 0 else "", written(m["bytes"]) if m["bytes"] else NONE,
+                     str(m["repetitions"]), duration(m["median"]), duration(m["p99"]),
+                     bandwidth(m["algorithm_bandwidth"]), bandwidth(m["bus_bandwidth"])]
+            cells += [duration(beside[m["bytes"]]["median"]) if m["bytes"] in beside else NONE] if mpi else []
+            result.add_row(*cells, "WRONG" if m["bytes"] in bad else "right" if m["bytes"] else "")
+        result.add_section()
+    return result
+
+
+def notes(found: dict[str, Any]) -> list[str]:
+    """Lines below the table: each wrong value, and what the columns are."""
+    lines = [sentence({"name": one["name"], **wrong}) for one in found["collectives"] for wrong in one["wrong"]]
+    mpi = found.get("mpi") or {}
+    for name, one in mpi.get("collectives", {}).items():
+        lines += [f"MPI: {sentence({'name': name, **wrong})}" for wrong in one["wrong"]]
+    lines += [f"MPI: {mpi['problem']}"] if mpi.get("problem") else []
+    lines += [f"MPI: {mpi['library']}"] if mpi.get("library") else []
+    lines.append("median and p99 of n repetitions, each as long as its slowest rank; alg and bus: algorithm and bus "
+                 "bandwidth in MB/s as nccl-tests defines them, - where it does not")
+    return lines
+
+
+def explanation(told: dict[str, Any]) -> list[str]:
+    """What --explain says, line by line."""
+    bus = (f"Bus bandwidth: algorithm bandwidth x {told['bus_factor']}." if told["bus_factor"] else
+           f"Bus bandwidth: not defined; {told['no_bus_factor']}.")
+    lines = [told["name"], f"  {told['does']}", *([f"  {told['more']}"] if told["more"] else []), f"  {bus}", ""]
+    if told["lacks"] is not None:
+        return [*lines, f"  not on {told['backend']}: {told['lacks']}"]
+    before = [(one["rank"], values(one["before"]), values(one["after"])) for one in told["ranks"]]
+    wide = max(len("before"), *(len(b) for _, b, _ in before))
+    lines += [f"  {'rank':<6}{'before':<{wide}}    after", *(f"  {rank:<6}{b:<{wide}}    {a}" for rank, b, a in before)]
+    lines += ["", *(f"  {line}" for line in told["shown"])] if told["shown"] else []
+    return [*lines, *(sentence(wrong) for wrong in told["wrong"])]
+
+
+def values(several: list[Any]) -> str:
+    """Tensors as [0.01 0.02], objects as Python writes them."""
+    def one(value: Any) -> str:
+        if isinstance(value, list):
+            return f"[{' '.join(f'{x:g}' for x in value)}]"
+        if isinstance(value, dict) and "from" not in value:     # of a barrier: what happened when
+            return ", ".join(f"{name} {x:g}" for name, x in value.items())
+        return repr(value)
+    return "  ".join(map(one, several)) or NONE
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that has three digits before the point at most."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} us"
+
+
+def bandwidth(per_second: float | None) -> str:
+    """MB/s (1e6 bytes)."""
+    if per_second is None:
+        return NONE
+    return f"{per_second / 1e6:,.0f}" if per_second >= 1e8 else f"{per_second / 1e6:.3g}"
