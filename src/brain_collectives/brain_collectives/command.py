@@ -32,8 +32,8 @@ def collectives(ranks: Annotated[int | None, typer.Option(
                 sizes: Annotated[str, typer.Option(metavar="SIZES", help="A range in steps of 4, or a list as "
                                                    "8B,1KiB,1MiB.")] = SIZES,
                 only: Annotated[list[str] | None, typer.Option(
-                    metavar="NAME", help="Only this collective, or all of its kind, as all_reduce. May be given several "
-                    "times.")] = None,
+                    metavar="NAME", help="Only this collective, or all of its kind, as all_reduce. May be given "
+                    "several times.")] = None,
                 explain: Annotated[str | None, typer.Option(
                     metavar="NAME", help="Show what this collective does, with the values of each rank before and "
                     "after.")] = None,
@@ -46,9 +46,10 @@ def collectives(ranks: Annotated[int | None, typer.Option(
                 as_json: Json = False, save: Save = False) -> None:
     """Checks and measures every collective of torch.distributed, between processes on this machine.
 
-    What each rank is left with is compared with values computed otherwise, at every size. Times are those of the slowest
-    rank; bandwidths are what nccl-tests calls algorithm and bus bandwidth. Started by torchrun, it is one rank of a group,
-    which may span machines. Where mpi4py and an mpiexec are installed, MPI is measured beside (not under torchrun).
+    What each rank is left with is compared with values computed otherwise, at every size. Times are those of the
+    slowest rank; bandwidths are what nccl-tests calls algorithm and bus bandwidth. Started by torchrun, it is one rank
+    of a group, which may span machines. Where mpi4py and an mpiexec are installed, MPI is measured beside (not under
+    torchrun).
 
     Exit status 0 when every value was right and the backend has all that it should.
     """

@@ -21,8 +21,8 @@ def given(environment: Mapping[str, str]) -> tuple[int, int] | None:
     if rank is None or ranks is None:
         return None
     if not (rank.isdecimal() and ranks.isdecimal() and int(rank) < int(ranks)):
-        raise ValueError(f"RANK={rank!r} and WORLD_SIZE={ranks!r} are no rank and number of ranks; unset both, or start "
-                         "this by torchrun")
+        raise ValueError(f"RANK={rank!r} and WORLD_SIZE={ranks!r} are no rank and number of ranks; unset both, or "
+                         "start this by torchrun")
     return int(rank), int(ranks)
 
 

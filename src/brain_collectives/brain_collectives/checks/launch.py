@@ -37,6 +37,7 @@ class _Child:
     steps: int = 0
     done: bool = False
     words: str | None = None
+    plain: bool = False     # the words say all: it could not even begin
     part: bytes = b""
     found: list[dict[str, Any]] = field(default_factory=list)
 
@@ -148,7 +149,7 @@ class Ranks:
             if child.rank == 0:
                 self._progress(child.at)
         elif kind == "error":
-            child.words = found["words"]
+            child.words, child.plain = found["words"], found["plain"]
         elif kind != "beat":
             child.found.append(found)
         return kind != "beat"
@@ -158,15 +159,15 @@ class Ranks:
         now, left = time.monotonic(), [child for child in self._children if not child.done]
         silent = min(left, key=lambda child: child.heard, default=None)
         if silent is not None and now - silent.heard > self._silence:
-            raise RanksProblem(f"{silent.name} has given no sign of life for {self._silence:g} s, in {silent.at}: it is "
-                               "frozen or gets no processor; all ranks were ended")
+            raise RanksProblem(f"{silent.name} has given no sign of life for {self._silence:g} s, in {silent.at}: "
+                               "it is frozen or gets no processor; all ranks were ended")
         if left and now - progressed > self._order.patience:
             fewest = min(child.steps for child in left)
             where = ", ".join(f"{child.name} in {child.at}" for child in left)
             late = ", ".join(child.name for child in left if child.steps == fewest)
             behind = f"; behind: {late}" if any(child.steps > fewest for child in left) else ""
-            raise RanksProblem(f"no rank got any further for {self._order.patience:g} s: {where}{behind}; all ranks were "
-                               "ended; --patience gives them longer")
+            raise RanksProblem(f"no rank got any further for {self._order.patience:g} s: {where}{behind}; all ranks "
+                               "were ended; --patience gives them longer")
 
     def _ended(self, first: _Child, ears: selectors.BaseSelector) -> str:
         """Why all are ended: who was killed tells more than who lost it."""
@@ -186,6 +187,8 @@ class Ranks:
         if _killed(child):
             return (f"{child.name} was ended by {signal.Signals(-status).name} in {child.at}; all ranks were ended"
                     f"{self._wrote(child)}")
+        if child.words is not None and child.plain:
+            return child.words
         if child.words is not None:
             return f"{child.name}: {child.words}; all ranks were ended"
         return f"{child.name} ended with status {status} in {child.at}; all ranks were ended{self._wrote(child)}"

@@ -13,7 +13,7 @@ import threading
 from datetime import timedelta
 from typing import IO, Any, Sequence
 
-from brain_collectives.checks.rank import Order, Rank, RankProblem, Tell, opened
+from brain_collectives.checks.rank import NotHere, Order, Rank, RankProblem, Tell, opened
 from brain_collectives.checks.table import chosen, with_more
 
 HOST = "127.0.0.1"
@@ -33,10 +33,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         _work(rank, ranks, order, tell, sys.stdin)
     except RankProblem as problem:
-        tell({"kind": "error", "words": str(problem)})
+        tell({"kind": "error", "words": str(problem), "plain": isinstance(problem, NotHere)})
         return 1
     except Exception as error:      # whatever a backend raises in the middle of a group's life
-        tell({"kind": "error", "words": f"{type(error).__name__}: {' '.join(str(error).split())}"})
+        tell({"kind": "error", "words": f"{type(error).__name__}: {' '.join(str(error).split())}", "plain": False})
         return 1
     finally:
         ended.set()
@@ -50,7 +50,9 @@ def _work(rank: int, ranks: int, order: Order, tell: Tell, told: IO[str]) -> Non
 
     # The ranks' own clocks run longer than the patience of who watches them, which can say more.
     patience = timedelta(seconds=2 * order.patience)
-    store = dist.TCPStore(HOST, 0, ranks, is_master=True, timeout=patience, wait_for_workers=False) if rank == 0 else None
+    store = None
+    if rank == 0:
+        store = dist.TCPStore(HOST, 0, ranks, is_master=True, timeout=patience, wait_for_workers=False)
     tell({"kind": "store", "port": store.port if store else None, "torch": str(torch.__version__)})
     port = json.loads(told.readline())["port"]
     if store is None:
@@ -63,8 +65,9 @@ def _work(rank: int, ranks: int, order: Order, tell: Tell, told: IO[str]) -> Non
 
 
 def leave(dist: Any, store: Any, rank: int, ranks: int) -> None:
-    """Ends the group; rank 0, whose process may hold the store, last."""
-    dist.barrier()
+    """Ends the group when all are through; rank 0, whose process may hold the store, last."""
+    store.set(f"through/{rank}", "")
+    store.wait([f"through/{other}" for other in range(ranks)])
     dist.destroy_process_group()
     store.set(f"left/{rank}", "")
     if rank == 0:

@@ -121,7 +121,7 @@ def scattered(values: Values, rank: int, ranks: int, count: int) -> list[Any]:
 ROWS = (
     Collective("broadcast", "broadcast", "Copies one rank's tensor to all the others.", WHOLE, own,
                lambda has, rank: [has[root(len(has))][0]], _broadcast, ONE, mpi=Mpi("Bcast", _bcast),
-               more="Bus bandwidth is the algorithm bandwidth: all of it has to leave the one rank that has it."),
+               more="All of it has to leave the one rank that has it, hence the factor of the bus bandwidth."),
     Collective("all_gather", "all_gather", "Collects the tensors of all ranks in a list; every rank gets the list.",
                SHARES, own, lambda has, rank: [one[0] for one in has], _all_gather, OTHERS,
                more="The tensors are of one size. The size in the table is that of the whole list."),

@@ -14,8 +14,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Sequence
 
-import numpy as np
-
 from brain_collectives.checks.compare import first_wrong
 from brain_collectives.checks.rank import BUDGET, FEWEST, MOST_BYTES, WARM_UP, Order
 from brain_collectives.checks.results import timed

@@ -8,9 +8,9 @@ from brain_collectives.checks.reductions import Has
 from brain_collectives.checks.row import OBJECTS, Collective, Found, Place, Run, Values, root
 
 NO_FACTOR = "nccl-tests moves no objects: the time is that of pickling too"
-WHY = ("The object is pickled, and who unpickles bytes runs what their writer chose: so objects are taken from the ranks "
-       "of one's own group alone, which one's own command started, and never from anybody else who reaches the wire. "
-       "Where a group spans machines, authenticate its link first; tensors need no such trust.")
+WHY = ("The object is pickled, and who unpickles bytes runs what their writer chose: so objects are taken from the "
+       "ranks of one's own group alone, which one's own command started, and never from anybody else who reaches the "
+       "wire. Where a group spans machines, authenticate its link first; tensors need no such trust.")
 
 
 def own(values: Values, rank: int, ranks: int, size: int) -> list[Any]:

@@ -51,8 +51,8 @@ def draw(path: Path, found: dict[str, Any]) -> None:
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
     axes.set_xlabel("size of the message, over all ranks", color=INK)
     axes.set_ylabel("bus bandwidth (MB/s)", color=INK)
-    axes.set_title(f"{found['backend']}, {found['ranks']} ranks, torch {found['torch']}: medians", loc="left", color=INK,
-                   fontsize=11)
+    axes.set_title(f"{found['backend']}, {found['ranks']} ranks, torch {found['torch']}: medians", loc="left",
+                   color=INK, fontsize=11)
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(axis="x", labelrotation=45, colors=INK)

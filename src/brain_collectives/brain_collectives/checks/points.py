@@ -80,10 +80,11 @@ def _mpi_isend(mpi: Any, comm: Any, given: list[Any]) -> tuple[Run, Found]:
 
 
 ROWS = (
-    Collective("send_recv", "send_recv", "Each rank sends a tensor to the next, which waits for it: one after the other.",
+    Collective("send_recv", "send_recv",
+               "Each rank sends a tensor to the next, which waits for it, one after the other.",
                WHOLE, own, _from_before, _send, ONE, least=2, hops=True, mpi=Mpi("Send, Recv", _mpi_send),
-               more="send returns when the tensor may be changed again, recv when it has come. Rank 0 sends first, every "
-                    "other when it has received; a time is that of one of the n hops."),
+               more="send returns when the tensor may be changed again, recv when it has come. Rank 0 sends first, "
+                    "every other when it has received; a time is that of one of the n hops."),
     Collective("isend_irecv", "isend_irecv", "Each rank sends a tensor to the next, all at once, and waits at the end.",
                WHOLE, own, _from_before, _isend, ONE, least=2, mpi=Mpi("Isend, Irecv", _mpi_isend),
                more="Both calls return at once; wait() of each ends when the tensor has gone, or come."),

@@ -32,6 +32,10 @@ class RankProblem(RuntimeError):
     """This rank cannot go on; says why, in one line."""
 
 
+class NotHere(RankProblem):
+    """The backend, or what it runs on, is not there."""
+
+
 @dataclass(frozen=True)
 class Order:
     """What all ranks are to do.
@@ -69,7 +73,7 @@ def opened(order: Order, store: Any, rank: int, ranks: int, local_rank: int, tim
     """Begins the group, and returns this rank's place in it.
 
     Raises:
-        RankProblem: the backend is not there, or there are not enough GPUs for it.
+        NotHere: the backend is not there, or there are not enough GPUs for it.
     """
     import torch
     import torch.distributed as dist
@@ -80,13 +84,13 @@ def opened(order: Order, store: Any, rank: int, ranks: int, local_rank: int, tim
     if order.backend == "zenoh":
         import brain_collectives    # noqa: F401  # which registers it
     if order.backend not in dist.Backend.backend_list:
-        raise RankProblem(f"no backend {order.backend} is registered with torch.distributed: this brain_collectives has "
-                          f"none; install one that has, or take another --backend")
+        raise NotHere(f"no backend {order.backend} is registered with torch.distributed: this brain_collectives "
+                      "has none; install one that has, or take another --backend")
     device = torch.device("cpu")
     if order.backend == "nccl":
         if not dist.is_nccl_available() or local_rank >= torch.cuda.device_count():
-            raise RankProblem(f"nccl needs a GPU for each rank, and there are {torch.cuda.device_count()} GPUs here that "
-                              f"torch {torch.__version__} can use; take fewer --ranks, or --backend gloo")
+            raise NotHere(f"nccl needs a GPU for each rank, and there are {torch.cuda.device_count()} GPUs here that "
+                          f"torch {torch.__version__} can use; take fewer --ranks, or --backend gloo")
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
     dist.init_process_group(order.backend, store=dist.PrefixStore("group", store), rank=rank, world_size=ranks,
@@ -159,8 +163,9 @@ class Rank:
         return True
 
     def _elements(self, row: Collective, count: int) -> str:
-        return "nothing" if row.unit == NOTHING else f"{written(row.bytes(count, self._place.ranks))} ({count} elements)" \
-            if row.unit != OBJECTS else written(count)
+        if row.unit in (NOTHING, OBJECTS):
+            return written(count) if count else "nothing"
+        return f"{written(row.bytes(count, self._place.ranks))} ({count} elements)"
 
     def _made(self, row: Collective, values: Values, count: int) -> tuple[list[list[Any]], list[Any]]:
         """What each rank has, and what this one gives: tensors where those are arrays."""

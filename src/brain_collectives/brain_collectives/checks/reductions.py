@@ -87,8 +87,8 @@ def _mpi_reduce_scatter(mpi: Any, comm: Any, given: list[Any]) -> tuple[Run, Fou
     return lambda: comm.Reduce_scatter_block(given[0], left, mpi.SUM), lambda: [left]
 
 
-_EVERYONE = ("Bus bandwidth is the algorithm bandwidth times 2(n-1)/n: each element has to cross a link n-1 times to be "
-             "added up and n-1 times to be handed out, over n links.")
+_EVERYONE = ("Each element has to cross a link n-1 times to be added up and n-1 times to be handed out, over n links: "
+             "hence the factor of the bus bandwidth.")
 
 
 def _row(name: str, op: str, does: str, fold: Callable[[list[Any]], np.ndarray], mpi: Mpi | None, *,

@@ -2,6 +2,7 @@
 """What was found, as a person reads it."""
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from rich.table import Table
@@ -10,6 +11,7 @@ from brain_collectives.checks.compare import sentence
 from brain_collectives.checks.sizes import written
 
 NONE = "-"
+WIDE = 100      # characters of a line of prose
 
 
 def table(found: dict[str, Any]) -> Table:
@@ -53,14 +55,15 @@ def explanation(told: dict[str, Any]) -> list[str]:
     """What --explain says, line by line."""
     bus = (f"Bus bandwidth: algorithm bandwidth x {told['bus_factor']}." if told["bus_factor"] else
            f"Bus bandwidth: not defined; {told['no_bus_factor']}.")
-    lines = [told["name"], f"  {told['does']}", *([f"  {told['more']}"] if told["more"] else []), f"  {bus}", ""]
+    prose = [told["does"], *([told["more"]] if told["more"] else []), bus]
+    lines = [told["name"], *(f"  {line}" for text in prose for line in textwrap.wrap(text, WIDE)), ""]
     if told["lacks"] is not None:
         return [*lines, f"  not on {told['backend']}: {told['lacks']}"]
     before = [(one["rank"], values(one["before"]), values(one["after"])) for one in told["ranks"]]
     wide = max(len("before"), *(len(b) for _, b, _ in before))
     lines += [f"  {'rank':<6}{'before':<{wide}}    after", *(f"  {rank:<6}{b:<{wide}}    {a}" for rank, b, a in before)]
-    lines += ["", *(f"  {line}" for line in told["shown"])] if told["shown"] else []
-    return [*lines, *(sentence(wrong) for wrong in told["wrong"])]
+    shown = [f"  {line}" for text in told["shown"] for line in textwrap.wrap(text, WIDE)]
+    return [*lines, *([""] if shown else []), *shown, *(sentence(wrong) for wrong in told["wrong"])]
 
 
 def values(several: list[Any]) -> str:

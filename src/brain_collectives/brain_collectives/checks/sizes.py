@@ -7,8 +7,8 @@ import re
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 LARGEST = 2**30         # bytes; each rank holds the inputs of all
 STEP = 4                # between the sizes of a range
-ACCEPTED = ("--sizes takes a range as 8B..16MiB, which goes up in steps of 4, or a list as 8B,1KiB,1MiB; units are B, KiB, "
-            f"MiB and GiB, and a size is from 1B to {LARGEST // 2**30}GiB")
+ACCEPTED = ("--sizes takes a range as 8B..16MiB, which goes up in steps of 4, or a list as 8B,1KiB,1MiB; units are B, "
+            f"KiB, MiB and GiB, and a size is from 1B to {LARGEST // 2**30}GiB")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB)", re.ASCII)
 
 

@@ -8,9 +8,8 @@ from typing import Iterable, Sequence
 from brain_collectives.checks import barriers, moves, objects, points, reductions
 from brain_collectives.checks.row import Collective
 
-BACKENDS = ("gloo", "zenoh", "nccl")
-_ORDER = ("broadcast", "broadcast_object_list", "all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather",
-          "all_gather_object", "gather_object", "scatter", "scatter_object_list", "reduce_scatter",
+_ORDER = ("broadcast", "broadcast_object_list", "all_reduce", "reduce", "all_gather", "all_gather_into_tensor",
+          "gather", "all_gather_object", "gather_object", "scatter", "scatter_object_list", "reduce_scatter",
           "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "send_recv", "isend_irecv", "batch_isend_irecv",
           "barrier", "monitored_barrier")
 ROWS: tuple[Collective, ...] = tuple(sorted(
