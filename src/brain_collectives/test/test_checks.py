@@ -104,8 +104,8 @@ def test_a_wrong_value_is_found_and_named() -> None:
     assert [(one["rank"], one["output"], one["index"], one["count"]) for one in wrong] == [(1, 0, 7, 1)]
     assert wrong[0]["expected"] == wrong[0]["found"] + 0.125
     said = "\n".join(notes(figures))
-    assert (f"lies_of_one_value of 40 B (10 elements): rank 1, output 0, index 7: expected {wrong[0]['expected']}, found "
-            f"{wrong[0]['found']}") in said
+    assert ("lies_of_one_value of 40 B (10 elements): rank 1, output 0, index 7: expected "
+            f"{wrong[0]['expected']}, found {wrong[0]['found']}") in said
     assert "lies_of_length of 40 B (10 elements): rank 0, output 0: expected shape [9], found shape [10]" in said
     assert "lies_of_an_object of 40 B: rank 0, output 0: expected 'something else', found {'rank': 1" in said
 
@@ -182,8 +182,8 @@ def _ends(watch: int) -> bool:
 def test_the_command_tells_json_draws_and_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
-    result = brain("--sizes", "8B,1KiB", "--only", "reduce", "--only", "barrier", "--only", "send/recv", "--repeats", "2",
-                   "--json", "--picture", "p.svg", "--save")
+    result = brain("--sizes", "8B,1KiB", "--only", "reduce", "--only", "barrier", "--only", "send/recv", "--repeats",
+                   "2", "--json", "--picture", "p.svg", "--save")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     saved = json.loads((tmp_path / "results" / "collectives-gloo.json").read_text(encoding="utf-8"))

@@ -23,8 +23,8 @@ def test_sizes(text: str, sizes: list[int]) -> None:
     assert parse(text) == sizes
 
 
-@pytest.mark.parametrize("text", ["", "8", "8b", "8 bytes", "1KB", "0B", "-8B", "8B..", "..8B", "1KiB..8B", "8B;1KiB", "2GiB",
-                                  "8B,,1KiB", "0.5B", "1e3B", "8B..16B..32B", "nanB", "\u0668B"])
+@pytest.mark.parametrize("text", ["", "8", "8b", "8 bytes", "1KB", "0B", "-8B", "8B..", "..8B", "1KiB..8B", "8B;1KiB",
+                                  "2GiB", "8B,,1KiB", "0.5B", "1e3B", "8B..16B..32B", "nanB", "\u0668B"])
 def test_sizes_that_are_none_are_told_with_what_is_accepted(text: str) -> None:
     with pytest.raises(ValueError, match="--sizes takes a range as 8B..16MiB") as problem:
         parse(text)
@@ -38,9 +38,9 @@ def test_sizes_are_written_as_they_are_read() -> None:
 
 def test_every_collective_that_was_asked_for_is_there_once() -> None:
     assert [row.name for row in ROWS] == [
-        "broadcast", "broadcast_object_list", "all_reduce_sum", "all_reduce_avg", "all_reduce_product", "all_reduce_min",
-        "all_reduce_max", "all_reduce_async", "reduce", "all_gather", "all_gather_into_tensor", "gather",
-        "all_gather_object", "gather_object", "scatter", "scatter_object_list", "reduce_scatter",
+        "broadcast", "broadcast_object_list", "all_reduce_sum", "all_reduce_avg", "all_reduce_product",
+        "all_reduce_min", "all_reduce_max", "all_reduce_async", "reduce", "all_gather", "all_gather_into_tensor",
+        "gather", "all_gather_object", "gather_object", "scatter", "scatter_object_list", "reduce_scatter",
         "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "all_to_all_single_unequal", "send_recv",
         "isend_irecv", "batch_isend_irecv", "barrier", "monitored_barrier"]
 

@@ -65,8 +65,8 @@ class Order:
     @classmethod
     def from_json(cls, text: str) -> Order:
         """What :meth:`to_json` wrote."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value
-                      for name, value in json.loads(text).items()})
+        said: dict[str, Any] = json.loads(text)
+        return cls(**said | {name: tuple(said[name]) for name in ("names", "sizes", "more")})
 
 
 def opened(order: Order, store: Any, rank: int, ranks: int, local_rank: int, timeout: float) -> Place:

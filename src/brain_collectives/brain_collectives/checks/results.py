@@ -64,6 +64,7 @@ def explained(row: Collective, found: Found, backend: str) -> dict[str, Any]:
             "lacks": lacks[0]["words"] if lacks else None,
             "ranks": [{k: one[0][k] for k in ("rank", "before", "after")} for one in ranks if one],
             # The last rank says first what it does to the others.
-            "shown": [line for mine in (found[-1], *found[:-1]) for one in of_kind(mine, "shown", row) for line in one["lines"]],
+            "shown": [line for mine in (found[-1], *found[:-1]) for one in of_kind(mine, "shown", row)
+                      for line in one["lines"]],
             "wrong": [{k: v for k, v in one.items() if k != "kind"} for one in wrong],
             "right": not wrong and (not lacks or backend in row.lacks or "needs_ranks" in lacks[0])}
