@@ -2,10 +2,12 @@
 """``brain collectives``: checks, measures and explains what processes do together."""
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Iterator
 
 import typer
 
@@ -102,22 +104,29 @@ def _check_files(picture: Path | None, save: bool) -> None:
 
 def _here(order: Any, ranks: int) -> tuple[str, list[list[dict[str, Any]]]]:
     """Runs an order on ranks of this machine."""
-    import signal
-
     from brain_collectives.checks.launch import Ranks, RanksProblem
     from brain_runtime.command.terminal import Terminal
 
-    for number in (signal.SIGINT, signal.SIGTERM):      # also where this was started deaf to them
-        signal.signal(number, signal.default_int_handler)
     try:
-        with Terminal(stderr=True).status("starting") as shown:
+        with _ends_by_signals(), Terminal(stderr=True).status("starting") as shown:
             group = Ranks(order, ranks, progress=shown.update)
             found = group.run()
     except RanksProblem as problem:
         fail(str(problem))
+    return group.torch, found
+
+
+@contextlib.contextmanager
+def _ends_by_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM end what runs in here, and the command; also where this was started deaf to them."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     except KeyboardInterrupt:
         fail("interrupted; all ranks were ended", 130)
-    return group.torch, found
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _as_one(order: Any, rank: int, ranks: int) -> tuple[str, list[list[dict[str, Any]]]]:
@@ -151,7 +160,8 @@ def _tell_measured(rows: list, found: list[list[dict[str, Any]]], order: Any, to
     from brain_runtime.command.terminal import Terminal
 
     figures = results.together(rows, found, order.backend, torch, order.sizes)
-    figures["mpi"] = mpi_beside.measure(rows, order, len(found)) if mpi else None
+    with _ends_by_signals():
+        figures["mpi"] = mpi_beside.measure(rows, order, len(found)) if mpi else None
     say = (lambda text: None) if as_json else tell
     if as_json:
         tell_json(figures)

@@ -40,12 +40,17 @@ def first_wrong(row: Collective, has: list[list[Any]], rank: int, found: Sequenc
             wrong = ~(np.abs(np.asarray(got, np.float64) - want) <= bound)     # NaN is wrong too
             if wrong.any():
                 at = int(np.argmax(wrong))
-                return _told(output, at, float(want[at]), float(got[at]), int(wrong.sum()))
+                return _told(output, at, _number(want[at]), _number(got[at]), int(wrong.sum()))
     return None
 
 
 def _told(output: int | None, index: int | None, expected: Any, found: Any, count: int) -> dict[str, Any]:
     return {"output": output, "index": index, "expected": expected, "found": found, "count": count}
+
+
+def _number(value: Any) -> float | str:
+    """JSON has no NaN and no infinity: these stand as words."""
+    return float(value) if np.isfinite(value) else str(float(value))
 
 
 def _short(value: Any) -> str:

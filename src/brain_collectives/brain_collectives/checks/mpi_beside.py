@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Sequence
 
 from brain_collectives.checks.compare import first_wrong
@@ -22,6 +24,7 @@ from brain_collectives.checks.sizes import written
 from brain_collectives.checks.table import chosen
 
 LONGEST = 1800.0    # s for all of it
+LEAVING = 20.0      # s in which mpiexec ends its ranks
 
 
 def measure(rows: Sequence[Collective], order: Order, ranks: int) -> dict[str, Any] | None:
@@ -29,19 +32,24 @@ def measure(rows: Sequence[Collective], order: Order, ranks: int) -> dict[str, A
 
     What keeps it from running is told as ``problem``: it is no fault of the backend that is checked.
     """
-    mpiexec = shutil.which("mpiexec") or shutil.which("mpirun")
+    # An MPI that came as a wheel lies beside this Python, which need not be on the path.
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    mpiexec = shutil.which("mpiexec", path=places) or shutil.which("mpirun", path=places)
     rows = [row for row in rows if row.mpi is not None and row.least <= ranks]
     if find_spec("mpi4py") is None or mpiexec is None or not rows:
         return None
+    process = subprocess.Popen([mpiexec, "-n", str(ranks), sys.executable, "-m", __name__], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        done = subprocess.run([mpiexec, "-n", str(ranks), sys.executable, "-m", __name__],
-                              input=order.to_json() + "\n", capture_output=True, text=True, timeout=LONGEST)
+        out, errors = process.communicate(order.to_json() + "\n", timeout=LONGEST)
     except subprocess.TimeoutExpired:
         return {"right": True, "problem": f"{mpiexec} did not end within {LONGEST:g} s"}
-    if done.returncode != 0 or not done.stdout.strip():
-        return {"right": True, "problem": f"{mpiexec} ended with status {done.returncode}: "
-                                          f"{' '.join(done.stderr.split())[-400:]}"}
-    told = json.loads(done.stdout.splitlines()[-1])
+    finally:
+        _end(process)
+    if process.returncode != 0 or not out.strip():
+        return {"right": True, "problem": f"{mpiexec} ended with status {process.returncode}: "
+                                          f"{' '.join(errors.split())[-600:]}"}
+    told = json.loads(out.splitlines()[-1])
     found = told["found"]
     collectives = {}
     for row in rows:
@@ -51,6 +59,16 @@ def measure(rows: Sequence[Collective], order: Order, ranks: int) -> dict[str, A
             "wrong": [one for mine in found for one in mine if one["kind"] == "wrong" and one["name"] == row.name]}
     return {"library": told["library"], "collectives": collectives,
             "right": not any(one["wrong"] for one in collectives.values())}
+
+
+def _end(process: subprocess.Popen) -> None:
+    """Asks mpiexec to end, and its ranks with it, which outlive one that is killed."""
+    process.terminate()
+    try:
+        process.wait(LEAVING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def main() -> None:

@@ -16,14 +16,14 @@ WIDE = 100      # characters of a line of prose
 
 def table(found: dict[str, Any]) -> Table:
     """Rows of each collective by size; where MPI was measured too, its median beside."""
-    mpi = found.get("mpi") or {}
+    mpi = (found.get("mpi") or {}).get("collectives", {})
     result = Table(title=f"{found['backend']}, {found['ranks']} ranks, torch {found['torch']}", title_justify="left")
     result.add_column("collective", overflow="fold")
     for head in ("size", "n", "median", "p99", "alg", "bus", *(["MPI"] if mpi else [])):
         result.add_column(head, justify="right", no_wrap=True)
     result.add_column("values", overflow="fold")
     for one in found["collectives"]:
-        beside = {m["bytes"]: m for m in mpi.get("collectives", {}).get(one["name"], {}).get("measured", [])}
+        beside = {m["bytes"]: m for m in mpi.get(one["name"], {}).get("measured", [])}
         if one["lacks"] is not None:
             where = f"not on {found['backend']}: " if one["needs_ranks"] is None else ""
             result.add_row(one["name"], *[NONE] * (7 if mpi else 6), f"{where}{one['lacks']}")
