@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import typer
+from brain_collectives.checks import mpi_beside
 from brain_collectives.checks.launch import Ranks, RanksProblem
 from brain_collectives.checks.rank import Order
 from brain_collectives.checks.report import explanation, notes
@@ -200,6 +202,22 @@ def test_the_command_tells_json_draws_and_saves(tmp_path: Path, monkeypatch: pyt
                                                           "algorithm_bandwidth", "bus_bandwidth"}
     drawn = (tmp_path / "p.svg").read_text(encoding="utf-8")
     assert "<svg" in drawn and drawn.count("<!-- reduce -->") == 1 and "bus bandwidth (MB/s)" in drawn
+
+
+@pytest.mark.slow
+def test_mpi_is_measured_beside_and_what_keeps_it_from_running_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mpi4py")
+    rows = chosen(["all_reduce_avg", "all_reduce_min", "scatter", "all_to_all_single", "send_recv", "barrier"])
+    order = Order("gloo", tuple(row.name for row in rows), (8, 1000), 2)
+    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):   # which Open MPI asks of root
+        monkeypatch.setenv(name, "1")
+    found = mpi_beside.measure(rows, order, 2)
+    if found is None:
+        pytest.skip("there is no mpiexec")
+    assert found["right"] and "problem" not in found and "all_reduce_avg" not in found["collectives"]
+    assert len(found["collectives"]) == 6 and found["collectives"]["all_to_all_single_unequal"]["measured"]
+    problem = mpi_beside.measure(rows, replace(order, names=("no such row",)), 2)
+    assert problem is not None and "mpiexec ended with status" in problem["problem"]
 
 
 @pytest.mark.slow

@@ -135,7 +135,20 @@ def test_what_is_not_there_keeps_its_row() -> None:
         results.explained(row, lacks, "nccl")))
 
 
+def test_values_stand_side_by_side_where_they_fit() -> None:
+    def told(count: int) -> list[str]:
+        ranks = [{"rank": rank, "before": [[0.5] * count], "after": [[1.0] * count]} for rank in range(2)]
+        return report.explanation({
+            "name": "x", "does": "Does.", "more": None, "bus_factor": "1", "no_bus_factor": None, "lacks": None,
+            "backend": "gloo", "ranks": ranks, "shown": [], "wrong": []})
+
+    assert told(1)[-2:] == ["  0     [0.50]    [1.00]", "  1     [0.50]    [1.00]"]
+    many = told(40)
+    assert max(map(len, many)) <= 100 and sum("after" in line for line in many) == 2
+    assert sum(line.count("0.50") for line in many) == sum(line.count("1.00") for line in many) == 80
+
+
 def test_figures_are_short() -> None:
     assert [report.duration(x) for x in (2.0, 0.0123, 3.456e-5)] == ["2 s", "12.3 ms", "34.6 us"]
     assert [report.bandwidth(x) for x in (None, 1.234e4, 5.5e7, 1.2345e10)] == ["-", "0.0123", "55", "12,345"]
-    assert report.values([[0.5, 1.0], [2.0]]) == "[0.5 1]  [2]" and report.values([]) == "-"
+    assert report.values([[0.01, 13.125], [2.0]]) == "[0.01 13.125]  [2.00]" and report.values([]) == "-"

@@ -27,7 +27,6 @@ def main(argv: Sequence[str]) -> int:
     order = Order.from_json(sys.stdin.readline())
     ended = threading.Event()
     threading.Thread(target=_beat, args=(tell, ended), daemon=True).start()
-    os.environ["OMP_NUM_THREADS"] = "1"
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")   # the machine's own name may lead nowhere
     try:

@@ -94,7 +94,7 @@ def opened(order: Order, store: Any, rank: int, ranks: int, local_rank: int, tim
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
     dist.init_process_group(order.backend, store=dist.PrefixStore("group", store), rank=rank, world_size=ranks,
-                            timeout=timedelta(seconds=timeout))
+                            timeout=timedelta(seconds=timeout), device_id=device if device.type == "cuda" else None)
     return Place(rank, ranks, order.backend, torch, dist, device, order.patience)
 
 

@@ -59,18 +59,29 @@ def explanation(told: dict[str, Any]) -> list[str]:
     lines = [told["name"], *(f"  {line}" for text in prose for line in textwrap.wrap(text, WIDE)), ""]
     if told["lacks"] is not None:
         return [*lines, f"  not on {told['backend']}: {told['lacks']}"]
-    before = [(one["rank"], values(one["before"]), values(one["after"])) for one in told["ranks"]]
-    wide = max(len("before"), *(len(b) for _, b, _ in before))
-    lines += [f"  {'rank':<6}{'before':<{wide}}    after", *(f"  {rank:<6}{b:<{wide}}    {a}" for rank, b, a in before)]
+    lines += _before_and_after([(one["rank"], values(one["before"]), values(one["after"])) for one in told["ranks"]])
     shown = [f"  {line}" for text in told["shown"] for line in textwrap.wrap(text, WIDE)]
     return [*lines, *([""] if shown else []), *shown, *(sentence(wrong) for wrong in told["wrong"])]
+
+
+def _before_and_after(ranks: list[tuple[int, str, str]]) -> list[str]:
+    """Side by side, or one below the other where that is too wide."""
+    wide = max(len("before"), *(len(before) for _, before, _ in ranks)) + 4
+    if wide + max(len(after) for _, _, after in ranks) + 8 <= WIDE:
+        return [f"  {rank:<6}{before:<{wide}}{after}" for rank, before, after in [("rank", "before", "after"), *ranks]]
+    lines = ["  rank"]
+    for rank, *both in ranks:
+        for number, (what, text) in enumerate(zip(("before", "after"), both)):
+            first = f"  {'' if number else rank:<6}{what:<8}"
+            lines += textwrap.wrap(text, WIDE, initial_indent=first, subsequent_indent=" " * len(first))
+    return lines
 
 
 def values(several: list[Any]) -> str:
     """Tensors as [0.01 0.02], objects as Python writes them."""
     def one(value: Any) -> str:
         if isinstance(value, list):
-            return f"[{' '.join(f'{x:g}' for x in value)}]"
+            return f"[{' '.join(f'{x:.3f}'.removesuffix('0') for x in value)}]"
         if isinstance(value, dict) and "from" not in value:     # of a barrier: what happened when
             return ", ".join(f"{name} {x:g}" for name, x in value.items())
         return repr(value)
