@@ -82,7 +82,7 @@ def values(several: list[Any]) -> str:
     def one(value: Any) -> str:
         if isinstance(value, list):
             return f"[{' '.join(f'{x:.3f}'.removesuffix('0') for x in value)}]"
-        if isinstance(value, dict) and "from" not in value:     # of a barrier: what happened when
+        if isinstance(value, dict) and all(name.endswith("(s)") for name in value):     # of a barrier: when it was
             return ", ".join(f"{name} {x:g}" for name, x in value.items())
         return repr(value)
     return "  ".join(map(one, several)) or NONE

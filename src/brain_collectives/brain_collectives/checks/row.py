@@ -185,7 +185,7 @@ def _object(rank: int, size: int) -> Any:
 
 
 def _small_object(rank: int, size: int) -> Any:
-    return {"from": rank, "says": f"hello {size}"}
+    return {"of rank": rank}
 
 
 CHECKED = Values(_numbers, _powers, _object)
