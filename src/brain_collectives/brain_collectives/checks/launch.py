@@ -16,7 +16,8 @@ from typing import IO, Any, Callable
 
 from brain_collectives.checks.rank import Order
 
-SILENCE = 30.0      # s without a sign of life after which a process is frozen; importing torch may take some
+SILENCE = 30.0      # s without a sign of life after which a process is frozen
+START = 120.0       # s that a rank has at least to import torch and find the others, which many beside it make slow
 CAUSE = 1.0         # s in which others that end too may show which was the first
 LEAVING = 30.0      # s between the end of a rank's output and of its process
 LATELY = 600        # characters of the end of what a rank wrote on standard error
@@ -157,16 +158,19 @@ class Ranks:
     def _look(self, progressed: float) -> None:
         """Ends all where one has frozen, or nobody gets any further."""
         now, left = time.monotonic(), [child for child in self._children if not child.done]
+        began = all(child.steps for child in left)
         silent = min(left, key=lambda child: child.heard, default=None)
-        if silent is not None and now - silent.heard > self._silence:
-            raise RanksProblem(f"{silent.name} has given no sign of life for {self._silence:g} s, in {silent.at}: "
+        silence = self._silence if began else max(self._silence, START)
+        if silent is not None and now - silent.heard > silence:
+            raise RanksProblem(f"{silent.name} has given no sign of life for {silence:g} s, in {silent.at}: "
                                "it is frozen or gets no processor; all ranks were ended")
-        if left and now - progressed > self._order.patience:
+        patience = self._order.patience if began else max(self._order.patience, START)
+        if left and now - progressed > patience:
             fewest = min(child.steps for child in left)
             where = ", ".join(f"{child.name} in {child.at}" for child in left)
             late = ", ".join(child.name for child in left if child.steps == fewest)
             behind = f"; behind: {late}" if any(child.steps > fewest for child in left) else ""
-            raise RanksProblem(f"no rank got any further for {self._order.patience:g} s: {where}{behind}; all ranks "
+            raise RanksProblem(f"no rank got any further for {patience:g} s: {where}{behind}; all ranks "
                                "were ended; --patience gives them longer")
 
     def _ended(self, first: _Child, ears: selectors.BaseSelector) -> str:

@@ -82,7 +82,7 @@ def opened(order: Order, store: Any, rank: int, ranks: int, local_rank: int, tim
     # torch 2.13 has new names for the two functions on single tensors that are asked for by the old ones.
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     if order.backend == "zenoh":
-        import brain_collectives    # noqa: F401  # which registers it
+        import brain_collectives    # noqa: F401  # which registers it, now that torch is there
     if order.backend not in dist.Backend.backend_list:
         raise NotHere(f"no backend {order.backend} is registered with torch.distributed: this brain_collectives "
                       "has none; install one that has, or take another --backend")
@@ -257,6 +257,7 @@ class Rank:
         has, given = self._made(row, SHOWN, row.shown(self._place.ranks))
         run, found = row.bind(self._place, given)
         before = [self._value(one) for one in self._plain(given)]   # the call may overwrite them
+        self._agree.of_all(None)    # who comes when is part of what is shown: all begin together
         if not self._first(row, "small values", run):
             return
         left = self._plain(found())
