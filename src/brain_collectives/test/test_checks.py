@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-import typer
 from brain_collectives.checks import mpi_beside
 from brain_collectives.checks.launch import Ranks, RanksProblem
 from brain_collectives.checks.rank import Order
