@@ -18,7 +18,7 @@ from brain_wire.router import free_port
 
 VERBS = ("up", "say", "status", "look", "run", "estop", "release", "eval", "train vision", "bench wire", "bench tls",
          "bench brain", "bench gaps", "bench ros", "bench neurons", "bench nir", "demo", "docs",
-         "keys", "policy", "export", "film")
+         "keys", "policy", "export", "film", "collectives")
 
 
 @pytest.fixture
