@@ -38,7 +38,7 @@ VERBS = {
     "export": Verb("brain_training", LEARN, "Write a region's network in the NIR format."),
     "eval": Verb("brain_eval", MEASURE, "Run a suite of episodes, and report success."),
     "compare": Verb("brain_eval", MEASURE, "Put evaluations into one table."),
-    "collectives": Verb("brain_collectives", MEASURE, "Check and measure what processes do together."),
+    "collectives": Verb("brain_bench", MEASURE, "Check and measure what processes do together."),
     "bench": Verb("brain_bench", MEASURE, "Measure speed and memory on this machine."),
     "keys": Verb("brain_security", SECURE, "Make keys and access rules for a graph."),
     "policy": Verb("brain_security", SECURE, "Print the SROS2 policy of a graph."),

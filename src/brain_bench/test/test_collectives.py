@@ -21,7 +21,7 @@ from brain_collectives.checks.rank import Order
 from brain_collectives.checks.report import explanation, notes
 from brain_collectives.checks.results import explained, together
 from brain_collectives.checks.table import ROWS, chosen, with_more
-from brain_collectives.command import collectives
+from brain_bench.collectives import collectives
 
 NAMES = tuple(row.name for row in ROWS)
 PATIENCE = 90.0     # s; only a hang takes as long
@@ -224,7 +224,7 @@ def test_mpi_is_measured_beside_and_what_keeps_it_from_running_is_told(monkeypat
 def test_torchrun_starts_it_as_ranks_of_a_group(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "--module",
-         "brain_tests_of_checks"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE,
+         "with_foreign_rows"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE,
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)      # of rank 0 alone
@@ -264,7 +264,7 @@ def test_a_backend_that_cannot_run_here_is_named() -> None:
 
 
 def test_help_imports_no_torch() -> None:
-    code = ("import sys, typer\nfrom brain_collectives.command import collectives\napp = typer.Typer()\n"
+    code = ("import sys, typer\nfrom brain_bench.collectives import collectives\napp = typer.Typer()\n"
             "app.command()(collectives)\ntry:\n    app()\nexcept SystemExit:\n    pass\n"
             "print(sorted({'torch', 'numpy', 'zenoh', 'matplotlib'} & {m.split('.')[0] for m in sys.modules}))")
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)

@@ -2,7 +2,7 @@
 """The command as torchrun starts it in the tests."""
 import typer
 
-from brain_collectives.command import collectives
+from brain_bench.collectives import collectives
 
 app = typer.Typer()
 app.command()(collectives)
