@@ -377,7 +377,7 @@ def _linked_with(places: list[Place], rank: int, settings: Settings, timeout: ti
             "connect/retry": {"period_init_ms": 20, "period_max_ms": 200, "period_increase_factor": 2},
             "scouting/multicast/enabled": False, "scouting/gossip/enabled": False,
             "open/return_conditions/connect_scouted": False, "open/return_conditions/declares": False,
-            "transport/unicast/max_sessions": 2 * len(places) + 16, "transport/shared_memory/enabled": False,
+            "transport/unicast/max_sessions": 2 * len(places) + 16, "transport/shared_memory/enabled": one_machine,
             "transport/link/tx/keep_alive": 4,
     }.items():
         insert(config, key, json.dumps(value), "our settings")

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from brain_collectives.algorithms import put, to_bytes
+from brain_collectives.algorithms import copy, to_bytes
 from brain_collectives.counting import COUNTERS
 from brain_collectives.errors import CallsDiffer, TooLate
 from brain_collectives.group import Group
@@ -124,4 +124,4 @@ class Receiving(Done):
                               f"{str(sent).removeprefix('send of ')} where this rank calls {what}; both must have "
                               f"the same dtype and size")
         if len(payload):
-            put(self._tensor.data, torch.frombuffer(payload.to_bytes(), dtype=sent.dtype))
+            copy(self._tensor.data, torch.frombuffer(payload.to_bytes(), dtype=sent.dtype))
