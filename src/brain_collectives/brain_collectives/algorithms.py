@@ -92,17 +92,26 @@ class Exchange:
             CollectiveError: it did not come.
         """
         self.wait(step, [rank])
-        source = self.group.members[rank]
-        data = self.group.mailbox.take(self.sequence, (self.phase + step, source))
-        if len(data) != like.numel() * like.element_size():
-            self.group.differ(self.sequence, source, packed(Call(
-                self.call.kind, like.dtype, (len(data) // like.element_size(),), self.call.operation, self.call.root)),
-                packed(Call(self.call.kind, like.dtype, (like.numel(),), self.call.operation, self.call.root)))
-            raise CallsDiffer(f"{self.group.call_them([source])} sends {len(data)} B in {self.call} (call {self.sequence} "
-                              f"of {self.group.title}) where this rank waits for "
-                              f"{like.numel() * like.element_size()} B; the sizes that ranks expect of each other must "
-                              f"be those that are sent")
+        data = self.group.mailbox.take(self.sequence, (self.phase + step, self.group.members[rank]))
+        self.check_size(rank, len(data), like)
         return torch.frombuffer(data.to_bytes(), dtype=like.dtype) if len(data) else like.new_empty(0)
+
+
+    def check_size(self, rank: int, sent: int, like: Tensor) -> None:
+        """Checks that a rank sends as many bytes as ``like`` has, which is to take them.
+
+        Raises:
+            CallsDiffer: it does not; all other ranks get this error, too.
+        """
+        expected, source, call = like.numel() * like.element_size(), self.group.members[rank], self.call
+        if sent == expected:
+            return
+        theirs, own = (Call(call.kind, like.dtype, (size // like.element_size(),), call.operation, call.root)
+                       for size in (sent, expected))
+        self.group.differ(self.sequence, source, packed(theirs), packed(own))
+        raise CallsDiffer(f"{self.group.call_them([source])} sends {sent} B in {theirs} (call {self.sequence} of "
+                          f"{self.group.title}) where this rank waits for {expected} B; the sizes that ranks expect of "
+                          f"each other must be those that are sent")
 
 
 def sum_in_order(exchange: Exchange, step: int, own: Tensor, operation: str, out: Tensor) -> None:
@@ -221,7 +230,9 @@ def all_to_all(exchange: Exchange, outputs: list[Tensor], inputs: list[Tensor]) 
     """Copies to each rank the part that each other has for it."""
     for rank in after(exchange):
         exchange.send(rank, 0, inputs[rank])
-    copy(outputs[exchange.rank], inputs[exchange.rank].reshape(-1))
+    own = inputs[exchange.rank].reshape(-1)
+    exchange.check_size(exchange.rank, own.numel() * own.element_size(), outputs[exchange.rank])
+    copy(outputs[exchange.rank], own)
     for rank in after(exchange):
         copy(outputs[rank], exchange.receive(rank, 0, outputs[rank]))
 

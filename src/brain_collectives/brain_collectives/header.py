@@ -95,7 +95,7 @@ class Call:
         if self.kind in ("barrier", "monitored_barrier"):
             return self.kind
         of = f"{self.kind}({self.operation})" if self.operation else self.kind
-        sizes = "" if self.kind == "all_to_all" else str(list(self.shape)).replace(" ", "")
+        sizes = "" if self.kind == "all_to_all" and not self.shape else str(list(self.shape)).replace(" ", "")
         root = f" (root {self.root})" if self.root != NO_ROOT else ""
         return f"{of} of {str(self.dtype).removeprefix('torch.')}{sizes}{root}"
 
