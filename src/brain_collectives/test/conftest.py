@@ -19,7 +19,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 sys.path.insert(0, str(PROGRAMS))       # for the processes that are forked, too
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["rank_process"])
-PATIENCE = 150      # s; only ends a hang
+PATIENCE = 100      # s; only ends a hang
 # What an outer environment might say is not to choose the link of these tests.
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE", "OMP_NUM_THREADS")
 

@@ -47,7 +47,8 @@ ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "l
 # rosdep's keys for what pip calls otherwise; None: rosdep has no key, or Ubuntu 24.04's version is too old. Then
 # package.xml says in a comment from which of SETS it comes.
 ROSDEP_KEYS = {
-    "cryptography": "python3-cryptography", "eclipse-zenoh": None, "hypothesis": "python3-hypothesis",
+    "cryptography": "python3-cryptography", "eclipse-zenoh": None, "expecttest": None,
+    "hypothesis": "python3-hypothesis",
     "matplotlib": "python3-matplotlib", "mujoco": None, "nir": None, "nirtorch": None,
     "numpy": "python3-numpy", "packaging": "python3-packaging",
     "pillow": "python3-pil", "psutil": "python3-psutil", "pytest": "python3-pytest",
