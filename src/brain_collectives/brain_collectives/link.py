@@ -35,6 +35,7 @@ from brain_wire.waking import Signal
 
 SPACE = "brain_collectives"
 HELLO_EVERY = 0.05      # s between greetings to a rank that has not answered
+LOOK = 0.005            # s between looks whether all links are up
 GOODBYE = 1.0           # s that other ranks get to say that they have heard all
 CONGESTION = 600        # s that a put waits for a slow rank; a dead one is cut off by the lease
 PARKED = 1 << 14        # messages that wait for groups which this rank has not made yet
@@ -103,12 +104,13 @@ class Link:
         # In Zenoh's own thread, which saves a change of threads; `_arrive` only sorts.
         arrive = zenoh.handlers.Callback(self._arrive, indirect=False)
         self._hears = [z.declare_subscriber(f"{prefix}/{key}", arrive) for key in ("all", f"to/{rank}")]
-        quality: dict[str, Any] = {"congestion_control": zenoh.CongestionControl.BLOCK, "express": True,
-                                   "allowed_destination": zenoh.Locality.REMOTE,
-                                   "priority": zenoh.Priority.INTERACTIVE_HIGH}
-        self._all = z.declare_publisher(f"{prefix}/all", **quality)
-        self._to = {other: z.declare_publisher(f"{prefix}/to/{other}", **quality)
-                    for other in range(self.size) if other != rank}
+        # Keys are sent in full: an id that is declared while a link comes up is now and then unknown at the other end, and
+        # then Zenoh drops all that comes under it.
+        self._quality: dict[str, Any] = {"congestion_control": zenoh.CongestionControl.BLOCK, "express": True,
+                                         "allowed_destination": zenoh.Locality.REMOTE,
+                                         "priority": zenoh.Priority.INTERACTIVE_HIGH}
+        self._all = zenoh.KeyExpr(f"{prefix}/all")
+        self._to = [zenoh.KeyExpr(f"{prefix}/to/{other}") for other in range(self.size)]
         _links.add(self)
 
     # Sending
@@ -126,19 +128,22 @@ class Link:
         data = zenoh.ZBytes(payload)
         try:
             if len(ranks) == self.size and self.size > 2:
-                self._all.put(data, attachment=header)
+                self._put(self._all, data, header)
                 if key:
                     self.kept.keep((*key, TO_ALL), header, data)
                     COUNTERS.sent(len(data))
                 return
             for rank in ranks:
                 if rank != self.rank:
-                    self._to[rank].put(data, attachment=header)
+                    self._put(self._to[rank], data, header)
                     if key:
                         self.kept.keep((*key, rank), header, data)
                         COUNTERS.sent(len(data))
         except zenoh.ZError as error:
             raise CollectiveError(f"the link of rank {self.rank} is closed ({error})") from None
+
+    def _put(self, key: zenoh.KeyExpr, payload: zenoh.ZBytes, header: bytes) -> None:
+        self.session.zenoh.put(key, payload, attachment=header, **self._quality)
 
     def send_again(self, rank: int, key: tuple[int, ...]) -> bool:
         """Sends a message again that was lost; whether it was still kept."""
@@ -147,7 +152,7 @@ class Link:
             return False
         with COUNTERS.lock:
             COUNTERS.resent += 1
-        self._to[rank].put(found.payload, attachment=found.header)
+        self._put(self._to[rank], found.payload, found.header)
         return True
 
     # Receiving
@@ -382,7 +387,12 @@ def _linked_with(places: list[Place], rank: int, settings: Settings, timeout: ti
     }.items():
         insert(config, key, json.dumps(value), "our settings")
     _tune(config, settings)
-    return Session(zenoh.open(config), f"{endpoints[rank]} of rank {rank}, process {own.pid}")
+    session = Session(zenoh.open(config), f"{endpoints[rank]} of rank {rank}, process {own.pid}")
+    until = time.monotonic() + timeout.total_seconds()
+    # What is declared while a link comes up may not get there; that the ranks hear each other is found out afterwards.
+    while len(session.zenoh.info.peers_zid()) < len(places) - 1 and time.monotonic() < until:
+        time.sleep(LOOK)
+    return session
 
 
 def _bracketed(host: str) -> str:
