@@ -15,7 +15,7 @@ FEWEST = 60     # cases that are executed and pass; those that torch skips on a 
 def test_torchs_own_tests_pass_on_this_backend_alone(ranks, tmp_path):
     chosen = re.findall(r"^test_\w+", LIST.read_text(encoding="utf-8"), re.M)
     assert len(chosen) == len(set(chosen))
-    for said in ranks(3, "distributed_cases.py", str(tmp_path), str(LIST)).succeed():
+    for said in ranks(4, "distributed_cases.py", str(tmp_path), str(LIST)).succeed():
         results = dict(re.findall(r"^case (\w+) (.*)", said, re.M))
         assert list(results) == chosen
         assert {name for name, result in results.items() if result == "failed"} == set(), said
