@@ -17,7 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 import brain_collectives
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-STEPS = 50
+STEPS = 50          # of DDP
+SHARDED_STEPS = 8    # of FSDP2, which is slower
 
 
 def network() -> nn.Module:
@@ -25,9 +26,9 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(24, 96), nn.Tanh(), nn.Linear(96, 96), nn.Tanh(), nn.Linear(96, 8))
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
     generator = torch.Generator().manual_seed(RANK + 1)
-    for _ in range(STEPS):
+    for _ in range(steps):
         data, wanted = torch.randn(16, 24, generator=generator), torch.randn(16, 8, generator=generator)
         optimizer.zero_grad()
         nn.functional.mse_loss(model(data), wanted).backward()
@@ -36,7 +37,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 def by_ddp() -> list[torch.Tensor]:
     model = DistributedDataParallel(network(), bucket_cap_mb=0.02)
-    train(model, torch.optim.Adam(model.parameters(), 1e-3))
+    train(model, torch.optim.Adam(model.parameters(), 1e-3), STEPS)
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
@@ -45,7 +46,7 @@ def by_fsdp() -> list[torch.Tensor]:
     for layer in model:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    train(model, torch.optim.Adam(model.parameters(), 1e-3))
+    train(model, torch.optim.Adam(model.parameters(), 1e-3), SHARDED_STEPS)
     return [parameter.full_tensor().detach().clone() for parameter in model.parameters()]
 
 
@@ -67,8 +68,8 @@ for backend in ("zenoh", "gloo"):
     weights[backend] = {name: way() for name, way in ways.items()}
     if backend == "zenoh":
         calls = brain_collectives.counters().calls
-        assert calls["all_reduce"] >= (STEPS if WORLD == 2 else 2) and calls["all_gather"] >= STEPS, calls
-        assert calls["reduce_scatter"] >= STEPS, calls
+        assert calls["all_reduce"] >= (STEPS if WORLD == 2 else 2) and calls["all_gather"] >= SHARDED_STEPS, calls
+        assert calls["reduce_scatter"] >= SHARDED_STEPS, calls
     dist.destroy_process_group()
 for name in ways:
     pairs = list(zip(weights["zenoh"][name], weights["gloo"][name]))
