@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One function for each collective, over messages between ranks.
 
-Sums are in rank order: ((r0 + r1) + r2) + ..., whoever computes them, so all ranks have the same bits, and each run has.
+Sums are in rank order: ((r0 + r1) + r2) + ..., whoever computes them, so all ranks have the same bits, in each run.
 Each function gets an `Exchange`, which knows the call's number and its deadline, and flat tensors of one dimension.
 Steps (phases) within a call are numbered from ``exchange.phase`` on.
 """
@@ -95,7 +95,6 @@ class Exchange:
         data = self.group.mailbox.take(self.sequence, (self.phase + step, self.group.members[rank]))
         self.check_size(rank, len(data), like)
         return torch.frombuffer(data.to_bytes(), dtype=like.dtype) if len(data) else like.new_empty(0)
-
 
     def check_size(self, rank: int, sent: int, like: Tensor) -> None:
         """Checks that a rank sends as many bytes as ``like`` has, which is to take them.

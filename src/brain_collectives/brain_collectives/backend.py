@@ -15,19 +15,15 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from brain_collectives import algorithms
+from brain_collectives.arguments import Flat, Tensor, Tensors, call_of, calls_of, check, one, operation_of, options
 from brain_collectives.errors import CollectiveError
 from brain_collectives.group import Group
-from brain_collectives.header import DTYPES, NO_ROOT, Call
+from brain_collectives.header import Call
 from brain_collectives.link import open_link
 from brain_collectives.objects import guard
 from brain_collectives.points import Receiving, send
 from brain_collectives.registration import NAME
 from brain_collectives.work import Body, Calls, Done, Together
-
-Tensor = torch.Tensor
-Tensors = Sequence[Tensor]
-_REAL_ONLY = ("MIN", "MAX")
-_INTEGERS_ONLY = ("BAND", "BOR", "BXOR")
 
 
 class ZenohGroup(dist.ProcessGroup):
@@ -50,23 +46,23 @@ class ZenohGroup(dist.ProcessGroup):
 
     # What torch asks of a group
 
-    def getBackendName(self) -> str:    # noqa: N802
+    def getBackendName(self) -> str:
         """Name of the backend."""
         return NAME
 
-    def setGroupName(self, name: str) -> None:      # noqa: N802
+    def setGroupName(self, name: str) -> None:
         """Takes the name by which torch finds the group."""
         self._name = name
 
-    def getGroupName(self) -> str:      # noqa: N802
+    def getGroupName(self) -> str:
         """Name by which torch finds the group."""
         return self._name
 
-    def setGroupDesc(self, description: str) -> None:       # noqa: N802
+    def setGroupDesc(self, description: str) -> None:
         """Takes what the group is for."""
         self._desc = description
 
-    def getGroupDesc(self) -> str:      # noqa: N802
+    def getGroupDesc(self) -> str:
         """What the group is for."""
         return self._desc
 
@@ -117,140 +113,140 @@ class ZenohGroup(dist.ProcessGroup):
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Done:
         """Leaves the reduced data of one tensor at all ranks."""
-        opts = _options(opts, c10d.AllreduceOptions)
-        data, operation = _one(tensors), _operation(opts, tensors)
+        opts = options(opts, c10d.AllreduceOptions)
+        data, operation = one(tensors), operation_of(opts, tensors)
         large = self.wire.link.settings.large
 
         def body(exchange: algorithms.Exchange) -> None:
-            with _Flat(data) as flat:
+            with Flat(data) as flat:
                 algorithms.all_reduce(exchange, flat, operation, large)
-        return self._make(_call("all_reduce", data, operation), body, [data], opts)
+        return self._make(call_of("all_reduce", data, operation), body, [data], opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Done:
         """Leaves the reduced data of several tensors at all ranks."""
-        opts = _options(opts, c10d.AllreduceOptions)
-        operation, large = _operation(opts, tensors), self.wire.link.settings.large
+        opts = options(opts, c10d.AllreduceOptions)
+        operation, large = operation_of(opts, tensors), self.wire.link.settings.large
 
         def body(exchange: algorithms.Exchange) -> None:
             for data in tensors:
-                with _Flat(data) as flat:
+                with Flat(data) as flat:
                     algorithms.all_reduce(exchange, flat, operation, large)
                 exchange.phase += algorithms.STEPS
-        return self._make(_calls("all_reduce_coalesced", tensors, operation), body, tensors, opts)
+        return self._make(calls_of("all_reduce_coalesced", tensors, operation), body, tensors, opts)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Done:
         """Copies the root's tensor to all."""
-        opts, data = _options(opts, c10d.BroadcastOptions), _one(tensors)
+        opts, data = options(opts, c10d.BroadcastOptions), one(tensors)
         root = self._rank_of_group(opts.rootRank)
 
         def body(exchange: algorithms.Exchange) -> None:
-            with _Flat(data) as flat:
+            with Flat(data) as flat:
                 algorithms.broadcast(exchange, flat, root)
-        return self._make(_call("broadcast", data, root=root), body, [data], opts)
+        return self._make(call_of("broadcast", data, root=root), body, [data], opts)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Done:
         """Leaves the reduced data at the root."""
-        opts, data = _options(opts, c10d.ReduceOptions), _one(tensors)
-        operation, root = _operation(opts, tensors), self._rank_of_group(opts.rootRank)
+        opts, data = options(opts, c10d.ReduceOptions), one(tensors)
+        operation, root = operation_of(opts, tensors), self._rank_of_group(opts.rootRank)
 
         def body(exchange: algorithms.Exchange) -> None:
-            with _Flat(data) as flat:
+            with Flat(data) as flat:
                 algorithms.reduce(exchange, flat, operation, root)
-        return self._make(_call("reduce", data, operation, root), body, [data], opts)
+        return self._make(call_of("reduce", data, operation, root), body, [data], opts)
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Done:
         """Copies everybody's tensor to all, into one tensor for each rank."""
-        opts = _options(opts, c10d.AllgatherOptions)
-        data, parts = _one(inputs), self._parts(outputs, inputs)
+        opts = options(opts, c10d.AllgatherOptions)
+        data, parts = one(inputs), self._parts(outputs, inputs)
 
         def body(exchange: algorithms.Exchange) -> None:
             algorithms.all_gather(exchange, [part.data for part in parts], data.data.reshape(-1))
-        return self._make(_call("all_gather", data), body, parts, opts)
+        return self._make(call_of("all_gather", data), body, parts, opts)
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Done:  # noqa: A002
         """Copies everybody's tensor to all, one after the other into one."""
-        opts = _options(opts, c10d.AllgatherOptions)
+        opts = options(opts, c10d.AllgatherOptions)
         parts = self._split_equally(output, input, "all_gather")
 
         def body(exchange: algorithms.Exchange) -> None:
-            with _Flat(output) as flat:
+            with Flat(output) as flat:
                 algorithms.all_gather(exchange, list(flat.chunk(self.size())) if flat.numel() else parts,
                                       input.data.reshape(-1))
-        return self._make(_call("all_gather", input.reshape(-1)), body, [output], opts)
+        return self._make(call_of("all_gather", input.reshape(-1)), body, [output], opts)
 
     _allgather_base = all_gather_single
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Done:
         """Copies everybody's tensors to all, into one list of tensors for each rank."""
-        opts = _options(opts, c10d.AllgatherOptions)
+        opts = options(opts, c10d.AllgatherOptions)
 
         def body(exchange: algorithms.Exchange) -> None:
             for number, data in enumerate(inputs):
                 algorithms.all_gather(exchange, [of_rank[number].data for of_rank in outputs], data.data.reshape(-1))
                 exchange.phase += algorithms.STEPS
-        return self._make(_calls("all_gather_coalesced", inputs), body, [t for o in outputs for t in o], opts)
+        return self._make(calls_of("all_gather_coalesced", inputs), body, [t for o in outputs for t in o], opts)
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Done:
         """Copies everybody's tensors to all, each into one tensor."""
-        opts = _options(opts, c10d.AllgatherOptions)
+        opts = options(opts, c10d.AllgatherOptions)
         for output, data in zip(outputs, inputs, strict=True):
             self._split_equally(output, data, "all_gather")
 
         def body(exchange: algorithms.Exchange) -> None:
             for output, data in zip(outputs, inputs):
-                with _Flat(output) as flat:
+                with Flat(output) as flat:
                     algorithms.all_gather(exchange, list(torch.tensor_split(flat, self.size())), data.data.reshape(-1))
                 exchange.phase += algorithms.STEPS
-        return self._make(_calls("all_gather_coalesced", inputs), body, outputs, opts)
+        return self._make(calls_of("all_gather_coalesced", inputs), body, outputs, opts)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Done:
         """Copies everybody's tensor to the root."""
-        opts, data = _options(opts, c10d.GatherOptions), _one(inputs)
+        opts, data = options(opts, c10d.GatherOptions), one(inputs)
         root = self._rank_of_group(opts.rootRank)
         parts = self._parts(outputs, inputs) if self.rank() == root else []
 
         def body(exchange: algorithms.Exchange) -> None:
             algorithms.gather(exchange, [part.data for part in parts], data.data.reshape(-1), root)
-        return self._make(_call("gather", data, root=root), body, parts, opts)
+        return self._make(call_of("gather", data, root=root), body, parts, opts)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Done:
         """Copies to each rank its part of the root's tensors."""
-        opts, output = _options(opts, c10d.ScatterOptions), _one(outputs)
+        opts, output = options(opts, c10d.ScatterOptions), one(outputs)
         root = self._rank_of_group(opts.rootRank)
         parts = self._parts(inputs, outputs) if self.rank() == root else []
 
         def body(exchange: algorithms.Exchange) -> None:
             algorithms.scatter(exchange, output.data, [part.data for part in parts], root)
-        return self._make(_call("scatter", output, root=root), body, [output], opts)
+        return self._make(call_of("scatter", output, root=root), body, [output], opts)
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Done:
         """Leaves at each rank its tensor of the reduced ones."""
-        opts, output = _options(opts, c10d.ReduceScatterOptions), _one(outputs)
-        operation, parts = _operation(opts, outputs), self._parts(inputs, outputs)
+        opts, output = options(opts, c10d.ReduceScatterOptions), one(outputs)
+        operation, parts = operation_of(opts, outputs), self._parts(inputs, outputs)
 
         def body(exchange: algorithms.Exchange) -> None:
             algorithms.reduce_scatter(exchange, output.data, [part.data for part in parts], operation)
-        return self._make(_call("reduce_scatter", output, operation), body, [output], opts)
+        return self._make(call_of("reduce_scatter", output, operation), body, [output], opts)
 
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Done:   # noqa: A002
         """Leaves at each rank its part of one reduced tensor."""
-        opts = _options(opts, c10d.ReduceScatterOptions)
-        operation = _operation(opts, [output])
+        opts = options(opts, c10d.ReduceScatterOptions)
+        operation = operation_of(opts, [output])
         self._split_equally(input, output, "reduce_scatter")
 
         def body(exchange: algorithms.Exchange) -> None:
             parts = torch.tensor_split(input.data.reshape(-1), self.size())
             algorithms.reduce_scatter(exchange, output.data, list(parts), operation)
-        return self._make(_call("reduce_scatter", output.reshape(-1), operation), body, [output], opts)
+        return self._make(call_of("reduce_scatter", output.reshape(-1), operation), body, [output], opts)
 
     _reduce_scatter_base = reduce_scatter_single
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Done:
         """Leaves at each rank its parts of several reduced tensors."""
-        opts = _options(opts, c10d.ReduceScatterOptions)
-        operation = _operation(opts, outputs)
+        opts = options(opts, c10d.ReduceScatterOptions)
+        operation = operation_of(opts, outputs)
         for output, data in zip(outputs, inputs, strict=True):
             self._split_equally(data, output, "reduce_scatter")
 
@@ -259,17 +255,17 @@ class ZenohGroup(dist.ProcessGroup):
                 parts = torch.tensor_split(data.data.reshape(-1), self.size())
                 algorithms.reduce_scatter(exchange, output.data, list(parts), operation)
                 exchange.phase += algorithms.STEPS
-        return self._make(_calls("reduce_scatter_coalesced", outputs, operation), body, outputs, opts)
+        return self._make(calls_of("reduce_scatter_coalesced", outputs, operation), body, outputs, opts)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Done:
         """Copies to each rank the tensor that each other has for it; sizes may differ."""
-        opts = _options(opts, c10d.AllToAllOptions)
+        opts = options(opts, c10d.AllToAllOptions)
         if len(outputs) != self.size() or len(inputs) != self.size():
             raise CollectiveError(f"all_to_all wants one tensor for each of {self.size()} ranks, and got "
                                   f"{len(inputs)} to send and {len(outputs)} to receive into")
-        _check([*outputs, *inputs])
+        check([*outputs, *inputs])
 
         def body(exchange: algorithms.Exchange) -> None:
             algorithms.all_to_all(exchange, [output.data for output in outputs], [data.data for data in inputs])
@@ -278,8 +274,8 @@ class ZenohGroup(dist.ProcessGroup):
     def all_to_all_single(self, output: Tensor, input: Tensor, output_sizes: Sequence[int],    # noqa: A002
                           input_sizes: Sequence[int], opts: Any = None) -> Done:
         """Copies to each rank its part of one tensor; parts are counted in rows, and equal where sizes are empty."""
-        opts = _options(opts, c10d.AllToAllOptions)
-        _check([output, input])
+        opts = options(opts, c10d.AllToAllOptions)
+        check([output, input])
         outs, ins = self._rows(output, output_sizes, "output"), self._rows(input, input_sizes, "input")
 
         def body(exchange: algorithms.Exchange) -> None:
@@ -290,7 +286,7 @@ class ZenohGroup(dist.ProcessGroup):
 
     def barrier(self, opts: Any = None) -> Done:
         """Returns when all ranks have come."""
-        return self._make(Call("barrier"), algorithms.barrier, [], _options(opts, c10d.BarrierOptions))
+        return self._make(Call("barrier"), algorithms.barrier, [], options(opts, c10d.BarrierOptions))
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Returns when all ranks have come; else an error names who is late.
@@ -304,15 +300,15 @@ class ZenohGroup(dist.ProcessGroup):
 
     def send(self, tensors: Tensors, rank: int, tag: int) -> Done:
         """Sends a tensor to a rank of the group."""
-        return send(self.wire, _one(tensors), self._rank_of_group(rank), tag)
+        return send(self.wire, one(tensors), self._rank_of_group(rank), tag)
 
     def recv(self, tensors: Tensors, rank: int, tag: int) -> Done:
         """Receives a tensor from a rank of the group."""
-        return Receiving(self.wire, _one(tensors), self._rank_of_group(rank), tag, self._calls.timeout)
+        return Receiving(self.wire, one(tensors), self._rank_of_group(rank), tag, self._calls.timeout)
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> Done:
         """Receives a tensor from whichever rank of the group sends one."""
-        return Receiving(self.wire, _one(tensors), None, tag, self._calls.timeout)
+        return Receiving(self.wire, one(tensors), None, tag, self._calls.timeout)
 
     def start_coalescing(self, device: torch.device) -> None:
         """Collects the calls from here on into one."""
@@ -335,8 +331,9 @@ class ZenohGroup(dist.ProcessGroup):
     def _parts(self, lists: Sequence[Tensors], like: Tensors) -> list[Tensor]:
         """The one list of tensors, one a rank, each like the one tensor."""
         if len(lists) != 1 or len(lists[0]) != self.size():
-            raise CollectiveError(f"one list of {self.size()} tensors is wanted, one for each rank of {self.wire.title}")
-        _check([*lists[0], *like])
+            raise CollectiveError(f"one list of {self.size()} tensors is wanted, one for each rank of "
+                                  f"{self.wire.title}")
+        check([*lists[0], *like])
         for part in lists[0]:
             if part.numel() != like[0].numel():
                 raise CollectiveError(f"the tensors for all ranks must be of one size; {list(part.shape)} is not "
@@ -344,7 +341,7 @@ class ZenohGroup(dist.ProcessGroup):
         return list(lists[0])
 
     def _split_equally(self, whole: Tensor, part: Tensor, kind: str) -> list[Tensor]:
-        _check([whole, part])
+        check([whole, part])
         if whole.numel() != part.numel() * self.size():
             raise CollectiveError(f"{kind}: the large tensor has {whole.numel()} elements and the small one "
                                   f"{part.numel()}; for {self.size()} ranks that must be {self.size()} times as many")
@@ -353,105 +350,41 @@ class ZenohGroup(dist.ProcessGroup):
     def _rows(self, tensor: Tensor, sizes: Sequence[int], which: str) -> list[Tensor]:
         if not sizes:
             if tensor.dim() == 0 or tensor.shape[0] % self.size():
-                raise CollectiveError(f"all_to_all: the {which} of {list(tensor.shape)} cannot be split equally between "
-                                      f"{self.size()} ranks; give split sizes")
+                raise CollectiveError(f"all_to_all: the {which} of {list(tensor.shape)} cannot be split equally "
+                                      f"between {self.size()} ranks; give split sizes")
             sizes = [tensor.shape[0] // self.size()] * self.size()
         if len(sizes) != self.size() or sum(sizes) != tensor.shape[0]:
-            raise CollectiveError(f"all_to_all: split sizes {list(sizes)} do not add up to the {tensor.shape[0]} rows of "
-                                  f"the {which} for {self.size()} ranks")
+            raise CollectiveError(f"all_to_all: split sizes {list(sizes)} do not add up to the {tensor.shape[0]} rows "
+                                  f"of the {which} for {self.size()} ranks")
         return list(torch.split(tensor.data, list(sizes)))
-
-
-class _Flat:
-    """A tensor's memory in one dimension; where it is not contiguous a copy, which is written back at the end."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor.data
-        self._flat = self._tensor.reshape(-1)
-
-    def __enter__(self) -> Tensor:
-        return self._flat
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None and self._flat.numel() and self._flat.data_ptr() != self._tensor.data_ptr():
-            self._tensor.copy_(self._flat.view(self._tensor.shape))
-
-
-def _options(opts: Any, cls: type) -> Any:
-    return cls() if opts is None else opts
-
-
-def _one(tensors: Tensors) -> Tensor:
-    if len(tensors) != 1:
-        raise CollectiveError(f"one tensor is wanted, not {len(tensors)}")
-    _check(tensors)
-    return tensors[0]
-
-
-def _check(tensors: Tensors) -> None:
-    for tensor in tensors:
-        if tensor.device.type != "cpu":
-            raise CollectiveError(f"a tensor on {tensor.device} was given; the zenoh backend takes tensors on the CPU: "
-                                  f"tensor.cpu(), or a backend for that device, as cpu:zenoh,cuda:nccl")
-        if tensor.layout != torch.strided:
-            raise CollectiveError(f"a tensor of layout {tensor.layout} was given; the zenoh backend takes dense ones: "
-                                  f"tensor.to_dense()")
-        if tensor.dtype not in DTYPES:
-            raise CollectiveError(f"a tensor of {tensor.dtype} was given, which the zenoh backend does not take")
-        if tensor.dtype != tensors[0].dtype:
-            raise CollectiveError(f"the tensors of a call must be of one dtype; {tensor.dtype} is not "
-                                  f"{tensors[0].dtype}")
-
-
-def _operation(opts: Any, tensors: Tensors) -> str:
-    """Name of the operation of a reduction, which fits the tensors."""
-    _check(tensors)
-    name = str(opts.reduceOp.op).rpartition(".")[2]
-    if name not in algorithms.OPERATORS:
-        raise CollectiveError(f"the zenoh backend has no {name}; it has {', '.join(algorithms.OPERATORS)}")
-    for tensor in tensors:
-        floats = tensor.is_floating_point() or tensor.is_complex()
-        if name in _INTEGERS_ONLY and floats or name in _REAL_ONLY and tensor.is_complex():
-            raise CollectiveError(f"{name} is not defined for {str(tensor.dtype).removeprefix('torch.')}")
-    return name
-
-
-def _call(kind: str, tensor: Tensor, operation: str = "", root: int = NO_ROOT) -> Call:
-    return Call(kind, tensor.dtype, tuple(tensor.shape), operation, root)
-
-
-def _calls(kind: str, tensors: Tensors, operation: str = "") -> Call:
-    """Of several tensors: how many, and their sizes added up."""
-    _check(tensors)
-    return Call(kind, tensors[0].dtype if tensors else torch.uint8,
-                (len(tensors), sum(tensor.numel() for tensor in tensors)), operation)
 
 
 _default: Group | None = None       # the ranks that torch counts are those in this group
 _opening = threading.Lock()
 
 
-def make(options: Any, backend_options: Any = None) -> ZenohGroup:
+def make(asked: Any, backend_options: Any = None) -> ZenohGroup:
     """Makes a group, as torch asks it of a backend.
 
     Raises:
         CollectiveError: the ranks do not meet, or there is no default group of this backend to be a part of.
     """
     if backend_options is not None:
-        raise CollectiveError("the zenoh backend takes no pg_options; it is set by the environment (BRAIN_COLLECTIVES_*)")
+        raise CollectiveError("the zenoh backend takes no pg_options; it is set by the environment "
+                              "(BRAIN_COLLECTIVES_*)")
     with _opening:
         guard()
-        if not options.global_ranks_in_group:
-            link = open_link(options.store, options.group_rank, options.group_size, options.timeout)
-            group = Group(link, options.group_id, tuple(range(options.group_size)))
+        if not asked.global_ranks_in_group:
+            link = open_link(asked.store, asked.group_rank, asked.group_size, asked.timeout)
+            group = Group(link, asked.group_id, tuple(range(asked.group_size)))
             be_default(group)
         elif _default is None or _default.link.is_closed:
-            raise CollectiveError("a group of the zenoh backend is a part of a default group of the zenoh backend; call "
-                                  "init_process_group with \"zenoh\", or \"cpu:zenoh,...\"")
+            raise CollectiveError("a group of the zenoh backend is a part of a default group of the zenoh backend; "
+                                  "call init_process_group with \"zenoh\", or \"cpu:zenoh,...\"")
         else:
-            members = tuple(_default.members[rank] for rank in options.global_ranks_in_group)
-            group = Group(_default.link, options.group_id, members)
-        return ZenohGroup(options.store, group, options.timeout)
+            members = tuple(_default.members[rank] for rank in asked.global_ranks_in_group)
+            group = Group(_default.link, asked.group_id, members)
+        return ZenohGroup(asked.store, group, asked.timeout)
 
 
 def be_default(group: Group) -> None:

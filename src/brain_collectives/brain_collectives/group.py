@@ -239,8 +239,8 @@ class Group:
     def rank_died(self, rank: int, why: str) -> None:
         """A rank has died: nothing can be done any more in a group that it was a member of."""
         if rank in self.members:
-            self.fail(RankDied(f"{self.call_them([rank])} died: {why}. `brain_collectives.shrink()` gives those who are "
-                               f"left a group", (rank,)))
+            self.fail(RankDied(f"{self.call_them([rank])} died: {why}. `brain_collectives.shrink()` gives those who "
+                               f"are left a group", (rank,)))
 
     def rank_left(self, rank: int) -> None:
         """A rank sends nothing more."""
@@ -284,5 +284,6 @@ class Group:
     def too_late(self, sources: list[int], what: str, timeout: float) -> TooLate:
         """The error where ranks did not do their part in time."""
         return TooLate(f"{self.call_them(sources)} did not take part in {what} within {timeout:g} s, but "
-                       f"{'lives' if len(sources) == 1 else 'live'}: computing, waiting elsewhere, or making other calls",
+                       f"{'lives' if len(sources) == 1 else 'live'}: computing, waiting elsewhere, or making other "
+                       f"calls",
                        tuple(sources))

@@ -104,8 +104,8 @@ class Link:
         # In Zenoh's own thread, which saves a change of threads; `_arrive` only sorts.
         arrive = zenoh.handlers.Callback(self._arrive, indirect=False)
         self._hears = [z.declare_subscriber(f"{prefix}/{key}", arrive) for key in ("all", f"to/{rank}")]
-        # Keys are sent in full: an id that is declared while a link comes up is now and then unknown at the other end, and
-        # then Zenoh drops all that comes under it.
+        # Keys are sent in full: an id that is declared while a link comes up is now and then unknown at the other
+        # end, and then Zenoh drops all that comes under it.
         self._quality: dict[str, Any] = {"congestion_control": zenoh.CongestionControl.BLOCK, "express": True,
                                          "allowed_destination": zenoh.Locality.REMOTE,
                                          "priority": zenoh.Priority.INTERACTIVE_HIGH}

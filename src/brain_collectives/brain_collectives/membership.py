@@ -3,8 +3,8 @@
 
 A token vanishes within milliseconds of its process's end, and after the lease where the process stands still. It also
 vanishes with a link, which comes back. So a rank is dead when its token has been away for ``DEBOUNCE``; while this
-rank's own link is away, or it stood still itself, the clocks stand, and begin ``RECONNECT`` anew when it is back. Who has
-taken a rank for dead tells all others, so that they agree; and a rank that was taken for dead is told so when it
+rank's own link is away, or it stood still itself, the clocks stand, and begin ``RECONNECT`` anew when it is back. Who
+has taken a rank for dead tells all others, so that they agree; and a rank that was taken for dead is told so when it
 comes back.
 """
 from __future__ import annotations
@@ -82,9 +82,9 @@ class Membership:
             return
         for rank in ranks:
             if rank == self._link.rank:
-                self._refuse(f"rank {source} took this rank (rank {rank}) for dead, since it stood still or was cut off "
-                             f"for longer than the lease of {self._link.places[source].lease:g} s, and the others went "
-                             f"on without it; let this process end, and start a new one")
+                self._refuse(f"rank {source} took this rank (rank {rank}) for dead, since it stood still or was cut "
+                             f"off for longer than the lease of {self._link.places[source].lease:g} s, and the others "
+                             f"went on without it; let this process end, and start a new one")
             elif 0 <= rank < self._link.size:
                 self._declare(rank, f"told by rank {source}")
 
@@ -182,7 +182,8 @@ class Membership:
         live = set(range(self._link.size)) - set(self.dead) - self.gone - {self._link.rank}
         patience = DEBOUNCE
         if not self._link.local and len(live) > 1 and live <= set(missing) and self._link.settings.link != ROUTER:
-            patience = self._link.settings.lease    # all at once, over a network: it is rather this rank that is cut off
+            # All at once, over a network: it is rather this rank that is cut off.
+            patience = self._link.settings.lease
         lost = [rank for rank, since in missing.items()
                 if rank not in self.gone and now >= max(since + patience, self._back + RECONNECT)]
         for rank in lost:

@@ -104,10 +104,10 @@ class Agreement:
 def shrink(group: dist.ProcessGroup | None = None, timeout: timedelta | float = 30.0) -> ZenohGroup:
     """A group of those who are left of one whose ranks have died. All survivors must call it.
 
-    The new group has the survivors in their old order, counted from 0. Where ``group`` is the default group, the new one
-    takes its place, so that calls without ``group`` go by it and ``get_rank()`` is the new rank; all other groups are
-    destroyed, since their ranks were counted in the old one. A further rank that dies meanwhile is left out as well, or is
-    in the new group, whose calls then name it: shrink again.
+    The new group has the survivors in their old order, counted from 0. Where ``group`` is the default group, the new
+    one takes its place, so that calls without ``group`` go by it and ``get_rank()`` is the new rank; all other groups
+    are destroyed, since their ranks were counted in the old one. A further rank that dies meanwhile is left out as
+    well, or is in the new group, whose calls then name it: shrink again.
 
     Args:
         group: of the zenoh backend; None: the default group.

@@ -2,6 +2,7 @@
 """Ranks as processes of their own, each running one of the files in ``programs``."""
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -119,11 +120,10 @@ class Fork:
     """A rank in a process that was forked from one that has torch loaded."""
 
     def __init__(self, program: str, words: tuple[str, ...], environment: dict[str, str]) -> None:
-        import rank_process
-
+        run = importlib.import_module("rank_process").run
         hears, tells = FORKS.Pipe(duplex=False)
         told, input_end = FORKS.Pipe(duplex=False)
-        self._process = FORKS.Process(target=rank_process.run, args=(program, words, environment, told, tells))
+        self._process = FORKS.Process(target=run, args=(program, words, environment, told, tells))
         self._process.start()
         tells.close()
         told.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's own tests of a backend, as many as were chosen by feature before they were run (``distributed_cases.txt``)."""
+"""torch's own tests of a backend: those chosen by feature before they were run (``distributed_cases.txt``)."""
 from __future__ import annotations
 
 import re

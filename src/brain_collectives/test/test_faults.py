@@ -192,8 +192,9 @@ def test_what_cannot_be_done_is_refused_before_anything_is_sent(ranks):
     for said in ranks(2, "faults.py", "nothing_else").succeed():
         told = re.findall(r"^refused (.*)", said, re.M)
         assert len(told) == 6, said
-        for word, line in zip(("BAND is not defined for float32", "max", "to_dense", "meta", "split", "all_gather"), told):
-            assert word in line.lower() or word in line, line
+        words = ("BAND is not defined for float32", "MAX", "to_dense", "meta", "split", "all_gather")
+        for word, line in zip(words, told):
+            assert word in line, line
 
 
 @pytest.mark.slow
@@ -203,4 +204,4 @@ def test_ranks_that_do_not_come_are_named(ranks):
     said = started.ends(1)
     for rank in (0, 2):
         assert started.processes[rank].returncode == 1
-        assert re.search(r"rank 1 of 3 did not come within 6 s|Timed out|timed out|did not answer", said[rank]), said[rank]
+        assert re.search(r"rank 1 of 3 did not come within 6 s|[Tt]imed out|did not answer", said[rank]), said[rank]

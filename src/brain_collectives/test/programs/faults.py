@@ -262,7 +262,8 @@ def through_a_router() -> None:
 def objects() -> None:
     """As if a rank were on another machine."""
     dist.distributed_c10d._get_default_group().wire.link.trusted = False
-    for call in (lambda: dist.all_gather_object([None] * WORLD, {"a": 1}), lambda: dist.broadcast_object_list(["a"], 0)):
+    for call in (lambda: dist.all_gather_object([None] * WORLD, {"a": 1}),
+                 lambda: dist.broadcast_object_list(["a"], 0)):
         try:
             call()
         except ObjectsRefused as error:
