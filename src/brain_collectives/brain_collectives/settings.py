@@ -19,8 +19,10 @@ PEERS, ROUTER = "peers", "router"
 LEASE = 5.0             # s of silence after which a rank is dead; far above what a busy machine delays Zenoh's threads
 KEEP = 32 << 20         # B of sent messages that are kept in case a link is lost with them
 # B from which all_reduce goes by chunks. Below, one hop is quicker than two; above, each rank sends 2 (n-1)/n of the
-# tensor and not n-1 of it. Measured by `python -m brain_collectives.threshold`.
-LARGE = 64 << 10
+# tensor and not n-1 of it. Measured, but on a busy machine, where it varied: the whole was quicker up to 1 MiB with two
+# ranks, and about equal at 128 KiB with three.
+# `torchrun --nproc-per-node 3 src/brain_collectives/test/programs/threshold.py`
+LARGE = 256 << 10
 
 
 @dataclass(frozen=True)

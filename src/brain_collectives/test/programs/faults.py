@@ -246,7 +246,7 @@ def through_a_router() -> None:
         mine = torch.full((50,), float(RANK + 1))
         dist.all_reduce(mine)
         assert mine.tolist() == [sum(range(1, WORLD + 1))] * 50
-        large = torch.full((1 << 15,), float(RANK))
+        large = torch.full((1 << 17,), float(RANK))
         dist.all_reduce(large)
         assert (large == sum(range(WORLD))).all()
         dist.send(torch.tensor([calls]), (RANK + 1) % WORLD)
