@@ -26,7 +26,7 @@ from brain_collectives.counting import COUNTERS
 from brain_collectives.errors import CollectiveError, TooLate
 from brain_collectives.header import Header, Malformed, What, read, read_ranks, write, write_ranks
 from brain_collectives.membership import Membership
-from brain_collectives.rendezvous import Place, exchange, new_place
+from brain_collectives.rendezvous import Place, exchange, hold_port, new_place
 from brain_collectives.sent import TO_ALL, Kept
 from brain_collectives.settings import PEERS, Settings, from_environment
 from brain_wire.refusal import open_to_a_network
@@ -72,14 +72,14 @@ class Link:
     """A process's link with all ranks of the default group.
 
     Args:
-        session: the open session; closed with the link.
+        session: open; closed with the link.
         places: of all ranks.
         rank: own.
         settings: from the environment.
 
     Attributes:
         trusted: whether objects may come by it: it is authenticated at all ranks, or all are on this machine.
-        losses: how often links were lost and came back.
+        losses: how often links came back.
     """
 
     def __init__(self, session: Session, places: list[Place], rank: int, settings: Settings) -> None:
@@ -252,8 +252,7 @@ class Link:
 
     def groups(self) -> list[Post]:
         """All groups of this link."""
-        with self._lock:
-            return list(self._groups.values())
+        return list(self._groups.values())
 
     def refuse(self, rank: int) -> None:
         """Tells a rank that was taken for dead that it is."""
@@ -280,7 +279,7 @@ class Link:
                 raise TooLate(f"{named(sorted(missing))} did not answer over Zenoh within "
                               f"{timeout.total_seconds():g} s, by {self.session.endpoint}; is it reachable from here, "
                               f"and may it use the keys {SPACE}/**?", tuple(sorted(missing)))
-            self.send(tuple(sorted(missing)), hello)
+            self.send(tuple(missing), hello)
             self._heard.wait(HELLO_EVERY)
 
     def close(self) -> None:
@@ -307,7 +306,9 @@ class Link:
             return
         self.send(others, write(What.LEAVING, self.rank))
         while True:
-            waited_for = set(others) - self._left - set(self.membership.dead) - self.membership.absent()
+            # Who ends as well needs nothing more.
+            ended = self.membership.gone | self.membership.dead.keys() | self.membership.absent()
+            waited_for = set(others) - self._left - ended
             left = until - time.monotonic()
             if left <= 0 or not waited_for:
                 return
@@ -338,9 +339,11 @@ def open_link(store: dist.Store, rank: int, size: int, timeout: timedelta) -> Li
     settings = from_environment()
     try:
         if settings.link == PEERS:
-            own = new_place(PEERS, settings.host, "", False, True, settings.lease, settings.large)
-            places = exchange(store, rank, size, own, timeout)
-            session = _linked_with(places, rank, settings, timeout)
+            with hold_port() as holder:
+                own = new_place(PEERS, settings.host, "", False, True, settings.lease, settings.large,
+                                holder.getsockname()[1])
+                places = exchange(store, rank, size, own, timeout)
+                session = _linked_with(places, rank, settings, timeout)
         else:
             config, endpoint, credentials = session_config(None, *[settings.identity] if settings.identity else [])
             local = not open_to_a_network(endpoint) and credentials is None
@@ -371,7 +374,8 @@ def _linked_with(places: list[Place], rank: int, settings: Settings, timeout: ti
     """A session that is linked with each other rank's; of two ranks the higher one connects."""
     own = places[rank]
     one_machine = len({place.machine for place in places}) == 1
-    endpoints = [f"tcp/{'127.0.0.1' if one_machine else _bracketed(place.host)}:{place.port}" for place in places]
+    hosts = ["127.0.0.1" if one_machine else place.host for place in places]
+    endpoints = [f"tcp/{f'[{host}]' if ':' in host else host}:{place.port}" for host, place in zip(hosts, places)]
     if open_to_a_network(endpoints[rank]):
         log.warning("%s is not secured: whoever reaches it can put data into this group; link by a router with the "
                     "brain's certificates (BRAIN_SECURITY), or use a network of your own", endpoints[rank])
@@ -393,7 +397,3 @@ def _linked_with(places: list[Place], rank: int, settings: Settings, timeout: ti
     while len(session.zenoh.info.peers_zid()) < len(places) - 1 and time.monotonic() < until:
         time.sleep(LOOK)
     return session
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -14,7 +14,6 @@ from pathlib import Path
 import torch.distributed as dist
 
 from brain_collectives.errors import CollectiveError, TooLate
-from brain_wire.router import free_port
 
 LONGEST = 4096      # B of what a rank says of itself
 
@@ -52,10 +51,21 @@ class Place:
     large: int
 
 
-def new_place(link: str, host: str | None, where: str, trusted: bool, loopback: bool, lease: float,
-              large: int) -> Place:
-    """Where this process is, with a new nonce and, where ranks are linked with each other, a free port."""
-    return Place(uuid.uuid4().hex, machine(), host or own_address(), free_port() if link == "peers" else 0, link, where,
+def hold_port() -> socket.socket:
+    """A socket that has a free port, and keeps it from all others until Zenoh listens there; to be closed then.
+
+    It does not listen itself, and both allow the address to be used again, so Zenoh may.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("", 0))
+    return holder
+
+
+def new_place(link: str, host: str | None, where: str, trusted: bool, loopback: bool, lease: float, large: int,
+              port: int = 0) -> Place:
+    """Where this process is, with a new nonce; ``port``: at which it listens, where ranks are linked as peers."""
+    return Place(uuid.uuid4().hex, machine(), host or own_address(), port, link, where,
                  trusted, loopback, os.getpid(), socket.gethostname(), lease, large)
 
 
