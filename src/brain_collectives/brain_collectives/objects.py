@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects, which torch pickles: only where nobody but the group can have sent them.
+
+torch's object collectives call a backend with tensors of bytes like any others, so a backend cannot tell them. But all
+of them pickle and unpickle by two functions of ``torch.distributed.distributed_c10d``, which get the group. Those are
+wrapped when the first group of this backend is made, and the object collectives too, so that all ranks are refused
+before anything is sent: for groups of this backend they raise where the link is neither authenticated at all ranks nor
+on one machine; for all other groups they do what they did.
+"""
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from brain_collectives.errors import ObjectsRefused
+
+PICKLING = ("_object_to_tensor", "_tensor_to_object")
+COLLECTIVES = ("all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list", "scatter_object_list",
+               "send_object_list")
+
+
+def guard() -> None:
+    """Wraps torch's object collectives, and what they pickle with, once.
+
+    Raises:
+        ObjectsRefused: this version of torch has it no longer; then no group can be made.
+    """
+    for name in (*PICKLING, *COLLECTIVES):
+        function = getattr(distributed_c10d, name, None)
+        if function is None or "group" not in inspect.signature(function).parameters:
+            raise ObjectsRefused(f"torch {torch.__version__} has no {name} with a group any more, by which objects are "
+                                 f"refused; use the version of torch that constraints.txt names")
+        if not getattr(function, "of_brain_collectives", False):
+            wrapped = _wrapped(function)
+            setattr(distributed_c10d, name, wrapped)
+            if name in COLLECTIVES:
+                setattr(dist, name, wrapped)
+
+
+def _wrapped(function: Any) -> Any:
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        check(signature.bind(*arguments, **named).arguments.get("group"))
+        return function(*arguments, **named)
+    checked.of_brain_collectives = True     # type: ignore[attr-defined]
+    return checked
+
+
+def check(group: dist.ProcessGroup | None) -> None:
+    """Whether objects may go by a group.
+
+    Raises:
+        ObjectsRefused: they may not.
+    """
+    from brain_collectives.backend import ZenohGroup
+
+    group = group or distributed_c10d._get_default_group()
+    if isinstance(group, ZenohGroup) and not group.wire.link.trusted:
+        raise ObjectsRefused("objects are pickled, and whoever reaches this link could have code run by them: the "
+                             "zenoh backend takes them only where all ranks are on one machine, or linked by a router "
+                             "with certificates (BRAIN_SECURITY). Send tensors instead, or use `brain keys`")

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells ``torch.distributed`` of the backend. Zenoh is loaded when the first group is made."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed as dist
+
+NAME = "zenoh"
+
+
+def register() -> None:
+    """Registers the backend; a second time nothing."""
+    if dist.is_available() and NAME.upper() not in dist.Backend._plugins:
+        dist.Backend.register_backend(NAME, _make, extended_api=True, devices=["cpu"])
+
+
+def _make(options: Any, backend_options: Any) -> dist.ProcessGroup:
+    from brain_collectives.backend import make
+
+    return make(options, backend_options)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be set by the environment, read once per link."""
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+
+from brain_collectives.errors import CollectiveError
+
+LINK_VARIABLE = "BRAIN_COLLECTIVES_LINK"
+HOST_VARIABLE = "BRAIN_COLLECTIVES_HOST"
+LEASE_VARIABLE = "BRAIN_COLLECTIVES_LEASE"
+LARGE_VARIABLE = "BRAIN_COLLECTIVES_LARGE"
+KEEP_VARIABLE = "BRAIN_COLLECTIVES_KEEP"
+IDENTITY_VARIABLE = "BRAIN_COLLECTIVES_IDENTITY"
+
+PEERS, ROUTER = "peers", "router"
+LEASE = 5.0             # s of silence after which a rank is dead; far above what a busy machine delays Zenoh's threads
+KEEP = 32 << 20         # B of sent messages that are kept in case a link is lost with them
+# B from which all_reduce goes by chunks. Below, one hop is quicker than two; above, each rank sends 2 (n-1)/n of the
+# tensor and not n-1 of it. Measured, but on a busy machine, where it varied: the whole was quicker up to 1 MiB with two
+# ranks, and about equal at 128 KiB with three.
+# `torchrun --nproc-per-node 3 src/brain_collectives/test/programs/threshold.py`
+LARGE = 256 << 10
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment asks for.
+
+    Attributes:
+        link: ``peers`` or ``router``.
+        host: address at which the other machines reach this one; None: it is found out.
+        lease: s of silence after which a rank is dead.
+        large: B from which all_reduce goes by chunks.
+        keep: B of sent messages that are kept.
+        identity: whose credentials are taken in a secured brain; None: the operator's.
+    """
+
+    link: str
+    host: str | None
+    lease: float
+    large: int
+    keep: int
+    identity: str | None
+
+
+def _number(variable: str, default: float, least: float, unit: str) -> float:
+    text = os.environ.get(variable, "").strip()
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = math.nan
+    if not least <= value < 1e15:
+        raise CollectiveError(f"{variable} is {text!r}; it must be a number of {unit}, {least:g} or more")
+    return value
+
+
+def from_environment() -> Settings:
+    """What the environment asks for.
+
+    Without ``BRAIN_COLLECTIVES_LINK`` ranks are linked by a router where the environment names one, or credentials
+    for one (``BRAIN_ROUTER``, ``BRAIN_SECURITY``, ``ZENOH_SESSION_CONFIG_URI``), else with each other.
+
+    Raises:
+        CollectiveError: something does not read.
+    """
+    link = os.environ.get(LINK_VARIABLE, "").strip()
+    if not link:
+        named = ("BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_SESSION_CONFIG_URI")
+        link = ROUTER if any(os.environ.get(name, "").strip() for name in named) else PEERS
+    if link not in (PEERS, ROUTER):
+        raise CollectiveError(f"{LINK_VARIABLE} is {link!r}; it must be {PEERS} or {ROUTER}")
+    return Settings(link, os.environ.get(HOST_VARIABLE, "").strip() or None, _number(LEASE_VARIABLE, LEASE, 0.5, "s"),
+                    int(_number(LARGE_VARIABLE, LARGE, 1, "bytes")), int(_number(KEEP_VARIABLE, KEEP, 0, "bytes")),
+                    os.environ.get(IDENTITY_VARIABLE, "").strip() or None)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of a group's calls, and what a call gives back.
+
+Calls of one group are done one after the other, in the order in which they were made. A synchronous call on an idle
+group is done in the caller's thread, which saves two changes of threads; all others in a thread of the group. Receives
+point to point stand outside of that order, and are finished by whoever waits for them.
+"""
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from datetime import timedelta
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+
+from brain_collectives.algorithms import Exchange, barrier
+from brain_collectives.counting import COUNTERS
+from brain_collectives.errors import TooLate
+from brain_collectives.group import Group
+from brain_collectives.header import Call
+
+Body = Callable[[Exchange], None]
+# A rank that only sends may run ahead of those that receive. After so many calls, or bytes, in which nobody waits for
+# everybody, all ranks meet: at the same call, since all make the same calls.
+FREE_CALLS, FREE_BYTES = 64, 64 << 20
+MEETING = (1 << 31) - 8         # step of a call in which they do
+ONE_SIDED = ("broadcast", "reduce", "gather", "scatter")
+
+
+class Done(dist.Work):
+    """A call that was made, from its beginning on.
+
+    Args:
+        result: the tensors that it writes.
+    """
+
+    def __init__(self, result: list[torch.Tensor]) -> None:
+        super().__init__()
+        self._result = result
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self._future: torch.futures.Future[Any] | None = None
+        self._lock = threading.Lock()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Says that it is over."""
+        with self._lock:
+            self._error = error
+            self._ended.set()
+            future = self._future
+        if future is not None:
+            self._tell(future)
+
+    def _tell(self, future: torch.futures.Future[Any]) -> None:
+        if self._error is None:
+            future.set_result(self._result)
+        else:
+            future.set_exception(self._error)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits until it is over.
+
+        Args:
+            timeout: after which waiting ends with an error, the call not; None or 0: the call's own only.
+
+        Raises:
+            CollectiveError: it could not be done.
+        """
+        seconds = timeout.total_seconds() if timeout is not None else 0.0
+        if not self._ended.wait(seconds if seconds > 0 else None):
+            raise TooLate(f"the call is not over after {seconds:g} s")
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        return True
+
+    def synchronize(self) -> None:
+        """Waits until it is over."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Whether it is over, well or not."""
+        return self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """Whether it is over and went well."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """Why it could not be done."""
+        return self._error
+
+    def result(self) -> list[torch.Tensor]:
+        """The tensors that it writes."""
+        return self._result
+
+    def source_rank(self) -> int:
+        """Rank in the group from which a received message came."""
+        raise RuntimeError("only a receive has a source")
+
+    _source_rank = source_rank
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """A future of its tensors."""
+        with self._lock:
+            if self._future is None:
+                self._future = torch.futures.Future()
+                ended = self._ended.is_set()
+            else:
+                ended = False
+        if ended:
+            self._tell(self._future)
+        return self._future
+
+
+class Together(Done):
+    """Several calls, over when all are."""
+
+    def __init__(self, works: list[dist.Work]) -> None:
+        super().__init__([])
+        self._works = works
+        for work in works:
+            self._result += work.result()
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """As `Done.wait`."""
+        for work in self._works:
+            work.wait(*[timeout] if timeout is not None else [])
+        if not self.is_completed():
+            self.end()
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether all are over."""
+        return self._ended.is_set() or all(work.is_completed() for work in self._works)
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """A future of all their tensors."""
+        future = super().get_future()
+        if not self._ended.is_set():
+            threading.Thread(target=self._follow, name="brain_collectives future", daemon=True).start()
+        return future
+
+    def _follow(self) -> None:
+        try:
+            for work in self._works:
+                work.wait()
+        except Exception as error:
+            self.end(error)
+        else:
+            self.end()
+
+
+class Calls:
+    """The calls of one group.
+
+    Args:
+        group: on the wire.
+        timeout: s that a call may take which names none.
+    """
+
+    def __init__(self, group: Group, timeout: float) -> None:
+        self.group = group
+        self.timeout = timeout
+        self._sequence = 0
+        self._pending = 0
+        self._free_calls = self._free_bytes = 0
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def make(self, call: Call, body: Body, result: list[torch.Tensor], *, asynchronous: bool,
+             timeout: timedelta | None = None) -> Done:
+        """Makes a call.
+
+        Args:
+            body: does it.
+            result: the tensors that it writes.
+            timeout: None or below 0: the group's.
+
+        Raises:
+            CollectiveError: it was done at once, and could not be; or the group is of no more use.
+        """
+        seconds = timeout.total_seconds() if timeout is not None else -1.0
+        seconds = seconds if seconds > 0 else self.timeout
+        COUNTERS.called(call.kind)
+        work, began = Done(result), time.monotonic()
+        with self._lock:
+            self.group.check()
+            number = self._sequence
+            self._sequence += 1
+            job = (number, call, self._with_meeting(call, body), work, seconds, began)
+            at_once = not asynchronous and not self._pending
+            self._pending += 1
+            if at_once:
+                self._turn.acquire()
+            else:
+                self._queue.put(job)
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name=f"brain_collectives {self.group.title}",
+                                                    daemon=True)
+                    self._thread.start()
+        if at_once:
+            try:
+                self._do(*job)
+            finally:
+                self._turn.release()
+                with self._lock:
+                    self._pending -= 1
+        return work
+
+    def _with_meeting(self, call: Call, body: Body) -> Body:
+        """What is to be done in a call; now and then all ranks meet at its end."""
+        if call.kind not in ONE_SIDED:
+            self._free_calls = self._free_bytes = 0
+            return body
+        size = call.dtype.itemsize
+        for dimension in call.shape:
+            size *= dimension
+        self._free_calls += 1
+        self._free_bytes += size
+        if self._free_calls < FREE_CALLS and self._free_bytes < FREE_BYTES:
+            return body
+        self._free_calls = self._free_bytes = 0
+
+        def body_and_meeting(exchange: Exchange) -> None:
+            body(exchange)
+            exchange.phase = MEETING
+            barrier(exchange)
+        return body_and_meeting
+
+    def _do(self, number: int, call: Call, body: Body, work: Done, timeout: float, began: float) -> None:
+        error: BaseException | None = None
+        try:
+            self.group.begin(number, call)
+            with torch.no_grad():
+                body(Exchange(self.group, number, call, timeout, began))
+        except BaseException as problem:
+            error = problem
+            raise
+        finally:
+            self.group.mailbox.end(number)
+            work.end(error)
+
+    def _run(self) -> None:
+        while (job := self._queue.get()) is not None:
+            with self._turn:
+                try:
+                    self._do(*job)
+                except Exception:   # noqa: B902 # it stands in the work, for whoever waits for it
+                    continue
+                finally:
+                    with self._lock:
+                        self._pending -= 1
+
+    def close(self) -> None:
+        """Ends the thread, once what is queued has ended."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks to which something happens. Argument: which fault; each rank prints what it saw."""
+from __future__ import annotations
+
+import os
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import brain_collectives
+from brain_collectives import CallsDiffer, ObjectsRefused, RankDied, Refused, TooLate
+
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+LAST = WORLD - 1
+COLLECTIVES = {
+    "all_reduce": lambda t: dist.all_reduce(t),
+    "large": lambda t: dist.all_reduce(torch.ones(1 << 18)),
+    "asynchronous": lambda t: dist.all_reduce(t, async_op=True).wait(),
+    "broadcast": lambda t: dist.broadcast(t, LAST),
+    "reduce": lambda t: dist.reduce(t, 0),
+    "all_gather": lambda t: dist.all_gather([torch.empty_like(t) for _ in range(WORLD)], t),
+    "gather": lambda t: dist.gather(t, [torch.empty_like(t) for _ in range(WORLD)] if RANK == 0 else None, 0),
+    "scatter": lambda t: dist.scatter(t, [t.clone() for _ in range(WORLD)] if RANK == LAST else None, LAST),
+    "reduce_scatter": lambda t: dist.reduce_scatter(t, [t.clone() for _ in range(WORLD)]),
+    "all_to_all": lambda t: dist.all_to_all([torch.empty_like(t) for _ in range(WORLD)],
+                                            [t.clone() for _ in range(WORLD)]),
+    "barrier": lambda t: dist.barrier(),
+    "recv": lambda t: dist.recv(t, LAST) if RANK != LAST else [dist.send(t, other) for other in range(LAST)],
+}
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def call_for_ever(name: str) -> None:
+    while True:
+        COLLECTIVES[name](torch.ones(10))
+
+
+def died(name: str) -> None:
+    """The last rank is killed from outside, in the midst of one collective after the other; prints when it was seen."""
+    COLLECTIVES[name](torch.ones(10))
+    dist.barrier()
+    say("calling")
+    try:
+        call_for_ever(name)
+    except RankDied as error:
+        say("saw", time.time(), error.ranks, error)
+    for _ in range(2):
+        try:
+            dist.barrier()
+        except RankDied:
+            say("still")
+    group = brain_collectives.shrink()
+    mine = torch.tensor([float(RANK)])
+    dist.all_reduce(mine)
+    say("shrunk", time.time(), group.size(), dist.get_rank(), mine.item())
+
+
+def two_die() -> None:
+    """The last rank dies; the one before dies when the others have begun to shrink."""
+    dist.barrier()
+    if RANK == LAST:
+        os._exit(7)
+    try:
+        call_for_ever("barrier")
+    except RankDied:
+        if RANK == LAST - 1:
+            os._exit(7)
+    while True:
+        brain_collectives.shrink()
+        try:
+            mine = torch.ones(1)
+            dist.all_reduce(mine)
+            break
+        except RankDied:
+            say("again")
+    assert mine.item() == dist.get_world_size() == WORLD - 2
+    # The ranks of a group that is made now are those of the shrunk one.
+    say("shrunk", dist.get_rank(), brain_collectives.counters().calls["all_reduce"])
+
+
+def shrink_a_part() -> None:
+    """A group that is not the default one loses a rank; the default one keeps its ranks for torch."""
+    part = dist.new_group(list(range(1, WORLD)))
+    dist.barrier()
+    if RANK == LAST:
+        os._exit(7)
+    if RANK == 0:
+        return
+    try:
+        while True:
+            dist.barrier(group=part)
+    except RankDied as error:
+        say("saw", error)
+    rest = brain_collectives.shrink(part)
+    mine = torch.tensor([float(RANK)])
+    dist.all_reduce(mine, group=rest)
+    dist.broadcast(mine, 1, group=rest)
+    say("sum", mine.item(), rest.size(), dist.get_rank(), dist.get_rank(rest))
+
+
+def frozen() -> None:
+    """The last rank is stopped from outside for longer than the lease."""
+    dist.barrier()
+    say("calling")
+    try:
+        call_for_ever("all_reduce")
+    except RankDied as error:
+        say("saw", error)
+    except Refused as error:
+        say("refused", error)
+        return
+    brain_collectives.shrink()
+    dist.barrier()
+    say("shrunk", dist.get_world_size())
+    sys.stdin.readline()
+
+
+def short_freeze() -> None:
+    """The last rank is stopped for less than the lease: nothing happens."""
+    dist.barrier()
+    say("calling")
+    began, calls = time.monotonic(), 0
+    while time.monotonic() - began < 4:
+        mine = torch.ones(3)
+        dist.all_reduce(mine)
+        assert mine.tolist() == [WORLD] * 3
+        calls += 1
+        stop = torch.tensor([float(time.monotonic() - began >= 4)])
+        dist.broadcast(stop, 0)
+        if stop.item():
+            break
+    dist.barrier()
+    say("done", calls)
+
+
+def order() -> None:
+    dist.barrier()
+    for name in ("call", "again"):
+        try:
+            if RANK == LAST:
+                dist.all_reduce(torch.ones(10))
+            else:
+                dist.broadcast(torch.ones(3, 4), 0)
+            dist.barrier()
+        except CallsDiffer as error:
+            say(name, error)
+
+
+def silent_order() -> None:
+    """Calls that differ where nobody has sent anything: each waits for the other."""
+    try:
+        if RANK == 0:
+            dist.reduce(torch.ones(10), 0)
+        else:
+            dist.broadcast(torch.ones(10), 0)
+    except CallsDiffer as error:
+        say("call", error)
+
+
+def shape() -> None:
+    try:
+        dist.all_reduce(torch.ones(10 if RANK else 20))
+    except CallsDiffer as error:
+        say("call", error)
+
+
+def dtype() -> None:
+    try:
+        dist.all_gather([torch.ones(2) for _ in range(WORLD)], torch.ones(2)) if RANK else \
+            dist.all_gather([torch.ones(2).half() for _ in range(WORLD)], torch.ones(2).half())
+    except CallsDiffer as error:
+        say("call", error)
+
+
+def splits() -> None:
+    sizes = [1] * WORLD
+    wanted = [2] * WORLD if RANK == 0 else sizes
+    try:
+        dist.all_to_all_single(torch.empty(sum(wanted)), torch.ones(WORLD), wanted, sizes)
+        dist.barrier()
+    except CallsDiffer as error:
+        say("call", error)
+
+
+def late() -> None:
+    """The last rank comes late to a barrier; the group is of use afterwards."""
+    dist.barrier()
+    if RANK == LAST:
+        sys.stdin.readline()
+    for every in (False, True):
+        try:
+            brain_collectives.monitored_barrier(timeout=1.0, wait_all_ranks=every)
+        except TooLate as error:
+            say("late", error.ranks, error)
+    say("waiting")
+    if RANK != LAST:
+        sys.stdin.readline()
+    mine = torch.ones(2)
+    dist.all_reduce(mine)
+    say("sum", mine.tolist())
+
+
+def leaves() -> None:
+    """The last rank ends well while the others still call."""
+    dist.barrier()
+    if RANK == LAST:
+        return
+    try:
+        dist.all_reduce(torch.ones(3))
+    except TooLate as error:
+        say("left", error)
+
+
+def unclean() -> None:
+    """Nobody destroys the group, and something is still under way: the interpreter ends none the less."""
+    dist.barrier()
+    if RANK == 0:
+        dist.all_reduce(torch.ones(3), async_op=True)
+    say("ends")
+
+
+def interrupted() -> None:
+    say("calling")
+    try:
+        if RANK == 0:
+            sys.stdin.readline()
+        else:
+            dist.barrier()
+    except KeyboardInterrupt:
+        say("interrupted")
+
+
+def through_a_router() -> None:
+    """The router dies and comes back meanwhile."""
+    began, calls = time.monotonic(), 0
+    dist.barrier()
+    say("calling")
+    stop = torch.zeros(1)
+    while not stop.item():
+        mine = torch.full((50,), float(RANK + 1))
+        dist.all_reduce(mine)
+        assert mine.tolist() == [sum(range(1, WORLD + 1))] * 50
+        large = torch.full((1 << 17,), float(RANK))
+        dist.all_reduce(large)
+        assert (large == sum(range(WORLD))).all()
+        dist.send(torch.tensor([calls]), (RANK + 1) % WORLD)
+        number = torch.empty(1, dtype=torch.int64)
+        dist.recv(number, (RANK - 1) % WORLD)
+        assert number.item() == calls
+        calls += 1
+        stop.fill_(time.monotonic() - began > float(sys.argv[2]))
+        dist.broadcast(stop, 0)
+    say("done", calls)
+
+
+def objects() -> None:
+    """As if a rank were on another machine."""
+    dist.distributed_c10d._get_default_group().wire.link.trusted = False
+    for call in (lambda: dist.all_gather_object([None] * WORLD, {"a": 1}),
+                 lambda: dist.broadcast_object_list(["a"], 0)):
+        try:
+            call()
+        except ObjectsRefused as error:
+            say("refused", error)
+    mine = torch.ones(1)
+    dist.all_reduce(mine)
+    say("sum", mine.item())
+
+
+def nothing_else() -> None:
+    """What the backend refuses, before anything is sent."""
+    for call in (lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND),
+                 lambda: dist.all_reduce(torch.ones(2, dtype=torch.complex64), dist.ReduceOp.MAX),
+                 lambda: dist.all_reduce(torch.eye(2).to_sparse()),
+                 lambda: dist.all_reduce(torch.ones(2, device="meta")),
+                 lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3), [1] * WORLD, [2] * WORLD),
+                 lambda: dist.all_gather_into_tensor(torch.ones(3), torch.ones(4))):
+        try:
+            call()
+        except (RuntimeError, ValueError) as error:
+            say("refused", error)
+    dist.barrier()
+    say("nan", dist.all_reduce(torch.tensor([float("nan")])))
+
+
+def main() -> None:
+    dist.init_process_group("zenoh", timeout=timedelta(seconds=float(os.environ.get("PATIENCE", "60"))))
+    name = sys.argv[1]
+    if name in COLLECTIVES:
+        died(name)
+    else:
+        globals()[name]()
+    if name != "unclean":
+        dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Started by torchrun: rank 1 fails in the first attempt. Argument: a folder, in which each rank notes each attempt."""
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+# No import of brain_collectives: torch has found the backend by its entry point.
+
+RANK, ATTEMPT = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+(Path(sys.argv[1]) / f"{ATTEMPT}-{RANK}").touch()
+dist.init_process_group("zenoh")
+dist.barrier()
+if ATTEMPT == 0 and RANK == 1:
+    os._exit(7)
+mine = torch.tensor([float(RANK + 1)])
+dist.all_reduce(mine)
+print("sum", mine.item(), flush=True)
+dist.destroy_process_group()
