@@ -24,6 +24,7 @@ from brain_runtime.hosts import torch_orders
 from brain_runtime.hosts.torch_group import TIMEOUT, Group
 
 SOON = 5.0          # s in which ranks end that were told to
+WORDS = 3.0         # s until all have ended, or one was killed, after which the first that ended is told of
 LINES = 5           # of a log that tell why
 
 
@@ -86,17 +87,21 @@ class Ranks:
         return GroupError(f"{error}{self._told()}")
 
     def _told(self) -> str:
-        until = time.monotonic() + 1.0
-        while time.monotonic() < until and all(child.poll() is None for child in self._children):
-            time.sleep(0.05)    # a rank that was killed is seen by gloo a moment before it is by its parent
-        for rank, child in enumerate(self._children, 1):
-            status = child.poll()
-            if status:
-                lines = self.log(rank).strip().splitlines()
-                how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-                said = "; it wrote: " + " / ".join(lines[-LINES:]) if lines else ""
-                return f". Rank {rank} was {how}{said}" if status < 0 else f". Rank {rank} {how}{said}"
-        return ""
+        # The others see a rank's connections close before its parent sees its status; then they end too.
+        until, found = time.monotonic() + WORDS, self._statuses()
+        while time.monotonic() < until and len(found) < len(self._children) and min(found.values(), default=0) >= 0:
+            time.sleep(0.05)
+            found = self._statuses()
+        if not found:
+            return ""
+        rank, status = min(found.items(), key=lambda one: (one[1] >= 0, one[0]))    # one that was killed, if there is
+        lines = self.log(rank).strip().splitlines()
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        return f". Rank {rank} {how}" + ("; it wrote: " + " / ".join(lines[-LINES:]) if lines else "")
+
+    def _statuses(self) -> dict[int, int]:
+        """Exit statuses of the ranks that have ended, but not in good order."""
+        return {rank: child.returncode for rank, child in enumerate(self._children, 1) if child.poll()}
 
     def end(self, kill: bool = False) -> None:
         """Ends all ranks: by a word, or by force where that is not enough."""

@@ -130,9 +130,9 @@ def test_ranks_of_other_versions_are_named():
 def test_an_episode_on_a_static_group_is_that_of_lockstep():
     from brain_eval.episodes import resolved_for, run_local
     from brain_eval.group import run_episode
-    from brain_sim.suite import suite
+    from brain_sim.suite import episodes
 
-    episode = min(suite("val", 12, 3), key=lambda e: (e.kind != "stop", e.id))
+    episode = min(episodes("val", 12, 3), key=lambda e: (e.kind != "stop", e.id))
     resolved = resolved_for(episode)
     with Ranks(len(resolved.regions)) as brain:
         found = run_episode(brain.group, episode, resolved)

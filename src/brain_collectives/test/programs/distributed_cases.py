@@ -22,6 +22,7 @@ for sub in ("barrier", "test_dir", "init_dir"):
     (FOLDER / sub).mkdir(exist_ok=True)
 sys.argv = sys.argv[:1]
 
+import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.testing._internal.common_distributed import TEST_SKIPS  # noqa: E402
 from torch.testing._internal.distributed import distributed_test  # noqa: E402
@@ -43,6 +44,7 @@ class Cases(distributed_test.TestDistBackend, distributed_test.DistributedTest._
 def run(name: str) -> str:
     """``passed``, ``skipped: why`` or ``failed``."""
     case = Cases(name)
+    torch.manual_seed(0)    # as torch does before each of its tests: all ranks draw the same numbers
     case.rank = RANK
     case.file_name = str(FOLDER / name)
     try:

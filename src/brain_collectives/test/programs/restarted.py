@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-# No import of brain_collectives: torch has found the backend by its entry point.
+import brain_collectives    # noqa: F401 # which registers the backend
 
 RANK, ATTEMPT = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 (Path(sys.argv[1]) / f"{ATTEMPT}-{RANK}").touch()

@@ -52,8 +52,9 @@ class Group:
             store = dist.PrefixStore(f"brain/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
             if store.add(f"rank {rank}", 1) != 1:
                 raise GroupError(f"two processes of the group have rank {rank}; start each rank once")
-            self._processes = _made(backend, store, rank, size, patience)
-            self._processes.set_timeout(timedelta(seconds=timeout))
+            store.set(f"{rank} is here", "")
+            store.wait([f"{other} is here" for other in range(size)], patience)     # most are still importing torch
+            self._processes = _made(backend, store, rank, size, timedelta(seconds=timeout))
         except GroupError:
             raise
         except (RuntimeError, ValueError) as error:     # torch's own are derived from these
