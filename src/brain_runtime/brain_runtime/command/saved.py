@@ -86,8 +86,14 @@ def write(name: str, figures: Any, seeds: dict[str, Any]) -> Path:
 
 def provenance() -> dict[str, Any]:
     """What figures that are taken now are taken with."""
-    return {"command": shlex.join(["brain", *sys.argv[1:]]), "version": _version("brain-runtime"), "commit": commit(),
+    return {"command": shlex.join(["brain", *_told(sys.argv[1:])]), "version": _version("brain-runtime"), "commit": commit(),
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
+
+
+def _told(arguments: list[str]) -> list[str]:
+    """Arguments without where their files lie on this machine, and without where else the figures were written to."""
+    kept = [word for before, word in zip(["", *arguments], arguments) if "--out" not in (before, word)]
+    return [Path(word).name if word.startswith("/") else word for word in kept]
 
 
 def machine() -> dict[str, Any]:
