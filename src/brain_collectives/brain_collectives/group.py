@@ -17,7 +17,7 @@ from brain_collectives.errors import CallsDiffer, Closed, CollectiveError, LinkL
 from brain_collectives.header import (LOST, Call, Header, What, group_id, packed, read_difference, unpacked,
                                       write, write_difference)
 from brain_collectives.link import Link, named
-from brain_collectives.mailbox import Key, Mailbox, Receive
+from brain_collectives.mailboxes import Key, Mailbox, Receive
 from brain_collectives.settings import KEEP_VARIABLE
 
 ASK_AFTER = 0.1     # s of waiting after which a rank tells what it waits for

@@ -18,7 +18,7 @@ from brain_collectives.counting import COUNTERS
 from brain_collectives.errors import CallsDiffer, TooLate
 from brain_collectives.group import Group
 from brain_collectives.header import Call, packed, unpacked
-from brain_collectives.mailbox import Receive
+from brain_collectives.mailboxes import Receive
 from brain_collectives.work import Done
 
 

@@ -86,8 +86,8 @@ def write(name: str, figures: Any, seeds: dict[str, Any]) -> Path:
 
 def provenance() -> dict[str, Any]:
     """What figures that are taken now are taken with."""
-    return {"command": shlex.join(["brain", *_told(sys.argv[1:])]), "version": _version("brain-runtime"), "commit": commit(),
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
+    return {"command": shlex.join(["brain", *_told(sys.argv[1:])]), "version": _version("brain-runtime"),
+            "commit": commit(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
 
 
 def _told(arguments: list[str]) -> list[str]:
