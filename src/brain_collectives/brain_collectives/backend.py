@@ -22,7 +22,7 @@ from brain_collectives.header import Call
 from brain_collectives.link import open_link
 from brain_collectives.objects import guard
 from brain_collectives.points import Receiving, send
-from brain_collectives.registration import NAME
+from brain_collectives.settings import NAME
 from brain_collectives.work import Body, Calls, Done, Together
 
 

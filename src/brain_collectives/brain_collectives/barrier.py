@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch.distributed as dist
 
 from brain_collectives import algorithms
 from brain_collectives.errors import CollectiveError, TooLate
+from brain_collectives.group import Group
 from brain_collectives.header import Call
-
-if TYPE_CHECKING:
-    from brain_collectives.backend import ZenohGroup
 
 
 def monitored_barrier(group: dist.ProcessGroup | None = None, timeout: timedelta | float | None = None,
@@ -29,16 +27,14 @@ def monitored_barrier(group: dist.ProcessGroup | None = None, timeout: timedelta
             is of further use: a rank that comes late finds the others' messages, and the calls after it fit.
         CollectiveError: the group is not of the zenoh backend, or has failed.
     """
-    from brain_collectives.backend import ZenohGroup
-
     found = group or dist.group.WORLD
-    if not isinstance(found, ZenohGroup):
+    if not isinstance(getattr(found, "wire", None), Group):
         raise CollectiveError("brain_collectives.monitored_barrier is for groups of the zenoh backend; gloo has "
                               "torch.distributed.monitored_barrier")
     _wait(found, timedelta(seconds=timeout) if isinstance(timeout, (int, float)) else timeout, wait_all_ranks)
 
 
-def _wait(group: ZenohGroup, timeout: timedelta | None, wait_all_ranks: bool) -> None:
+def _wait(group: Any, timeout: timedelta | None, wait_all_ranks: bool) -> None:
     opts = dist.BarrierOptions()
     opts.asyncOp = False
     if timeout is not None:

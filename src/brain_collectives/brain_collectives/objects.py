@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from brain_collectives.errors import ObjectsRefused
+from brain_collectives.group import Group
 
 PICKLING = ("_object_to_tensor", "_tensor_to_object")
 COLLECTIVES = ("all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list", "scatter_object_list",
@@ -59,10 +60,8 @@ def check(group: dist.ProcessGroup | None) -> None:
     Raises:
         ObjectsRefused: they may not.
     """
-    from brain_collectives.backend import ZenohGroup
-
-    group = group or distributed_c10d._get_default_group()
-    if isinstance(group, ZenohGroup) and not group.wire.link.trusted:
+    wire = getattr(group or distributed_c10d._get_default_group(), "wire", None)
+    if isinstance(wire, Group) and not wire.link.trusted:
         raise ObjectsRefused("objects are pickled, and whoever reaches this link could have code run by them: the "
                              "zenoh backend takes them only where all ranks are on one machine, or linked by a router "
                              "with certificates (BRAIN_SECURITY). Send tensors instead, or use `brain keys`")

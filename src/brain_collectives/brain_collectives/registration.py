@@ -6,7 +6,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-NAME = "zenoh"
+from brain_collectives.settings import NAME
 
 
 def register() -> None:

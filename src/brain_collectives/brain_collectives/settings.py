@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from brain_collectives.errors import CollectiveError
 
+NAME = "zenoh"          # of the backend
+
 LINK_VARIABLE = "BRAIN_COLLECTIVES_LINK"
 HOST_VARIABLE = "BRAIN_COLLECTIVES_HOST"
 LEASE_VARIABLE = "BRAIN_COLLECTIVES_LEASE"

@@ -19,7 +19,7 @@ from brain_collectives.backend import ZenohGroup, be_default
 from brain_collectives.errors import Closed, CollectiveError, Refused
 from brain_collectives.group import Group
 from brain_collectives.header import Header, What, read_ranks, write, write_ranks
-from brain_collectives.registration import NAME
+from brain_collectives.settings import NAME
 from brain_wire.waking import Signal
 
 AGAIN = 0.5     # s between proposals, where nothing changes

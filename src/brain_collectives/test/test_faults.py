@@ -89,8 +89,6 @@ def test_a_rank_that_stands_still_for_less_than_the_lease_is_waited_for(ranks):
     assert all("done" in said for said in started.succeed())
 
 
-@pytest.mark.skipif("BRAIN_TEST_ROUTER_DEATH" not in os.environ, reason="not mended yet: 3 of 11 times the ranks did "
-                    "not find each other by the router at the start, on a busy machine; docs/collectives.md")
 @pytest.mark.slow
 def test_a_router_that_dies_during_collectives_is_no_death_and_nothing_is_lost(ranks):
     endpoint = f"tcp/127.0.0.1:{free_port()}"

@@ -26,7 +26,7 @@ def test_round_trips_of_both_sizes_beside_the_bare_wire():
 
 
 def test_round_trips_through_a_secured_router_beside_a_plain_one():
-    found, well = bench("tls", "--blocks", "1")
+    found, well = bench("tls", "--blocks", "3")    # one of which a lost message may end early
     assert well and [r["size"] for r in found["round_trips"]] == ["200 B", "12 KiB", "1 MiB"]
     assert all(r["n"] > 50 and r["ratio"] == r["secured_p50"] / r["plain_p50"] > 0 for r in found["round_trips"])
 

@@ -126,7 +126,7 @@ def short_freeze() -> None:
     dist.barrier()
     say("calling")
     began, calls = time.monotonic(), 0
-    while time.monotonic() - began < 4:
+    while True:     # until the first rank says so: each has its own clock
         mine = torch.ones(3)
         dist.all_reduce(mine)
         assert mine.tolist() == [WORLD] * 3
