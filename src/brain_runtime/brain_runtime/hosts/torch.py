@@ -37,10 +37,6 @@ from brain_wire import messages, parameter_services
 from brain_wire.goals import Goal, News, Status
 from brain_wire.services import service_type
 
-CANNOT = ("nobody joins or leaves while it runs", "a region that dies takes all others with it, and none is started "
-          "again", "a brainstem that is blocked cannot stop the robot: the base needs a command timeout of its own")
-"""What a static group cannot do, for people who start one."""
-
 
 class TorchBus(Bus):
     """The topics of one rank. What its own region publishes is noted, to be told to the others."""

@@ -20,7 +20,6 @@ from brain_runtime.group_error import GroupError
 TIMEOUT = 60.0      # s that a rank waits for another one
 FORMING = 180.0     # s that it does at the start, while others still import torch
 LARGEST = 1 << 28   # bytes of one text that a rank makes room for
-_LENGTH = 1         # int64 numbers before a text
 
 
 class Group:
@@ -118,7 +117,7 @@ class Group:
 
     def hear(self, source: int) -> Any:
         """What :meth:`tell` of another rank said. Raises GroupError."""
-        length = np.zeros(_LENGTH, np.int64)
+        length = np.zeros(1, np.int64)
         self.receive(length, source)
         if not 0 < length[0] <= LARGEST:
             raise GroupError(f"{self.names[source]} announces {length[0]} bytes of text; it runs other code, or steps "
