@@ -9,6 +9,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,17 @@ from brain_runtime.rooms import SPLIT
 
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
 SHOWN = 1.0         # s in which a simulated world has told what stands in it
+CANNOT = ("the regions are a static group: none joins, leaves or is started again alone, and the first that is lost "
+          "takes all others down. While one is late all wait, the brainstem too: then only the base's own command "
+          "timeout stops the robot")
 COLORS = {"started": "dim", "ended": "yellow", "unhealthy": "yellow", "given up": "red", "stopped": "dim"}
+
+
+class Host(str, Enum):
+    """What runs the regions."""
+
+    zenoh = "zenoh"
+    torch = "torch"
 
 
 def default_state_dir(run: Path, world: str, domain: int, namespace: str) -> Path:
@@ -48,6 +59,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                                 "that of --split: the demo's room.")] = None,
        params_file: Annotated[list[Path] | None, typer.Option(help="ROS parameter file, over the robot's profile.")
                               ] = None,
+       host: Annotated[Host, typer.Option(help="What runs the regions: zenoh, each by itself; torch, all as ranks of "
+                                               "one static group, for comparison.")] = Host.zenoh,
        external: Annotated[str, typer.Option(metavar="NAMES", help="Regions that others run, as vision,place: waited "
                            "for, but not started.")] = "",
        run_dir: Annotated[Path | None, typer.Option(help="Folder for logs. Default: below ~/.local/state/brain.")
@@ -69,7 +82,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     use_security(secure)
     from brain_runtime import secured
     from brain_runtime.command.terminal import Terminal
-    from brain_runtime.crew import Crew, CrewError, refuse_twice, region_children, router_child, router_endpoint
+    from brain_runtime.crew import (
+        Crew, CrewError, group_child, grouped, refuse_twice, region_children, router_child, router_endpoint)
     from brain_runtime.graph import NO_WORLD, GraphError
     from brain_runtime.graphs import names_of
     from brain_runtime.inspect_graph import inspect_graph
@@ -91,7 +105,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
         try:
             shown = {"split": split.value, "seed": seed, **({"request": json.dumps(room)} if room else {})}
             resolved = inspect_graph(graph, world, robot or "", external=names_of(external), namespace=namespace,
-                                     files=params_file or (), room=None if world == NO_WORLD else shown)
+                                     files=params_file or (), room=None if world == NO_WORLD else shown,
+                                     host=host.value)
             if dry_run:
                 _tell_dry(resolved, as_json)
                 return
@@ -109,15 +124,17 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             kept = state_dir / namespace.strip("/").replace("/", "%")
             if kept.resolve() != run.resolve():
                 claims.callback(runs.Claim(kept).release)
-            children = region_children(resolved, seed=seed, folder=run, state_dir=state_dir, router=endpoint)
-            crew = Crew([*([own_router] if own_router else []), *children], run / "logs", endpoint, namespace,
-                        external=resolved.external,
+            how: dict[str, Any] = {"seed": seed, "folder": run, "state_dir": state_dir, "router": endpoint}
+            together = grouped(resolved)
+            children = [*([own_router] if own_router else []), *region_children(resolved, **how),
+                        *([group_child(resolved, **how)] if together else [])]
+            crew = Crew(children, run / "logs", endpoint, namespace, external=resolved.external, grouped=together,
                         on_event=lambda e: console.tell(
                             f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: {e.text}",
                             style=COLORS.get(e.kind)))
         except (GraphError, RobotError, CrewError, NoRouter, SessionProblem, NameProblem, OSError) as error:
             fail(str(error))
-        warnings = [*resolved.warnings, *(
+        warnings = [*resolved.warnings, *([CANNOT] if together else []), *(
             f"the router is open to a network at {e} and not secured: whoever reaches it can command this brain; see "
             f"`brain keys --help`" for e in listen or () if open_to_a_network(e))]
         for warning in warnings:
@@ -126,7 +143,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                      f"{endpoint}{'' if own_router else ' (was there)'}; logs in {run / 'logs'}")
         told = {"brain": resolved.name, "robot": resolved.robot, "world": world, "domain": number,
                 "namespace": namespace or "/", "router": endpoint, "run_dir": str(run.absolute()),
-                "state_dir": str(state_dir.absolute()), "regions": [child.node for child in children],
+                "state_dir": str(state_dir.absolute()), "regions": [region.node for region in resolved.started],
                 "warnings": warnings}
         try:
             crew.start(stop=stop)

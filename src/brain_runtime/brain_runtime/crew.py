@@ -28,7 +28,8 @@ from brain_wire.waking import Flag
 
 CONTROLLED = *MOVED, Trace.ACTION_ESTOP      # what brainstem does while all that it needs is there
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
-ROUTER, BRAINSTEM = "router", "brainstem"
+ROUTER, BRAINSTEM, GROUP = "router", "brainstem", "static_group"
+TORCH = "torch"     # the host of regions that are ranks of one group
 TRIES = 2           # restarts after which what does not come up is not waited for
 
 
@@ -108,7 +109,33 @@ def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: P
     files = [*filter(None, (resolved.beside, profile)), *resolved.files]
     return [Child(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router), region.node,
                   region.restart == "always", True, region.rate, region.triggers,
-                  2 if region.device else int(region.moves), spare=region.moves) for region in resolved.started]
+                  2 if region.device else int(region.moves), spare=region.moves) for region in resolved.started
+            if resolved.host != TORCH or region.device]
+
+
+def grouped(resolved: Resolved) -> list[str]:
+    """Names of the regions that are ranks of one static group: none, but with the host ``torch``."""
+    return [region.name for region in resolved.started if resolved.host == TORCH and not region.device]
+
+
+def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str) -> Child:
+    """The static group of a brain's regions as one child: if a rank is lost it ends, and all are started again.
+
+    Args:
+        folder: of the run; what runs is written there, and a log a rank.
+
+    Raises:
+        CrewError: the brain is secured.
+        OSError: it cannot be written.
+    """
+    if place() is not None:
+        raise CrewError("a static group cannot be secured: its ranks trust whoever reaches their ports, and one "
+                        "process would need the rights of all regions; leave --host torch or --secure out")
+    path = folder / "brain.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(resolved.to_json(), encoding="utf-8")
+    return Child(GROUP, (sys.executable, "-m", "brain_runtime.static_group", str(path), "--router", router, "--seed",
+                         str(seed), "--state-dir", str(state_dir), "--log-dir", str(folder / "logs")), stop_after=1)
 
 
 def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: int, identity: str | None = None) -> None:
@@ -144,11 +171,12 @@ class Crew:
         limits: when a child counts as unhealthy, as the supervisor's default has it.
         domain: ROS domain of the brain; None: that of the environment.
         external: names of the regions that others run: they are waited for, and never started again from here.
+        grouped: names of the regions that are ranks of the static group, which is one child.
     """
 
     def __init__(self, children: list[Child], log_dir: Path, endpoint: str, namespace: str = "", *,
                  on_event: Callable[[Event], None] | None = None, limits: Any = None,
-                 domain: int | None = None, external: Iterable[str] = ()) -> None:
+                 domain: int | None = None, external: Iterable[str] = (), grouped: Iterable[str] = ()) -> None:
         names = [c.name for c in children]
         more: dict[str, Any] = {} if limits is None else {"limits": limits}
         if domain is not None:
@@ -159,7 +187,8 @@ class Crew:
         self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain
         self._session: Session | None = None
         self._node: Node | None = None
-        self._external = [f"/{'/'.join([*filter(None, namespace.split('/')), name])}" for name in external]
+        self._external, self._grouped = ([f"/{'/'.join([*filter(None, namespace.split('/')), name])}" for name in given]
+                                         for given in (external, grouped))
         self._hear = guarded(self._listen, "listening to the brain")
 
     def start(self, patience: float = 20.0, stop: threading.Event | Flag | None = None) -> None:
@@ -218,7 +247,7 @@ class Crew:
         if self.ear is None:
             return False
         now = time.monotonic()
-        nodes = [*self.supervisor.nodes, *self._external]
+        nodes = [*self.supervisor.nodes, *self._grouped, *self._external]
         seen = [self.ear.regions.get(n) for n in nodes]
         if any(s is None or s.state(now) != "active" for s in seen):
             return False
@@ -227,11 +256,11 @@ class Crew:
     @property
     def has_brainstem(self) -> bool:
         """Whether there is a brainstem among the regions: without one nothing holds the robot, or moves it."""
-        return any(n.rsplit("/", 1)[-1] == BRAINSTEM for n in (*self.supervisor.nodes, *self._external))
+        return any(n.rsplit("/", 1)[-1] == BRAINSTEM for n in (*self.supervisor.nodes, *self._grouped, *self._external))
 
     def control(self) -> str:
         """What is true once :meth:`ready` holds, as the beginning of a sentence."""
-        count = len(self.supervisor.nodes) + len(self._external)
+        count = len(self.supervisor.nodes) + len(self._grouped) + len(self._external)
         regions = "1 region is up" if count == 1 else f"{count} regions are up"
         if self.has_brainstem:
             return f"{regions} and the robot is under control"
@@ -240,18 +269,19 @@ class Crew:
     def missing(self) -> list[str]:
         """Why :meth:`ready` does not hold, a line for each region."""
         found, now = [], time.monotonic()
-        for node in self.supervisor.nodes:
+        for node in (*self.supervisor.nodes, *self._grouped):
             seen = self.ear.regions.get(node) if self.ear else None
             state = "never heard" if seen is None else seen.state(now)
             if state != "active":
-                name = node.rsplit("/", 1)[-1]
+                region = node.rsplit("/", 1)[-1]
+                name = GROUP if node in self._grouped else region
                 ended = self.supervisor.fault(name)
                 why = ended or (seen.beat.reason if seen else "")
                 # what is heard of a region that ends and is started over and over changes from moment to moment
                 if ended and (state in ("never heard", "gone", "silent") or self.supervisor.restarts(name) >= TRIES):
                     state = "not up"
                 state = "in error" if state == "error" else state
-                found.append(f"{name} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
+                found.append(f"{region} is {state}{f' ({why})' if why else ''}; see {self.supervisor.log_path(name)}")
         for node in self._external:
             seen = self.ear.regions.get(node) if self.ear else None
             state = "never heard" if seen is None else seen.state(now)
@@ -266,8 +296,11 @@ class Crew:
 
     def hopeless(self) -> bool:
         """Whether a region has ended again and again without ever having been heard."""
-        return any(self.supervisor.restarts(node.rsplit("/", 1)[-1]) >= TRIES and node not in self.ear.regions
-                   for node in self.supervisor.nodes) if self.ear else False
+        if self.ear is None:
+            return False
+        of = {node: node.rsplit("/", 1)[-1] for node in self.supervisor.nodes} | dict.fromkeys(self._grouped, GROUP)
+        return any(self.supervisor.restarts(child) >= TRIES and node not in self.ear.regions
+                   for node, child in of.items())
 
     def stop(self) -> None:
         """Ends the children in good order, then the ear."""

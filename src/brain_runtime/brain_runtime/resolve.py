@@ -30,7 +30,7 @@ from brain_runtime.graphs import DEFAULT, find_graph, params_file
 from brain_runtime.hosts.node_parameters import SIM_TIME, split
 from brain_runtime.region import Region
 from brain_runtime.resolved import Resolved, ResolvedRegion
-from brain_runtime.robots import SIM, RobotError, load_robot, robot_in
+from brain_runtime.robots import SIM, Robot, RobotError, load_robot, robot_in
 from brain_runtime.ros_args import RosArgs, parse
 from brain_wire.names import expand
 from brain_wire.parameters import ParameterError
@@ -91,6 +91,8 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
         profiles = profile.parameters(loaded)
     loaded = _ablated(loaded, ablation)
     classes = {spec.name: spec.load() for spec in loaded.regions}
+    if host == "torch" and loaded.world == NO_WORLD:
+        _refuse_unstoppable(profile, classes.values())
     if edges:
         warnings += check_graph(loaded)
     if robot == "" and (profiles or loaded.world != NO_WORLD):
@@ -213,6 +215,20 @@ def _find(path: Path, region: str) -> RegionSpec:
     return known[region]
 
 
+def _refuse_unstoppable(profile: Robot | None, classes: Iterable[type[Region]]) -> None:
+    """Raises RobotError where a real base is to be commanded that may not stop by itself."""
+    if profile is not None and profile.command_timeout is None and any(map(_moves, classes)):
+        raise RobotError(f"robot {profile.name} ({profile.path}) names no command_timeout. In a static group the "
+                         f"brainstem waits for the other regions, and cannot stop the robot meanwhile: the base itself "
+                         f"must, so long after the last command. Measure it (docs/new-robot.md) and add "
+                         f"`command_timeout: SECONDS`, or leave --host torch out")
+
+
+def _moves(cls: type[Region]) -> bool:
+    """Whether a region commands actuators."""
+    return cls.come_to_rest is not Region.come_to_rest
+
+
 # -- parameters ----------------------------------------------------------------------------------------------------
 
 
@@ -312,7 +328,7 @@ def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping
         spec.name, spec.cls, namespace, spec.critical, spec.restart, spec.device, spec.external, spec.remap, values,
         differs, beside, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,
         tuple(renamed(port.topic) for port in cls.inputs().values() if port.trigger), cls.rate,
-        cls.come_to_rest is not Region.come_to_rest)
+        _moves(cls))
 
 
 def _shown(read: RosArgs, topic: str, node: str, namespace: str) -> str:

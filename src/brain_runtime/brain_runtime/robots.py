@@ -4,6 +4,7 @@
 A profile is one YAML file, for every host::
 
     description: one sentence
+    command_timeout: 0.5                                # s; after the last command the base stops by itself
     topics: {cmd_vel: diff_drive_controller/cmd_vel}    # the brain's name: the robot's
     shared: {radius: 0.2}                               # for each region that has a parameter of this name
     regions: {brainstem: {max_linear: 0.3}}             # for one region
@@ -26,7 +27,8 @@ from brain_wire.parameters import ParameterError, check_parameters
 from brain_wire.shown import quoted
 
 SIM = "sim"
-_KEYS = {"description", "topics", "shared", "regions"}
+_KEYS = {"description", "command_timeout", "topics", "shared", "regions"}
+LONGEST_TIMEOUT = 2.0       # s; a base that goes on longer by itself has no command timeout
 OWN = ("brain/", "estop", "goal/")     # topics by which people and the `brain` command reach a brain
 _TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 
@@ -43,6 +45,7 @@ class Robot:
         name: of the profile.
         path: of its file.
         description: for a person.
+        command_timeout: s after the last command, after which the base stops by itself; None: nobody has measured it.
         topics: from the brain's name of a topic to the robot's; relative names move with the namespace.
         shared: parameters of each region that has one of the name.
         regions: parameters by region, over the shared ones.
@@ -51,6 +54,7 @@ class Robot:
     name: str
     path: Path
     description: str = ""
+    command_timeout: float | None = None
     topics: Mapping[str, str] = field(default_factory=dict)
     shared: Mapping[str, Any] = field(default_factory=dict)
     regions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -164,6 +168,11 @@ def _parse(content: Any, path: Path) -> Robot:
     if odd:
         raise RobotError(f"robot {path} has unknown keys {quoted(', '.join(odd))[1:-1]}; known are "
                          f"{', '.join(sorted(_KEYS))}")
+    timeout = content.get("command_timeout")
+    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0.0 < timeout <= LONGEST_TIMEOUT):
+        raise RobotError(f"robot {path}: `command_timeout` must be a number of seconds, above 0 and at most "
+                         f"{LONGEST_TIMEOUT:g}, but is {quoted(repr(timeout))}")
     parts = {key: content.get(key) or {} for key in ("topics", "shared", "regions")}
     for key, value in parts.items():
         if not isinstance(value, dict):
@@ -183,7 +192,7 @@ def _parse(content: Any, path: Path) -> Robot:
         if not isinstance(other, str) or not _TOPIC.fullmatch(other):
             raise RobotError(f"robot {path}: topic {topic} must be mapped to a name such as base/{topic}, "
                              f"but is mapped to {quoted(repr(other))}")
-    return Robot(path.stem, path, str(content.get("description") or ""), **parts)
+    return Robot(path.stem, path, str(content.get("description") or ""), timeout, **parts)
 
 
 def write_parameters(parameters: Mapping[str, Mapping[str, Any]], path: Path) -> Path:

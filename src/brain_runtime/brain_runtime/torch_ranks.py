@@ -58,7 +58,7 @@ class Ranks:
                 self._start(rank, size, timeout)
             self.group = Group(timeout=timeout, store=self._store, rank=0, size=size)
         except GroupError as error:
-            raise GroupError(f"{error}{self._told()}") from error
+            raise self.why(error) from error
         except BaseException:
             self.end(kill=True)
             raise
@@ -83,21 +83,29 @@ class Ranks:
         return (self._folder / f"rank{rank}.log").read_text(errors="replace")
 
     def why(self, error: GroupError) -> GroupError:
-        """An error with what the first rank wrote that ended by itself."""
-        return GroupError(f"{error}{self._told()}")
+        """An error with what it came from: a rank that was killed, one that stands still, or the first that ended.
 
-    def _told(self) -> str:
-        # The others see a rank's connections close before its parent sees its status; then they end too.
+        The group is closed: the others see it and end, and who does not stands still.
+        """
+        if hasattr(self, "group"):
+            self.group.close()
         until, found = time.monotonic() + WORDS, self._statuses()
         while time.monotonic() < until and len(found) < len(self._children) and min(found.values(), default=0) >= 0:
             time.sleep(0.05)
             found = self._statuses()
+        name = lambda rank: self.group.names[rank] if hasattr(self, "group") else f"rank {rank}"    # noqa: E731
+        killed = [rank for rank, status in found.items() if status < 0]
+        still = [rank for rank in range(1, len(self._children) + 1) if rank not in found]
+        if killed:
+            return GroupError(f"{name(killed[0])} was killed by {signal.Signals(-found[killed[0]]).name}: {error}")
+        if found and still:
+            return GroupError(f"{', '.join(map(name, still))} did not answer: {error}")
         if not found:
-            return ""
-        rank, status = min(found.items(), key=lambda one: (one[1] >= 0, one[0]))    # one that was killed, if there is
+            return error
+        rank = min(found)
         lines = self.log(rank).strip().splitlines()
-        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-        return f". Rank {rank} {how}" + ("; it wrote: " + " / ".join(lines[-LINES:]) if lines else "")
+        return GroupError(f"{name(rank)} ended with status {found[rank]}: {error}"
+                          + ("; it wrote: " + " / ".join(lines[-LINES:]) if lines else ""))
 
     def _statuses(self) -> dict[int, int]:
         """Exit statuses of the ranks that have ended, but not in good order."""

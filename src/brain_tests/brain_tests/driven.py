@@ -35,9 +35,10 @@ class Brain:
 
     Args:
         folder: of the run.
+        more: options of `brain up`.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, *more):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -47,7 +48,8 @@ class Brain:
         self.log = open(folder / "up.log", "wb")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "brain", "up", "--router", self.router, "--domain", str(self.domain),
-             "--run-dir", str(folder), "--split", ROOM[0], "--seed", str(ROOM[1])], stdout=self.log, stderr=self.log)
+             "--run-dir", str(folder), "--split", ROOM[0], "--seed", str(ROOM[1]), *more], stdout=self.log,
+            stderr=self.log)
         self.absent = absent_from(*ROOM)
         self.beats = {}
         self.exits = contextlib.ExitStack()
@@ -126,9 +128,9 @@ class Brain:
             self.log.close()
 
 
-def running(folder: Path) -> Iterator[Brain]:
-    """A brain that is up, for a fixture, which ends it."""
-    brain = Brain(folder)
+def running(folder: Path, *more: str) -> Iterator[Brain]:
+    """A brain that is up, with options of `brain up`, for a fixture, which ends it."""
+    brain = Brain(folder, *more)
     try:
         brain.until(brain.whole, "all regions", 120)
         yield brain

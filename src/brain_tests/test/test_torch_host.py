@@ -10,7 +10,7 @@ import pytest
 
 from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.hosts.torch import _agree
+from brain_runtime.hosts.torch_agreement import agree
 from brain_runtime.hosts.torch_orders import Outside
 from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.stepper import RegionError
@@ -84,8 +84,8 @@ def test_a_rank_that_is_lost_takes_all_down_and_is_named(number):
                 host.advance(0.1)
         lost = some.why(raised.value)
     assert "lost" in str(lost) and "a static group ends with its first rank" in str(lost)
-    if number == signal.SIGKILL:
-        assert "Rank 2 was killed by SIGKILL" in str(lost)
+    assert str(lost).startswith("seer (rank 2) was killed by SIGKILL" if number == signal.SIGKILL else
+                                "seer (rank 2) did not answer")
     assert all(gone(process) for process in below)
 
 
@@ -117,13 +117,13 @@ def test_a_rank_of_which_there_are_two():
 def test_ranks_of_other_versions_are_named():
     cards = [{"names": list(NAMES), "seed": 0, "code": "a", "name": name, "types": {"T": "1"}} for name in ("", *NAMES)]
     who = ["the rank outside", *NAMES]
-    _agree(cards, who)
+    agree(cards, who)
     with pytest.raises(GroupError, match="doubter has other code than the rank outside"):
-        _agree([*cards[:3], {**cards[3], "code": "b"}], who)
+        agree([*cards[:3], {**cards[3], "code": "b"}], who)
     with pytest.raises(GroupError, match="doubter and eye have other definitions of T"):
-        _agree([*cards[:3], {**cards[3], "types": {"T": "2"}}], who)
+        agree([*cards[:3], {**cards[3], "types": {"T": "2"}}], who)
     with pytest.raises(GroupError, match="doubter runs motor"):
-        _agree([*cards[:3], {**cards[3], "name": "motor"}], who)
+        agree([*cards[:3], {**cards[3], "name": "motor"}], who)
 
 
 @pytest.mark.slow

@@ -88,18 +88,38 @@ class LocalSchedule:
         self.settle()
         while (instant := self._next()) <= end:
             self._ticks = max(self._ticks, int(instant))
-            if self._ticks >= self._next_beat:
-                self._next_beat += round(beat.PERIOD / TICK)
-                for hosted in tuple(self._regions.values()):
-                    hosted.beat()
-            for hosted in tuple(self._regions.values()):
-                if not hosted.idle and self._tick_of(hosted) <= self._ticks:
-                    self._step(hosted)
-            for hosted in tuple(self._regions.values()):
-                if hosted.budget:
-                    hosted.let_go()
-            self.settle()
+            self._instant()
         self._ticks = end
+
+    def move_to(self, now: float) -> None:
+        """Takes the time over from outside (s since the start). The clock never goes back; nothing is done yet."""
+        self._ticks = max(self._ticks, round(now / TICK))
+
+    def catch_up(self) -> None:
+        """Does once, now, what was due up to now, however often it was due. Raises as :meth:`advance`."""
+        self.settle()
+        if self._next() <= self._ticks:
+            self._instant()
+            self._next_beat = max(self._next_beat, self._ticks)     # those that were missed are not made up for
+
+    @property
+    def next_due(self) -> float:
+        """When something is due that no message triggers (s since the start)."""
+        return self._next() * TICK
+
+    def _instant(self) -> None:
+        """Does what is due at this instant."""
+        if self._ticks >= self._next_beat:
+            self._next_beat += round(beat.PERIOD / TICK)
+            for hosted in tuple(self._regions.values()):
+                hosted.beat()
+        for hosted in tuple(self._regions.values()):
+            if not hosted.idle and self._tick_of(hosted) <= self._ticks:
+                self._step(hosted)
+        for hosted in tuple(self._regions.values()):
+            if hosted.budget:
+                hosted.let_go()
+        self.settle()
 
     def _next(self) -> float:
         """The next instant at which something is due (ticks)."""

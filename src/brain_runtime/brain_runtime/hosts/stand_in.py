@@ -68,8 +68,8 @@ class StandIn:
         for name in tuple(self._heard):
             self._unhear(name)
         self._wanted = frozenset()
-        self.publishes = {name: _port(Out, port) for name, port in card["publishes"].items()}
-        self.hears = {name: _port(In, port) for name, port in card["hears"].items()}
+        self.publishes = {name: port_of(Out, port) for name, port in card["publishes"].items()}
+        self.hears = {name: port_of(In, port) for name, port in card["hears"].items()}
         self.idle, self.budget = True, card["budget"]   # what it hears anew its own rank has taken in
         self.next_tick = float(card["next_tick"])
         for port in (*self.hears.values(), *self.publishes.values()):
@@ -133,6 +133,7 @@ def card(name: str, publishes: Mapping[str, Out], hears: Mapping[str, In], *, id
             "next_tick": str(next_tick), "budget": budget}
 
 
-def _port(kind: type[Any], content: Mapping[str, Any]) -> Any:
+def port_of(kind: type[Any], content: Mapping[str, Any]) -> Any:
+    """A port, as :func:`card` tells it: an In or an Out."""
     lists = {key: tuple(value) for key, value in content.items() if isinstance(value, list)}
     return kind(**{**content, **lists, "qos": QoS(**content["qos"])})

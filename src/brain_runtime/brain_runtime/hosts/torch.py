@@ -15,11 +15,8 @@ Nobody joins, nobody leaves, and no region is started again: the first rank that
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
 import json
 import math
-from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_runtime.group_error import GroupError
@@ -29,6 +26,7 @@ from brain_runtime.hosts.local import LocalRegion
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
 from brain_runtime.hosts.schedule import LocalSchedule, Scheduled
 from brain_runtime.hosts.stand_in import StandIn, card
+from brain_runtime.hosts.torch_agreement import agree, code_hash
 from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_records import Records, Standing, Topics
 from brain_runtime.region import Region
@@ -77,13 +75,24 @@ class TorchRegion(LocalRegion):
     kind = "torch"
     _host: TorchHost
 
+    @property
+    def fqn(self) -> str:
+        return f"{self._host.namespace.rstrip('/')}/{self.region.name}"
+
+    def clock(self) -> float:
+        return self._host.now + self._host.epoch
+
+    def belongs_to(self, run: int) -> None:
+        """Takes the number of the processes over, by which a heartbeat of an older start is known."""
+        self._epoch = run
+
     def beat(self) -> Any:
         with self._host.told(self):
             return super().beat()
 
     def step(self, now: float, stamp: float) -> None:
         with self._host.told(self):
-            super().step(now, stamp)
+            super().step(now, stamp + self._host.epoch)
 
     def let_go(self) -> None:
         with self._host.told(self):
@@ -106,9 +115,13 @@ class TorchHost:
         seed: of all random streams.
         critical: names of the regions without which the robot must not move.
         manual: the regions wait to be configured and activated by their services.
+        namespace, run: of the regions' nodes and of their processes, as heartbeats tell them; see
+            :func:`brain_runtime.heartbeat.new_epoch`.
 
     Attributes:
         bus, schedule: as at LocalHost.
+        speaker: region whose messages are being handed on; empty: the rank outside.
+        epoch: time of stamps when the schedule began (s); 0 in lockstep, where time is simulated.
         news: of goals that this rank's region has, not told yet.
         told_of_goals: at the rank outside, is called with what is new of a goal.
 
@@ -119,13 +132,14 @@ class TorchHost:
 
     def __init__(self, group: Group, names: Sequence[str], region: Region | None, *,
                  parameters: Mapping[str, Any] | None = None, seed: int = 0, critical: frozenset[str] = frozenset(),
-                 manual: bool = False) -> None:
+                 manual: bool = False, namespace: str = "/", run: int = 1) -> None:
         if group.size != len(names) + 1:
             raise GroupError(f"the group has {group.size} ranks, but {len(names)} regions ({', '.join(names)}) and one "
                              f"rank outside need {len(names) + 1}; start torchrun with --nproc-per-node "
                              f"{len(names) + 1}")
         group.names = ["the rank outside", *(f"{name} (rank {n})" for n, name in enumerate(names, 1))]
-        self.group, self.seed = group, seed
+        self.group, self.seed, self.namespace, self.run, self.epoch = group, seed, namespace, run, 0.0
+        self.speaker = ""
         self.news: list[dict[str, Any]] = []
         self.told_of_goals: Callable[[News], None] = lambda news: None
         self._scheduled: dict[str, Scheduled] = {}
@@ -153,7 +167,7 @@ class TorchHost:
         for rank, other in enumerate(cards):
             if "error" in other:
                 raise RegionError(f"{self.group.names[rank]} could not begin: {other['error']}")
-        _agree(cards, self.group.names)
+        agree(cards, self.group.names)
         for rank, name in enumerate(names, 1):
             mine = rank == self.group.rank and self._mine is not None
             self._scheduled[name] = self._mine if mine else StandIn(self, rank, cards[rank])     # type: ignore
@@ -177,6 +191,7 @@ class TorchHost:
         rank = self.group.rank
         self._mine = mine = TorchRegion(self, region, name=region.name, order=rank, parameters=parameters, state=None,
                                         critical=region.name in critical)
+        mine.belongs_to(self.run)
         if not manual and not (mine.life.change("configure") and mine.life.change("activate")):
             raise mine.cause or RegionError(mine.reason())
         return self._card()
@@ -194,7 +209,8 @@ class TorchHost:
         return {**card(region.name, publishes, hears, idle=mine.idle, due=self.schedule.waits(mine),
                        next_tick=math.inf if mine.stepper is None else mine.stepper.next_tick,
                        budget=mine.gate.budget),
-                "of_the_host": of_the_host, "types": {port.type: messages.type_hash(port.type) for port in ports}}
+                "of_the_host": of_the_host, "services": {name: kind for name, (kind, _) in mine.services.items()},
+                "types": {port.type: messages.type_hash(port.type) for port in ports}}
 
     # -- what the schedule leads to --------------------------------------------------------------------------------
 
@@ -228,8 +244,10 @@ class TorchHost:
     def follow(self, region: StandIn) -> None:
         """See :class:`.stand_in.Follows`."""
         record = self._records.follow(region.rank)
+        self.speaker = region.name
         for topic, message in record.said:
             self.bus.hand_on(topic, message, topic in self._topics.latched)
+        self.speaker = ""
         region.idle, region.next_tick, region.held_until = record.standing
         if record.failed:
             raise RegionError(record.text)
@@ -283,6 +301,21 @@ class TorchHost:
         self.bus.hand_on(topic, message, latch)
         self.schedule.settle()
 
+    def meet(self, now: float, epoch: float, said: Sequence[tuple[str, Any, bool]]) -> None:
+        """What has come from outside up to now, by a clock that does not wait, and then what was due meanwhile.
+
+        Args:
+            now: s since the start.
+            speaker: region whose messages are being handed on; empty: the rank outside.
+        epoch: time of stamps when it was 0 (s).
+            said: topics, messages and whether they are latched; the messages are None but at rank 0.
+        """
+        self.epoch = epoch
+        self.schedule.move_to(now)
+        for topic, message, latch in said:
+            self.hand_on(topic, message, latch)
+        self.schedule.catch_up()
+
     def listen(self, topic: str, more: int) -> None:
         """The rank outside listens to a topic once more, or once less."""
         self.bus.outside[topic] = self.bus.outside.get(topic, 0) + more
@@ -335,36 +368,13 @@ class TorchHost:
             elif isinstance(region, StandIn):
                 self.follow(region)
 
+    @property
+    def cards(self) -> dict[str, Mapping[str, Any]]:
+        """What each region's rank told of it last: ports and services."""
+        return dict(zip(self._scheduled, self._cards[1:]))
+
     def counts(self) -> dict[str, list[int]]:
         """Spikes and synaptic operations so far, by region; all ranks call it."""
         mine = self._mine
         told = self.group.share(None if mine is None else [mine.region.spikes, mine.region.synops])
         return dict(zip(self._scheduled, told[1:]))
-
-
-def _agree(cards: Sequence[Mapping[str, Any]], who: Sequence[str]) -> None:
-    """Raises GroupError where ranks were given other things, or have other code."""
-    first = cards[0]
-    for rank, other in enumerate(cards[1:], 1):
-        for what in ("names", "seed", "code"):
-            if other[what] != first[what]:
-                raise GroupError(f"{who[rank]} has other {what} than {who[0]}: {other[what]}, not {first[what]}; start "
-                                 f"all ranks from the same installation with the same arguments")
-        if other["name"] != first["names"][rank - 1]:
-            raise GroupError(f"{who[rank]} runs {other['name']}")
-    known: dict[str, tuple[str, int]] = {}
-    for rank, other in enumerate(cards[1:], 1):
-        for type_name, type_hash in other["types"].items():
-            found, before = known.setdefault(type_name, (type_hash, rank))
-            if found != type_hash:
-                raise GroupError(f"{who[rank]} and {who[before]} have other definitions of {type_name}; install the "
-                                 f"same version of its package for both")
-
-
-@functools.cache
-def code_hash() -> str:
-    """What all ranks must have the same of: the code of hosts."""
-    found = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]

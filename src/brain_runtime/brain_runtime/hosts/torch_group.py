@@ -53,7 +53,7 @@ class Group:
                 raise GroupError(f"two processes of the group have rank {rank}; start each rank once")
             store.set(f"{rank} is here", "")
             store.wait([f"{other} is here" for other in range(size)], patience)     # most are still importing torch
-            self._processes = _made(backend, store, rank, size, timedelta(seconds=timeout))
+            self._made: Any = _made(backend, store, rank, size, timedelta(seconds=timeout))
         except GroupError:
             raise
         except (RuntimeError, ValueError) as error:     # torch's own are derived from these
@@ -65,13 +65,20 @@ class Group:
 
     def close(self) -> None:
         """Leaves the group; others that wait for this rank fail."""
-        self._processes = None
+        self._made = None
+
+    @property
+    def _processes(self) -> Any:
+        if self._made is None:
+            raise GroupError(f"{self.names[self.rank]} has left the group")
+        return self._made
 
     # -- one rank to another -----------------------------------------------------------------------------------------
 
     def send(self, array: NDArray[Any], to: int) -> None:
         """Sends an array's bytes, and waits until they are on their way. Raises GroupError."""
-        tensor = torch.from_numpy(array.reshape(-1).view(np.uint8))
+        # torch takes no array that must not be written to, as what was decoded from bytes is
+        tensor = torch.from_numpy(np.require(array.reshape(-1).view(np.uint8), requirements="W"))
         try:
             self._processes.send([tensor if self._device is None else tensor.to(self._device)], to, 0).wait()
         except RuntimeError as error:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any, Callable
+from pathlib import Path
+from typing import Any, Callable, Mapping, Sequence
 
 from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.local import Asked
@@ -16,7 +17,7 @@ from brain_runtime.hosts.torch_group import Group
 from brain_runtime.resolved import Resolved
 from brain_runtime.stepper import RegionError
 from brain_wire import messages
-from brain_wire.goals import Goal, News
+from brain_wire.goals import Goal, News, Status
 
 
 class Outside:
@@ -27,19 +28,25 @@ class Outside:
         resolved: what runs.
         seed: of all random streams.
         manual: the regions wait to be configured and activated by their services.
+        storage: folder in which regions keep what must outlive them (an emergency stop); None: they keep nothing.
+        run: number of the processes, as heartbeats tell it; see :func:`brain_runtime.heartbeat.new_epoch`.
 
     Raises:
         GroupError, RegionError: see :class:`.torch.TorchHost`.
     """
 
-    def __init__(self, group: Group, resolved: Resolved, seed: int = 0, manual: bool = False) -> None:
+    def __init__(self, group: Group, resolved: Resolved, seed: int = 0, manual: bool = False,
+                 storage: Path | None = None, run: int = 1) -> None:
         self._group = group
         self._resolved = resolved
         self._given = itertools.count()
         self._asked: dict[bytes, Asked] = {}
-        group.tell({"do": "begin", "resolved": resolved.to_json(), "seed": seed, "manual": manual})
-        self._host = _joined(group, resolved, seed, manual)
-        self._host.told_of_goals = self._tell
+        self._told: dict[bytes, Callable[[News], None]] = {}    # by goal that has not ended
+        begin = {"resolved": resolved.to_json(), "seed": seed, "manual": manual, "run": run,
+                 "storage": None if storage is None else str(storage)}
+        group.tell({"do": "begin", **begin})
+        self._host = _joined(group, begin)
+        self._host.told_of_goals = self._hear_news
 
     @property
     def now(self) -> float:
@@ -72,6 +79,36 @@ class Outside:
         """Newest message of a topic that is listened to here, or is latched; else None."""
         return self._host.bus.latest.get(topic)
 
+    @property
+    def next_due(self) -> float:
+        """When something is due that no message triggers (s since the start)."""
+        return self._host.schedule.next_due
+
+    @property
+    def speaker(self) -> str:
+        """While a listener is called: the region that published the message; empty: it was published here."""
+        return self._host.speaker
+
+    @property
+    def cards(self) -> dict[str, Mapping[str, Any]]:
+        """By region, its ports (``publishes``, ``hears``) and ``services``; topics ``of_the_host`` with their types."""
+        return self._host.cards
+
+    def meet(self, now: float, epoch: float, said: Sequence[tuple[str, Any, bool]] = ()) -> None:
+        """Goes on to a moment of a clock that does not wait. What was due often meanwhile is done once.
+
+        Args:
+            now: s since the start.
+            epoch: time of stamps when it was 0 (s).
+            said: topics, messages that came since, and whether they are latched.
+
+        Raises:
+            RegionError, GroupError: see :meth:`advance`.
+        """
+        self._group.tell({"do": "meet", "now": now, "epoch": epoch, "said": [[topic, latch] for topic, _, latch in said]
+                          })
+        self._host.meet(now, epoch, said)
+
     def advance(self, seconds: float) -> None:
         """Lets simulated time pass. Raises RegionError, GroupError."""
         self._group.tell({"do": "advance", "seconds": seconds})
@@ -94,11 +131,13 @@ class Outside:
         goal_type = self._resolved.region(name).load().actions()[action].types.goal
         goal = Goal(next(self._given).to_bytes(16, "big"), messages.make(goal_type, **fields))
         asked = self._asked[goal.id] = Asked()
-        asked.cancel = lambda: self._hand_in(name, action, replace(goal, canceling=True))
-        self._hand_in(name, action, goal)
+        asked.cancel = lambda: self.hand_in(name, action, replace(goal, canceling=True), self._tell)
+        self.hand_in(name, action, goal, self._tell)
         return asked
 
-    def _hand_in(self, name: str, action: str, goal: Goal) -> None:
+    def hand_in(self, name: str, action: str, goal: Goal, tell: Callable[[News], None]) -> None:
+        """Gives a region a goal of its own id, or one anew that has changed; ``tell`` is called with what is new."""
+        self._told[goal.id] = tell
         self._group.tell({"do": "ask", "name": name, "action": action, "goal": goal.id.hex(), "canceling":
                           goal.canceling, "type": messages.type_name(goal.request),
                           "data": messages.encode(goal.request).hex()})
@@ -106,6 +145,11 @@ class Outside:
 
     def _tell(self, news: News) -> None:
         self._asked[news.goal].tell(news)
+
+    def _hear_news(self, news: News) -> None:
+        tell = self._told.get(news.goal) if news.status == Status.EXECUTING else self._told.pop(news.goal, None)
+        if tell is not None:
+            tell(news)
 
     def leave(self) -> None:
         """Ends all regions in good order; what they move is told to rest. Raises RegionError, GroupError."""
@@ -137,7 +181,7 @@ def obey(group: Group) -> None:
         try:
             if order["do"] == "begin":
                 host = None
-                host = _joined(group, Resolved.from_json(order["resolved"]), order["seed"], order["manual"])
+                host = _joined(group, order)
             elif host is None:
                 raise GroupError(f"rank 0 asks for {order['do']!r} before there is a brain; it runs other code")
             else:
@@ -150,6 +194,8 @@ def _do(host: TorchHost, order: dict[str, Any]) -> None:
     match order["do"]:
         case "advance":
             host.schedule.advance(order["seconds"])
+        case "meet":
+            host.meet(order["now"], order["epoch"], [(topic, None, latch) for topic, latch in order["said"]])
         case "publish":
             host.hand_on(order["topic"], None, order["latch"])
         case "listen":
@@ -168,10 +214,14 @@ def _do(host: TorchHost, order: dict[str, Any]) -> None:
             raise GroupError(f"rank 0 asks for {other!r}, which nobody here knows; it runs other code")
 
 
-def _joined(group: Group, resolved: Resolved, seed: int, manual: bool) -> TorchHost:
+def _joined(group: Group, order: Mapping[str, Any]) -> TorchHost:
+    resolved = Resolved.from_json(order["resolved"])
     names = [spec.name for spec in resolved.regions]
+    same = {"seed": order["seed"], "manual": order["manual"], "namespace": resolved.namespace, "run": order["run"]}
     if group.rank == 0 or group.size != len(names) + 1:
-        return TorchHost(group, names, None, seed=seed, manual=manual)
+        return TorchHost(group, names, None, **same)
     mine = resolved.regions[group.rank - 1]
-    return TorchHost(group, names, mine.load()(mine.name), parameters=dict(mine.parameters), seed=seed,
-                     critical=resolved.critical, manual=manual)
+    region = mine.load()(mine.name)
+    if order["storage"] is not None:
+        region.storage = Path(order["storage"])
+    return TorchHost(group, names, region, parameters=dict(mine.parameters), critical=resolved.critical, **same)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A brain on a static group, that drives a robot: ``python -m brain_runtime.static_group BRAIN.json``.
+
+BRAIN.json is what ``brain up --host torch --dry-run --json`` prints. By itself this starts one rank for each region and
+is rank 0; under torchrun each of its processes is one rank. The devices of a simulated world are not in the group, nor
+is what others run. Status 0: ended in good order; 1: a rank was lost or a region failed, and with it the brain; 2: it
+could not start, and starting it again in the same way will not help.
+"""
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # before numpy or torch are imported: ranks share few cores
+
+import argparse  # noqa: E402
+import contextlib  # noqa: E402
+import logging  # noqa: E402
+import sys  # noqa: E402
+from dataclasses import replace  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any, Iterator, Sequence  # noqa: E402
+
+from brain_runtime.ending import Ending, leave  # noqa: E402
+from brain_runtime.group_error import GroupError  # noqa: E402
+from brain_runtime.heartbeat import new_epoch  # noqa: E402
+from brain_runtime.hosts.torch_group import Group  # noqa: E402
+from brain_runtime.hosts.torch_orders import Outside, end, obey  # noqa: E402
+from brain_runtime.resolved import Resolved  # noqa: E402
+from brain_runtime.stepper import RegionError  # noqa: E402
+from brain_runtime.torch_gateway import Gateway  # noqa: E402
+from brain_runtime.torch_ranks import Ranks  # noqa: E402
+from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session, shown  # noqa: E402
+from brain_wire.logs import survive_full_disk  # noqa: E402
+
+TIMEOUT = 3.0       # s that a rank waits for another one, before the group ends
+log = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a rank, or all of them, until SIGINT or SIGTERM; returns the exit status."""
+    ending = Ending()
+    options = _options(argv)
+    survive_full_disk()
+    rank = os.environ.get("RANK")
+    shown.log_to(sys.stderr, logging.INFO, f"%(asctime)s %(levelname)s [rank {rank or 0}] %(message)s")
+    try:
+        if rank not in (None, "0"):
+            group = Group(options.backend, options.timeout)
+            obey(group)
+            group.close()
+            return 0
+        resolved = grouped(Resolved.from_json(options.brain.read_text(encoding="utf-8")))
+        with open_session(options.router, patience=float("inf"), stop=ending.asked) as session, \
+                _group(options, resolved, rank is None) as group:
+            return _drive(group, resolved, session, options, ending)
+    except NoRouter:
+        if ending.asked.is_set():
+            return 0
+        raise
+    except (GroupError, RegionError) as error:
+        print(shown.line(str(error)), file=sys.stderr)
+        return 1
+    except (OSError, ValueError, NameProblem, SessionProblem) as problem:
+        print(f"cannot start: {shown.line(str(problem))}", file=sys.stderr)
+        return 2
+
+
+def _options(argv: Sequence[str] | None) -> Any:
+    parser = argparse.ArgumentParser(prog="brain_runtime.static_group", description="A brain on a static group of "
+                                     "torch.distributed, one rank for each region and one for what is outside.")
+    parser.add_argument("brain", type=Path, help="what `brain up --host torch --dry-run --json` prints")
+    parser.add_argument("--router", help="Zenoh endpoint, as tcp/localhost:7447")
+    parser.add_argument("--seed", type=int, default=0, help="of all random streams")
+    parser.add_argument("--state-dir", type=Path, help="folder for what must outlive a region: an emergency stop")
+    parser.add_argument("--log-dir", type=Path, help="folder for one log a rank, where this starts them")
+    parser.add_argument("--backend", default="gloo", help="of torch.distributed")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT, help="s that a rank waits for another one before all "
+                        "end")
+    return parser.parse_args(argv)
+
+
+def grouped(resolved: Resolved) -> Resolved:
+    """What of a brain is in the group: all but the devices of a world and what others run.
+
+    Raises:
+        ValueError: nothing is left.
+    """
+    regions = tuple(region for region in resolved.started if not region.device)
+    if not regions:
+        raise ValueError(f"graph {resolved.name} has no region that could run in a static group")
+    return replace(resolved, regions=regions)
+
+
+@contextlib.contextmanager
+def _group(options: Any, resolved: Resolved, start: bool) -> Iterator[Group]:
+    """The group of all ranks: started from here, or by torchrun. Errors tell why a rank ended where that is known."""
+    if not start:
+        group = Group(options.backend, options.timeout)
+        try:
+            yield group
+        finally:
+            with contextlib.suppress(GroupError):   # there is nobody left to tell
+                end(group)
+            group.close()
+        return
+    with Ranks(len(resolved.regions), options.timeout, options.log_dir) as ranks:
+        try:
+            yield ranks.group
+        except GroupError as error:
+            raise ranks.why(error) from error
+
+
+def _drive(group: Group, resolved: Resolved, session: Session, options: Any, ending: Ending) -> int:
+    storage = None
+    if options.state_dir is not None:
+        storage = options.state_dir / resolved.namespace.strip("/").replace("/", "%")
+        storage.mkdir(parents=True, exist_ok=True)
+    outside = Outside(group, resolved, options.seed, storage=storage, run=new_epoch())
+    gateway = Gateway(outside, resolved, session)
+    try:
+        log.info("%d regions run as ranks 1 to %d of a static group, pid %d", len(resolved.regions), group.size - 1,
+                 os.getpid())
+        ending.ends(gateway)
+        gateway.run()
+    finally:
+        gateway.close()
+    return 0
+
+
+if __name__ == "__main__":
+    leave(main())
