@@ -33,7 +33,7 @@ from brain_runtime.torch_ranks import Ranks  # noqa: E402
 from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session, shown  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
-TIMEOUT = 3.0       # s that a rank waits for another one, before the group ends
+TIMEOUT = 5.0       # s that a rank waits for another one, before the group ends
 log = logging.getLogger(__name__)
 
 

@@ -150,7 +150,8 @@ class TorchHost:
         self._topics = Topics()
         self._records = Records(group, self._topics, self._hears)
         self._begun = False     # all ranks are there
-        self._join(names, region, parameters or {}, critical, manual)
+        with group.patient():   # others load weights
+            self._join(names, region, parameters or {}, critical, manual)
 
     # -- the start -----------------------------------------------------------------------------------------------------
 
@@ -338,8 +339,9 @@ class TorchHost:
                 told = self._answer(region, service, request)
             self.group.tell(told)
         elif isinstance(region, StandIn):
-            self.follow(region)
-            told = self.group.hear(rank)
+            with self.group.patient():  # it may have to load its weights anew
+                self.follow(region)
+                told = self.group.hear(rank)
         if "card" in told:
             self._cards[rank] = told["card"]
             self._know_topics()

@@ -5,10 +5,11 @@ Ranks are fixed at the start. Whoever ends takes all down: every other rank's ne
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from datetime import timedelta
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from brain_runtime.group_error import GroupError
 
 TIMEOUT = 60.0      # s that a rank waits for another one
-FORMING = 180.0     # s that it does at the start, while others still import torch
+FORMING = 180.0     # s that it does while others still import torch, or configure their regions
 LARGEST = 1 << 28   # bytes of one text that a rank makes room for
 
 
@@ -53,19 +54,29 @@ class Group:
                 raise GroupError(f"two processes of the group have rank {rank}; start each rank once")
             store.set(f"{rank} is here", "")
             store.wait([f"{other} is here" for other in range(size)], patience)     # most are still importing torch
-            self._made: Any = _made(backend, store, rank, size, timedelta(seconds=timeout))
+            self._made: Any = _made(backend, store, rank, size, patience)
         except GroupError:
             raise
         except (RuntimeError, ValueError) as error:     # torch's own are derived from these
             raise GroupError(f"rank {rank} finds no group: {_first_line(error)}; start all ranks with torchrun"
                              ) from error
         self.rank, self.size = rank, size
+        self._timeout, self._patience = timedelta(seconds=timeout), patience
         self.names = [f"rank {number}" for number in range(size)]
         self._device = torch.device("cuda", rank % torch.cuda.device_count()) if backend == "nccl" else None
 
     def close(self) -> None:
         """Leaves the group; others that wait for this rank fail."""
         self._made = None
+
+    @contextlib.contextmanager
+    def patient(self) -> Iterator[None]:
+        """Waits longer for other ranks meanwhile, which have to load or to configure something."""
+        timeout, self._timeout = self._timeout, self._patience
+        try:
+            yield
+        finally:
+            self._timeout = timeout
 
     @property
     def _processes(self) -> Any:
@@ -79,8 +90,9 @@ class Group:
         """Sends an array's bytes, and waits until they are on their way. Raises GroupError."""
         # torch takes no array that must not be written to, as what was decoded from bytes is
         tensor = torch.from_numpy(np.require(array.reshape(-1).view(np.uint8), requirements="W"))
+        there = tensor if self._device is None else tensor.to(self._device)
         try:
-            self._processes.send([tensor if self._device is None else tensor.to(self._device)], to, 0).wait()
+            self._processes.send([there], to, 0).wait(self._timeout)
         except RuntimeError as error:
             raise self._lost(to, error) from error
 
@@ -89,10 +101,10 @@ class Group:
         tensor = torch.from_numpy(into.reshape(-1).view(np.uint8))
         try:
             if self._device is None:
-                self._processes.recv([tensor], source, 0).wait()
+                self._processes.recv([tensor], source, 0).wait(self._timeout)
                 return
             there = torch.empty_like(tensor, device=self._device)
-            self._processes.recv([there], source, 0).wait()
+            self._processes.recv([there], source, 0).wait(self._timeout)
             tensor.copy_(there)
         except RuntimeError as error:
             raise self._lost(source, error) from error
@@ -102,7 +114,7 @@ class Group:
         tensor = torch.from_numpy(array.reshape(-1).view(np.uint8))
         try:
             there = tensor if self._device is None else tensor.to(self._device)
-            self._processes.broadcast(there, source).wait()
+            self._processes.broadcast(there, source).wait(self._timeout)
             if there is not tensor:
                 tensor.copy_(there)
         except RuntimeError as error:
