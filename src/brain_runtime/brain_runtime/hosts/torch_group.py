@@ -61,7 +61,8 @@ class Group:
             raise GroupError(f"rank {rank} finds no group: {_first_line(error)}; start all ranks with torchrun"
                              ) from error
         self.rank, self.size = rank, size
-        self._timeout, self._patience = timedelta(seconds=timeout), patience
+        self._patience = patience
+        self._wait_for(timedelta(seconds=timeout))
         self.names = [f"rank {number}" for number in range(size)]
         self._device = torch.device("cuda", rank % torch.cuda.device_count()) if backend == "nccl" else None
 
@@ -72,11 +73,18 @@ class Group:
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
         """Waits longer for other ranks meanwhile, which have to load or to configure something."""
-        timeout, self._timeout = self._timeout, self._patience
+        timeout = self._timeout
+        self._wait_for(self._patience)
         try:
             yield
         finally:
-            self._timeout = timeout
+            self._wait_for(timeout)
+
+    def _wait_for(self, timeout: timedelta) -> None:
+        # gloo's own holds for collectives alone; what is sent and received takes one with each wait
+        self._timeout = timeout
+        if self._made is not None:
+            self._made.set_timeout(timeout)
 
     @property
     def _processes(self) -> Any:
@@ -114,7 +122,7 @@ class Group:
         tensor = torch.from_numpy(array.reshape(-1).view(np.uint8))
         try:
             there = tensor if self._device is None else tensor.to(self._device)
-            self._processes.broadcast(there, source).wait(self._timeout)
+            self._processes.broadcast(there, source).wait()
             if there is not tensor:
                 tensor.copy_(there)
         except RuntimeError as error:
