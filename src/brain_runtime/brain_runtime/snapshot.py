@@ -52,7 +52,8 @@ def _code(cls: type) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
-def _previous(path: Path) -> Path:
+def previous(path: Path) -> Path:
+    """Where the generation before is kept."""
     return path.with_name(path.name + ".previous")
 
 
@@ -63,9 +64,15 @@ def _keep(path: Path) -> None:
     try:
         os.link(path, link)
     except OSError:  # a file system without hard links: for a moment there is only the previous one
-        os.replace(path, _previous(path))
+        os.replace(path, previous(path))
     else:
-        os.replace(link, _previous(path))
+        os.replace(link, previous(path))
+
+
+def pack(region: Region, state: Mapping[str, Any]) -> bytes:
+    """The snapshot of a region's state, as it stands in a file."""
+    arrays = {name: np.ascontiguousarray(np.asarray(value), dtype=np.float32) for name, value in state.items()}
+    return save(arrays, metadata=metadata(region))
 
 
 def write(path: Path, region: Region, state: Mapping[str, Any]) -> None:
@@ -74,8 +81,11 @@ def write(path: Path, region: Region, state: Mapping[str, Any]) -> None:
     Raises:
         SnapshotError: it could not be written (a full disk, no permission); the old ones are untouched.
     """
-    arrays = {name: np.ascontiguousarray(np.asarray(value), dtype=np.float32) for name, value in state.items()}
-    blob = save(arrays, metadata=metadata(region))
+    put(path, pack(region, state), region.name)
+
+
+def put(path: Path, blob: bytes, whose: str) -> None:
+    """Writes a snapshot as :func:`write` does; ``whose`` stands in its error."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +101,7 @@ def write(path: Path, region: Region, state: Mapping[str, Any]) -> None:
             temporary.unlink(missing_ok=True)
         except OSError as second:
             error.add_note(f"and the unfinished file could not be removed: {second}")
-        raise SnapshotError(f"cannot save the state of {region.name} to {path}: {error.strerror or error}. The last "
+        raise SnapshotError(f"cannot save the state of {whose} to {path}: {error.strerror or error}. The last "
                             f"snapshot is kept; free space or choose another folder with --state-dir.") from error
 
 
@@ -135,7 +145,7 @@ def restore(path: Path, region: Region) -> tuple[dict[str, Any] | None, list[str
         The restored state, or None where there is nothing to restore; and warnings.
     """
     warnings: list[str] = []
-    for candidate in (path, _previous(path)):
+    for candidate in (path, previous(path)):
         try:
             return region.restore(read(candidate, region)), warnings
         except FileNotFoundError:

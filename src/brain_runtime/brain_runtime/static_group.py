@@ -21,11 +21,13 @@ from dataclasses import replace  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any, Iterator, Sequence  # noqa: E402
 
+from brain_runtime import snapshot  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.group_error import GroupError  # noqa: E402
 from brain_runtime.heartbeat import new_epoch  # noqa: E402
 from brain_runtime.hosts.torch_group import Group  # noqa: E402
 from brain_runtime.hosts.torch_orders import Outside, end, obey  # noqa: E402
+from brain_runtime.hosts.torch_snapshot import unpack  # noqa: E402
 from brain_runtime.resolved import Resolved  # noqa: E402
 from brain_runtime.stepper import RegionError  # noqa: E402
 from brain_runtime.torch_gateway import Gateway  # noqa: E402
@@ -34,6 +36,8 @@ from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_sess
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
 TIMEOUT = 5.0       # s that a rank waits for another one, before the group ends
+YOUNG = 1.0         # s; a region that fails so soon after it was restored may fail because of what was restored
+KEPT = "static_group.safetensors"
 log = logging.getLogger(__name__)
 
 
@@ -72,7 +76,8 @@ def _options(argv: Sequence[str] | None) -> Any:
     parser.add_argument("brain", type=Path, help="what `brain up --host torch --dry-run --json` prints")
     parser.add_argument("--router", help="Zenoh endpoint, as tcp/localhost:7447")
     parser.add_argument("--seed", type=int, default=0, help="of all random streams")
-    parser.add_argument("--state-dir", type=Path, help="folder for what must outlive a region: an emergency stop")
+    parser.add_argument("--state-dir", type=Path, help="folder for what outlives the group: the regions' states, an "
+                        "emergency stop")
     parser.add_argument("--log-dir", type=Path, help="folder for one log a rank, where this starts them")
     parser.add_argument("--backend", default="gloo", help="of torch.distributed")
     parser.add_argument("--timeout", type=float, default=TIMEOUT, help="s that a rank waits for another one before all "
@@ -112,17 +117,24 @@ def _group(options: Any, resolved: Resolved, start: bool) -> Iterator[Group]:
 
 
 def _drive(group: Group, resolved: Resolved, session: Session, options: Any, ending: Ending) -> int:
-    storage = None
+    folder = None
     if options.state_dir is not None:
-        storage = options.state_dir / resolved.namespace.strip("/").replace("/", "%")
-        storage.mkdir(parents=True, exist_ok=True)
-    outside = Outside(group, resolved, options.seed, storage=storage, run=new_epoch())
-    gateway = Gateway(outside, resolved, session)
+        folder = options.state_dir / resolved.namespace.strip("/").replace("/", "%")
+        folder.mkdir(parents=True, exist_ok=True)
+    kept = None if folder is None else folder / KEPT
+    states = {} if kept is None else unpack(kept, resolved.name)
+    outside = Outside(group, resolved, options.seed, storage=folder, run=new_epoch(), states=states)
+    gateway = Gateway(outside, resolved, session, kept=kept)
     try:
-        log.info("%d regions run as ranks 1 to %d of a static group, pid %d", len(resolved.regions), group.size - 1,
-                 os.getpid())
+        log.info("%d regions run as ranks 1 to %d of a static group, pid %d%s", len(resolved.regions), group.size - 1,
+                 os.getpid(), f"; {len(states)} go on from {kept}" if states else "")
         ending.ends(gateway)
         gateway.run()
+    except RegionError:
+        if states and kept is not None and outside.now < YOUNG and kept.exists():
+            log.error("it failed right after its state was restored; the snapshot is set aside as %s",
+                      snapshot.set_aside(kept))
+        raise
     finally:
         gateway.close()
     return 0

@@ -10,13 +10,16 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping
 
-from brain_runtime import diagnostics, heartbeat
+from brain_runtime import diagnostics, heartbeat, snapshot
 from brain_runtime.hosts.stand_in import port_of
 from brain_runtime.hosts.torch_orders import Outside
+from brain_runtime.hosts.torch_snapshot import pack
 from brain_runtime.ports import In, Out
 from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.snapshot import SnapshotError
 from brain_wire import Arrival, Node, Publisher, Server, Session, Subscription, messages, parameter_services
 from brain_wire.attachment import AttachmentProblem
 from brain_wire.qos import QoS
@@ -24,6 +27,7 @@ from brain_wire.seldom import Seldom
 from brain_wire.waking import Signal
 
 LOOK = 0.1          # s between two looks at which outputs on demand somebody hears
+SNAPSHOT_PERIOD = 2.0   # s
 SHARE = 0.005       # s that answering services of one node takes at most, before the group goes on
 TRANSITION_EVENTS = QoS(reliable=True, latched=False, depth=10)
 
@@ -38,6 +42,7 @@ class Gateway:
         resolved: what runs in the group.
         session: open session; stays open.
         domain: ROS domain; None: ``ROS_DOMAIN_ID``.
+        kept: file of the snapshots of the whole brain; None: none are made.
 
     Attributes:
         nodes: by region.
@@ -48,12 +53,14 @@ class Gateway:
         GroupError, RegionError: see :class:`.hosts.torch.TorchHost`.
     """
 
-    def __init__(self, outside: Outside, resolved: Resolved, session: Session, domain: int | None = None) -> None:
-        self._outside = outside
+    def __init__(self, outside: Outside, resolved: Resolved, session: Session, domain: int | None = None,
+                 kept: Path | None = None) -> None:
+        self._outside, self._brain, self._kept = outside, resolved.name, kept
         self._signal = Signal()
         self._over = False
         self.broken = 0
         self._begin = self._next_look = time.monotonic()
+        self._next_save = self._begin + SNAPSHOT_PERIOD
         self.nodes = {spec.name: Node(session, spec.name, spec.namespace, domain) for spec in resolved.regions}
         self._out: dict[str, _Out] = {}         # by topic, as the regions name it
         self._in: dict[str, _In] = {}
@@ -124,6 +131,7 @@ class Gateway:
             now = time.monotonic()
             self._signal.wait(max(0.0, min(self._begin + self._outside.next_due, self._next_look) - now))
             self.round()
+        self._save()
         self._outside.leave()
 
     def round(self) -> None:
@@ -137,6 +145,19 @@ class Gateway:
         if now >= self._next_look:
             self._next_look = now + LOOK
             self._heed()
+        if now >= self._next_save:
+            self._next_save = now + SNAPSHOT_PERIOD
+            self._save()
+
+    def _save(self) -> None:
+        """Writes down the states of all regions at this instant."""
+        if self._kept is None:
+            return
+        states = self._outside.snapshot()
+        try:
+            snapshot.put(self._kept, pack(states, self._brain, self._outside.now), f"brain {self._brain}")
+        except SnapshotError as error:
+            seldom("snapshot", str(error))
 
     def _taken(self, heard: _In) -> Iterable[Any]:
         """What has come on a topic from others, as messages that can go into the group."""

@@ -76,7 +76,7 @@ def test_what_is_no_message_costs_nothing(brain):
     assert brain.alive("pfc") and brain.pid("pfc") == before
 
 
-def test_while_the_brainstem_is_frozen_the_base_stops_by_itself_and_then_all_begin_anew(brain):
+def test_while_the_brainstem_is_frozen_the_base_stops_by_itself_and_then_all_go_on(brain):
     brain.keep_moving()
     stops = lambda: brain.report.get("invariants", {}).get("stops", [])  # noqa: E731
     before, frozen = len(stops()), brain.pid("brainstem")
@@ -89,6 +89,7 @@ def test_while_the_brainstem_is_frozen_the_base_stops_by_itself_and_then_all_beg
     brain.until(lambda: all(gone(pid) for pid in others), "the end of its processes")
     brain.until(brain.whole, "all regions", 120)
     assert frozen not in [brain.pid(name) for name in GROUPED]
+    assert f"{len(GROUPED) + 2} go on from" in (brain.folder / "logs" / "static_group.log").read_text()
     brain.keep_moving()
 
 

@@ -7,11 +7,14 @@ import sys
 import time
 
 import pytest
+from safetensors.numpy import load
 
+from brain_runtime import snapshot
 from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.hosts.torch_agreement import agree
 from brain_runtime.hosts.torch_orders import Outside
+from brain_runtime.hosts.torch_snapshot import pack, unpack
 from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.stepper import RegionError
 from brain_runtime.torch_ranks import Ranks
@@ -37,6 +40,11 @@ def listened(host):
     return found
 
 
+def arrays(states):
+    """What snapshots hold, without what they say of themselves."""
+    return {name: {key: value.tolist() for key, value in load(blob).items()} for name, blob in states.items()}
+
+
 @pytest.fixture(scope="module")
 def ranks():
     with Ranks(len(NAMES)) as made:
@@ -54,6 +62,33 @@ def test_it_computes_what_lockstep_computes(ranks, seed):
     assert {topic for topic, _ in expected} == set(TOPICS) and len(expected) > 150
     assert found == expected
     assert host.counts() == {name: [0, 0] for name in NAMES}
+
+
+def test_a_snapshot_is_the_state_of_all_at_one_instant_and_they_go_on_from_it(ranks, tmp_path):
+    """Cut at moments between steps: each region's state is what it is in lockstep then, none is a step behind."""
+    host, local = Outside(ranks.group, RESOLVED, 7), LocalHost(RESOLVED.make(), seed=7)
+    for seconds in (0.33, 0.05, 0.41):
+        for one in (host, local):
+            one.advance(seconds)
+        states = host.snapshot()
+        assert set(states) == set(NAMES)
+        for name in NAMES:
+            path = tmp_path / f"{name}.safetensors"
+            path.write_bytes(states[name])
+            found, here = snapshot.read(path, local.regions[name]), local.stepper(name).state
+            assert found.keys() == here.keys() and all((found[key] == here[key]).all() for key in here)
+    assert any(value.any() for value in local.stepper("doubter").state.values())
+    path = tmp_path / "all.safetensors"
+    snapshot.put(path, pack(states, "chain", host.now), "brain chain")
+    again = Outside(ranks.group, RESOLVED, 8, states=unpack(path, "chain"))
+    assert arrays(again.snapshot()) == arrays(states)
+    assert unpack(path, "another") == {} and not path.exists()      # refused, and set aside
+
+
+def test_a_state_that_does_not_fit_is_left_out(ranks):
+    anew = Outside(ranks.group, RESOLVED, 9).snapshot()
+    host = Outside(ranks.group, RESOLVED, 9, states={"seer": b"no snapshot", "eye": anew["doubter"]})
+    assert arrays(host.snapshot()) == arrays(anew)
 
 
 def test_a_region_that_fails_is_named_and_the_group_can_begin_again(ranks):

@@ -20,7 +20,7 @@ import math
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_runtime.group_error import GroupError
-from brain_runtime import heartbeat
+from brain_runtime import heartbeat, snapshot
 from brain_runtime.hosts.bus import Bus
 from brain_runtime.hosts.local import LocalRegion
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
@@ -29,6 +29,7 @@ from brain_runtime.hosts.stand_in import StandIn, card
 from brain_runtime.hosts.torch_agreement import agree, code_hash
 from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_records import Records, Standing, Topics
+from brain_runtime.hosts.torch_snapshot import gather, restored
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError
 from brain_wire import messages, parameter_services
@@ -73,6 +74,7 @@ class TorchRegion(LocalRegion):
     """The region of this rank. Whatever it does in the schedule the others are told."""
 
     kind = "torch"
+    packed = b""            # snapshot from which it begins; empty: none
     _host: TorchHost
 
     @property
@@ -81,6 +83,10 @@ class TorchRegion(LocalRegion):
 
     def clock(self) -> float:
         return self._host.now + self._host.epoch
+
+    def _remembered(self) -> Any | None:
+        packed, self.packed = self.packed, b""
+        return restored(packed, self.region) if packed else None
 
     def belongs_to(self, run: int) -> None:
         """Takes the number of the processes over, by which a heartbeat of an older start is known."""
@@ -117,6 +123,7 @@ class TorchHost:
         manual: the regions wait to be configured and activated by their services.
         namespace, run: of the regions' nodes and of their processes, as heartbeats tell them; see
             :func:`brain_runtime.heartbeat.new_epoch`.
+        packed: snapshot of this rank's region from which it begins; empty: it begins anew.
 
     Attributes:
         bus, schedule: as at LocalHost.
@@ -132,13 +139,14 @@ class TorchHost:
 
     def __init__(self, group: Group, names: Sequence[str], region: Region | None, *,
                  parameters: Mapping[str, Any] | None = None, seed: int = 0, critical: frozenset[str] = frozenset(),
-                 manual: bool = False, namespace: str = "/", run: int = 1) -> None:
+                 manual: bool = False, namespace: str = "/", run: int = 1, packed: bytes = b"") -> None:
         if group.size != len(names) + 1:
             raise GroupError(f"the group has {group.size} ranks, but {len(names)} regions ({', '.join(names)}) and one "
                              f"rank outside need {len(names) + 1}; start torchrun with --nproc-per-node "
                              f"{len(names) + 1}")
         group.names = ["the rank outside", *(f"{name} (rank {n})" for n, name in enumerate(names, 1))]
         self.group, self.seed, self.namespace, self.run, self.epoch = group, seed, namespace, run, 0.0
+        self._packed = packed
         self.speaker = ""
         self.news: list[dict[str, Any]] = []
         self.told_of_goals: Callable[[News], None] = lambda news: None
@@ -193,6 +201,7 @@ class TorchHost:
         self._mine = mine = TorchRegion(self, region, name=region.name, order=rank, parameters=parameters, state=None,
                                         critical=region.name in critical)
         mine.belongs_to(self.run)
+        mine.packed = self._packed
         if not manual and not (mine.life.change("configure") and mine.life.change("activate")):
             raise mine.cause or RegionError(mine.reason())
         return self._card()
@@ -369,6 +378,13 @@ class TorchHost:
                     region.shut_down()
             elif isinstance(region, StandIn):
                 self.follow(region)
+
+    def snapshot(self) -> dict[str, bytes]:
+        """The states of all regions at this instant, by name, at rank 0; elsewhere none. All ranks call it."""
+        mine = self._mine
+        running = mine is not None and mine.stepper is not None
+        found = gather(self.group, snapshot.pack(mine.region, mine.running.state) if mine and running else b"")
+        return dict(zip(self._scheduled, found[1:]))
 
     @property
     def cards(self) -> dict[str, Mapping[str, Any]]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Callable, Mapping, Sequence
 
 from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.local import Asked
 from brain_runtime.hosts.torch import TorchHost
 from brain_runtime.hosts.torch_group import Group
+from brain_runtime.hosts.torch_snapshot import scatter
 from brain_runtime.resolved import Resolved
 from brain_runtime.stepper import RegionError
 from brain_wire import messages
@@ -30,13 +32,14 @@ class Outside:
         manual: the regions wait to be configured and activated by their services.
         storage: folder in which regions keep what must outlive them (an emergency stop); None: they keep nothing.
         run: number of the processes, as heartbeats tell it; see :func:`brain_runtime.heartbeat.new_epoch`.
+        states: what :meth:`snapshot` gave, from which regions go on; a state that does not fit is left out, and told.
 
     Raises:
         GroupError, RegionError: see :class:`.torch.TorchHost`.
     """
 
     def __init__(self, group: Group, resolved: Resolved, seed: int = 0, manual: bool = False,
-                 storage: Path | None = None, run: int = 1) -> None:
+                 storage: Path | None = None, run: int = 1, states: Mapping[str, bytes] | None = None) -> None:
         self._group = group
         self._resolved = resolved
         self._given = itertools.count()
@@ -45,7 +48,7 @@ class Outside:
         begin = {"resolved": resolved.to_json(), "seed": seed, "manual": manual, "run": run,
                  "storage": None if storage is None else str(storage)}
         group.tell({"do": "begin", **begin})
-        self._host = _joined(group, begin)
+        self._host = _joined(group, begin, states or {})
         self._host.told_of_goals = self._hear_news
 
     @property
@@ -156,6 +159,11 @@ class Outside:
         self._group.tell({"do": "leave"})
         self._host.leave()
 
+    def snapshot(self) -> dict[str, bytes]:
+        """The states of all regions at this instant, by name; see :mod:`.torch_snapshot`. Raises GroupError."""
+        self._group.tell({"do": "snapshot"})
+        return self._host.snapshot()
+
     def counts(self) -> dict[str, list[int]]:
         """Spikes and synaptic operations so far, by region. Raises GroupError."""
         self._group.tell({"do": "counts"})
@@ -208,15 +216,19 @@ def _do(host: TorchHost, order: dict[str, Any]) -> None:
                 canceling=order["canceling"]))
         case "leave":
             host.leave()
+        case "snapshot":
+            host.snapshot()
         case "counts":
             host.counts()
         case other:
             raise GroupError(f"rank 0 asks for {other!r}, which nobody here knows; it runs other code")
 
 
-def _joined(group: Group, order: Mapping[str, Any]) -> TorchHost:
+def _joined(group: Group, order: Mapping[str, Any], states: Mapping[str, bytes] = MappingProxyType({})) -> TorchHost:
     resolved = Resolved.from_json(order["resolved"])
     names = [spec.name for spec in resolved.regions]
+    by_rank = [b"", *(states.get(name, b"") for name in names), *(b"" for _ in range(len(names) + 1, group.size))]
+    packed = scatter(group, by_rank[:group.size])
     same = {"seed": order["seed"], "manual": order["manual"], "namespace": resolved.namespace, "run": order["run"]}
     if group.rank == 0 or group.size != len(names) + 1:
         return TorchHost(group, names, None, **same)
@@ -224,4 +236,5 @@ def _joined(group: Group, order: Mapping[str, Any]) -> TorchHost:
     region = mine.load()(mine.name)
     if order["storage"] is not None:
         region.storage = Path(order["storage"])
-    return TorchHost(group, names, region, parameters=dict(mine.parameters), critical=resolved.critical, **same)
+    return TorchHost(group, names, region, parameters=dict(mine.parameters), critical=resolved.critical, packed=packed,
+                     **same)
