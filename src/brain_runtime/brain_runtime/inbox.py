@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Mapping, NamedTuple
 
-from brain_runtime.codecs import Carried
+from brain_runtime.port_codecs import Carried
 from brain_runtime.ports import In
 from brain_wire.goals import Goal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Hashable
 
-from brain_runtime import codecs
+from brain_runtime import port_codecs
 from brain_wire import messages
 from brain_wire.qos import FEATURE, QoS
 
@@ -19,7 +19,7 @@ class Port:
         type: message type, ``package/msg/Type``; left out where a codec says it.
         qos: how it is delivered.
         codec: what the region exchanges there instead of messages, as ``tensor:float32[*,3]`` or ``json``; see
-            :mod:`brain_runtime.codecs`. Empty: messages.
+            :mod:`brain_runtime.port_codecs`. Empty: messages.
     """
 
     topic: str
@@ -28,11 +28,11 @@ class Port:
     codec: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.codec and self.type not in ("", codecs.message_type(self.codec)):
+        if self.codec and self.type not in ("", port_codecs.message_type(self.codec)):
             raise ValueError(f"topic {self.topic} has codec {self.codec!r}, which makes "
-                             f"{codecs.message_type(self.codec)} and no {self.type}; leave the type out")
+                             f"{port_codecs.message_type(self.codec)} and no {self.type}; leave the type out")
         if self.codec:
-            object.__setattr__(self, "type", codecs.message_type(self.codec))
+            object.__setattr__(self, "type", port_codecs.message_type(self.codec))
         if not self.topic or self.topic.startswith("/") or "//" in self.topic:
             raise ValueError(f"topic {self.topic!r} must be a relative name such as 'vision/objects'")
         if self.type.count("/") != 2:
@@ -137,5 +137,5 @@ class Out(Port):
             raise TypeError(f"topic {self.topic} has " + (
                 f"codec {self.codec!r}; give one value" if self.codec else "no codec; give the fields of its message"))
         if value:
-            return codecs.find(self.codec).write(*value, **fields)
+            return port_codecs.find(self.codec).write(*value, **fields)
         return messages.make(self.type, **fields)

@@ -13,7 +13,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
-from brain_runtime import codecs
+from brain_runtime import port_codecs
 from brain_runtime.inbox import GoalSlot, Inbox, make_slot
 from brain_runtime.ports import Out
 from brain_runtime.region import Region, State
@@ -34,7 +34,7 @@ class _Sent(NamedTuple):
     port: Out
     header: bool
     origins: bool
-    codec: codecs.Codec | None
+    codec: port_codecs.Codec | None
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Stepper:
         self.inputs = region.hears()
         self._outputs = {name: _Sent(port, messages.has_field(port.type, "header"),
                                      messages.has_field(port.type, "origins"),
-                                     codecs.find(port.codec) if port.codec else None)
+                                     port_codecs.find(port.codec) if port.codec else None)
                          for name, port in region.publishes().items()}
-        self._codecs = {name: codecs.find(port.codec) for name, port in self.inputs.items() if port.codec}
+        self._codecs = {name: port_codecs.find(port.codec) for name, port in self.inputs.items() if port.codec}
         self.slots = {name: make_slot(port) for name, port in self.inputs.items()}
         self.goals = {name: GoalSlot() for name in region.actions()}
         self._inbox = Inbox({**self.slots, **self.goals})
@@ -101,7 +101,7 @@ class Stepper:
         It raises MessageError where the codec cannot.
         """
         codec = self._codecs.get(port)
-        return _itself if codec is None else lambda message: codecs.Carried(message, codec.read(message))
+        return _itself if codec is None else lambda message: port_codecs.Carried(message, codec.read(message))
 
     def heed(self, wanted: frozenset[str]) -> None:
         """Takes over which outputs on demand are wanted; ports that are not needed for them are emptied."""

@@ -61,11 +61,11 @@ def tensor(array: Any, form: int | None = None, kind: str | None = None, **field
     flat = np.ascontiguousarray(array, _NUMBERS[code]).reshape(-1)
     # By bits and not by value, since -0.0 is to stay what it is.
     width = min(flat.itemsize, 8)
-    raw = flat.view(f"u{width}").reshape(flat.size, flat.itemsize // width)
-    places = np.flatnonzero(raw[:, 0] if raw.shape[1] == 1 else raw.any(axis=1))
+    words = flat.view(f"u{width}").reshape(flat.size, flat.itemsize // width)
+    places = np.flatnonzero(words[:, 0] if words.shape[1] == 1 else words.any(axis=1))
     one = _one(code)
-    spikes = not len(places) or code == Tensor.DTYPE_BOOL or bool((raw[places[0]] == one).all()
-                                                                  and (raw[places] == one).all())
+    spikes = not len(places) or code == Tensor.DTYPE_BOOL or bool((words[places[0]] == one).all()
+                                                                  and (words[places] == one).all())
     if form is None:
         takes = {Tensor.FORM_DENSE: flat.nbytes, Tensor.FORM_SPARSE: (4 if spikes else 4 + flat.itemsize) * len(places)}
         if spikes:
@@ -77,7 +77,7 @@ def tensor(array: Any, form: int | None = None, kind: str | None = None, **field
     if form == Tensor.FORM_SPARSE:
         index, data = places.astype(np.uint32), flat[:0] if spikes else flat[places]
     elif form == Tensor.FORM_BITS:
-        data = np.packbits(raw[:, 0] != 0, bitorder="little")
+        data = np.packbits(words[:, 0] != 0, bitorder="little")
     message: Tensor = messages.make(TYPE, dtype=code, form=form, shape=np.array(array.shape, np.uint32), index=index,
                                     data=data.view(np.uint8), **fields)
     return message
@@ -92,8 +92,7 @@ def _numbers(array: Any, kind: str | None) -> tuple[NDArray[Any], int]:
         if hasattr(array, "detach"):    # torch's
             array = array.detach().cpu()
             if str(array.dtype) == f"torch.{BFLOAT16}":
-                return array.contiguous().flatten().view(_torch().int16).numpy().view(np.uint16).reshape(
-                    array.shape), Tensor.DTYPE_BFLOAT16
+                return (array.float().numpy().view(np.uint32) >> 16).astype(np.uint16), Tensor.DTYPE_BFLOAT16
             array = array.numpy()
         array = np.asarray(array)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors that are sparse, or of float8
@@ -123,11 +122,6 @@ def _one(code: int) -> NDArray[Any]:
     return one.view(f"u{min(one.itemsize, 8)}")
 
 
-def _torch() -> Any:
-    import torch    # only where somebody has or wants its tensors: a region may do without
-    return torch
-
-
 # -- from a message to an array -----------------------------------------------------------------------------------
 
 
@@ -144,20 +138,10 @@ def array(message: Tensor, most: int = MOST) -> NDArray[Any]:
     Raises:
         TensorError: it has more elements, a kind or form that does not exist, or parts that do not fit together.
     """
-    found = _raw(message, most)
+    found = raw(message, most)
     if message.dtype == Tensor.DTYPE_BFLOAT16:
         return (found.astype("<u4") << 16).view("<f4").reshape(found.shape)
     return found
-
-
-def torch_tensor(message: Tensor, most: int = MOST) -> Any:
-    """The tensor of torch that a message holds, in its very dtype and in memory of its own. Else as :func:`array`."""
-    torch, found = _torch(), _raw(message, most)
-    if not found.flags.writeable:
-        found = found.copy()
-    if message.dtype == Tensor.DTYPE_BFLOAT16:
-        return torch.from_numpy(found.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(found)
 
 
 def dtype_name(message: Tensor) -> str:
@@ -168,7 +152,7 @@ def dtype_name(message: Tensor) -> str:
     return name
 
 
-def _raw(message: Tensor, most: int) -> NDArray[Any]:
+def raw(message: Tensor, most: int = MOST) -> NDArray[Any]:
     """As :func:`array`, but of bfloat16 as uint16."""
     name, form = dtype_name(message), message.form
     dtype = _NUMBERS[message.dtype]

@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, codecs, tensors
+from brain_runtime import FEATURE, port_codecs, tensors
 from brain_runtime.interfaces import Tensor
 from brain_tests.stage_of import make_stage
 from brain_wire import messages
@@ -30,7 +30,7 @@ class Talk:
     """Says values to a region that says them back, and the messages in which they come."""
 
     def __init__(self, stage, codec_of):
-        self._stage, self._codecs = stage, {topic: codecs.find(codec) for topic, codec in codec_of.items()}
+        self._stage, self._codecs = stage, {topic: port_codecs.find(codec) for topic, codec in codec_of.items()}
         self._heard = {topic: stage.hear(back(topic), codec.type, FEATURE) for topic, codec in self._codecs.items()}
         self.newest = None
 
@@ -131,7 +131,7 @@ def test_what_cannot_be_read_is_dropped_and_told_and_costs_nothing(stage):
         stage.pause(0.02)
     region.say("rows", tensors.tensor(np.zeros((2, 4), np.float32)))
     for codec, data in (("json", b"[" * 100_000), ("json", b"\xff"), ("bytes", b"{}"), ("json", pickle.dumps({}))):
-        region.say("told", messages.make(codecs.ENCODED, codec=codec, data=data))
+        region.say("told", messages.make(port_codecs.ENCODED, codec=codec, data=data))
         stage.pause(0.02)
     more = np.full((5, 3), 0.25, np.float32)
     region.ask("rows", more, equal(more))

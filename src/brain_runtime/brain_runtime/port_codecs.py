@@ -27,7 +27,7 @@ from typing import Any, Callable, Protocol
 
 import numpy as np
 
-from brain_runtime import declared
+from brain_runtime.command.lacking import lacks
 from brain_wire import messages
 from brain_wire.messages import MessageError
 
@@ -36,7 +36,6 @@ ENCODED = "brain_interfaces/msg/Encoded"
 TENSOR = "brain_interfaces/msg/Tensor"
 NAME = 128                  # bytes of a codec's name, as Encoded.msg bounds it
 MOST_JSON = 1 << 20         # bytes of JSON: what is read takes up to some fifty times as much memory
-PROTOBUF = "codec protobuf needs the package protobuf; install it with pip install 'brain-runtime[protobuf]'"
 
 
 class CodecError(MessageError):
@@ -221,28 +220,12 @@ class _Bytes:
         return data
 
 
-class _Protobuf:
-    def __init__(self, argument: str) -> None:
-        try:
-            from google.protobuf.message import Message
-        except ImportError as missing:
-            raise CodecError(PROTOBUF) from missing
-        if not argument:
-            raise CodecError("name the message's class, as protobuf:google.protobuf.struct_pb2:Struct")
-        found = declared.named(argument, "it")
-        if not (isinstance(found, type) and issubclass(found, Message)):
-            raise CodecError(f"{argument} is no class of a protobuf message; name one that protoc has generated")
-        self._class: Any = found
-        self._called = self._class.DESCRIPTOR.full_name
-        self.name = f"protobuf:{self._called}"
-
-    def encode(self, value: Any) -> bytes:
-        if not isinstance(value, self._class):
-            raise CodecError(f"give a {self._called}")
-        return value.SerializeToString()
-
-    def decode(self, data: bytes) -> Any:
-        return self._class.FromString(data)
+def _protobuf(argument: str) -> Encoding:
+    try:
+        from brain_runtime.protobuf_codec import Protobuf
+    except ModuleNotFoundError as missing:
+        raise CodecError(lacks("protobuf")) from missing
+    return Protobuf(argument)
 
 
-_MAKERS: dict[str, Callable[[str], Encoding]] = {"json": _Json, "bytes": _Bytes, "protobuf": _Protobuf}
+_MAKERS: dict[str, Callable[[str], Encoding]] = {"json": _Json, "bytes": _Bytes, "protobuf": _protobuf}
