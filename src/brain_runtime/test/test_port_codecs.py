@@ -69,7 +69,8 @@ def test_random_json_and_bytes_come_back():
     ("json", {"a": float("nan")}, "cannot write a dict: ValueError"), ("json", {"a": {1, 2}}, "JSON cannot say a set"),
     ("json", "x" * port_codecs.MOST_JSON, "bytes of JSON"), ("bytes", "text", "cannot write a str: give bytes"),
     ("bytes", bytearray, "cannot write a type"), ("tensor", {"a": 1}, "holds no object"),
-    ("tensor:bool", np.zeros(3), "declares bool"), (STRUCT, {"a": 1}, "cannot write a dict: ValueError: give a google")])
+    ("tensor:bool", np.zeros(3), "declares bool"),
+    (STRUCT, {"a": 1}, "cannot write a dict: ValueError: give a google")])
 def test_what_cannot_be_written_is_refused(codec, value, says):
     if codec == STRUCT:
         pytest.importorskip("google.protobuf")
