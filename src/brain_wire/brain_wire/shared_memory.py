@@ -11,8 +11,12 @@ it can be counted, and where memory that a killed process held is taken back.
 """
 from __future__ import annotations
 
+import ctypes
+import functools
 import json
 import logging
+import mmap
+import resource
 import threading
 import time
 from typing import Any
@@ -32,17 +36,51 @@ SETTINGS: dict[str, Any] = {ENABLED: True, "transport/shared_memory/transport_op
 UNSHARED = {ENABLED: False}
 LOOK_AT = 512           # bytes from which on a message may have come in shared memory, whoever sent it
 RECLAIM = 1.0           # s without room, after which memory is taken back from who has not been alive meanwhile
+NEVER = 1 << 62         # bytes that no message has
+# Bytes that a process must be allowed to lock in memory. Zenoh locks the pools of all whose messages come, 16 MiB each,
+# and of a message whose pool it cannot lock nobody hears anything: with the 8 MiB that Linux allows by default, of nine
+# messages of three publishers three came.
+LOCKABLE = 1 << 30
+TRIED = 1 << 26         # bytes up to which it is tried whether more than the limit can be locked
 
 log = logging.getLogger(__name__)
 _told = threading.Event()
 
 
+@functools.cache
+def may_lock() -> bool:
+    """Whether this process may lock as much memory as shared memory takes: see :data:`LOCKABLE`."""
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    if limit == resource.RLIM_INFINITY or limit >= LOCKABLE:
+        return True
+    # Root is above the limit, but not in every container, whatever its capabilities are said to be: it is tried.
+    return limit <= TRIED and _can_lock(limit + 2 * mmap.PAGESIZE)
+
+
+def _can_lock(size: int) -> bool:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with mmap.mmap(-1, size) as memory:
+        start = ctypes.c_char.from_buffer(memory)
+        address, length = ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size)
+        locked = libc.mlock(address, length) == 0
+        if locked:
+            libc.munlock(address, length)
+        del start       # the memory cannot be given back before
+    return locked
+
+
 def open_zenoh(config: zenoh.Config) -> zenoh.Session:
     """Opens a session; without shared memory where there is none to be had, as with a read-only /dev/shm.
+
+    Whether it has any, ``config`` says afterwards.
 
     Raises:
         zenoh.ZError: it cannot be opened.
     """
+    if json.loads(config.get_json(ENABLED)) and not may_lock():
+        log.info("no shared memory: this process may lock too little in memory (ulimit -l); large messages are sent as "
+                 "others are")
+        config.insert_json5(ENABLED, "false")
     try:
         return zenoh.open(config)
     except zenoh.ZError as error:
@@ -68,7 +106,7 @@ class Pool:
     """
 
     def __init__(self, config: zenoh.Config | None = None) -> None:
-        self.threshold = 1 << 62
+        self.threshold = NEVER
         self.shared = self.unshared = 0
         self._size = 0
         self._provider: Any = None
@@ -96,13 +134,16 @@ class Pool:
             if self._provider is None:
                 self._provider = zenoh.shm.ShmProvider.default_backend(self._size)
             buffer = self._provider.alloc(size, zenoh.shm.GarbageCollect())
-        except zenoh.ZError as error:
-            if self._provider is None:
-                self.threshold = 1 << 62    # it will not be there the next time either
+        except BaseException as error:
+            panicked = type(error).__module__ == "pyo3_runtime"     # as where the pool finds room, but not its books
+            if not panicked and not isinstance(error, zenoh.ZError):
+                raise
+            if self._provider is None or panicked:
+                self.threshold = NEVER      # it will not be there the next time either
                 log.warning("no shared memory of %d bytes: %s; large messages are sent as others are", self._size,
                             str(error).partition(" at /")[0])
-                return None
-            self._reclaim()
+            else:
+                self._reclaim()
             return None
         self._full_since = None
         return buffer

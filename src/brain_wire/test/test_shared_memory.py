@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Large messages in shared memory: between whom, what when there is none, and what of it is left by the dead."""
 import contextlib
+import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,17 +40,20 @@ with open_node("holder", patience={PATIENCE}) as node:
             print(error, flush=True)
 """
 
-# A router, and who publishes something large, in one process; it ends where nobody waits for its end.
+# A router, who publishes something large and who hears it, in one process; it ends where nobody waits for its end.
 ALONE = f"""
 import sys, time
 from brain_wire import Node, QoS, messages, open_session
 from brain_wire.router import Router, free_port
-endpoint = f"tcp/127.0.0.1:{{free_port()}}"
-with Router([endpoint]), open_session(endpoint, patience={PATIENCE}) as session:
-    publisher = Node(session, "alone").publisher("image", "{IMAGE}", QoS(reliable=True, latched=False, depth=1))
-    publisher.publish(messages.make("{IMAGE}", data=bytes({LARGE})))
-    assert session.pool.shared == 1
-    print("up", flush=True)
+endpoint, one = f"tcp/127.0.0.1:{{free_port()}}", QoS(reliable=True, latched=False, depth=1)
+with (Router([endpoint]), open_session(endpoint, patience={PATIENCE}) as session,
+      open_session(endpoint, patience={PATIENCE}) as other):
+    publisher, ear = (Node(session, "alone").publisher("image", "{IMAGE}", one),
+                      Node(other, "other").subscription("image", "{IMAGE}", one))
+    while not (came := ear.wait(0.2)):
+        publisher.publish(messages.make("{IMAGE}", data=bytes({LARGE})))
+    assert len(messages.decode(came[0].data, ear.type).data) == {LARGE}
+    print("shared" if session.pool.shared else "unshared", came[0].payload.as_shm() is not None, flush=True)
     time.sleep(float(sys.argv[1]))
 """
 
@@ -63,6 +68,10 @@ def until(condition):
         assert time.monotonic() < end, "it did not come true"
         time.sleep(0.02)
     return found
+
+
+if not shared_memory.may_lock():
+    pytest.skip("this process may lock too little in memory (ulimit -l)", allow_module_level=True)
 
 
 @pytest.fixture
@@ -153,18 +162,20 @@ def holder():
     return process
 
 
+def first_word(process, publisher):
+    """What a holder says of the first message that reaches it."""
+    until(lambda: publisher.publish(image(7)) or select.select([process.stdout], [], [], 0.05)[0])
+    return process.stdout.readline()
+
+
 def test_what_the_killed_held_is_taken_back(router, monkeypatch):
     with node("says", monkeypatch, f"{shared_memory.POOL_SIZE}={3 * LARGE}") as says:
         publisher, pool = says.publisher("image", IMAGE, ONE), says.session.pool
         for _ in range(3):
             process = holder()
             before = pool.shared
-
-            def told_of_shared():
-                publisher.publish(image(7))
-                return pool.shared > before
-            until(told_of_shared)   # whatever those before held
-            assert process.stdout.readline().startswith("7 ")
+            assert first_word(process, publisher).startswith("7 ")
+            until(lambda: publisher.publish(image(7)) or pool.shared > before)      # whatever those before held
             process.kill()
             process.wait()
 
@@ -174,8 +185,7 @@ def test_who_did_not_run_for_a_while_does_not_take_another_message_for_its_own(r
         publisher, pool = says.publisher("image", IMAGE, ONE), says.session.pool
         process = holder()
         try:
-            until(lambda: publisher.publish(image(7)) or publisher.heard)
-            assert process.stdout.readline() == "7 True\n"
+            assert first_word(process, publisher) == "7 True\n"
             process.send_signal(signal.SIGSTOP)
             until(lambda: publisher.publish(image(8)) or pool.unshared)
             before = pool.shared
@@ -196,11 +206,63 @@ def test_who_did_not_run_for_a_while_does_not_take_another_message_for_its_own(r
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no /dev/shm")
 def test_what_the_killed_leave_lying_goes_when_the_next_session_is_opened():
     process = subprocess.Popen([sys.executable, "-c", ALONE, "60"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "up\n"
+    assert process.stdout.readline() == "shared True\n"
     maps = Path(f"/proc/{process.pid}/maps").read_text()
     theirs = {path for path in SHARED.glob("*.zenoh") if f"{path}\n" in maps}
     process.kill()
     process.wait()
     assert theirs and all(path.exists() for path in theirs)
     again = subprocess.run([sys.executable, "-c", ALONE, "0"], stdout=subprocess.PIPE, text=True, timeout=60)
-    assert again.stdout == "up\n" and not [path for path in theirs if path.exists()]
+    assert again.stdout == "shared True\n" and not [path for path in theirs if path.exists()]
+
+
+def with_another(options, command):
+    """What came of a command that runs with a /dev/shm of its own."""
+    def inside(command):
+        return subprocess.run(["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {options} tmpfs /dev/shm && "$@"',
+                               "sh", *command], capture_output=True, text=True, timeout=110)
+    if not shutil.which("unshare") or inside(["true"]).returncode:
+        pytest.skip("another /dev/shm cannot be mounted here")
+    return inside(command)
+
+
+def test_where_the_pool_has_room_but_not_its_books_messages_are_sent_as_ever():
+    done = with_another("size=17m", [sys.executable, "-c", (
+        "import zenoh\nfrom brain_wire import shared_memory\npool = shared_memory.Pool(zenoh.Config())\n"
+        "assert pool.share(bytes(99999)) == bytes(99999) and pool.shared == 0 and pool.unshared == 1\n"
+        "assert pool.threshold == shared_memory.NEVER")])
+    assert done.returncode == 0 and "no shared memory of 16777216 bytes: called" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("options, warns", [("ro", "no shared memory: Unable to create POSIX shm segment"),
+                                            ("size=200k", "no shared memory of 16777216 bytes")])
+def test_where_there_is_no_room_in_dev_shm_messages_are_sent_as_ever_with_one_warning(options, warns):
+    done = with_another(options, [sys.executable, "-c", ALONE, "0"])
+    assert (done.returncode, done.stdout) == (0, "unshared False\n"), done.stderr
+    assert done.stderr.count("no shared memory") == 1 and warns in done.stderr
+
+
+@pytest.mark.parametrize("kib, may", [(64, False), (8192, False), (1 << 20, True)])
+def test_who_may_lock_how_much(kib, may):
+    check = ("import os, resource\nfrom brain_wire import shared_memory\n"
+             f"limit = {kib} << 10\n"
+             "resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))\n"
+             "if not os.getuid():\n    os.setuid(65534)\n"
+             "print(shared_memory.may_lock())")
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60)
+    if "not allowed" in done.stderr or "permitted" in done.stderr:
+        pytest.skip("the limit cannot be raised here")
+    assert (done.returncode, done.stdout) == (0, f"{may}\n"), done.stderr
+
+
+def test_who_may_lock_too_little_in_memory_has_none_and_gets_all_messages(router, monkeypatch):
+    with node("says") as says, node("hears") as hears:
+        monkeypatch.setattr(shared_memory, "may_lock", lambda: False)
+        with node("little") as little:
+            assert little.session.pool.threshold == shared_memory.NEVER
+            publisher, ears = says.publisher("image", IMAGE, ONE), [n.subscription("image", IMAGE, ONE)
+                                                                    for n in (little, hears)]
+            shared = [heard(publisher, ear, image(3)).payload.as_shm() is not None for ear in ears]
+            assert shared == [False, True]
+            heard(little.publisher("image", IMAGE, ONE), ears[1], image(4))
+            assert little.session.pool.shared == 0
