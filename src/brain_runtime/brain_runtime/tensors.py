@@ -62,12 +62,12 @@ def tensor(array: Any, form: int | None = None, kind: str | None = None, **field
     # By bits and not by value, since -0.0 is to stay what it is.
     width = min(flat.itemsize, 8)
     words = flat.view(f"u{width}").reshape(flat.size, flat.itemsize // width)
-    places = np.flatnonzero(words[:, 0] if words.shape[1] == 1 else words.any(axis=1))
-    one = _one(code)
-    spikes = not len(places) or code == Tensor.DTYPE_BOOL or bool((words[places[0]] == one).all()
-                                                                  and (words[places] == one).all())
+    filled = words[:, 0] if words.shape[1] == 1 else words.any(axis=1)
+    count = int(np.count_nonzero(filled))
+    # What is no spikes mostly shows that in its first elements.
+    spikes = not count or code == Tensor.DTYPE_BOOL or _are_spikes(words[:64], code) and _are_spikes(words, code)
     if form is None:
-        takes = {Tensor.FORM_DENSE: flat.nbytes, Tensor.FORM_SPARSE: (4 if spikes else 4 + flat.itemsize) * len(places)}
+        takes = {Tensor.FORM_DENSE: flat.nbytes, Tensor.FORM_SPARSE: (4 if spikes else 4 + flat.itemsize) * count}
         if spikes:
             takes[Tensor.FORM_BITS] = (flat.size + 7) // 8
         form = min(takes, key=takes.__getitem__)
@@ -75,9 +75,10 @@ def tensor(array: Any, form: int | None = None, kind: str | None = None, **field
         raise TensorError(f"a Tensor of these {_NAMES[code]} has no form {form}; leave form out, or take FORM_DENSE")
     index, data = np.zeros(0, np.uint32), flat
     if form == Tensor.FORM_SPARSE:
+        places = np.flatnonzero(filled)
         index, data = places.astype(np.uint32), flat[:0] if spikes else flat[places]
     elif form == Tensor.FORM_BITS:
-        data = np.packbits(words[:, 0] != 0, bitorder="little")
+        data = np.packbits(filled != 0, bitorder="little")
     message: Tensor = messages.make(TYPE, dtype=code, form=form, shape=np.array(array.shape, np.uint32), index=index,
                                     data=data.view(np.uint8), **fields)
     return message
@@ -113,6 +114,14 @@ def _rounded(array: NDArray[Any]) -> NDArray[np.uint16]:
     upper = bits >> 16
     nearest = (bits + (np.uint32(0x7FFF) + (upper & np.uint32(1)))) >> 16   # overflows for some NaN only
     return np.where(np.isnan(array), upper | np.uint32(0x40), nearest).astype(np.uint16)
+
+
+def _are_spikes(words: NDArray[Any], code: int) -> bool:
+    """Whether each row is the bits of 0 or of 1."""
+    ones = words == _one(code)
+    if words.shape[1] == 1:
+        return bool(np.count_nonzero(ones) == np.count_nonzero(words))
+    return bool((ones.all(axis=1) | ~words.any(axis=1)).all())
 
 
 @functools.cache
