@@ -39,7 +39,7 @@ RECLAIM = 1.0           # s without room, after which memory is taken back from 
 NEVER = 1 << 62         # bytes that no message has
 # Bytes that a process must be allowed to lock in memory. Zenoh locks the pools of all whose messages come, 16 MiB each,
 # and of a message whose pool it cannot lock nobody hears anything: with the 8 MiB that Linux allows by default, of nine
-# messages of three publishers three came.
+# messages of three publishers, with pools of 4 MiB, three came.
 LOCKABLE = 1 << 30
 TRIED = 1 << 26         # bytes up to which it is tried whether more than the limit can be locked
 
