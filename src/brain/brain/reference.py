@@ -153,6 +153,10 @@ def _quality(port: Port) -> str:
 
 
 def _how(spec: ResolvedRegion, port: In | Out) -> list[str]:
+    return [*([f"codec `{port.codec}`"] if port.codec else []), *_when(spec, port)]
+
+
+def _when(spec: ResolvedRegion, port: In | Out) -> list[str]:
     if isinstance(port, Out):
         waits = [] if port.gated is None else [
             f"may {'wait or be cut' if port.gated.thin else 'wait'} for an energy budget"]

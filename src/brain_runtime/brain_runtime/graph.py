@@ -274,7 +274,7 @@ def check_graph(graph: Graph, *, devices: Iterable[str] = ()) -> list[str]:
         Warnings: edges that Zenoh would connect but DDS would not.
 
     Raises:
-        GraphError: an unknown class, a port that nobody feeds, two types on one topic.
+        GraphError: an unknown class, a port that nobody feeds, two types or codecs on one topic.
     """
     ends: dict[str, list[tuple[str, In | Out]]] = {}
     for spec in graph.regions:
@@ -287,6 +287,11 @@ def check_graph(graph: Graph, *, devices: Iterable[str] = ()) -> list[str]:
         if len(types) > 1:
             raise GraphError(f"graph {graph.name}: topic {topic} has two types: "
                              + ", ".join(f"{t} ({n})" for t, n in types.items())
+                             + "; give one of them another name or a remap")
+        coded = {port.codec.partition(":")[0]: name for name, port in users if port.codec}
+        if len(coded) > 1:
+            raise GraphError(f"graph {graph.name}: topic {topic} has two codecs: "
+                             + ", ".join(f"{codec} ({name})" for codec, name in coded.items())
                              + "; give one of them another name or a remap")
         writers = [(n, p) for n, p in users if isinstance(p, Out)]
         for name, port in users:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Mapping, NamedTuple
 
+from brain_runtime.port_codecs import Carried
 from brain_runtime.ports import In
 from brain_wire.goals import Goal
 
@@ -17,7 +18,7 @@ class Received(NamedTuple):
     """A message in an inbox.
 
     Attributes:
-        message: as decoded.
+        message: as decoded; the value in it, where the port has a codec.
         age: s since receipt, on the host's steady clock.
         new: it came since the last step.
     """
@@ -181,9 +182,20 @@ class Inbox:
         """Time of this step as headers tell it (s since the epoch, or simulated); compare it with stamps only."""
 
     def get(self, port: str, within: float = math.inf) -> Any | None:
-        """Newest message of ``port``, or None if there was none within the last ``within`` seconds."""
+        """Newest message of ``port``, or None if there was none within the last ``within`` seconds.
+
+        Where the port has a codec it is the value in that message.
+        """
         slot = self._slots.get(port)
-        return None if slot is None or self.now - slot.time > within else slot.message
+        if slot is None or self.now - slot.time > within:
+            return None
+        message = slot.message
+        return message.value if type(message) is Carried else message
+
+    def message(self, port: str) -> Any | None:
+        """Newest message of ``port`` as it came, also where the port has a codec: for its header, origins, source."""
+        slot = self._slots.get(port)
+        return None if slot is None else slot.message.message if type(slot.message) is Carried else slot.message
 
     def age(self, port: str) -> float:
         """Seconds since the newest message of ``port`` came; ``inf`` if none did."""
@@ -202,7 +214,12 @@ class Inbox:
         with ``every``: all since the last step, or else the newest, in the order of receipt.
         """
         slot = self._slots.get(port)
-        return [] if slot is None else slot.each(self.now, within)
+        if slot is None:
+            return []
+        found = slot.each(self.now, within)
+        if found and type(found[0].message) is Carried:
+            return [received._replace(message=received.message.value) for received in found]
+        return found
 
     def goals(self, action: str) -> list[Any]:
         """Goals of an action that have not ended yet, oldest first: :class:`brain_wire.goals.Goal`."""

@@ -81,6 +81,16 @@ class DetectedObjects(Message):
                  azimuth_min: float = ..., azimuth_max: float = ...,
                  objects: list[DetectedObject] = ...) -> None: ...
 
+class Encoded(Message):
+    __msgtype__: ClassVar[str]
+    header: Header
+    origins: list[Origin]
+    source: str
+    codec: str
+    data: NDArray[np.uint8]
+    def __init__(self, header: Header = ..., origins: list[Origin] = ..., source: str = ...,
+                 codec: str = ..., data: NDArray[np.uint8] = ...) -> None: ...
+
 class GoalStatus(Message):
     __msgtype__: ClassVar[str]
     STATE_IDLE: Final = 0
@@ -244,6 +254,9 @@ class Tensor(Message):
     DTYPE_FLOAT16: Final = 9
     DTYPE_FLOAT32: Final = 10
     DTYPE_FLOAT64: Final = 11
+    DTYPE_BFLOAT16: Final = 12
+    DTYPE_COMPLEX64: Final = 13
+    DTYPE_COMPLEX128: Final = 14
     FORM_DENSE: Final = 0
     FORM_BITS: Final = 1
     FORM_SPARSE: Final = 2

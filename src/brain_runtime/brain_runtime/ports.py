@@ -2,9 +2,10 @@
 """Ports: what a region hears and says, declared as attributes of its class."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Hashable
 
+from brain_runtime import port_codecs
 from brain_wire import messages
 from brain_wire.qos import FEATURE, QoS
 
@@ -15,15 +16,23 @@ class Port:
 
     Attributes:
         topic: relative name (``vision/objects``), so that a namespace moves the whole brain; a host may remap it.
-        type: message type, ``package/msg/Type``.
+        type: message type, ``package/msg/Type``; left out where a codec says it.
         qos: how it is delivered.
+        codec: what the region exchanges there instead of messages, as ``tensor:float32[*,3]`` or ``json``; see
+            :mod:`brain_runtime.port_codecs`. Empty: messages.
     """
 
     topic: str
-    type: str
+    type: str = ""
     qos: QoS = FEATURE
+    codec: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.codec and self.type not in ("", port_codecs.message_type(self.codec)):
+            raise ValueError(f"topic {self.topic} has codec {self.codec!r}, which makes "
+                             f"{port_codecs.message_type(self.codec)} and no {self.type}; leave the type out")
+        if self.codec:
+            object.__setattr__(self, "type", port_codecs.message_type(self.codec))
         if not self.topic or self.topic.startswith("/") or "//" in self.topic:
             raise ValueError(f"topic {self.topic!r} must be a relative name such as 'vision/objects'")
         if self.type.count("/") != 2:
@@ -113,6 +122,20 @@ class Out(Port):
             raise ValueError(f"topic {self.topic} is latched, and what is latched cannot wait for an energy budget; "
                              f"leave gated out")
 
-    def __call__(self, /, **fields: Any) -> Any:
-        """A message of the port's type; see :func:`brain_wire.messages.make`."""
+    def __call__(self, /, *value: Any, **fields: Any) -> Any:
+        """A message of the port's type; see :func:`brain_wire.messages.make`.
+
+        Args:
+            value: one, where the port has a codec: what the message carries.
+            fields: the message's, as ``source``; those that the codec does not fill.
+
+        Raises:
+            MessageError: a field that the type has not, or a value that the codec cannot write.
+            TypeError: a value without a codec, or a codec without a value.
+        """
+        if len(value) != bool(self.codec):
+            raise TypeError(f"topic {self.topic} has " + (
+                f"codec {self.codec!r}; give one value" if self.codec else "no codec; give the fields of its message"))
+        if value:
+            return port_codecs.find(self.codec).write(*value, **fields)
         return messages.make(self.type, **fields)

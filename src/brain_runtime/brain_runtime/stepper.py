@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
+from brain_runtime import port_codecs
 from brain_runtime.inbox import GoalSlot, Inbox, make_slot
 from brain_runtime.ports import Out
 from brain_runtime.region import Region, State
@@ -33,6 +34,7 @@ class _Sent(NamedTuple):
     port: Out
     header: bool
     origins: bool
+    codec: port_codecs.Codec | None
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,10 @@ class Stepper:
         self._rng = np.random.default_rng([seed, *region.name.encode()])
         self.inputs = region.hears()
         self._outputs = {name: _Sent(port, messages.has_field(port.type, "header"),
-                                     messages.has_field(port.type, "origins"))
+                                     messages.has_field(port.type, "origins"),
+                                     port_codecs.find(port.codec) if port.codec else None)
                          for name, port in region.publishes().items()}
+        self._codecs = {name: port_codecs.find(port.codec) for name, port in self.inputs.items() if port.codec}
         self.slots = {name: make_slot(port) for name, port in self.inputs.items()}
         self.goals = {name: GoalSlot() for name in region.actions()}
         self._inbox = Inbox({**self.slots, **self.goals})
@@ -84,8 +88,20 @@ class Stepper:
     # -- input -----------------------------------------------------------------------------------------------------
 
     def offer(self, port: str, message: Any, now: float) -> None:
-        """Puts a message, received at ``now`` (s, host clock), into the inbox; the newest of its publisher stays."""
-        self.slots[port].offer(message, now)
+        """Puts a message, received at ``now`` (s, host clock), into the inbox; the newest of its publisher stays.
+
+        Raises:
+            MessageError: the codec of the port cannot read it.
+        """
+        self.slots[port].offer(self.opened(port)(message), now)
+
+    def opened(self, port: str) -> Callable[[Any], Any]:
+        """What makes of a message what the inbox holds of it: itself, or with the value that a codec reads of it.
+
+        It raises MessageError where the codec cannot.
+        """
+        codec = self._codecs.get(port)
+        return _itself if codec is None else lambda message: port_codecs.Carried(message, codec.read(message))
 
     def heed(self, wanted: frozenset[str]) -> None:
         """Takes over which outputs on demand are wanted; ports that are not needed for them are emptied."""
@@ -206,7 +222,9 @@ class Stepper:
             for message in content if isinstance(content, list) else [content]:
                 if message is None:
                     continue
-                if message.__msgtype__ != port.type:
+                if sent.codec is not None and getattr(message, "__msgtype__", None) != port.type:
+                    message = sent.codec.write(message)
+                elif message.__msgtype__ != port.type:
                     raise TypeError(f"{name} carries {port.type}, but step returned a {message.__msgtype__}")
                 if sent.header:
                     self._stamp(port, message, stamp)
@@ -271,3 +289,7 @@ class Stepper:
         pick = lambda q: durations[min(len(durations) - 1, int(q * len(durations)))]  # noqa: E731
         return Statistics((len(history) - 1) / span if len(history) > 1 else 0.0, pick(0.5), pick(0.99),
                           (self.region.spikes - history[0][2]) / span, (self.region.synops - history[0][3]) / span)
+
+
+def _itself(message: Any) -> Any:
+    return message

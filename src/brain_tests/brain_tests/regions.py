@@ -173,6 +173,39 @@ def stamp(message) -> float:
     return time_seconds(message.header.stamp)
 
 
+class Exchanges(Region):
+    """Says back what it hears, in whatever codec it came."""
+
+    numbers = In("numbers", codec="tensor", trigger=True, device=True)
+    half = In("half", codec="tensor:bfloat16[*]", trigger=True, device=True)
+    rows = In("rows", codec="tensor:float32[*,3]", trigger=True, device=True)
+    fired = In("fired", codec="tensor:bool[1000]", trigger=True, device=True)
+    told = In("told", codec="json", trigger=True, device=True)
+    raw = In("raw", codec="bytes", trigger=True, device=True)
+    numbers_back = Out("numbers_back", codec="tensor", stamp_from="numbers")
+    half_back = Out("half_back", codec="tensor:bfloat16[*]")
+    rows_back = Out("rows_back", codec="tensor:float32[*,3]")
+    fired_back = Out("fired_back", codec="tensor:bool[*]")
+    told_back = Out("told_back", codec="json")
+    raw_back = Out("raw_back", codec="bytes")
+
+    def step(self, inbox, state, dt, rng):
+        return {f"{name}_back": inbox.get(name) for name in self.inputs() if inbox.new(name)}, state
+
+
+class ExchangesProtobuf(Region):
+    """Says back what it hears, with a field more; for where protobuf is installed."""
+
+    heard = In("heard", codec="protobuf:google.protobuf.struct_pb2:Struct", trigger=True, device=True)
+    said = Out("said", codec="protobuf:google.protobuf.struct_pb2:Struct")
+
+    def step(self, inbox, state, dt, rng):
+        said = inbox.get("heard")
+        if inbox.new("heard"):
+            said["more"] = True
+        return {"said": said}, state
+
+
 class Eye(Region):
     """Sees noise, of another size each time."""
 

@@ -78,6 +78,7 @@ def test_text_that_is_no_text(brain):
     ("regions: {a: 'brain_eval.policies:WITHOUT_BRAIN'}", "is not a Region"),
     ("regions: {a: 'brain_regions.motor:Motor'}", "nobody feeds"),
     ("regions: {a: 'two:Says', b: 'two:Hears'}", "topic x has two types"),
+    ("regions: {a: 'two:Tells', b: 'two:Reads'}", "topic y has two codecs: json (a), bytes (b)"),
     ("regions: {a: 'falls_over:Region'}", "region a: importing falls_over ends with RuntimeError: I always do, in "),
     ("regions: {a: 'leaves:Region'}", "ended the process"),
 ])
@@ -86,7 +87,9 @@ def test_a_graph_that_cannot_run(brain, tmp_path, monkeypatch, content, said):
     (tmp_path / "leaves.py").write_text("import os\nos._exit(3)\n")
     (tmp_path / "two.py").write_text(
         "from brain_runtime import In, Out, Region\n\nclass Says(Region):\n    x = Out('x', 'std_msgs/msg/String')\n\n"
-        "class Hears(Region):\n    x = In('x', 'std_msgs/msg/Bool')\n")
+        "class Hears(Region):\n    x = In('x', 'std_msgs/msg/Bool')\n\n"
+        "class Tells(Region):\n    y = Out('y', codec='json')\n\n"
+        "class Reads(Region):\n    y = In('y', codec='bytes')\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
     graph = tmp_path / "bad.graph.yaml"
     if content is not None:

@@ -81,6 +81,31 @@ def test_the_ports_of_the_docs_do_what_their_tables_say(tmp_path, monkeypatch):
     assert [bytes(one.data) for one in seen] == [bytes(range(3))] and host.latest("door/total").data == 4
 
 
+def test_the_codecs_of_the_docs_say_the_same(tmp_path, monkeypatch):
+    import json
+    from brain_runtime import port_codecs
+    from brain_runtime.hosts.local import LocalHost
+    write_region(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    retina = importlib.import_module("retina")
+    host = LocalHost({"retina": retina.Retina(), "cortex": retina.Cortex()})
+    told = []
+    host.listen("cortex/agreed", told.append)
+    host.advance(0.5)
+    assert len(told) >= 9 and all(json.loads(bytes(one.data)) == {"same": True} for one in told)
+    fired = host.latest("retina/fired")
+    assert told[-1].source == "cortex" and fired.form == fired.FORM_SPARSE
+    codec = importlib.import_module("backwards").Backwards("")
+    assert codec.decode(codec.encode("ab")) == "ab" and codec.encode("ab") == b"ba"
+    struct = pytest.importorskip("google.protobuf.struct_pb2").Struct
+    host = LocalHost({"echo": importlib.import_module("protobuf_of_mine").Echo()})
+    codec, sent = port_codecs.find("protobuf:google.protobuf.struct_pb2:Struct"), struct()
+    sent["goal"] = "ball"
+    host.publish("echo/in", codec.write(sent))
+    host.advance(0.1)
+    assert dict(codec.read(host.latest("echo/out"))) == {"goal": "ball", "heard": True}
+
+
 def test_the_region_of_the_docs_tells_of_every_port_setting():
     from dataclasses import fields
     from brain_runtime import In, Out

@@ -37,7 +37,7 @@ MAY = {
     "brain_training": {*_REGIONS, "brain_regions", "brain_baselines", "brain_sim", "brain_security"},
 }
 # Where the name that is imported is not the one that is installed.
-DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
+DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
 ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain"]
@@ -51,7 +51,7 @@ ROSDEP_KEYS = {
     "hypothesis": "python3-hypothesis",
     "matplotlib": "python3-matplotlib", "mujoco": None, "nir": None, "nirtorch": None,
     "numpy": "python3-numpy", "packaging": "python3-packaging",
-    "pillow": "python3-pil", "psutil": "python3-psutil", "pytest": "python3-pytest",
+    "pillow": "python3-pil", "protobuf": "python3-protobuf", "psutil": "python3-psutil", "pytest": "python3-pytest",
     "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": None,
     "rosbags": None, "safetensors": None, "snntorch": None, "torch": None,
     "typer": None, "xxhash": None,
@@ -81,6 +81,11 @@ def required(package: str, extra: str | None = None) -> dict[str, Requirement]:
     else:
         text = setup(package).get("options.extras_require", extra, fallback="")
     return {r.name.lower().replace("_", "-"): r for r in map(Requirement, lines(text))}
+
+
+def optional(package: str) -> dict[str, Requirement]:
+    """Return what some of a package's users do without."""
+    return {**required(package, "torch"), **required(package, "protobuf")}
 
 
 @cache
@@ -158,7 +163,7 @@ def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
              if m not in {*sys.stdlib_module_names, *ROS_ONLY, package}}
     declared = required(package)
     # What an extra brings, the modules that are named after it may import, which nobody else imports unasked.
-    extra = {name for name in required(package, "torch") if needs[name].name.startswith(name)}
+    extra = {name for name in optional(package) if needs[name].name.startswith(name)}
     assert {name: str(file) for name, file in needs.items() if name not in {*declared, *extra}} == {}
 
     known = {*declared, *required(package, "test"), *map(distribution, ROS_ONLY), distribution(package)}
@@ -184,7 +189,7 @@ def test_ros_and_pip_are_told_the_same(package: str) -> None:
     xml = manifest(package)
     told = {element.text for element in xml if element.tag.endswith("depend")}
     comments = (ROOT / "src" / package / "package.xml").read_text(encoding="utf-8")
-    for name in [*required(package), *required(package, "test"), *required(package, "torch")]:
+    for name in [*required(package), *required(package, "test"), *optional(package)]:
         if name.replace("-", "_") in LAYERS:
             assert name.replace("-", "_") in told
         elif ROSDEP_KEYS[name] is None:
@@ -198,7 +203,7 @@ def test_ros_and_pip_are_told_the_same(package: str) -> None:
 def test_every_requirement_is_pinned_and_the_pin_fits() -> None:
     pinned = pins("constraints.txt")
     for package in LAYERS:
-        for name, requirement in {**required(package), **required(package, "test")}.items():
+        for name, requirement in {**required(package), **required(package, "test"), **optional(package)}.items():
             if name.replace("-", "_") not in LAYERS:
                 assert name in pinned, f"{package} needs {name}, which constraints.txt does not pin"
                 assert requirement.specifier.contains(pinned[name])

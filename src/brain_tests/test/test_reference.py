@@ -51,6 +51,15 @@ def test_ports_and_parameters_of_a_graph_of_ones_own(tmp_path):
     assert CliRunner().invoke(app, ["docs", "--graph", "nothing", "--out", str(tmp_path)]).exit_code == 1
 
 
+def test_the_codec_of_a_port_is_told(tmp_path):
+    file = tmp_path / "exchanges.graph.yaml"
+    file.write_text("regions: {mirror: 'brain_tests.regions:Exchanges'}")
+    page = pages(str(file))["regions.md"]
+    assert ("| hears | `rows` | [Tensor](messages.md#tensor) | reliable, volatile, 1 | codec `tensor:float32[*,3]`; "
+            "triggers a step") in page
+    assert "| publishes | `told_back` | [Encoded](messages.md#encoded) | reliable, volatile, 1 | codec `json`;" in page
+
+
 def test_every_message_is_there_with_its_comments_and_hash():
     page = pages()["messages.md"]
     assert "float32 width           # rad, angle that the object covers; NaN when not known" in page

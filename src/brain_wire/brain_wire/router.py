@@ -18,7 +18,7 @@ from typing import Any, Sequence
 
 import zenoh
 
-from brain_wire import shown, standby
+from brain_wire import shared_memory, shown, standby
 from brain_wire.credentials import place
 from brain_wire.logs import survive_full_disk
 from brain_wire.refusal import address, open_to_a_network
@@ -72,7 +72,7 @@ def settings(listen: Sequence[str], connect: Sequence[str] = ()) -> dict[str, An
         "routing/router/peers_failover_brokering": False,
         "transport/link/tx/lease": LEASE,
         "transport/unicast/max_sessions": 10000,
-        "transport/shared_memory/enabled": False,
+        **shared_memory.SETTINGS,
         "adminspace/enabled": True,
         "adminspace/permissions": {"read": True, "write": False},
     }
@@ -89,7 +89,7 @@ def is_router(endpoint: str) -> bool:
     secured = endpoint.startswith("tls/") and place() is not None
     config = session_config(endpoint)[0] if secured else zenoh.Config()
     for key, value in {"mode": "client", "connect/endpoints": [endpoint], "connect/timeout_ms": 0,
-                       "listen/endpoints": [], "scouting/multicast/enabled": False,
+                       "listen/endpoints": [], "scouting/multicast/enabled": False, **shared_memory.UNSHARED,
                        "transport/unicast/open_timeout": PROBE_TIMEOUT}.items():
         insert(config, key, json.dumps(value), "the router's endpoint")
     try:
@@ -136,7 +136,7 @@ class Router:
                 security_log.warning("the router is open to a network at %s and not secured: whoever reaches it can "
                                      "command this brain; see `brain keys --help`", endpoint)
         try:
-            self.session = zenoh.open(config)
+            self.session = shared_memory.open_zenoh(config)
         except zenoh.ZError as error:
             raise self._problem(error) from error
 

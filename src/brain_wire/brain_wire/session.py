@@ -22,7 +22,7 @@ from typing import Any, Callable
 
 import zenoh
 
-from brain_wire import names
+from brain_wire import names, shared_memory
 from brain_wire.credentials import (OPERATOR, SECURITY_VARIABLE, Credentials, SessionProblem, credentials_file,
                                     place, read_credentials)
 from brain_wire.refusal import open_to_a_network, why_not
@@ -62,7 +62,7 @@ def default_settings(router: str) -> dict[str, Any]:
         "timestamping/enabled": True,
         "queries_default_timeout": QUERY_TIMEOUT,
         "transport/link/tx/lease": LEASE,
-        "transport/shared_memory/enabled": False,
+        **shared_memory.SETTINGS,
     }
 
 
@@ -166,10 +166,13 @@ class Session:
         zid: its id as it stands in tokens.
         endpoint: where it connects, for messages.
         credentials: what it is let in with; None where nothing is secured.
+        pool: shared memory for large messages.
     """
 
-    def __init__(self, session: zenoh.Session, endpoint: str, credentials: Credentials | None = None) -> None:
+    def __init__(self, session: zenoh.Session, endpoint: str, credentials: Credentials | None = None,
+                 pool: shared_memory.Pool | None = None) -> None:
         self.zenoh = session
+        self.pool = pool or shared_memory.Pool()
         self.zid = str(session.info.zid())
         self.endpoint = endpoint
         self.credentials = credentials
@@ -254,7 +257,9 @@ def open_session(router: str | None = None, *, identity: str = OPERATOR, patienc
     said = -math.inf
     while True:
         try:
-            return _with_router(Session(zenoh.open(config), endpoint, credentials), attempts, stop)
+            opened = shared_memory.open_zenoh(config)
+            session = Session(opened, endpoint, credentials, shared_memory.Pool(config))
+            return _with_router(session, attempts, stop)
         except zenoh.ZError as error:
             reason = _short(error)
         now = time.monotonic()

@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 import zenoh
 from zenoh.handlers import RingChannel
 
-from brain_wire import messages, names, shown
+from brain_wire import messages, names, shared_memory, shown
 from brain_wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, read
 from brain_wire.seldom import Seldom
 from brain_wire.session import CLOSING, Session
@@ -55,8 +55,12 @@ class Arrival(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The CDR bytes."""
-        return self.payload.to_bytes()
+        """The CDR bytes.
+
+        Raises:
+            MessageError: they are gone; see :func:`brain_wire.shared_memory.read`.
+        """
+        return shared_memory.read(self.payload)
 
     @property
     def attachment(self) -> Attachment:
@@ -102,6 +106,8 @@ class Publisher:
         else:
             self._publisher = session.zenoh.declare_publisher(key, **settings)
         self._put = self._publisher.put
+        # What is latched is answered with later too, and would hold memory until then.
+        self._pool = shared_memory.Pool() if qos.latched else session.pool
         self._token = session.zenoh.liveliness().declare_token(endpoint.token())
 
     def publish(self, message: Any) -> None:
@@ -116,6 +122,8 @@ class Publisher:
             cdr = self._encode(message)
         except messages.MessageError as error:
             raise messages.MessageError(f"{self.endpoint.topic}: {error}") from error
+        if len(cdr) >= self._pool.threshold:
+            cdr = self._pool.share(cdr)
         with self._lock:  # so that the numbers leave in their order
             self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
 
@@ -129,6 +137,8 @@ class Publisher:
 
     def publish_bytes(self, cdr: bytes | bytearray) -> None:
         """Publishes a message that is encoded already."""
+        if len(cdr) >= self._pool.threshold:
+            cdr = self._pool.share(cdr)
         with self._lock:
             self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
 

@@ -69,8 +69,10 @@ class Connections:
             return
         hosted = self._hosted
         port = hosted.region.hears()[name]
-        inlet = self.inlets[name] = Inlet(name, port, hosted.running.slots[name], hosted.decoder(port.type),
-                                          self._unreadable)
+        decode = hosted.decoder(port.type)
+        if port.codec:
+            decode = _both(decode, hosted.running.opened(name))
+        inlet = self.inlets[name] = Inlet(name, port, hosted.running.slots[name], decode, self._unreadable)
         inlet.subscription = hosted.subscribe(inlet)
 
     def _unhear(self, name: str) -> None:
@@ -96,7 +98,8 @@ class Connections:
         topic = inlet.port.topic if inlet.subscription is None else inlet.subscription.topic
         self.broken[topic] += 1
         self._hosted.warn(topic, f"{topic}: dropped a message{sender}: {what} ({self.broken[topic]} so far). Its "
-                                 f"publisher must send {inlet.port.type}.")
+                                 f"publisher must send {inlet.port.type}"
+                                 + (f", codec {inlet.port.codec}." if inlet.port.codec else "."))
 
     # -- outputs ---------------------------------------------------------------------------------------------------
 
@@ -159,3 +162,8 @@ class Connections:
         """Sends what the energy budget held. With the region's turn."""
         for port, message, data in passed:
             self._passed[port.topic](message, data)
+
+
+def _both(decode: Callable[[Any], Any], open_up: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """First the one, then the other."""
+    return lambda data: open_up(decode(data))

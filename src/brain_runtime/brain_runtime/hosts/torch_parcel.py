@@ -60,7 +60,8 @@ def pack(message: Any) -> Parcel:
         alone = value.nbytes >= WORTH and value.ndim == 1
         lengths.append(len(value) if alone else 0)
         if alone:
-            apart[field.name] = np.ascontiguousarray(value, field.dtype)
+            # torch takes none that must not be written to, as what was read off a wire is
+            apart[field.name] = np.require(value, field.dtype, ["C", "W"])
     if apart:
         message = replace(message, **{name: value[:0] for name, value in apart.items()})
     return Parcel(messages.encode(message), tuple(lengths), tuple(apart.values()))
