@@ -14,6 +14,7 @@ bits, is the convolution's doing: who splits a network checks it on the machine 
 """
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, Sequence
 
 import numpy as np
@@ -39,6 +40,9 @@ class Exchange(Protocol):
 
     @property
     def size(self) -> int: ...
+
+    def patiently(self) -> AbstractContextManager[None]:
+        """Waits for longer than in a step, as long as it lasts: for what is loaded."""
 
     def tell(self, data: bytes) -> None:
         """Shard 0 gives bytes to all others."""

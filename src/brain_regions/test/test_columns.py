@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import LAYERS, SpikingVision, sizes
 
 PATIENCE = 60.0
+UNHURT = {}, {}
 
 torch.set_num_threads(1)     # as the region has it
 
@@ -29,6 +31,9 @@ class Threads:
         self.rank, self.size = rank, len(boxes)
         self._boxes = boxes
         self.moved = 0      # bytes that this shard gave in gather() and collect()
+
+    def patiently(self):
+        return nullcontext()
 
     def tell(self, data: bytes) -> None:
         for other in range(1, self.size):
@@ -94,7 +99,7 @@ def loaded(exchange=None):
     return split.SplitLooking(network, exchange, (weight_file.SHIPPED, digest)) if exchange else Looking(network)
 
 
-def compare(ours, theirs, shown, lesions=({}, {}), silent=False):
+def compare(ours, theirs, shown, lesions=UNHURT, silent=False):
     """Looks at pictures with both, and holds all that they make to each other."""
     a, b = ours.rest(), theirs.rest()
     for number, picture in enumerate(shown):

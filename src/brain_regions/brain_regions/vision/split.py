@@ -97,8 +97,9 @@ class SplitLooking(Looking):
         except ValueError as error:
             raise SplitError(str(error)) from error
         self._tell(LOAD, data=json.dumps([str(source[0]), [list(y) for y in self.layers]]).encode())
-        answers = [json.loads(bytes(answer)) for answer in self._exchange.collect(
-            _answer({"hash": source[1]}), [_ANSWER] * exchange.size)]
+        with exchange.patiently():
+            told = exchange.collect(_answer({"hash": source[1]}), [_ANSWER] * exchange.size)
+        answers = [json.loads(bytes(answer)) for answer in told]
         for rank, answer in enumerate(answers):
             if answer != answers[0]:
                 raise WeightsError(f"shard {rank} cannot use the weights {source[0]}: "
@@ -117,6 +118,10 @@ class SplitLooking(Looking):
         Raises:
             SplitError: they differ, since this machine adds up some columns in another order than all of them.
         """
+        with self._exchange.patiently():
+            self._compare(whole)
+
+    def _compare(self, whole: Looking) -> None:
         picture, ours, theirs = weight_file.patches(), self.rest(), whole.rest()
         for steps in range(1, MOST_STEPS + 1):
             seen, right = self.look(picture, ours, steps), whole.look(picture, theirs, steps)

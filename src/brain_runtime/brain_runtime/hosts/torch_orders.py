@@ -173,5 +173,5 @@ def _joined(group: Group, resolved: Resolved, seed: int, manual: bool) -> TorchH
     if group.rank == 0 or group.size != len(names) + 1:
         return TorchHost(group, names, None, seed=seed, manual=manual)
     mine = resolved.regions[group.rank - 1]
-    return TorchHost(group, names, mine.load()(mine.name), parameters=dict(mine.parameters), seed=seed,
+    return TorchHost(group, names, mine.make(), parameters=dict(mine.parameters), seed=seed,
                      critical=resolved.critical, manual=manual)
