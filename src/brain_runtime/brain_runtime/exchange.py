@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the processes of one region tell each other, point to point, so that who fails is named."""
+"""What the processes of one region tell each other, point to point, so that who fails is named.
+
+Each message has its size for a tag. So one of another size than is due is never received, and ends in the error of who
+does not answer; gloo, given a message that does not fit, would abort the process.
+"""
 from __future__ import annotations
 
 from contextlib import contextmanager
@@ -81,13 +85,13 @@ class Exchange:
 
     def _send(self, array: np.ndarray, to: int) -> Any:
         try:
-            return self._open().send([torch.from_numpy(array)], to, 0)
+            return self._open().send([torch.from_numpy(array)], to, array.size)
         except RuntimeError as error:
             raise self._lost(to, error) from error
 
     def _receive(self, into: np.ndarray, source: int) -> Any:
         try:
-            return self._open().recv([torch.from_numpy(into)], source, 0)
+            return self._open().recv([torch.from_numpy(into)], source, into.size)
         except RuntimeError as error:
             raise self._lost(source, error) from error
 

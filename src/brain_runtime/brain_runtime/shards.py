@@ -147,7 +147,8 @@ class Shards:
             found = f"shard {rank} of {self.name} (process {children.processes()[rank - 1]}) {_how(rank, status)}"
         else:
             found = (f"shard {rank} of {self.name} (process {children.processes()[rank - 1]}) did not answer in "
-                     f"time: it stands still, or this machine is busy ({first_line(error)})")
+                     f"time: it stands still, this machine is busy, or what it sends is of another size "
+                     f"({first_line(error)})")
         self.close()
         return ShardError(found)
 
