@@ -6,6 +6,7 @@ does not answer; gloo, given a message that does not fit, would abort the proces
 """
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Callable, Iterator, Sequence
@@ -25,10 +26,11 @@ class Exchange:
         group: of ``torch.distributed``, or what has its ``send`` and ``recv``.
         rank, size: of this shard, and how many there are.
         timeout: how long shard 0 waits for another one (s); the others wait, since they end with shard 0.
-        lost: makes an error of a shard's number and of what the group raised.
+        lost: makes an error of a shard's number, of what the group raised, and of whether it was waited for in vain
+            (else its connection is gone).
     """
 
-    def __init__(self, group: Any, rank: int, size: int, timeout: float, lost: Callable[[int, Exception], Exception]
+    def __init__(self, group: Any, rank: int, size: int, timeout: float, lost: Callable[[int, Exception, bool], Exception]
                  ) -> None:
         self._group, self.rank, self.size = group, rank, size
         self._timeout = timedelta(seconds=timeout) if rank == 0 else LONG
@@ -87,13 +89,13 @@ class Exchange:
         try:
             return self._open().send([torch.from_numpy(array)], to, array.size)
         except RuntimeError as error:
-            raise self._lost(to, error) from error
+            raise self._lost(to, error, False) from error
 
     def _receive(self, into: np.ndarray, source: int) -> Any:
         try:
             return self._open().recv([torch.from_numpy(into)], source, into.size)
         except RuntimeError as error:
-            raise self._lost(source, error) from error
+            raise self._lost(source, error, False) from error
 
     def _open(self) -> Any:
         if self._group is None:
@@ -102,10 +104,12 @@ class Exchange:
 
     def _wait(self, works: list[tuple[int, Any]]) -> None:
         for rank, work in works:
+            begin = time.monotonic()
             try:
                 work.wait(self._timeout)
             except RuntimeError as error:
-                raise self._lost(rank, error) from error
+                waited = time.monotonic() - begin >= 0.9 * self._timeout.total_seconds()
+                raise self._lost(rank, error, waited) from error
 
     def close(self) -> None:
         """Lets go of the group."""

@@ -19,6 +19,7 @@ from typing import Sequence  # noqa: E402
 
 from brain_runtime import backends, shards  # noqa: E402
 from brain_runtime.declared import DeclaredError, named  # noqa: E402
+from brain_runtime.ending import leave  # noqa: E402
 from brain_runtime.group_error import GroupError  # noqa: E402
 from brain_wire import shown  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
@@ -64,12 +65,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (GroupError, DeclaredError, ModuleNotFoundError) as error:
         print(f"cannot start: {shown.line(str(error))}", file=sys.stderr)
         return 2
+    except Exception:   # whatever the region's code raises: shard 0 is not to wait for torch to be taken down
+        log.exception("failed")
+        return 1
     return 0
 
 
-def _lost(rank: int, error: Exception) -> shards.ShardError:
+def _lost(rank: int, error: Exception, waited: bool) -> shards.ShardError:
     return shards.ShardError(f"shard {rank} is lost: {shards.first_line(error)}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

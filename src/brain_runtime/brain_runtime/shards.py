@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from brain_runtime.exchange import Exchange
 
 FORMING = 120.0     # s that it does at the start, while others import torch
-SOON = 0.5          # s in which the kernel tells of a child whose connections have closed
+SOON = 3.0          # s in which the kernel tells of a child whose connections have closed
 FACTS = 4096        # bytes of what shards tell of themselves at the start
 
 
@@ -108,8 +108,8 @@ class Shards:
                 raise
             raise ShardError(f"the shards of {self.name} find no group: {first_line(error)}") from error
         exchange = Exchange(group, 0, self.count, self.timeout, self._lost)
-        shutil.rmtree(children.folder, ignore_errors=True)     # nothing is left of it for another group to find
         self._agree(exchange)
+        shutil.rmtree(children.folder, ignore_errors=True)     # by now all have found each other
         return exchange
 
     def _agree(self, exchange: Exchange) -> None:
@@ -133,12 +133,12 @@ class Shards:
         """Process numbers, of shards 1 and up."""
         return self._children.processes() if self._children is not None else []
 
-    def _lost(self, rank: int, error: Exception) -> ShardError:
+    def _lost(self, rank: int, error: Exception, waited: bool) -> ShardError:
         """What is to be said of a shard that does not answer; all others are ended, since a group does without none."""
         children = self._children
         if children is None:
             return ShardError(f"the shards of {self.name} were ended")
-        until, gone = time.monotonic() + SOON, children.statuses()
+        until, gone = time.monotonic() + (0.0 if waited else SOON), children.statuses()
         while not gone and time.monotonic() < until:
             time.sleep(0.02)
             gone = children.statuses()

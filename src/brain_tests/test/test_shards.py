@@ -260,7 +260,7 @@ def test_what_cannot_be_spread_is_refused(tmp_path, entry, words):
     path = tmp_path / "odd.graph.yaml"
     path.write_text(str({"name": "odd", "regions": {"region": entry}}))
     with pytest.raises(GraphError, match=words):
-        resolve(path, robot="sim", edges=False)
+        resolve(path, robot=None, edges=False)
 
 
 def test_an_ablation_that_cannot_be_spread_runs_in_one_process(tmp_path):
@@ -268,9 +268,9 @@ def test_an_ablation_that_cannot_be_spread_runs_in_one_process(tmp_path):
 
     path = tmp_path / "eye.graph.yaml"
     path.write_text(str({"name": "eye", "regions": {"vision": {"class": VISION, "shards": 2}}}))
-    found = resolve(path, robot="sim", ablation=Ablation({"vision": "brain_baselines.ann_vision:AnnVision"}))
+    found = resolve(path, robot=None, ablation=Ablation({"vision": "brain_baselines.ann_vision:AnnVision"}))
     assert found.regions[0].shards == 1 and "not spread over processes" in found.warnings[0]
-    assert resolve(path, robot="sim").make()["vision"].shards.count == 2
+    assert resolve(path, robot=None).make()["vision"].shards.count == 2
 
 
 # -- in a running brain ----------------------------------------------------------------------------------------------
@@ -301,14 +301,14 @@ def test_in_a_brain_a_lost_shard_costs_its_region_alone(tmp_path):
     port = free_port()
     (tmp_path / "painting.py").write_text(TOYS)
     graph = tmp_path / "spread.graph.yaml"
-    graph.write_text(str({"name": "spread", "regions": {"vision": {"class": VISION, "shards": 2},
-                                                        "painter": "painting:Painter"}}))
+    graph.write_text(str({"name": "spread", "regions": {"vision": {"class": VISION, "shards": 2}},
+                          "worlds": {"room": {"painter": "painting:Painter"}}}))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
                    "ROS_DOMAIN_ID": str(port % 200), "BRAIN_ROUTER": f"tcp/127.0.0.1:{port}"}
     beats, seen = {}, set()
     with open(tmp_path / "up.out", "wb") as out:
         up = subprocess.Popen(
-            [sys.executable, "-m", "brain", "up", str(graph), "--world", "none", "--robot", "sim", "--run-dir",
+            [sys.executable, "-m", "brain", "up", str(graph), "--world", "room", "--run-dir",
              str(tmp_path / "run"), "--state-dir", str(tmp_path / "state")], env=environment, stdout=out, stderr=out)
     text = lambda: (tmp_path / "up.out").read_text() + "".join(     # noqa: E731
         path.read_text() for path in (tmp_path / "run").glob("logs/*.log"))
