@@ -16,6 +16,7 @@ import torch
 
 LARGEST = 1 << 30               # bytes that a shard makes room for
 PATIENT = timedelta(seconds=60)
+Lost = Callable[[int, Exception, bool], Exception]
 LONG = timedelta(days=1000)     # what a shard waits for that waits for the next order
 
 
@@ -30,8 +31,7 @@ class Exchange:
             (else its connection is gone).
     """
 
-    def __init__(self, group: Any, rank: int, size: int, timeout: float, lost: Callable[[int, Exception, bool], Exception]
-                 ) -> None:
+    def __init__(self, group: Any, rank: int, size: int, timeout: float, lost: Lost) -> None:
         self._group, self.rank, self.size = group, rank, size
         self._timeout = timedelta(seconds=timeout) if rank == 0 else LONG
         self._lost = lost

@@ -347,7 +347,6 @@ def test_in_a_brain_a_lost_shard_costs_its_region_alone(tmp_path):
                 assert text().count("restored the state of") == beats["vision"].restarts
             seen |= {vision, painter, *children(vision)}
             assert beats["vision"].restarts >= 2 and beats["painter"].restarts == 0
-            heard.close()
     finally:
         up.send_signal(signal.SIGINT)
         up.wait(PATIENCE)
