@@ -50,13 +50,3 @@ def backend(name: str) -> Make:
                                  ) from error
     raise GroupError(f"there is no backend {name!r}; installed are {', '.join(names()) or 'none'}. Another comes with "
                      f"its package, as zenoh with brain_collectives (entry points are read anew by `pip install`)")
-
-
-def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """A group of torch's gloo that listens on the loopback interface alone."""
-    import torch.distributed as dist
-
-    options = dist.ProcessGroupGloo._Options()      # type: ignore[attr-defined] # torch's stubs lack it
-    options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
-    options._timeout = timeout
-    return dist.ProcessGroupGloo(store, rank, size, options)

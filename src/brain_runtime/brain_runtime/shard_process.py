@@ -46,15 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         work = named(options.work, f"the split of {options.name}")
         make = backends.backend(options.backend)
-        import torch.distributed as dist
+        from brain_runtime.torch_exchange import Exchange, meeting
 
-        from brain_runtime.exchange import Exchange
-
-        store = dist.FileStore(options.store, options.size)
+        store = meeting(options.store, options.size)
         store.set(f"{options.rank} is here", "")
         group = make(store, options.rank, options.size, timedelta(seconds=shards.FORMING))
         exchange = Exchange(group, options.rank, options.size, 0.0, _lost)
-        exchange.collect(shards.facts_of(facts), [shards.FACTS] * options.size)
+        exchange.facts(facts)
         exchange.hear()
         work(exchange)
     except shards.ShardError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 import shutil
 import signal
@@ -22,17 +21,17 @@ from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from brain_runtime import backends, end_with_parent
 from brain_runtime.group_error import GroupError
 
 if TYPE_CHECKING:
-    from brain_runtime.exchange import Exchange
+    from brain_runtime.torch_exchange import Exchange
 
+STORE = "store"     # file by which they meet
 FORMING = 120.0     # s that it does at the start, while others import torch
 SOON = 3.0          # s in which the kernel tells of a child whose connections have closed
-FACTS = 4096        # bytes of what shards tell of themselves at the start
 
 
 class ShardError(RuntimeError):
@@ -87,12 +86,10 @@ class Shards:
         return self._exchange
 
     def _formed(self) -> Exchange:
-        import torch.distributed as dist
-
-        from brain_runtime.exchange import Exchange
+        from brain_runtime.torch_exchange import Exchange, meeting
 
         children = self._running()
-        store = dist.FileStore(str(children.folder / "store"), self.count)
+        store = meeting(children.folder / STORE, self.count)
         until = time.monotonic() + FORMING
         while not store.check([f"{rank} is here" for rank in range(1, self.count)]):
             gone = children.statuses()
@@ -114,8 +111,7 @@ class Shards:
 
     def _agree(self, exchange: Exchange) -> None:
         with exchange.patiently():
-            facts = exchange.collect(facts_of(self._facts), [FACTS] * self.count)
-        told = [json.loads(bytes(of_one)) for of_one in facts]
+            told = exchange.facts(self._facts)
         for rank, known in enumerate(told):
             odd = sorted(key for key in told[0] if known.get(key) != told[0][key])
             if odd:
@@ -177,7 +173,7 @@ class _Children:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         argvs = [[sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, "-m",
                   "brain_runtime.shard_process", "--work", shards.work, "--name", shards.name, "--rank", str(rank),
-                  "--size", str(shards.count), "--backend", shards.backend, "--store", str(self.folder / "store")]
+                  "--size", str(shards.count), "--backend", shards.backend, "--store", str(self.folder / STORE)]
                  for rank in range(1, shards.count)]
         # Not of this object, which would never be let go of.
         self._thread = threading.Thread(target=self._keep, args=(argvs, environment), name="shards", daemon=True)
@@ -224,16 +220,6 @@ def _how(rank: int, status: int) -> str:
 def first_line(error: Exception) -> str:
     """The first line of what an error says."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-def facts_of(known: dict[str, Any]) -> Any:
-    """What a shard tells of itself, uint8 [FACTS]: what is known, and what decides how it computes."""
-    import numpy as np
-    import torch
-
-    facts = {**known, "torch": torch.__version__, "numpy": np.__version__, "python": sys.version.split()[0],
-             "processor": torch.backends.cpu.get_cpu_capability()}
-    return np.frombuffer(json.dumps(facts).encode().ljust(FACTS), np.uint8).copy()
 
 
 @functools.cache

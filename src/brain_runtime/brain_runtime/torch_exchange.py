@@ -6,14 +6,19 @@ does not answer; gloo, given a message that does not fit, would abort the proces
 """
 from __future__ import annotations
 
+import json
+import sys
 import time
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
+import torch.distributed as dist
 
+FACTS = 4096                    # bytes of what shards tell of themselves at the start
 LARGEST = 1 << 30               # bytes that a shard makes room for
 PATIENT = timedelta(seconds=60)
 Lost = Callable[[int, Exception, bool], Exception]
@@ -44,6 +49,13 @@ class Exchange:
             yield
         finally:
             self._timeout = before
+
+    def facts(self, known: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What each shard is, by rank: what is ``known`` and what decides how it computes; shard 0 has it alone."""
+        facts = {**known, "torch": torch.__version__, "numpy": np.__version__, "python": sys.version.split()[0],
+                 "processor": torch.backends.cpu.get_cpu_capability()}
+        own = np.frombuffer(json.dumps(facts).encode().ljust(FACTS), np.uint8).copy()
+        return [json.loads(bytes(of_one)) for of_one in self.collect(own, [FACTS] * self.size)]
 
     def tell(self, data: bytes) -> None:
         """Shard 0 gives bytes to all others. Raises what ``lost`` makes."""
@@ -116,3 +128,16 @@ class Exchange:
         group, self._group = self._group, None
         if hasattr(group, "shutdown"):
             group.shutdown()
+
+
+def meeting(path: Path | str, size: int) -> dist.Store:
+    """The store by which so many shards meet, in a file."""
+    return dist.FileStore(str(path), size)
+
+
+def gloo(store: dist.Store, rank: int, size: int, timeout: timedelta) -> Any:
+    """A group of torch's gloo that listens on the loopback interface alone."""
+    options = dist.ProcessGroupGloo._Options()      # type: ignore[attr-defined] # torch's stubs lack it
+    options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+    options._timeout = timeout
+    return dist.ProcessGroupGloo(store, rank, size, options)
