@@ -16,6 +16,7 @@ class AnnVision(Vision):
     network = Network("brain_regions.vision.network:AnnBaseline", spiking=False, work=("_network.forward",), limit=3.0)
     weights = Weights(weight_file.ANN.parent, weight_file.ANN.stem)
     populations = ()
+    split = None
     baselines, ablations = {}, {}
 
     def load(self, path, device):

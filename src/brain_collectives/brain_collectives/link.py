@@ -330,13 +330,13 @@ def named(ranks: list[int] | tuple[int, ...]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else "ranks " + ", ".join(map(str, ranks))
 
 
-def open_link(store: dist.Store, rank: int, size: int, timeout: timedelta) -> Link:
-    """Links this process with all ranks that meet at a store.
+def open_link(store: dist.Store, rank: int, size: int, timeout: timedelta, settings: Settings | None = None) -> Link:
+    """Links this process with all ranks that meet at a store, by the environment's settings where none are given.
 
     Raises:
         CollectiveError: the settings are wrong, ranks are missing, or there is no router.
     """
-    settings = from_environment()
+    settings = settings or from_environment()
     try:
         if settings.link == PEERS:
             with hold_port() as holder:

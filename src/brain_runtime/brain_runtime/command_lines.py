@@ -22,6 +22,9 @@ def arguments(region: ResolvedRegion, seed: int | str, state_dir: Path | str | N
     found = ["--class", region.cls, "--name", region.name, "--seed", str(seed)]
     found += ["--state-dir", str(state_dir)] if state_dir else []
     found += ["--router", router] if router is not None else []
+    if region.shards > 1:
+        found += ["--shards", str(region.shards), "--shard-backend", region.backend,
+                  "--shard-timeout", f"{region.shard_timeout:g}"]
     return [*found, *(["--critical"] if region.critical else [])]
 
 

@@ -45,6 +45,20 @@ class Network:
 
 
 @dataclass(frozen=True)
+class Split:
+    """How a region's network is spread over processes of one machine.
+
+    Attributes:
+        work: ``package.module:function`` that the other processes run, with their exchange (see
+            :class:`brain_runtime.torch_exchange.Exchange`), until they are ended.
+        most: processes over which it can be spread.
+    """
+
+    work: str
+    most: int
+
+
+@dataclass(frozen=True)
 class Weights:
     """Where the weights of a region are: a folder of weight files (``<set>.safetensors``) that come with its package.
 

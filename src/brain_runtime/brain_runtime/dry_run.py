@@ -21,7 +21,7 @@ def lines(resolved: Resolved, only: Collection[str] | None = None) -> list[str]:
                      for region in wanted)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(HEADS))]
     table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
-    started = sum(not region.external for region in wanted)
+    started = sum(region.shards for region in wanted if not region.external)
     processes = "1 process" if started == 1 else f"{started} processes"
     found = [f"graph {resolved.name}, robot {resolved.robot or 'none'}, world {resolved.world}, host {resolved.host}, "
              f"namespace {resolved.namespace}: {processes} would be started", table[0]]
@@ -32,7 +32,12 @@ def lines(resolved: Resolved, only: Collection[str] | None = None) -> list[str]:
 
 def _whose(region: ResolvedRegion) -> str:
     whose = ["of the world"] if region.device else []
-    return ", ".join([*whose, *(["run by others"] if region.external else [])])
+    whose += ["run by others"] if region.external else []
+    return ", ".join([*whose, *([_spread(region)] if region.shards > 1 else [])])
+
+
+def _spread(region: ResolvedRegion) -> str:
+    return f"spread over {region.shards} processes by {region.backend}"
 
 
 def _more(region: ResolvedRegion) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from brain_runtime.backends import DEFAULT, MOST, NAME, TIMEOUT, names
 from brain_runtime.command.lacking import PACKAGES, lacks
 from brain_runtime.moved import new_name
 from brain_runtime.ports import In, Out
@@ -50,6 +51,9 @@ class RegionSpec:
         device: belongs to a world (a simulated device), not to the brain.
         external: others run it: it is known and waited for, but not started with the rest.
         optional: left out where its package is not installed.
+        shards: processes over which its network is spread; 1: it is not.
+        backend: by which those talk; see :mod:`brain_runtime.backends`.
+        shard_timeout: how long a step waits for one of them (s).
     """
 
     name: str
@@ -60,6 +64,9 @@ class RegionSpec:
     device: bool = False
     external: bool = False
     optional: bool = False
+    shards: int = 1
+    backend: str = DEFAULT
+    shard_timeout: float = TIMEOUT
 
     def lacks_package(self) -> bool:
         """Whether it is to be left out: it is optional, and the package of its class is not installed."""
@@ -92,6 +99,35 @@ class RegionSpec:
         if not (isinstance(found, type) and issubclass(found, Region)):
             raise GraphError(f"region {self.name}: {self.cls} is not a Region")
         return found
+
+    def make(self) -> Region:
+        """A new region, to be configured by its host, with its other processes, which do not run yet.
+
+        Raises:
+            GraphError: see :meth:`load` and :meth:`refuse_split`.
+        """
+        cls = self.load()
+        self.refuse_split(cls)
+        region = cls(self.name)
+        if self.shards > 1 and cls.split is not None:
+            from brain_runtime.shards import Shards     # most regions have none
+
+            region.shards = Shards(cls.split.work, self.name, self.shards, self.backend, self.shard_timeout)
+        return region
+
+    def refuse_split(self, cls: type[Region]) -> None:
+        """Raises GraphError where the class cannot be spread over so many processes, or there is no such backend."""
+        if self.shards == 1:
+            return
+        if cls.split is None:
+            raise GraphError(f"region {self.name} cannot be spread over {self.shards} processes: {self.cls} declares "
+                             f"no `split`; take `shards` away")
+        if self.shards > cls.split.most:
+            raise GraphError(f"region {self.name} cannot be spread over {self.shards} processes: {self.cls} has "
+                             f"columns for {cls.split.most} at most; take fewer `shards`")
+        if self.backend not in names():
+            raise GraphError(f"region {self.name}: there is no backend {self.backend!r} for its shards; installed are "
+                             f"{', '.join(names()) or 'none'}")
 
     def _refuse_moved(self, error: Exception | None) -> None:
         now = new_name(self.cls)
@@ -164,7 +200,7 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
         entry = {"class": entry}
     if not isinstance(entry, dict):
         raise GraphError(f"{where}: region {name} must be a mapping with a `class`, but is {quoted(repr(entry))}")
-    known = {"class", "restart", "critical", "remap", "external", "optional"}
+    known = {"class", "restart", "critical", "remap", "external", "optional", "shards"}
     odd = set(entry) - known
     if odd:
         raise GraphError(f"{where}: region {name} has unknown keys {_listed(odd)}; known are "
@@ -191,7 +227,26 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
         if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
             raise GraphError(f"{where}: region {name}: {quoted(str(topic))} in `remap` is no name of a topic, such as "
                              f"vision/objects")
-    return RegionSpec(name, cls, restart, critical, remap, device, external, optional)
+    return RegionSpec(name, cls, restart, critical, remap, device, external, optional,
+                      *_shards(entry.get("shards", 1), f"{where}: region {name}"))
+
+
+def _shards(entry: Any, whose: str) -> tuple[int, str, float]:
+    """Count, backend and timeout of what stands behind ``shards``."""
+    given = entry if isinstance(entry, dict) else {"count": entry}
+    odd = set(given) - {"count", "backend", "timeout"}
+    if odd:
+        raise GraphError(f"{whose}: `shards` has unknown keys {_listed(odd)}; known are backend, count, timeout")
+    count, backend, timeout = given.get("count"), given.get("backend", DEFAULT), given.get("timeout", TIMEOUT)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST:
+        raise GraphError(f"{whose}: `shards` must be a whole number of processes, 1 to {MOST}, as in `shards: 2` or "
+                         f"`shards: {{count: 2, backend: zenoh}}`, but is {quoted(repr(count))}")
+    if not isinstance(backend, str) or not NAME.fullmatch(backend):
+        raise GraphError(f"{whose}: the backend of `shards` is {quoted(repr(backend))}; it must be a name, as "
+                         f"{DEFAULT} or zenoh")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0.1 <= timeout <= 3600:
+        raise GraphError(f"{whose}: the timeout of `shards` is {quoted(repr(timeout))}; it must be s, 0.1 to 3600")
+    return count, backend, float(timeout)
 
 
 def _listed(keys: Iterable[Any]) -> str:

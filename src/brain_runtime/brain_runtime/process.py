@@ -19,10 +19,10 @@ from typing import Sequence  # noqa: E402
 from brain_runtime import heartbeat, ros_args  # noqa: E402
 from brain_wire import messages, shown, standby  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
-from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
+from brain_runtime.graph import GraphError  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 from brain_wire.parameters import ParameterError  # noqa: E402
-from brain_runtime.process_arguments import arguments  # noqa: E402
+from brain_runtime.process_arguments import arguments, spec_of  # noqa: E402
 from brain_runtime.region import Region  # noqa: E402
 from brain_wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
 from brain_wire.rosout import Rosout  # noqa: E402
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         declared = options.name or options.cls.rpartition(":")[2].lower()
         shown.log_to(sys.stderr, ros.log_level or logging.INFO,
                      f"%(asctime)s %(levelname)s [{shown.line(declared).replace('%', '%%')}] %(message)s")
-        cls = RegionSpec(declared, options.cls).load()
+        cls = spec_of(options, declared).load()
         name, namespace = ros.node_name(declared), ros.namespace(declared)
         parameters = ros.parameters(name, namespace)
         if options.standby:
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return 0
             options.restarts = restarts
         with open_session(options.router, identity=name, patience=float("inf"), stop=ending.asked) as session:
-            region = cls(name)
+            region = spec_of(options, name).make()
             host = ZenohHost(
                 region, session, name=name, namespace=namespace, parameters=parameters, seed=options.seed,
                 topic=lambda topic: ros.topic(topic, name, namespace), state_dir=options.state_dir,

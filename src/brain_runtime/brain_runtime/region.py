@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any, ClassVar, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Mapping
 
 import numpy as np
 
-from brain_runtime.declared import NUMBER, Network, Picture, Population, Weights
+from brain_runtime.declared import NUMBER, Network, Picture, Population, Split, Weights
 from brain_runtime.inbox import Inbox
 from brain_runtime.ports import In, Out
 from brain_wire.goals import Act
 from brain_wire.parameters import NoParameters, check_parameters
+
+if TYPE_CHECKING:
+    from brain_runtime.shards import Shards
 
 State = dict[str, Any]
 """Flat dict of float32 arrays or tensors: all that a region remembers from step to step, and all of a snapshot."""
@@ -22,7 +25,8 @@ Outbox = Mapping[str, Any]
 is new of its goals."""
 
 _TAKEN = frozenset({"ablations", "baselines", "multiplies", "name", "network", "parameters", "pictures", "populations",
-                    "spikes", "storage", "synops", "task", "updates", "wanted", "weights", "weights_hash"})
+                    "shards", "spikes", "split", "storage", "synops", "task", "updates", "wanted", "weights",
+                    "weights_hash"})
 
 
 class Region:
@@ -37,6 +41,7 @@ class Region:
         network: what it computes with, if it has a network.
         weights: where the weights of its network are, if they are trained. Such a region has the parameters
             ``weights`` and ``device``.
+        split: how its network is spread over several processes, if it can be.
         populations: its neurons, by population, with their geometry.
         baselines: classes, as ``package.module:Class``, that stand behind the same ports and are no spiking network,
             by name: ``ann``, ``conventional``.
@@ -50,6 +55,7 @@ class Region:
     Parameters: ClassVar[type] = NoParameters
     network: ClassVar[Network | None] = None
     weights: ClassVar[Weights | None] = None
+    split: ClassVar[Split | None] = None
     populations: ClassVar[tuple[Population, ...]] = ()
     baselines: ClassVar[Mapping[str, str]] = {}
     ablations: ClassVar[Mapping[str, str | Mapping[str, Any]]] = {}
@@ -60,6 +66,7 @@ class Region:
         self.name = name or type(self).__name__.lower()
         self.parameters: Any = self.Parameters()
         self.storage: Path | None = None  # set by the host before configure(); for what must survive a restart
+        self.shards: Shards | None = None  # set by who makes it, before configure(): processes it is spread over
         self.wanted: frozenset[str] = frozenset()  # set by the host: outputs on demand to which somebody listens now
         self.weights_hash = ""  # of the weight file that the network computes with (hex), for who wants to know
         self.spikes = self.synops = self.multiplies = self.updates = 0  # so far, see count()

@@ -93,6 +93,8 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     classes = {spec.name: spec.load() for spec in loaded.regions}
     if host == "torch" and loaded.world == NO_WORLD:
         _refuse_unstoppable(profile, classes.values())
+    loaded, more = _split(loaded, classes, ablation)
+    warnings += more
     if edges:
         warnings += check_graph(loaded)
     if robot == "" and (profiles or loaded.world != NO_WORLD):
@@ -201,6 +203,19 @@ def _ablated(graph: Graph, ablation: Ablation) -> Graph:
             raise GraphError(f"an ablation replaces the region {name}, which graph {graph.name} does not have")
     return replace(graph, regions=tuple(
         replace(spec, cls=ablation.classes.get(spec.name, spec.cls)) for spec in graph.regions))
+
+
+def _split(graph: Graph, classes: Mapping[str, type[Region]], ablation: Ablation) -> tuple[Graph, list[str]]:
+    """The graph with regions in one process that an ablation made others which cannot be split, and a warning each."""
+    whole = {spec.name for spec in graph.regions
+             if spec.shards > 1 and spec.name in ablation.classes and classes[spec.name].split is None}
+    for spec in graph.regions:
+        if spec.name not in whole and not spec.external:
+            spec.refuse_split(classes[spec.name])
+    return replace(graph, regions=tuple(replace(spec, shards=1) if spec.name in whole else spec
+                                        for spec in graph.regions)), [
+        f"region {name} is not spread over processes: an ablation makes it {ablation.classes[name]}, which cannot be"
+        for name in sorted(whole)]
 
 
 def _find(path: Path, region: str) -> RegionSpec:
@@ -328,7 +343,7 @@ def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping
         spec.name, spec.cls, namespace, spec.critical, spec.restart, spec.device, spec.external, spec.remap, values,
         differs, beside, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,
         tuple(renamed(port.topic) for port in cls.inputs().values() if port.trigger), cls.rate,
-        _moves(cls))
+        _moves(cls), spec.shards, spec.backend, spec.shard_timeout)
 
 
 def _shown(read: RosArgs, topic: str, node: str, namespace: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Mapping
 
+from brain_runtime.backends import DEFAULT, TIMEOUT
 from brain_runtime.graph import NO_WORLD, GraphError, RegionSpec
 from brain_runtime.region import Region
 
@@ -36,6 +37,8 @@ class ResolvedRegion:
         triggers: of what it hears, what makes it step.
         rate: steps a second by itself (Hz), or None.
         moves: it commands actuators: it has something to bring to rest before it ends.
+        shards, backend, shard_timeout: processes over which its network is spread, see
+            :class:`brain_runtime.graph.RegionSpec`.
     """
 
     name: str
@@ -57,6 +60,9 @@ class ResolvedRegion:
     triggers: tuple[str, ...] = ()
     rate: float | None = None
     moves: bool = False
+    shards: int = 1
+    backend: str = DEFAULT
+    shard_timeout: float = TIMEOUT
 
     @property
     def node(self) -> str:
@@ -74,7 +80,15 @@ class ResolvedRegion:
         Raises:
             GraphError: it cannot be imported or is no Region.
         """
-        return RegionSpec(self.name, self.cls).load()
+        return self._spec().load()
+
+    def make(self) -> Region:
+        """A new region, for a host in this process. Raises GraphError."""
+        return self._spec().make()
+
+    def _spec(self) -> RegionSpec:
+        return RegionSpec(self.name, self.cls, shards=self.shards, backend=self.backend,
+                          shard_timeout=self.shard_timeout)
 
 
 @dataclass(frozen=True)
@@ -142,7 +156,7 @@ class Resolved:
         Raises:
             GraphError: a class cannot be loaded.
         """
-        return {region.name: region.load()(region.name) for region in self.regions}
+        return {region.name: region.make() for region in self.regions}
 
     def parameters(self) -> dict[str, dict[str, Any]]:
         """What regions are given, by name."""

@@ -23,12 +23,12 @@ from rclpy.utilities import remove_ros_args  # noqa: E402
 
 from brain_wire import shown  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
-from brain_runtime.graph import GraphError, RegionSpec  # noqa: E402
+from brain_runtime.graph import GraphError  # noqa: E402
 from brain_runtime.launch_starts import restarts  # noqa: E402
 from brain_runtime.launch_watch import end_with_launch  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 from brain_wire.parameters import ParameterError  # noqa: E402
-from brain_runtime.process_arguments import arguments  # noqa: E402
+from brain_runtime.process_arguments import arguments, spec_of  # noqa: E402
 from brain_runtime.hosts.ros import RosHost  # noqa: E402
 from brain_runtime.hosts.ros_log import RosLog  # noqa: E402
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         survive_full_disk()
         declared = options.name or options.cls.rpartition(":")[2].lower()
         rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
-        region = RegionSpec(declared, options.cls).load()(declared)
+        region = spec_of(options, declared).make()
         host = RosHost(region, name=declared, seed=options.seed, state_dir=options.state_dir, critical=options.critical,
                        restarts=options.restarts or restarts(argv), autostart=not options.manual)
         logging.basicConfig(level=logging.INFO, handlers=[RosLog(host.node)], force=True)

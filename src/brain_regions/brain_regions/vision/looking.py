@@ -18,7 +18,7 @@ from brain_regions.circuits import INPUT, fan_outs, neurons
 from brain_regions.lesions import Lesion
 from brain_regions.membranes import MICRO_STEP, lif_run
 from brain_regions.neurons import li_weights
-from brain_regions.vision.network import (COLUMNS, LAYERS, LAYERS_READ, NEURON, OUTPUTS, READOUT, TOP, SpikingVision,
+from brain_regions.vision.network import (COLUMNS, LAYERS_READ, NEURON, OUTPUTS, READOUT, TOP, SpikingVision,
                                           circuit, sizes)
 
 BYTE = 255      # micro-steps that can be counted in one
@@ -39,6 +39,12 @@ class Looked(NamedTuple):
     synops: int
 
 
+def current(picture: np.ndarray) -> np.ndarray:
+    """What the first layer hears of a picture, uint8 [HEIGHT, WIDTH, 3]: float32 [1, HEIGHT - TOP, WIDTH, 3], -1..1."""
+    x = np.divide(picture[TOP:], np.float32(127.5), dtype=np.float32)[None]
+    return np.subtract(x, np.float32(1.0), x)
+
+
 class Looking:
     """A folded network, made ready to be run.
 
@@ -53,6 +59,7 @@ class Looking:
     def __init__(self, network: SpikingVision, device: str = "cpu") -> None:
         if not all(isinstance(norm, nn.Identity) for norm in network.norms):
             raise ValueError("this network still normalizes its charges; run its folded() copy")
+        self.layers = network.layers
         self._device = device
         self._convolutions = [(c.weight.detach().to(device), c.bias.detach().to(device), c.stride, c.padding,
                                c.dilation) for c in network.convolutions]
@@ -64,13 +71,12 @@ class Looking:
         self.multiplies = int(leaving[INPUT].sum())     # multiply-accumulates of a picture, which the first layer hears
         # of each neuron of a layer, what its spike counts for: as a spike, and as synaptic operations
         self._worth = [np.stack([np.ones(n.size, np.float32), n.transpose(1, 2, 0).reshape(-1)])
-                       for n in (leaving[layer.name] for layer in LAYERS)]
+                       for n in (leaving[layer.name] for layer in self.layers)]
 
-    @staticmethod
-    def rest() -> dict[str, np.ndarray]:
+    def rest(self) -> dict[str, np.ndarray]:
         """State of a network that has seen nothing: potentials [rows, columns, channels], answer [COLUMNS, OUTPUTS]."""
         state = {f"v_{layer.name}": np.zeros((rows, columns, channels), np.float32)
-                 for layer, (channels, rows, columns) in zip(LAYERS, sizes())}
+                 for layer, (channels, rows, columns) in zip(self.layers, sizes(self.layers))}
         return {**state, "u": np.zeros((COLUMNS, OUTPUTS), np.float32)}
 
     def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False,
@@ -85,21 +91,16 @@ class Looking:
             lesions: by name of the layer.
         """
         if steps == 0:
-            return Looked(state, [np.zeros((0, *state[f"v_{layer.name}"].shape), bool) for layer in LAYERS], 0, 0)
-        x = np.divide(picture[TOP:], np.float32(127.5), dtype=np.float32)[None]
-        np.subtract(x, np.float32(1.0), x)
+            return Looked(state, [np.zeros((0, *state[f"v_{layer.name}"].shape), bool) for layer in self.layers], 0, 0)
+        x = current(picture)
         kept, weights, answer = self._readings(steps)
         new, trains, heard, spikes, synops = {}, [], [], 0.0, 0.0
-        for k, layer in enumerate(LAYERS):
-            x = self._charge(k, x)
-            v = state[f"v_{layer.name}"]
-            fired = np.empty((steps, *v.shape), bool)
-            # the picture's charge is the same in all micro-steps; others have room for the spikes
-            x, new[f"v_{layer.name}"] = lif_run(x, v, NEURON, MICRO_STEP, fired, x) if k else lif_run(
-                np.broadcast_to(x[0], fired.shape), v, NEURON, MICRO_STEP, fired)
+        for k, layer in enumerate(self.layers):
+            x, fired, new[f"v_{layer.name}"] = self._fire(k, x, state[f"v_{layer.name}"], steps)
             if layer.name in lesions:
                 lesions[layer.name](fired)
                 np.copyto(x, fired)
+                self._hand_on(k, fired)
             if silent:
                 x.fill(0.0)
                 fired.fill(False)
@@ -112,6 +113,26 @@ class Looking:
         new["u"] += np.dot(np.concatenate(heard, 1), self._read)
         new["u"] += answer
         return Looked(new, trains, int(spikes), int(synops))
+
+    def _fire(self, k: int, x: np.ndarray, v: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Runs the neurons of layer ``k``.
+
+        Args:
+            x: what it hears, [steps, rows, columns, channels] of its inputs; of the picture one step for all.
+            v: potentials at the end of the last picture.
+
+        Returns:
+            Spikes as float32 and as bool [steps, rows, columns, channels], and the new potentials.
+        """
+        x = self._charge(k, x)
+        fired = np.empty((steps, *v.shape), bool)
+        # the picture's charge is the same in all micro-steps; others have room for the spikes
+        x, v = lif_run(x, v, NEURON, MICRO_STEP, fired, x) if k else lif_run(
+            np.broadcast_to(x[0], fired.shape), v, NEURON, MICRO_STEP, fired)
+        return x, fired, v
+
+    def _hand_on(self, k: int, fired: np.ndarray) -> None:
+        """Called with the spikes of layer ``k`` where they are others than it fired."""
 
     def _charge(self, k: int, x: np.ndarray) -> np.ndarray:
         """What layer ``k`` takes in: [steps, rows, columns, channels] of its inputs, then of its neurons."""

@@ -17,7 +17,7 @@ and without time, to compare with. All tensors are made where the weights or the
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -89,10 +89,10 @@ def prepare(images: Tensor) -> Tensor:
     return images[..., TOP:, :, :].movedim(-1, -3).to(torch.float32).div_(127.5).sub_(1.0)
 
 
-def sizes() -> list[tuple[int, int, int]]:
+def sizes(layers: Sequence[Layer] = LAYERS) -> list[tuple[int, int, int]]:
     """Channels, rows and columns of each layer."""
     rows, columns, found = HEIGHT - TOP, WIDTH, []
-    for layer in LAYERS:
+    for layer in layers:
         rows, columns = (
             (size + 2 * p - d * (k - 1) - 1) // s + 1
             for size, p, d, k, s in zip((rows, columns), layer.padding, layer.dilation, layer.kernel, layer.stride))
@@ -105,14 +105,19 @@ LAYERS_READ = (3, 5)
 
 
 class _Network(nn.Module):
-    """The weights that both networks have: convolutions, their normalization while training, and the readout."""
+    """The weights that both networks have: convolutions, their normalization while training, and the readout.
 
-    def __init__(self) -> None:
+    Args:
+        layers: of the network; those of a wider one make another network, for measurements.
+    """
+
+    def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
         super().__init__()
+        self.layers = tuple(layers)
         self.convolutions = nn.ModuleList(
-            nn.Conv2d(y.inputs, y.outputs, y.kernel, y.stride, y.padding, y.dilation) for y in LAYERS)
-        self.norms = nn.ModuleList(nn.BatchNorm2d(y.outputs) for y in LAYERS)
-        self.readout = nn.Conv1d(sum(LAYERS[k].outputs for k in LAYERS_READ), OUTPUTS, 1)
+            nn.Conv2d(y.inputs, y.outputs, y.kernel, y.stride, y.padding, y.dilation) for y in layers)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(y.outputs) for y in layers)
+        self.readout = nn.Conv1d(sum(layers[k].outputs for k in LAYERS_READ), OUTPUTS, 1)
         with torch.no_grad():
             self.readout.bias.view(SLOTS, ROWS)[:, OBJECT] = -2.0  # few columns show an object
 
@@ -133,8 +138,8 @@ class _Network(nn.Module):
 class SpikingVision(_Network):
     """The spiking network."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
+        super().__init__(layers)
         with torch.no_grad():
             for norm in self.norms:
                 norm.weight.fill_(GAIN)
@@ -147,7 +152,7 @@ class SpikingVision(_Network):
         device = self.readout.weight.device
         state = {
             f"v_{layer.name}": torch.zeros(batch, *size, device=device).to(memory_format=torch.channels_last)
-            for layer, size in zip(LAYERS, sizes())}
+            for layer, size in zip(self.layers, sizes(self.layers))}
         state["u"] = torch.zeros(batch, OUTPUTS, COLUMNS, device=device)
         return state
 
@@ -165,10 +170,11 @@ class SpikingVision(_Network):
             The new state, and the spikes of each layer [steps, batch, channels, rows, columns].
         """
         if steps == 0:
-            return state, [torch.zeros_like(state[f"v_{layer.name}"]).expand(0, -1, -1, -1, -1) for layer in LAYERS]
+            return state, [torch.zeros_like(state[f"v_{layer.name}"]).expand(0, -1, -1, -1, -1)
+                           for layer in self.layers]
         batch, new, trains = len(image), {}, []
         x = self._charge(0, image).expand(steps, -1, -1, -1, -1)
-        for k, layer in enumerate(LAYERS):
+        for k, layer in enumerate(self.layers):
             if k:
                 x = self._charge(k, x.flatten(0, 1)).unflatten(0, (steps, batch))
             name = f"v_{layer.name}"
@@ -189,7 +195,7 @@ class AnnBaseline(_Network):
     def forward(self, image: Tensor) -> Tensor:
         """Answer [batch, OUTPUTS, COLUMNS] for pictures [batch, 3, HEIGHT - TOP, WIDTH]."""
         heard = []
-        for k in range(len(LAYERS)):
+        for k in range(len(self.layers)):
             image = F.relu(self._charge(k, image))
             if k in LAYERS_READ:
                 heard.append(image.squeeze(-2))
@@ -201,14 +207,14 @@ def circuit(network: SpikingVision) -> Circuit:
 
     The answer's axes are (OUTPUTS, 1, COLUMNS); the readout hears each of its two layers by a projection of its own.
     """
-    populations = [Population(layer.name, size, NEURON) for layer, size in zip(LAYERS, sizes())]
-    names = [INPUT, *(layer.name for layer in LAYERS)]
+    populations = [Population(layer.name, size, NEURON) for layer, size in zip(network.layers, sizes(network.layers))]
+    names = [INPUT, *(layer.name for layer in network.layers)]
     projections = [
         Convolution(source, y.name, c.weight.detach().numpy(), c.bias.detach().numpy(), y.stride, y.padding, y.dilation)
-        for source, y, c in zip(names, LAYERS, network.convolutions)]
-    heard = torch.split(network.readout.weight.detach(), [LAYERS[k].outputs for k in LAYERS_READ], dim=1)
+        for source, y, c in zip(names, network.layers, network.convolutions)]
+    heard = torch.split(network.readout.weight.detach(), [network.layers[k].outputs for k in LAYERS_READ], dim=1)
     biases = [network.readout.bias.detach().numpy(), None]
-    projections += [Convolution(LAYERS[k].name, "readout", weight[..., None].numpy(), bias)
+    projections += [Convolution(network.layers[k].name, "readout", weight[..., None].numpy(), bias)
                     for k, weight, bias in zip(LAYERS_READ, heard, biases)]
     populations.append(Population("readout", (OUTPUTS, 1, COLUMNS), READOUT))
     return Circuit("vision", (3, HEIGHT - TOP, WIDTH), tuple(populations), tuple(projections), MICRO_STEP)

@@ -15,8 +15,8 @@ from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
 from brain_runtime import images, sights
-from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, parameter
-from brain_runtime.declared import Network, Picture, Population, Weights
+from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, parameter
+from brain_runtime.declared import Network, Picture, Population, Split, Weights
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,7 @@ class Vision(Trained, Lesionable):
                  "conventional": "brain_baselines.color_vision:ColorVision"}
     ablations = {"silent": {"silent": True}, "confused": "brain_baselines.confused_vision:ConfusedVision",
                  "late": "brain_baselines.late_vision:LateVision"}
+    split = Split("brain_regions.vision.split:serve", most=16)      # columns that the narrowest layer has
     task = "brain_training.vision:VisionTask"
     pictures = (Picture("brain_eval.panels:picture"),)
 
@@ -76,6 +77,7 @@ class Vision(Trained, Lesionable):
 
         torch.set_num_threads(1)
         self._torch, self._network_module, self._decode = torch, network, decode.decode
+        self._looking: Any = None
         super().configure(parameters)
         self._complained: set[str] = set()
 
@@ -85,7 +87,25 @@ class Vision(Trained, Lesionable):
 
         found, report, digest = weight_file.load(path)
         threshold, made = float(report["threshold"]), looking.Looking(found, device)
+        if self.shards is not None:
+            made = self._split(found, made, (path, digest))
         self._looking, self._threshold, self.weights_hash = made, threshold, digest
+
+    def _split(self, network, whole, source):
+        """The network spread over this region's processes, once that was found to answer what the whole one does."""
+        from brain_regions.vision import split
+
+        if self.parameters.device != "cpu":
+            raise ParameterError(f"parameter device of {self.name} is {self.parameters.device}, but a network that is "
+                                 f"spread over processes computes on cpu alone; set it to cpu, or take `shards` away")
+        if isinstance(self._looking, split.SplitLooking):
+            self._looking.settle()
+        try:
+            made = split.SplitLooking(network, self.shards.exchange(), source)
+            made.check(whole)
+        except split.SplitError as error:
+            raise ParameterError(f"{self.name}: {error}, or none") from error
+        return made
 
     @staticmethod
     def circuit():

@@ -14,7 +14,7 @@ SHIPPED = Path(__file__).parent / "weights" / "vision.safetensors"
 ANN = Path(__file__).parent / "weights" / "vision_ann.safetensors"
 REMEDY = "make new ones with `brain train vision`"
 
-__all__ = ["ANN", "SHIPPED", "WeightsError", "load", "needed", "network_hash", "probe", "save"]
+__all__ = ["ANN", "SHIPPED", "WeightsError", "load", "needed", "network_hash", "patches", "probe", "save"]
 
 
 def network_hash() -> str:
@@ -35,16 +35,24 @@ def needed() -> dict[str, str]:
             "network": network_hash()}
 
 
+def patches() -> Any:
+    """A picture of colored patches, uint8 [HEIGHT, WIDTH, 3]."""
+    import numpy as np
+
+    from brain_regions.vision.network import HEIGHT, WIDTH
+
+    rows, columns = np.meshgrid(np.arange(HEIGHT), np.arange(WIDTH), indexing="ij")
+    return np.stack([(rows // 8 * 40 + columns // 12 * k) % 256 for k in (30, 70, 110)], -1).astype(np.uint8)
+
+
 def probe(network: Any) -> Any:
     """Answer [OUTPUTS, COLUMNS] of a folded network at rest to a picture of colored patches, after ten micro-steps."""
-    import numpy as np
     import torch
 
     from brain_regions.vision.looking import Looking
-    from brain_regions.vision.network import HEIGHT, WIDTH, AnnBaseline, prepare
+    from brain_regions.vision.network import AnnBaseline, prepare
 
-    rows, columns = np.meshgrid(np.arange(HEIGHT), np.arange(WIDTH), indexing="ij")
-    picture = np.stack([(rows // 8 * 40 + columns // 12 * k) % 256 for k in (30, 70, 110)], -1).astype(np.uint8)
+    picture = patches()
     if isinstance(network, AnnBaseline):
         with torch.inference_mode():
             return network(prepare(torch.from_numpy(picture)[None]))[0].numpy()

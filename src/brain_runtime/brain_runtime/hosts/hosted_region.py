@@ -114,6 +114,8 @@ class HostedRegion(Host):
         Raises:
             ParameterError: the parameters do not fit. Whatever else the region raises.
         """
+        if self.region.shards is not None:
+            self.region.shards.launch()     # they load torch while the region does
         self.region.configure(parameters)
         state = self._remembered()
         self._restored = state is not None
@@ -159,8 +161,14 @@ class HostedRegion(Host):
         """Saves the state and lets go of what was configured. Raises what the region raises."""
         self.save(wait=1.0)
         self.region.cleanup()
+        self.end_shards()
         self.stepper = None
         self.state = beat.UNCONFIGURED
+
+    def end_shards(self) -> None:
+        """Ends the other processes of the region, if it has some; configured anew, it has new ones."""
+        if self.region.shards is not None:
+            self.region.shards.close()
 
     def rest(self) -> None:
         """Brings to rest what the region moves, once after the steps that may have moved it."""
@@ -200,6 +208,7 @@ class HostedRegion(Host):
         if self.failure is not None:
             self._reason = str(self.failure)
         log.error("error processing: %s", self._reason)
+        self.end_shards()
         self.state, self.idle = beat.ERROR, True
         self.beat()
         if self.failure is not None:
@@ -302,6 +311,9 @@ class HostedRegion(Host):
             return
         try:
             state = {name: np.array(value, dtype=np.float32) for name, value in stepper.state.items()}
+        except Exception as error:      # a state that is elsewhere, as in the region's other processes, can be lost
+            self.fail(RegionError(f"{self.region.name} has lost its state: {type(error).__name__}: {error}"))
+            return
         finally:
             self.turn.release()
         try:

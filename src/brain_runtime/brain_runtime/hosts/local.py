@@ -303,6 +303,7 @@ class LocalHost:
             raise error
         self.errors[hosted.region.name] = str(error)
         hosted.rest()
+        hosted.end_shards()
         self.part_with(hosted)
 
     def _heed(self) -> None:

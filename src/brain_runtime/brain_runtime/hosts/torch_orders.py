@@ -233,7 +233,7 @@ def _joined(group: Group, order: Mapping[str, Any], states: Mapping[str, bytes] 
     if group.rank == 0 or group.size != len(names) + 1:
         return TorchHost(group, names, None, **same)
     mine = resolved.regions[group.rank - 1]
-    region = mine.load()(mine.name)
+    region = mine.make()
     if order["storage"] is not None:
         region.storage = Path(order["storage"])
     return TorchHost(group, names, region, parameters=dict(mine.parameters), critical=resolved.critical, packed=packed,

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chain of spiking layers split by columns: each of several processes computes some of each layer's outputs.
+
+A layer's outputs (the channels of a convolution) are its columns, as those of its weight matrix. A shard has the rows
+of weights that lead to its columns and the membranes of their neurons; it hears all spikes of the layer before. After
+each layer the spikes of all shards are gathered, packed to one bit each::
+
+    charge[:, own] = conv(all spikes, weight[own])      # each shard its own
+    spikes[:, own], v[own] = lif(charge[:, own], v[own])
+    all spikes = gather(spikes[:, own])                 # 1 bit each
+
+A column's sum has the same summands in any split. Whether they are added up in the same order, and so give the same
+bits, is the convolution's doing: who splits a network checks it on the machine where it runs (see :func:`same_bits`).
+"""
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from brain_regions.membranes import LIF, MICRO_STEP, lif_run
+
+Bits = np.ndarray
+"""uint8 [bytes]: one bit a spike, in the order of bool [micro-steps, rows, columns, own channels], last axis first."""
+
+
+class Exchange(Protocol):
+    """How the shards of a network talk; the host gives it. All of it raises what the host's is documented to raise.
+
+    Attributes:
+        rank: of this shard, 0 for the region's own process.
+        size: how many there are.
+    """
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def patiently(self) -> AbstractContextManager[None]:
+        """Waits for longer than in a step, as long as it lasts: for what is loaded."""
+
+    def tell(self, data: bytes) -> None:
+        """Shard 0 gives bytes to all others."""
+
+    def hear(self) -> bytes:
+        """What shard 0 tells, however long that takes; for the others."""
+
+    def gather(self, own: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
+        """All shards give all others an array, uint8 [``lengths[rank]``], and have all of them."""
+
+    def collect(self, own: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
+        """As :meth:`gather`, but only shard 0 has them; the others have an empty list."""
+
+
+class Layer(NamedTuple):
+    """A convolution and its neurons.
+
+    Attributes:
+        weight, bias: [outputs, inputs, rows, columns] and [outputs].
+        stride, padding, dilation: of the convolution.
+        shape: rows, columns and outputs of its neurons.
+        neuron: their parameters.
+    """
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    shape: tuple[int, int, int]
+    neuron: LIF
+
+
+def parts(columns: int, shards: int) -> list[slice]:
+    """Which of ``columns`` each shard has: all of about one size, the first ones larger.
+
+    Raises:
+        ValueError: there are fewer columns than shards.
+    """
+    if not 0 < shards <= columns:
+        raise ValueError(f"{columns} columns cannot be split over {shards} shards; take 1 to {columns}")
+    least, more = divmod(columns, shards)
+    ends = [least * k + min(k, more) for k in range(shards + 1)]
+    return [slice(a, b) for a, b in zip(ends, ends[1:])]
+
+
+def packed(spikes: np.ndarray) -> Bits:
+    """One bit for each spike, bool of any shape."""
+    return np.packbits(spikes)
+
+
+def unpacked(bits: Bits, into: np.ndarray) -> None:
+    """Puts spikes back into an array, bool of the shape that they were packed with (it need not be contiguous).
+
+    Raises:
+        ValueError: these are not so many spikes.
+    """
+    if bits.size != packed_size(into.shape):
+        raise ValueError(f"{bits.size} bytes are not the spikes of {into.size} neurons and steps")
+    into[...] = np.unpackbits(bits, count=into.size).view(bool).reshape(into.shape)
+
+
+def packed_size(shape: Sequence[int]) -> int:
+    """Bytes of spikes of a shape."""
+    return -(-int(np.prod(shape)) // 8)
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two float32 arrays are the same, to the bit."""
+    return a.shape == b.shape and np.array_equal(np.ascontiguousarray(a).view(np.uint32),
+                                                 np.ascontiguousarray(b).view(np.uint32))
+
+
+class Columns:
+    """What one shard has of a chain of layers: its columns' weights and membranes.
+
+    Args:
+        layers: of the whole network; a copy of the own columns is kept.
+        exchange: with the other shards.
+
+    Attributes:
+        potentials: by layer, of the own neurons: float32 [rows, columns, own channels].
+
+    Raises:
+        ValueError: a layer has fewer columns than there are shards.
+    """
+
+    def __init__(self, layers: Sequence[Layer], exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._shapes = [layer.shape for layer in layers]
+        self._neurons = [layer.neuron for layer in layers]
+        self._parts = [parts(layer.shape[-1], exchange.size) for layer in layers]
+        own = [each[exchange.rank] for each in self._parts]
+        self._convolutions = [(y.weight[part].clone(), y.bias[part].clone(), y.stride, y.padding, y.dilation)
+                              for y, part in zip(layers, own)]
+        self.potentials = [np.zeros((*y.shape[:-1], part.stop - part.start), np.float32)
+                           for y, part in zip(layers, own)]
+
+    def fire(self, k: int, heard: np.ndarray, steps: int) -> Bits:
+        """Runs the own neurons of layer ``k`` for ``steps`` micro-steps.
+
+        Args:
+            heard: float32 [steps or 1, rows, columns, inputs]; one: the same in all micro-steps.
+
+        Returns:
+            Their spikes.
+        """
+        x = F.conv2d(torch.from_numpy(heard).permute(0, 3, 1, 2), *self._convolutions[k])
+        charge = x.permute(0, 2, 3, 1).numpy()
+        v = self.potentials[k]
+        fired = np.empty((steps, *v.shape), bool)
+        _, self.potentials[k] = (
+            lif_run(charge, v, self._neurons[k], MICRO_STEP, fired, charge) if len(charge) == steps else
+            lif_run(np.broadcast_to(charge[0], fired.shape), v, self._neurons[k], MICRO_STEP, fired))
+        return packed(fired)
+
+    def of_all(self, k: int, bits: Bits, steps: int, everybody: bool = True) -> np.ndarray | None:
+        """Spikes of the whole layer, from those of each shard; all shards call it.
+
+        Args:
+            bits: the own ones.
+            everybody: all shards want them; else shard 0 alone, and the others get None.
+
+        Returns:
+            bool [steps, rows, columns, channels].
+        """
+        shape, each = self._shapes[k], self._parts[k]
+        shapes = [(steps, *shape[:-1], part.stop - part.start) for part in each]
+        move = self._exchange.gather if everybody else self._exchange.collect
+        found = move(bits, [packed_size(of_one) for of_one in shapes])
+        if not found:
+            return None
+        whole = np.empty((steps, *shape), bool)
+        for part, more in zip(each, found):
+            unpacked(more, whole[..., part])
+        return whole
+
+    # -- membranes -------------------------------------------------------------------------------------------------
+
+    def take(self, whole: Sequence[np.ndarray]) -> None:
+        """Goes on from potentials of the whole network, by layer float32 [rows, columns, channels]."""
+        self.potentials = [np.ascontiguousarray(v[..., each[self._exchange.rank]])
+                           for v, each in zip(whole, self._parts)]
+
+    def told(self, data: bytes) -> list[np.ndarray]:
+        """Potentials of the whole network by layer, from the bytes that shard 0 told (float32, one after the other).
+
+        Raises:
+            ValueError: these are not so many.
+        """
+        flat = np.frombuffer(data, np.float32)
+        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
+        if flat.size != ends[-1]:
+            raise ValueError(f"{flat.size} potentials were told to a network of {ends[-1]} neurons")
+        return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), self._shapes)]
+
+    def collected(self) -> list[np.ndarray]:
+        """Potentials of the whole network, by layer; all shards call it. For all but shard 0 an empty list."""
+        size = self._exchange.size
+        neurons = [[int(np.prod(shape[:-1])) * (each[rank].stop - each[rank].start)
+                    for shape, each in zip(self._shapes, self._parts)] for rank in range(size)]
+        own = np.concatenate([v.reshape(-1) for v in self.potentials]).view(np.uint8)
+        found = self._exchange.collect(own, [4 * sum(counts) for counts in neurons])
+        whole = [np.empty(shape, np.float32) for shape in self._shapes] if found else []
+        for rank, data in enumerate(found):
+            flat, start = data.view(np.float32), 0
+            for v, each, count in zip(whole, self._parts, neurons[rank]):
+                v[..., each[rank]] = flat[start:start + count].reshape(*v.shape[:-1], -1)
+                start += count
+        return whole

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network of vision spread over processes by columns; it answers what :class:`.looking.Looking` does, to the bit.
+
+Shard 0 is the region's process. It has the lesions, the counts and the readout, and tells the others of each picture
+(:func:`serve` is what they run). Membranes stay where their neurons are: the state that a step returns has them by
+name, and who reads them (a snapshot) has them collected. A state that is another one, as after a restart, is told to
+all before the picture.
+"""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Mapping
+
+import numpy as np
+import torch
+
+from brain_regions.columns import Columns, Exchange, Layer, packed, same_bits, unpacked
+from brain_regions.lesions import Lesion
+from brain_regions.vision import weights as weight_file
+from brain_regions.vision.looking import Looked, Looking, current
+from brain_regions.vision.network import HEIGHT, LAYERS, NEURON, WIDTH, SpikingVision, sizes
+from brain_regions.weight_files import WeightsError
+
+LOAD, USE, LOOK, COLLECT = range(4)     # what shard 0 asks for
+_WORDS = 5                              # int64 at the beginning of what it tells: which, then as each says
+_ANSWER = 1024                          # bytes of an answer, JSON and blanks
+MOST_STEPS = 10                         # up to which the split was compared with the whole
+_PICTURE = HEIGHT * WIDTH * 3
+
+
+class SplitError(RuntimeError):
+    """The network cannot be spread over these processes; says why."""
+
+
+def layers_of(network: SpikingVision) -> list[Layer]:
+    """The layers of a folded network, as they are split."""
+    return [Layer(c.weight.detach(), c.bias.detach(), c.stride, c.padding, c.dilation, (rows, width, channels), NEURON)
+            for c, (channels, rows, width) in zip(network.convolutions, sizes(network.layers))]
+
+
+class Membrane:
+    """Potentials of one layer, which are with the shards until somebody reads them.
+
+    Args:
+        kept: of which look.
+        number: of the layer.
+        shape: rows, columns, channels.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, kept: _Kept, number: int, shape: tuple[int, ...]) -> None:
+        self.kept, self.shape = kept, shape
+        self._number = number
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = self.kept.arrays()[self._number]
+        return found.astype(dtype or found.dtype, copy=True if copy is None else copy)
+
+
+class _Kept:
+    """What a look left in the membranes of all shards."""
+
+    def __init__(self, split: SplitLooking) -> None:
+        self._split = split
+        self._arrays: list[np.ndarray] | None = None
+
+    def arrays(self) -> list[np.ndarray]:
+        """By layer. Raises SplitError where the shards have gone on, and what their exchange raises."""
+        if self._arrays is None:
+            self._arrays = self._split.collected(self)
+        return self._arrays
+
+
+class SplitLooking(Looking):
+    """A folded network, run by all shards; this is shard 0.
+
+    Args:
+        network: what to run.
+        exchange: with the others, which are in :func:`serve`.
+        source: the file it was loaded from, and its hash: the others load the same.
+
+    Raises:
+        WeightsError: a shard cannot load the file, or it holds something else there.
+        SplitError: a layer has fewer columns than there are shards, or the shards do not compute what the whole does.
+    """
+
+    def __init__(self, network: SpikingVision, exchange: Exchange, source: tuple[Path, str]) -> None:
+        super().__init__(network)
+        self._exchange = exchange
+        self._kept: _Kept | None = None
+        self._last, self._lesioned = len(self.layers) - 1, frozenset[int]()
+        layers = layers_of(network)
+        try:
+            self._columns = Columns(layers, exchange)
+        except ValueError as error:
+            raise SplitError(str(error)) from error
+        self._tell(LOAD, data=json.dumps([str(source[0]), [list(y) for y in self.layers]]).encode())
+        with exchange.patiently():
+            told = exchange.collect(_answer({"hash": source[1]}), [_ANSWER] * exchange.size)
+        answers = [json.loads(bytes(answer)) for answer in told]
+        for rank, answer in enumerate(answers):
+            if answer != answers[0]:
+                raise WeightsError(f"shard {rank} cannot use the weights {source[0]}: "
+                                   + answer.get("error", f"there the file's hash is {answer.get('hash')}, and here "
+                                                         f"{source[1]}; let nobody write it meanwhile"))
+        self._tell(USE)
+
+    def settle(self) -> None:
+        """Collects the potentials of the last look, before the shards go on with something else."""
+        if self._kept is not None:
+            self._kept.arrays()
+
+    def check(self, whole: Looking) -> None:
+        """Compares pictures seen by the shards with pictures seen by the whole network, to the bit.
+
+        Raises:
+            SplitError: they differ, since this machine adds up some columns in another order than all of them.
+        """
+        with self._exchange.patiently():
+            self._compare(whole)
+
+    def _compare(self, whole: Looking) -> None:
+        picture, ours, theirs = weight_file.patches(), self.rest(), whole.rest()
+        for steps in range(1, MOST_STEPS + 1):
+            seen, right = self.look(picture, ours, steps), whole.look(picture, theirs, steps)
+            ours, theirs = seen.state, right.state
+            for layer, a, b in zip(self.layers, seen.trains, right.trains):
+                if not np.array_equal(a, b):
+                    raise SplitError(f"{self._exchange.size} shards do not compute what the whole network does: spikes "
+                                     f"of {layer.name} differ with {steps} micro-steps; take another number of shards")
+        for name, right_one in theirs.items():
+            if not same_bits(np.asarray(ours[name]), right_one):
+                raise SplitError(f"{self._exchange.size} shards do not compute what the whole network does: {name} "
+                                 f"differs; take another number of shards")
+
+    def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False,
+             lesions: Mapping[str, Lesion] = {}) -> Looked:
+        """As :meth:`.looking.Looking.look`; raises what the exchange raises, too."""
+        if steps:
+            names = [f"v_{layer.name}" for layer in self.layers]
+            held = self._kept is not None and all(
+                isinstance(state[n], Membrane) and state[n].kept is self._kept for n in names)
+            others = b"" if held else b"".join(np.asarray(state[n], np.float32).tobytes() for n in names)
+            if not held:
+                self._columns.take(self._columns.told(others))
+            self._lesioned = frozenset(k for k, layer in enumerate(self.layers) if layer.name in lesions)
+            self._tell(LOOK, steps, int(silent), sum(1 << k for k in self._lesioned), len(others),
+                       data=others + np.ascontiguousarray(picture).tobytes())
+            self._kept = _Kept(self)
+        return super().look(picture, state, steps, silent, lesions)
+
+    def _fire(self, k: int, x: np.ndarray, v: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        bits = self._columns.fire(k, x, steps)
+        fired = self._columns.of_all(k, bits, steps, everybody=k != self._last and k not in self._lesioned)
+        assert fired is not None and self._kept is not None     # this is shard 0, at a look
+        return fired.astype(np.float32), fired, Membrane(self._kept, k, fired.shape[1:])    # type: ignore[return-value]
+
+    def _hand_on(self, k: int, fired: np.ndarray) -> None:
+        if k != self._last:
+            self._exchange.tell(packed(fired).tobytes())
+
+    def collected(self, kept: _Kept) -> list[np.ndarray]:
+        """Potentials after a look, by layer.
+
+        Raises:
+            SplitError: there was another look since.
+        """
+        if kept is not self._kept:
+            raise SplitError("these potentials are of a picture before the last; the shards have gone on")
+        self._tell(COLLECT)
+        return self._columns.collected()
+
+    def _tell(self, which: int, *words: int, data: bytes = b"") -> None:
+        head = np.zeros(_WORDS, np.int64)
+        head[:1 + len(words)] = which, *words
+        self._exchange.tell(head.tobytes() + data)
+
+
+def _answer(content: dict[str, str]) -> np.ndarray:
+    text = json.dumps(content).encode()
+    return np.frombuffer((text if len(text) <= _ANSWER else json.dumps({
+        "error": content.get("error", "")[:100]}).encode()).ljust(_ANSWER), np.uint8).copy()
+
+
+def serve(exchange: Exchange) -> None:
+    """What shards 1 and up do until their host ends them. Raises what the exchange raises."""
+    torch.set_num_threads(1)    # as the region has it; another number may add up in another order
+    shard = Shard(exchange)
+    while True:
+        shard.obey(exchange.hear())
+
+
+class Shard:
+    """One of the shards 1 and up. Who runs another network derives one that has its own :meth:`network`."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._columns: Columns | None = None
+        self._loaded: Columns | None = None
+        self._sizes: list[tuple[int, int, int]] = []
+
+    def network(self, source: Path, layers: list[Any]) -> tuple[SpikingVision, str]:
+        """The network that shard 0 has loaded, folded, and the hash of where it is from.
+
+        Raises:
+            WeightsError: it cannot be loaded, or is another one here.
+        """
+        if json.dumps(layers) != json.dumps(LAYERS):
+            raise WeightsError("its layers have other shapes there")
+        network, _, digest = weight_file.load(source)
+        return network, digest
+
+    def obey(self, told: bytes) -> None:
+        """Does one thing that shard 0 asks for.
+
+        Raises:
+            SplitError: it asks for something else; what the exchange raises.
+        """
+        which, *words = np.frombuffer(told[:8 * _WORDS], np.int64).tolist()
+        data = told[8 * _WORDS:]
+        if which == LOAD:
+            self._exchange.collect(_answer(self._load(data)), [_ANSWER] * self._exchange.size)
+        elif which == USE:
+            self._columns, self._loaded = self._loaded, None
+        elif which == LOOK and self._columns is not None:
+            self._look(self._columns, data, *words)
+        elif which == COLLECT and self._columns is not None:
+            self._columns.collected()
+        else:
+            raise SplitError(f"shard 0 asks for {which}, which is nothing that can be done now; it runs other code")
+
+    def _load(self, data: bytes) -> dict[str, str]:
+        source, layers = json.loads(data)
+        try:
+            network, digest = self.network(Path(source), layers)
+            self._loaded = Columns(layers_of(network), self._exchange)
+        except (WeightsError, ValueError) as error:
+            return {"error": str(error)}
+        self._sizes = sizes(network.layers)
+        return {"hash": digest}
+
+    def _look(self, columns: Columns, data: bytes, steps: int, silent: int, lesioned: int, state: int) -> None:
+        if len(data) != state + _PICTURE or not 0 < steps:
+            raise SplitError(f"shard 0 tells of a picture with {len(data)} bytes for {steps} micro-steps; it runs "
+                             f"other code")
+        if state:
+            columns.take(columns.told(data[:state]))
+        x = current(np.frombuffer(data[state:], np.uint8).reshape(HEIGHT, WIDTH, 3))
+        for k, (channels, rows, width) in enumerate(self._sizes):
+            last, changed = k == len(self._sizes) - 1, lesioned >> k & 1
+            fired = columns.of_all(k, columns.fire(k, x, steps), steps, everybody=not last and not changed)
+            if last:
+                return
+            if changed:
+                fired = np.empty((steps, rows, width, channels), bool)
+                unpacked(np.frombuffer(self._exchange.hear(), np.uint8), fired)
+            assert fired is not None    # everybody has it
+            x = np.zeros(fired.shape, np.float32) if silent else fired.astype(np.float32)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shard of a region, number 1 or up: ``python -m brain_runtime.shard_process``; :mod:`.shards` starts it.
+
+It runs what the region's class names as its split until it is killed, by shard 0 or with it.
+"""
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # before numpy or torch are imported: shards share few cores
+
+import argparse  # noqa: E402
+import logging  # noqa: E402
+import signal  # noqa: E402
+import sys  # noqa: E402
+from datetime import timedelta  # noqa: E402
+from typing import Sequence  # noqa: E402
+
+from brain_runtime import backends, shards  # noqa: E402
+from brain_runtime.declared import DeclaredError, named  # noqa: E402
+from brain_runtime.ending import leave  # noqa: E402
+from brain_runtime.group_error import GroupError  # noqa: E402
+from brain_wire import shown  # noqa: E402
+from brain_wire.logs import survive_full_disk  # noqa: E402
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Works for shard 0 until it is killed; returns the exit status where it cannot."""
+    parser = argparse.ArgumentParser(prog="brain_runtime.shard_process", description="One of the processes of a "
+                                     "region that is spread over several.")
+    parser.add_argument("--work", required=True, help="package.module:function")
+    parser.add_argument("--name", required=True, help="of the region")
+    parser.add_argument("--rank", type=int, required=True, help="of this shard")
+    parser.add_argument("--size", type=int, required=True, help="how many there are")
+    parser.add_argument("--backend", required=True, help="of torch.distributed")
+    parser.add_argument("--store", required=True, help="file by which they meet")
+    options = parser.parse_args(argv)
+    survive_full_disk()
+    shown.log_to(sys.stderr, logging.INFO, f"%(asctime)s %(levelname)s [{options.name} shard {options.rank}] "
+                                           f"%(message)s")
+    facts = {"code": shards.code_hash(options.work), "work": options.work, "size": options.size,
+             "backend": options.backend}
+    try:
+        work = named(options.work, f"the split of {options.name}")
+        make = backends.backend(options.backend)
+        from brain_runtime.torch_exchange import Exchange, meeting
+
+        store = meeting(options.store, options.size)
+        store.set(f"{options.rank} is here", "")
+        group = make(store, options.rank, options.size, timedelta(seconds=shards.FORMING))
+        exchange = Exchange(group, options.rank, options.size, 0.0, _lost)
+        exchange.facts(facts)
+        exchange.hear()
+        work(exchange)
+    except shards.ShardError as error:
+        # Shard 0 knows by now, or will; it finds out who is to blame by who has ended.
+        log.warning("%s; waiting for shard 0 to end this one", error)
+        while True:
+            signal.pause()
+    except (GroupError, DeclaredError, ModuleNotFoundError) as error:
+        print(f"cannot start: {shown.line(str(error))}", file=sys.stderr)
+        return 2
+    except Exception:   # whatever the region's code raises: shard 0 is not to wait for torch to be taken down
+        log.exception("failed")
+        return 1
+    return 0
+
+
+def _lost(rank: int, error: Exception, waited: bool) -> shards.ShardError:
+    return shards.ShardError(f"shard {rank} is lost: {shards.first_line(error)}")
+
+
+if __name__ == "__main__":
+    leave(main())
