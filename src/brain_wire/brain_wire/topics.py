@@ -19,7 +19,8 @@ import zenoh
 from zenoh.handlers import RingChannel
 
 from brain_wire import messages, names, shown
-from brain_wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, read
+from brain_wire.attachment import GID_SIZE, LAYOUT, SIZE, Attachment, AttachmentProblem, read
+from brain_wire.hops import Hop, Hops
 from brain_wire.seldom import Seldom
 from brain_wire.session import CLOSING, Session
 from brain_wire.waking import Signal
@@ -42,11 +43,13 @@ class Arrival(NamedTuple):
         payload: the CDR bytes, where Zenoh has them.
         received: time of receipt on the steady clock (``time.monotonic``, s).
         sample: all that Zenoh tells of it.
+        hop: what is noted of its publisher; None where nothing is.
     """
 
     payload: zenoh.ZBytes
     received: float
     sample: zenoh.Sample
+    hop: Hop | None = None
 
     @property
     def size(self) -> int:
@@ -147,11 +150,12 @@ class Subscription:
         last_received: steady time of the newest arrival (s); ``-inf`` before the first.
         overwritten: messages that were replaced by newer ones before anybody took them.
         refused: messages that were too large, or whose attachment was not sound where publishers are kept apart.
+        hops: what is noted of each publisher; None where nothing is.
     """
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
                  arrived: Callable[[], object] | None, at_once: Callable[[Arrival], bool] | None, by_publisher: bool,
-                 max_size: int) -> None:
+                 max_size: int, hops: bool) -> None:
         self.endpoint = endpoint
         self.type = type_name
         self.gid = names.gid(endpoint.token())
@@ -166,6 +170,7 @@ class Subscription:
         qos = endpoint.qos
         assert qos is not None, "a subscription has a QoS"
         self._depth = qos.depth
+        self.hops = Hops(qos.depth if qos.latched else 0) if hops else None
         self._rings: dict[bytes, deque[Arrival]] = {}
         self._ring: deque[Arrival] = deque(maxlen=self._depth)
         self._lock = threading.Lock()
@@ -184,7 +189,8 @@ class Subscription:
         self._thread = session.run(self._receive, f"wire {endpoint.topic}")
 
     def _receive(self) -> None:
-        receive = self._subscriber.handler.recv
+        receive, waiting_one, hops = self._subscriber.handler.recv, self._subscriber.handler.try_recv, self.hops
+        hop: Hop | None = None
         ring = None if self._by_publisher else self._ring
         monotonic, wake, at_once = time.monotonic, self._arrived, self._at_once
         max_size, depth = self._max_size, self._depth
@@ -194,13 +200,21 @@ class Subscription:
         while True:
             begin = monotonic()
             try:
-                sample = receive()
+                sample = None if hops is None else waiting_one()
+                waited = sample is not None     # so that the channel may have dropped what came before
+                if sample is None:
+                    sample = receive()
             except zenoh.ZError:
                 break  # the subscription or its session was closed
             now = monotonic()
             full = False
             try:
                 payload = sample.payload
+                if hops is not None:
+                    attachment = sample.attachment
+                    hop = hops.note(None if attachment is None or len(attachment) != SIZE else attachment.to_bytes(),
+                                    now, waited)
+                    attachment = None
                 if len(payload) > max_size:
                     self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish "
                                         "less at a time")
@@ -208,12 +222,14 @@ class Subscription:
                     wake()
                     time.sleep(BREATH)
                     continue
-                arrival = make(Arrival, (payload, now, sample))
+                arrival = make(Arrival, (payload, now, sample, hop))
                 if at_once is None or not at_once(arrival):
                     if ring is None:
                         full = self._keep_by_publisher(arrival)
                     else:
                         full = len(ring) == depth
+                        if full:
+                            _gives_way(ring)
                         ring.append(arrival)
                     wake()
                     self.overwritten += full
@@ -242,6 +258,8 @@ class Subscription:
             else:
                 self._rings[gid] = self._rings.pop(gid)
             full = len(ring) == self._depth
+            if full:
+                _gives_way(ring)
             ring.append(arrival)
         return full
 
@@ -286,3 +304,13 @@ class Subscription:
         self._token.undeclare()
         self._subscriber.undeclare()
         self._thread.join(CLOSING)
+
+
+def _gives_way(ring: deque[Arrival]) -> None:
+    """Counts the oldest arrival of a full ring, unless somebody takes it at this moment."""
+    try:
+        hop = ring[0].hop
+    except IndexError:
+        return
+    if hop is not None:
+        hop.full += 1
