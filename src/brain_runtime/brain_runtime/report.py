@@ -6,7 +6,7 @@ import math
 import time
 from typing import Any
 
-from brain_runtime.edges import Edge
+from brain_runtime.edges import NOBODY, Edge
 
 ONCE = ("estop", "goal/", "sim/")     # topics on which nothing comes for long
 CELL = 60           # characters of a name in the table
@@ -122,14 +122,14 @@ def edges_report(told: dict[str, list[Edge]]) -> list[dict[str, Any]]:
 
 
 def edges_table(edges: list[dict[str, Any]], namespace: str) -> Any:
-    """Edges of :func:`edges_report` as a Rich table; names without the brain's namespace."""
+    """Edges of :func:`edges_report` as a Rich table: names without the brain's namespace, of an id the beginning."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from brain_wire.shown import line
 
     own = "/" + namespace.strip("/") + "/" if namespace.strip("/") else "/"
-    short = lambda name: line(name.removeprefix(own), CELL)  # noqa: E731
+    short = lambda name: line(name[:12] if name.startswith(NOBODY) else name.removeprefix(own), CELL)  # noqa: E731
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("from", "to", "topic", "p50", "p99", "lost", "over", "messages"):
         result.add_column(heading, justify="left" if heading in ("from", "to", "topic") else "right", no_wrap=True)
