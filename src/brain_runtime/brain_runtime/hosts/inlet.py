@@ -2,6 +2,7 @@
 """Inlet: an input that is heard, from what the wire brought to the region's inbox."""
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Any, Callable, NamedTuple
 
@@ -83,10 +84,11 @@ class Ring:
         topic: full name.
         depth: messages that are kept.
         close: ends the subscription.
-        edges: tells how messages come, see :meth:`.host.Subscription.edges`.
+        edges: tells how messages come, where that is known, see :meth:`.host.Subscription.edges`.
     """
 
-    def __init__(self, topic: str, depth: int, close: Callable[[], None], edges: Callable[[float], list[Edge]]) -> None:
+    def __init__(self, topic: str, depth: int, close: Callable[[], None],
+                 edges: Callable[[float], list[Edge]] = lambda now: []) -> None:
         self.topic = topic
         self._close, self._edges = close, edges
         self._waiting: deque[Incoming] = deque(maxlen=depth)
@@ -118,3 +120,8 @@ class Ring:
         """See :class:`.host.Subscription`."""
         self._close()
         self._waiting.clear()
+
+
+def received(data: bytes) -> Incoming:
+    """What has just been received."""
+    return Incoming(data, time.monotonic())
