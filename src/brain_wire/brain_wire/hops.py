@@ -148,6 +148,10 @@ class Hop:
         return Passage(self.gid, self.messages, None if self._newest == _NONE else self.lost, self.full + self.passed,
                        self.restarts, pick(0.5), pick(0.99), differ, now - self.heard)
 
+    def latest(self) -> list[int]:
+        """Times from publishing to receipt of the latest messages (ns), those that cannot be left out; sorted."""
+        return sorted(took for took in self._took[:self._filled] if took != _NEVER)
+
 
 class Hops:
     """What a subscription notes of all its publishers.
@@ -212,6 +216,10 @@ class Hops:
             del hops[oldest.gid]
         hop = hops[gid] = Hop(gid, self._opened, self._replays)
         return hop
+
+    def of(self, gid: bytes) -> Hop | None:
+        """What is noted of one publisher; None where nothing is."""
+        return self._hops.get(gid)
 
     def passages(self, now: float) -> list[Passage]:
         """What is known of each publisher; from any thread. ``now`` is the steady time (s)."""
