@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence
 
-from brain_bench.scale_nodes import READY, scheduled
+from brain_bench.scale_nodes import READY, Scheduled
 
 RATE = 10.0             # Hz of each node
 QUANTILES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
@@ -249,27 +249,26 @@ def measure(count: int, seconds: float, domain: int, endpoints: Sequence[str], t
             found = sorted(answer["found"] for answer in nodes.answers({"do": "declare"}))
             newest = newcomer(endpoints[-1], domain, count)
             tell(f"{count} nodes: publishing for {seconds:g} s")
-            before, busy, bytes_before = [scheduled(router.pid) for router in routers], cores(), carried(endpoints[0])
+            before, busy, bytes_before = [Scheduled(router.pid) for router in routers], cores(), carried(endpoints[0])
             begin = time.monotonic()
             runs = nodes.answers({"do": "run", "seconds": seconds})
             span = time.monotonic() - begin
-            after, busy_after = [scheduled(router.pid) for router in routers], cores()
+            used = [Scheduled(router.pid).since(then) for router, then in zip(routers, before)]
+            busy_after = cores()
             full, bytes_after = [of_process(router.pid) for router in routers], carried(endpoints[0])
-    ran = sum(run["ran"] for run in runs) + sum(a[0] - b[0] for a, b in zip(after, before))
-    waited = sum(run["waited"] for run in runs)
+    ran, waited = (sum(run[what] for run in runs) for what in ("ran", "waited"))
     sent, heard = sum(run["sent"] for run in runs), sum(run["heard"] for run in runs)
     report = {
         "processes": count, "routers": len(routers), "rate": RATE, "seconds": seconds, "sent": sent,
         "lost": sum(runs[source]["sent"] - run["heard"] for run, (_, source) in zip(runs, hears)),
         "heard": heard, "overwritten": sum(run["overwritten"] for run in runs), **latencies(runs),
-        "waiting": waited / max(1e-9, waited + sum(run["ran"] for run in runs)),
+        "waiting": _share(waited, ran),
         "late": max(run["late"] for run in runs), "matched": found[-1], **newest,
         "router": [{**full[i], "rss_empty": empty[i]["rss"], "descriptors_empty": empty[i]["descriptors"],
-                    "cpu": (after[i][0] - before[i][0]) / span,
-                    "waiting": _share(after[i][1] - before[i][1], after[i][0] - before[i][0])}
+                    "cpu": used[i][0] / span, "waiting": _share(used[i][1], used[i][0])}
                    for i in range(len(routers))],
         "load": {"before": load, "cores": os.cpu_count(), "busy": others(busy, busy_after),
-                 "ours": ran / span}}
+                 "ours": (ran + sum(cpu for cpu, _ in used)) / span}}
     if bytes_before is not None and bytes_after is not None:
         report["bytes"] = {way: bytes_after[way] - bytes_before[way] for way in bytes_before}
     if len(endpoints) > 1:

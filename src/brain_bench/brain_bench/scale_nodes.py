@@ -29,20 +29,32 @@ LAST = 1.0          # s after the last message in which it may still come
 TURN = 0.6180339887498949   # of a period; nodes that begin so much apart never crowd
 
 
-def scheduled(process: int) -> tuple[float, float]:
-    """Time (s) that all threads of a process have run, and that they have waited for a core while they could have run.
+class Scheduled:
+    """How a process got a core so far, as the kernel tells it.
+
+    Args:
+        process: its id.
+
+    Attributes:
+        ran: core time of all its threads, those that have ended too (s).
+        waited: for each thread that lives, the time it waited for a core while it could have run (s).
 
     Raises:
         OSError: the kernel does not tell, or the process has ended.
     """
-    ran = waited = 0
-    for task in Path(f"/proc/{process}/task").iterdir():
-        try:
-            told = (task / "schedstat").read_text(encoding="ascii").split()
-        except FileNotFoundError:
-            continue    # a thread that has just ended
-        ran, waited = ran + int(told[0]), waited + int(told[1])
-    return 1e-9 * ran, 1e-9 * waited
+
+    def __init__(self, process: int) -> None:
+        self.ran = time.clock_gettime(~process << 3 | 2)    # the clock of a process, see clock_getcpuclockid(3)
+        self.waited: dict[str, float] = {}
+        for task in Path(f"/proc/{process}/task").iterdir():
+            try:
+                self.waited[task.name] = 1e-9 * int((task / "schedstat").read_text(encoding="ascii").split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue    # a thread that has just ended
+
+    def since(self, before: Scheduled) -> tuple[float, float]:
+        """Core time and time waiting for a core (s) since then; what threads waited that have ended is not known."""
+        return self.ran - before.ran, sum(w - before.waited.get(name, 0.0) for name, w in self.waited.items())
 
 
 class LightNode:
@@ -74,21 +86,21 @@ class LightNode:
         cdr = bytes(messages.encode(messages.make(TYPE, data="x" * SIZE)))
         period = 1.0 / self._order["rate"]
         count = round(seconds / period)
-        ran, waited = scheduled(os.getpid())
+        before = Scheduled(os.getpid())
         begin = time.monotonic() + period * (self._order["number"] * TURN % 1.0)
         for number in range(count):
             time.sleep(max(0.0, begin + number * period - time.monotonic()))
             self._publisher.publish_bytes(cdr)
         late = time.monotonic() - (begin + (count - 1) * period)
         time.sleep(LAST)
-        after = scheduled(os.getpid())
+        ran, waited = Scheduled(os.getpid()).since(before)
         hops = self._heard.hops
         assert hops is not None
         passages = hops.passages(time.monotonic())
         hop = None if len(passages) != 1 else hops.of(passages[0].gid)
         return {"sent": count, "heard": passages[0].messages if hop else 0, "publishers": len(passages), "late": late,
                 "overwritten": passages[0].overwritten if hop else 0, "ns": hop.latest() if hop else [],
-                "ran": after[0] - ran, "waited": after[1] - waited}
+                "ran": ran, "waited": waited}
 
     def close(self) -> None:
         """Leaves."""
