@@ -95,14 +95,17 @@ def start_router(endpoint: str, connect: Sequence[str] = ()) -> subprocess.Popen
     words = ["-m", "brain_wire.router", "--listen", endpoint]
     for other in connect:
         words += ["--connect", other]
-    process = subprocess.Popen(command(*words), stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command(*words), stderr=subprocess.DEVNULL, start_new_session=True)
     until = time.monotonic() + READY
-    while not is_router(endpoint):
-        if process.poll() is not None or time.monotonic() > until:
-            process.kill()
-            process.wait()
-            raise ScaleProblem(f"no router came up at {endpoint}")
-        time.sleep(0.1)
+    try:
+        while not is_router(endpoint):
+            if process.poll() is not None or time.monotonic() > until:
+                raise ScaleProblem(f"no router came up at {endpoint}")
+            time.sleep(0.1)
+    except BaseException:   # Ctrl-C too: nothing stays
+        process.kill()
+        process.wait()
+        raise
     return process
 
 
@@ -115,7 +118,7 @@ class Nodes:
 
     def __init__(self, orders: list[dict[str, Any]]) -> None:
         self._process = subprocess.Popen(command("-m", "brain_bench.scale_nodes"), stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, text=True)
+                                         stdout=subprocess.PIPE, text=True, start_new_session=True)
         self._ended = ended(self._process)
         self._say(orders)
 

@@ -33,7 +33,7 @@ def scale(processes: Annotated[str, typer.Option(metavar="N,N,...", help="Number
     known = _known()
     if simulate:
         part = {"simulation": _simulated(known, seed)}
-        good = all(one["within"] for one in part["simulation"]["check"].values())
+        good = all(one["within"] for one in part["simulation"]["check"])
     else:
         from brain_bench.bench_scale import fine
 
@@ -77,19 +77,27 @@ def _sizes(text: str) -> list[int]:
 
 
 def _measured(counts: list[int], seconds: float, linked: bool) -> list[dict[str, Any]]:
-    from brain_bench.bench import alone
+    import signal
+    import sys
+
     from brain_bench.bench_scale import ROUTERS, ScaleProblem, measure
+    from brain_runtime.command.options import use_domain, use_no_security
     from brain_runtime.command.terminal import Terminal
     from brain_wire import NoRouter, SessionProblem
     from brain_wire.router import free_port
 
-    _, _, domain = alone()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))    # so that all ends that was started
+    use_no_security()
+    domain = use_domain(free_port() % 200)
+    from brain_runtime.command.saved import provenance
+
+    taken = {field: value for field, value in provenance().items() if field in ("command", "date", "commit")}
     found = []
     try:
         with Terminal(stderr=True).status("starting") as shown:
             for count in counts:
                 endpoints = [f"tcp/127.0.0.1:{free_port()}" for _ in range(ROUTERS if linked else 1)]
-                found.append(measure(count, seconds, domain, endpoints, shown.update))
+                found.append({**measure(count, seconds, domain, endpoints, shown.update), "taken": taken})
     except (ScaleProblem, NoRouter, SessionProblem, OSError) as error:
         fail(str(error))
     return found
@@ -107,9 +115,9 @@ def _simulated(known: dict[str, Any], seed: int) -> dict[str, Any]:
         check = scale_model.predict_linked(measured, known["linked"], seed)
     except (scale_model.ModelProblem, KeyError, TypeError) as error:
         fail(f"results/scale.json: {error}", 2)
-    for what, one in check.items():
-        ratio, bound = one["ratio"], WITHIN[what]
-        one.update(what=what, bound=bound, within=ratio is not None and 1 / bound <= ratio <= bound)
+    for one in check:
+        ratio, bound = one["ratio"], WITHIN[one["what"]]
+        one.update(bound=bound, within=ratio is not None and 1 / bound <= ratio <= bound)
     return {"seed": seed, "service": measured.service, "sent": measured.sent, "per_host": scale_model.PER_HOST,
             "hosts": scale_model.HOSTS, "shares": scale_model.SHARES, "check": check,
             "sizes": [scale_model.simulate(measured, count, RATE, seed) for count in LARGE],
@@ -130,7 +138,7 @@ def _show(part: dict[str, Any]) -> None:
             tell(f"  {where}: p50 {1e3 * part['linked'][where]['p50']:.2f} ms, p99 "
                  f"{1e3 * part['linked'][where]['p99']:.2f} ms")
     if "simulation" in part:
-        for one in part["simulation"]["check"].values():
+        for one in part["simulation"]["check"]:
             tell(f"{one['what']}: simulated {one['simulated']:.4g}, measured {one['measured']:.4g}"
                  + ("" if one["within"] else f": more than {one['bound']:g} times apart"))
         for one in part["simulation"]["sizes"]:

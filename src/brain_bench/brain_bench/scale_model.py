@@ -213,14 +213,14 @@ def flat(measured: Measured, nodes: int) -> dict[str, float]:
     return {"nodes": nodes, "tokens": tokens, "memory": measured.memory(nodes), "newcomer": measured.newcomer(tokens)}
 
 
-def predict_linked(measured: Measured, report: dict[str, Any], seed: int = 0) -> dict[str, Any]:
+def predict_linked(measured: Measured, report: dict[str, Any], seed: int = 0) -> list[dict[str, Any]]:
     """What the simulation says of a run with linked routers, beside what was measured there.
 
     Args:
         report: of :func:`brain_bench.bench_scale.measure`; of it only the layout goes in.
 
     Returns:
-        By figure: ``simulated``, ``measured`` and their ``ratio``.
+        For each figure ``what`` it is, ``simulated``, ``measured`` and their ``ratio``.
     """
     from brain_bench.bench_scale import neighbours
 
@@ -246,5 +246,5 @@ def predict_linked(measured: Measured, report: dict[str, Any], seed: int = 0) ->
                                     float(np.mean([r["descriptors"] for r in report["router"]]))),
         "core of a router": (float(load.mean()) * measured.service,
                              float(np.mean([r["cpu"] for r in report["router"]])))}
-    return {what: {"simulated": simulated, "measured": was, "ratio": simulated / was if was else None}
-            for what, (simulated, was) in pairs.items()}
+    return [{"what": what, "simulated": simulated, "measured": was, "ratio": simulated / was if was else None}
+            for what, (simulated, was) in pairs.items()]

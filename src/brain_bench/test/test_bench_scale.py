@@ -3,7 +3,10 @@
 import copy
 import json
 import os
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from brain.cli import app
 from brain_bench import scale_model
 from brain_bench.bench_scale import ScaleProblem, measure, neighbours
 from brain_bench.scale import WITHIN
+from brain_tests.processes import children, gone
 from brain_wire.router import free_port
 
 RESULT = Path(__file__).resolve().parents[3] / "results" / "scale.json"
@@ -90,19 +94,18 @@ def test_a_router_that_has_more_than_it_can_serve_is_late():
 
 def test_linked_routers_are_foretold_where_the_world_is_as_the_model():
     found = scale_model.predict_linked(MEASURED, linked(60))
-    for what, one in found.items():
-        assert 1 / WITHIN[what] <= one["ratio"] <= WITHIN[what], (what, one)
-    assert found.keys() == WITHIN.keys()
+    for one in found:
+        assert 1 / WITHIN[one["what"]] <= one["ratio"] <= WITHIN[one["what"]], one
+    assert {one["what"] for one in found} == WITHIN.keys()
     far = copy.deepcopy(linked(60))
     far["across"]["p50"] = 0.1
-    assert scale_model.predict_linked(MEASURED, far)["p50 across a link"]["ratio"] < 0.01
+    off = {one["what"]: one["ratio"] for one in scale_model.predict_linked(MEASURED, far)}
+    assert off["p50 across a link"] < 0.01
 
 
-def children():
-    """Processes below this one that are nodes or routers."""
-    told = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in told.splitlines() if str(os.getpid()) in line.split()
-            and ("scale_nodes" in line or "brain_wire.router" in line)]
+def below(process):
+    """Processes that a process has started, and those that these have."""
+    return [found for child in children(process) for found in (child, *below(child))]
 
 
 @pytest.mark.slow
@@ -120,7 +123,7 @@ def test_a_few_are_measured_and_nothing_is_left_running(count, routers):
     assert found["load"]["cores"] == os.cpu_count() and found["load"]["ours"] > 0
     if routers > 1:
         assert found["within"]["messages"] + found["across"]["messages"] == found["heard"]
-    assert children() == []
+    assert below(os.getpid()) == []
     json.dumps(found)
 
 
@@ -129,7 +132,7 @@ def test_a_node_that_fails_ends_the_measurement_and_nothing_is_left_running(monk
     monkeypatch.setattr("brain_bench.bench_scale.RATE", "fast")     # of which no period can be made
     with pytest.raises(ScaleProblem, match="TypeError"):
         measure(2, 1.0, 1, [f"tcp/127.0.0.1:{free_port()}"], lambda text: None)
-    assert children() == []
+    assert below(os.getpid()) == []
 
 
 def test_what_cannot_be_measured_or_simulated_says_why(tmp_path, monkeypatch):
@@ -157,7 +160,28 @@ def test_the_verb_simulates_from_what_was_saved(tmp_path, monkeypatch):
 def test_the_simulation_is_as_near_to_the_measured_routers_as_is_told():
     figures = json.loads(RESULT.read_text())["figures"]
     measured = scale_model.fit(figures["sizes"])
-    for what, one in scale_model.predict_linked(measured, figures["linked"]).items():
-        told = figures["simulation"]["check"][what]
-        assert one["ratio"] == pytest.approx(told["ratio"], rel=1e-6)
-        assert told["within"] == (1 / WITHIN[what] <= one["ratio"] <= WITHIN[what])
+    told = figures["simulation"]["check"]
+    for one, before in zip(scale_model.predict_linked(measured, figures["linked"]), told, strict=True):
+        assert one["what"] == before["what"] and one["ratio"] == pytest.approx(before["ratio"], rel=1e-6)
+        assert 1 / WITHIN[one["what"]] <= one["ratio"] <= WITHIN[one["what"]] and before["within"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whoever_ends_it_ends_all_that_it_started(how):
+    bench = subprocess.Popen([sys.executable, "-m", "brain", "bench", "scale", "--processes", "3", "--seconds", "50"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        while len(below(bench.pid)) < 5:    # a router, who forks, and three nodes
+            assert bench.poll() is None and time.monotonic() < until
+            time.sleep(0.2)
+        started = below(bench.pid)
+        bench.send_signal(how)
+        assert bench.wait(60) != 0
+        while not all(map(gone, started)):
+            assert time.monotonic() < until + 60
+            time.sleep(0.2)
+    finally:
+        bench.kill()
+        bench.wait()
