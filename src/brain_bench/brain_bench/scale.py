@@ -10,7 +10,7 @@ import typer
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
 LARGE = (1_000, 10_000)         # nodes that are simulated
-HUGE = 1_000_000                # and what is computed
+LINES = ("memory", "descriptors", "tokens", "newcomer")
 WITHIN = {                      # how far the simulation may be off what linked routers show, as a factor either way
     "p50 within a router": 2.0, "p50 across a link": 2.0, "memory of a router": 1.3, "descriptors of a router": 1.3,
     "core of a router": 2.0, "p99 within a router": 3.0, "p99 across a link": 3.0}
@@ -121,7 +121,8 @@ def _simulated(known: dict[str, Any], seed: int) -> dict[str, Any]:
     return {"seed": seed, "service": measured.service, "sent": measured.sent, "per_host": scale_model.PER_HOST,
             "hosts": scale_model.HOSTS, "shares": scale_model.SHARES, "check": check,
             "sizes": [scale_model.simulate(measured, count, RATE, seed) for count in LARGE],
-            "computed": scale_model.flat(measured, HUGE)}
+            "lines": {name: getattr(measured, name)._asdict() for name in LINES},
+            "million": scale_model.million(measured, RATE, seed)}
 
 
 def _show(part: dict[str, Any]) -> None:

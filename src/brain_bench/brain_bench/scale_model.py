@@ -17,6 +17,7 @@ import numpy as np
 PER_HOST, HOSTS = 32, 16            # nodes of a host, hosts of a region
 SHARES = (0.80, 0.15, 0.05)         # of a host's messages that stay there, in its region, or go beyond: an assumption
 SECONDS = 5.0
+CELL, CELLS = 10_000, 100           # nodes of a network of routers of its own, and how many of these are a million
 TIERS = ("host", "region", "beyond")
 
 
@@ -248,3 +249,37 @@ def predict_linked(measured: Measured, report: dict[str, Any], seed: int = 0) ->
                              float(np.mean([r["cpu"] for r in report["router"]])))}
     return [{"what": what, "simulated": simulated, "measured": was, "ratio": simulated / was if was else None}
             for what, (simulated, was) in pairs.items()]
+
+
+def million(measured: Measured, rate: float, seed: int = 0) -> dict[str, Any]:
+    """A million nodes on paper: cells, each a network of routers of its own, between which only named topics go.
+
+    Args:
+        rate: of each node (Hz).
+        seed: of the times of the tiers.
+
+    Returns:
+        ``links``: what each kind of router serves, with its core time and what it sends. ``tiers``: latency by the
+        routers that a message passes, without queues. ``flat``: what all in one network would have to know.
+    """
+    host, region = PER_HOST * rate, PER_HOST * HOSTS * rate
+    hosts = -(-CELL // PER_HOST)
+    links = {
+        "a host's router": host * (1 + SHARES[1] + SHARES[2]),
+        "a region's router": region * (SHARES[1] + 2 * SHARES[2]),
+        "the top of a cell": CELL * rate * SHARES[2],
+        "a cell's gate, if 5 % of all messages crossed it either way": 2 * CELL * rate * SHARES[2],
+        "one router between all cells, if so": CELLS * CELL * rate * SHARES[2],
+        "a cell's gate, one summary of each host, out": hosts * rate,
+        "one router between all cells, one summary of each cell": CELLS * rate}
+    quantiles, rng = passes(measured, PER_HOST), np.random.default_rng(seed)
+    tiers = {"within a host": 1, "within a region": 3, "within a cell": 5, "between cells": 9}
+    return {
+        "cell": CELL, "cells": CELLS, "flat": flat(measured, CELL * CELLS),
+        "links": [{"what": what, "messages": messages, "core": messages * measured.service,
+                   "bytes": None if measured.sent is None else messages * measured.sent}
+                  for what, messages in links.items()],
+        "tiers": [{"what": what, "routers": routers, **figures(
+            draw(quantiles, 100_000, rng) + sum((0.5 * draw(quantiles, 100_000, rng) for _ in range(routers - 1)),
+                                                np.zeros(100_000)))}
+                  for what, routers in tiers.items()]}
