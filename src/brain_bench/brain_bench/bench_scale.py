@@ -23,6 +23,7 @@ RATE = 10.0             # Hz of each node
 QUANTILES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
 ROUTERS, LINKED = 3, 60     # of --linked
 LIMIT = 0.010           # s, that the 99th percentile may have
+SETTLE = 1.0            # s in which a router lets go of the link by which it was asked whether it is there
 ENDING = 15.0           # s for a process to end
 HERE = Path(__file__).parent
 
@@ -242,6 +243,7 @@ def measure(count: int, seconds: float, domain: int, endpoints: Sequence[str], t
         for number, endpoint in enumerate(endpoints):
             tell(f"{count} nodes: starting router {number + 1}")
             routers.append(stack.enter_context(ended(start_router(endpoint, endpoints[:number]))))
+        time.sleep(SETTLE)
         empty = [of_process(router.pid) for router in routers]
         tell(f"{count} nodes: starting")
         orders = [{"endpoint": endpoints[router], "domain": domain, "number": number, "hears": source, "rate": RATE}

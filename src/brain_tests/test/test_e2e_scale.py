@@ -31,7 +31,8 @@ def test_a_few_are_measured_and_nothing_is_left_running(count, routers):
     assert found["declarations"]["subscriber"] >= count and 0 <= found["waiting"] <= 1
     assert len(found["router"]) == routers
     for router in found["router"]:
-        assert router["descriptors"] >= router["descriptors_empty"] + count // routers and router["rss"] > 10e6
+        assert router["descriptors"] > router["descriptors_empty"] and router["rss"] > 10e6
+        assert router["descriptors"] > count // routers     # one for each node, and its own
     assert found["load"]["cores"] == os.cpu_count() and found["load"]["ours"] > 0
     if routers > 1:
         assert found["within"]["messages"] + found["across"]["messages"] == found["heard"]
