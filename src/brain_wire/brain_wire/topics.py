@@ -175,7 +175,8 @@ class Subscription:
         self._ring: deque[Arrival] = deque(maxlen=self._depth)
         self._lock = threading.Lock()
         kept = max(KEYED_CHANNEL, self._depth) if by_publisher else self._depth
-        channel: RingChannel[zenoh.Sample] = RingChannel(kept)
+        # One more than the depth, where hops are noted: then it is seen whether what is missing gave way there.
+        channel: RingChannel[zenoh.Sample] = RingChannel(kept + (hops and not by_publisher))
         self._subscriber: Any   # of zenoh or of zenoh.ext, as a publisher's
         if qos.latched:
             recovery = zenoh.ext.RecoveryConfig(periodic_queries=None, heartbeat=True)
@@ -189,32 +190,26 @@ class Subscription:
         self._thread = session.run(self._receive, f"wire {endpoint.topic}")
 
     def _receive(self) -> None:
-        receive, waiting_one, hops = self._subscriber.handler.recv, self._subscriber.handler.try_recv, self.hops
-        hop: Hop | None = None
+        receive: Callable[[], tuple[zenoh.Sample, Hop | None]] = _Intake(
+            self._subscriber.handler, self.hops, None if self._by_publisher else self._depth).receive
         ring = None if self._by_publisher else self._ring
         monotonic, wake, at_once = time.monotonic, self._arrived, self._at_once
         max_size, depth = self._max_size, self._depth
         make = tuple.__new__    # NamedTuple's own constructor is Python code, and takes a microsecond more
-        arrival: Arrival | None
+        arrival: Any
+        sample: Any
+        payload: Any
         waiting = 0     # messages in a row that were there already
         while True:
             begin = monotonic()
             try:
-                sample = None if hops is None else waiting_one()
-                waited = sample is not None     # so that the channel may have dropped what came before
-                if sample is None:
-                    sample = receive()
+                sample, hop = receive()
             except zenoh.ZError:
                 break  # the subscription or its session was closed
             now = monotonic()
             full = False
             try:
                 payload = sample.payload
-                if hops is not None:
-                    attachment = sample.attachment
-                    hop = hops.note(None if attachment is None or len(attachment) != SIZE else attachment.to_bytes(),
-                                    now, waited)
-                    attachment = None
                 if len(payload) > max_size:
                     self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish "
                                         "less at a time")
@@ -304,6 +299,55 @@ class Subscription:
         self._token.undeclare()
         self._subscriber.undeclare()
         self._thread.join(CLOSING)
+
+
+class _Intake:
+    """Takes samples out of a channel and notes them, so that none is missing unseen.
+
+    Args:
+        handler: of the channel, which holds one more than ``depth`` where hops are noted.
+        hops: where to note; None: nowhere.
+        depth: samples that may wait; older ones give way, as in the channel itself. None: as many as there are.
+    """
+
+    def __init__(self, handler: Any, hops: Hops | None, depth: int | None) -> None:
+        self._recv, self._try_recv = handler.recv, handler.try_recv
+        self._hops, self._depth = hops, depth
+        self._waiting: deque[tuple[zenoh.Sample, Hop | None]] = deque()
+
+    def receive(self) -> tuple[zenoh.Sample, Hop | None]:
+        """The next sample, and what is noted of its publisher. Raises ZError when the subscription was closed."""
+        if self._hops is None:
+            return self._recv(), None
+        if self._depth is None:
+            sample = self._try_recv()
+            if sample is not None:
+                return sample, self._note(sample, True)
+            sample = self._recv()
+            return sample, self._note(sample, False)
+        waiting, depth = self._waiting, self._depth
+        found = [] if waiting else [self._recv()]
+        while len(found) <= depth and (sample := self._try_recv()) is not None:
+            found.append(sample)
+        # Where the channel was not full, nothing gave way in it, and what is missing was lost before.
+        full = len(found) > depth
+        for sample in found:
+            if len(waiting) == depth:
+                hop = waiting.popleft()[1]
+                if hop is not None:
+                    hop.full += 1
+            waiting.append((sample, self._note(sample, full)))
+        return waiting.popleft()
+
+    def _note(self, sample: zenoh.Sample, full: bool) -> Hop | None:
+        assert self._hops is not None
+        try:
+            attachment = sample.attachment
+            return self._hops.note(None if attachment is None or len(attachment) != SIZE else attachment.to_bytes(),
+                                   time.monotonic(), full)
+        except Exception as error:  # the books must not keep a message from whom it is for
+            seldom("hops", f"a message could not be noted: {type(error).__name__}", trace=True)
+            return None
 
 
 def _gives_way(ring: deque[Arrival]) -> None:
