@@ -8,27 +8,33 @@ import typer
 
 from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security)
-from brain_runtime.report import footer, input_lines, reason_lines, report, table
+from brain_runtime.report import (
+    EDGES_FOOTER, edges_report, edges_table, footer, input_lines, reason_lines, report, table)
+from brain_wire.shown import line
 
 WINDOW = 1.5        # s of listening where nothing else is said
 REFRESH = 0.5       # s between two pictures of --watch
+PATIENCE = 2.0      # s more until every region has told of its edges, which it does once a second
 
 
 def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to be there: a name or a path.")
                             ] = "brain",
            watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
+           hops: Annotated[bool, typer.Option("--hops", help="Show each edge: latency, loss, messages.")] = False,
            seconds: Annotated[float, typer.Option(min=0.2, help="How long to listen.")] = WINDOW,
            as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
            namespace: Namespace = "") -> None:
     """Shows how each region is: from what is on the wire, without asking anybody.
 
     Exit status: 0 when all regions that are heard or ought to be there are active, 1 otherwise.
-    With --watch --json, one line of JSON for each look.
+    With --watch --json, one line of JSON for each look. With --hops, what each region tells on /diagnostics of the
+    topics that it hears: regions in one process (`brain eval`) or in a static group have no hops to tell of.
     """
     number = use_domain(domain)
     use_security(secure)
     from brain_runtime.command.terminal import Terminal
 
+    from brain_runtime.edge_ear import EdgeEar
     from brain_runtime.listen import Ear
     from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
 
@@ -37,11 +43,14 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
     try:
         with open_node("brain_status", namespace or "/", router=router) as node:
             ear = Ear(node)
-            look = lambda: report(ear, expected, number, namespace)  # noqa: E731
+            edges = EdgeEar(node) if hops else None
+            look = lambda: _look(ear, edges, expected, number, namespace)  # noqa: E731
             ear.listen(seconds)
+            if edges is not None:
+                ear.listen(PATIENCE, lambda ear: all_told(ear, edges))
             found = look()
             if watch:
-                _watch(ear, look, as_json, Terminal())
+                _watch(ear, look, as_json, Terminal(), namespace)
                 found = look()
             ear.close()
     except (NoRouter, SessionProblem, NameProblem) as error:
@@ -56,13 +65,37 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
                  + "; start one with `brain up`, or see --domain and --namespace")
         else:
             console = Terminal()
-            console.print(table(found))
-            console.print("input ages (s):\n" + input_lines(found), soft_wrap=True)
+            for part in _edges(found, namespace) if hops else (
+                    table(found), "input ages (s):\n" + input_lines(found)):
+                console.print(part, soft_wrap=isinstance(part, str))
             if reasons := reason_lines(found):
                 console.print(reasons, style="yellow", soft_wrap=True)
             console.print(footer(found), soft_wrap=True)
     well = found["regions"] and not found["missing"] and all(r["state"] == "active" for r in found["regions"])
     raise typer.Exit(0 if well else 1)
+
+
+def _look(ear: Any, edges: Any, expected: list[str], domain: int, namespace: str) -> dict[str, Any]:
+    found = report(ear, expected, domain, namespace)
+    if edges is not None:
+        edges.take()
+        told = edges.told()
+        found["hops"] = edges_report(told)
+        found["without_hops"] = [r["name"] for r in found["regions"] if r["name"] not in told]
+    return found
+
+
+def _edges(found: dict[str, Any], namespace: str) -> list[Any]:
+    parts = [edges_table(found["hops"], namespace), EDGES_FOOTER]
+    if silent := found["without_hops"]:
+        parts.append(line(f"tell of no hops: {', '.join(silent)}"))
+    return parts
+
+
+def all_told(ear: Any, edges: Any) -> bool:
+    """Whether each region that is heard has told of its edges."""
+    edges.take()
+    return not ear.regions.keys() - edges.told().keys()
 
 
 def _expected(graph: str, namespace: str) -> list[str]:
@@ -76,7 +109,7 @@ def _expected(graph: str, namespace: str) -> list[str]:
         fail(str(error))
 
 
-def _watch(ear: Any, look: Any, as_json: bool, console: Any) -> None:
+def _watch(ear: Any, look: Any, as_json: bool, console: Any, namespace: str) -> None:
     if as_json:
         while True:
             ear.listen(REFRESH)
@@ -88,4 +121,5 @@ def _watch(ear: Any, look: Any, as_json: bool, console: Any) -> None:
         while True:
             ear.listen(REFRESH)
             found = look()
-            live.update(Group(table(found), input_lines(found), reason_lines(found), footer(found)))
+            parts = _edges(found, namespace) if "hops" in found else [table(found), input_lines(found)]
+            live.update(Group(*parts, reason_lines(found), footer(found)))

@@ -12,9 +12,10 @@ from brain_bench.bench_sentences import sentences
 from brain_bench.bench_shards import shards
 from brain_bench.bench_weights import weights
 from brain_bench.beside_others import neurons, nir
+from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
-for verb in (headings, integration, lesions, sentences, weights, gaps, neurons, nir, operations, shards):
+for verb in (headings, integration, lesions, sentences, weights, gaps, neurons, nir, operations, scale, shards):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Iterable
 
+from brain_runtime import edges as hops
 from brain_runtime import heartbeat as beat
 from brain_runtime.constants import heartbeat_state
 from brain_runtime.energy import Gate
@@ -19,13 +20,15 @@ _STATUS: Any = message_class("diagnostic_msgs/msg/DiagnosticStatus")
 OK, WARN, ERROR = _STATUS.OK, _STATUS.WARN, _STATUS.ERROR
 
 
-def diagnostics(heartbeat: Any, broken: int = 0, gate: Gate | None = None) -> Any:
+def diagnostics(heartbeat: Any, broken: int = 0, gate: Gate | None = None,
+                edges: Iterable[hops.Edge] = ()) -> Any:
     """One status: level, a sentence, and the figures.
 
     Args:
         heartbeat: ``brain_interfaces/msg/Heartbeat``.
         broken: messages that were dropped so far since they could not be read.
         gate: of what the region publishes; what it saved is told where there is an energy budget.
+        edges: how messages come to the region.
     """
     state = heartbeat_state(heartbeat.state)
     if heartbeat.state == beat.ERROR:
@@ -40,7 +43,8 @@ def diagnostics(heartbeat: Any, broken: int = 0, gate: Gate | None = None) -> An
         "spikes/s": _figure(heartbeat.spikes_per_second), "synaptic operations/s": _figure(heartbeat.synops_per_second),
         "messages dropped": str(broken), **_energy(gate), "restarts": str(heartbeat.restarts),
         "pid": str(heartbeat.pid),
-        **{f"age of {topic} (s)": _figure(age) for topic, age in zip(heartbeat.inputs, heartbeat.input_ages)}}
+        **{f"age of {topic} (s)": _figure(age) for topic, age in zip(heartbeat.inputs, heartbeat.input_ages)},
+        **hops.tell(edges)}
     message = make(TYPE, status=[make(
         "diagnostic_msgs/msg/DiagnosticStatus", level=level, name=f"brain: {heartbeat.name}", message=says,
         hardware_id=heartbeat.hostname,

@@ -44,11 +44,13 @@ class Slot:
         self.time = -math.inf
         self.new = False
 
-    def offer(self, message: Any, now: float) -> None:
-        """Puts in a message received at ``now`` (s, host clock)."""
+    def offer(self, message: Any, now: float) -> bool:
+        """Puts in a message received at ``now`` (s, host clock); whether one gives way that no step has seen."""
+        unseen = self.new
         self.message = message
         self.time = now
         self.new = True
+        return unseen
 
     def each(self, now: float, within: float) -> list[Received]:
         """All that is kept and at most ``within`` s old."""
@@ -92,15 +94,17 @@ class KeyedSlot(Slot):
         self._entries: dict[str, tuple[Any, float]] = {}
         self._fresh: set[str] = set()
 
-    def offer(self, message: Any, now: float) -> None:
+    def offer(self, message: Any, now: float) -> bool:
         entries, key = self._entries, str(getattr(message, self._key))
         if self._epoch is not None and key in entries and outlived(message, *entries[key], now, self._epoch):
-            return
+            return False
         if key not in entries and len(entries) >= MAX_KEPT:
             self._drop(min(entries, key=lambda k: entries[k][1]))
         entries[key] = message, now
+        unseen = key in self._fresh
         self._fresh.add(key)
         super().offer(message, now)
+        return unseen
 
     def each(self, now: float, within: float) -> list[Received]:
         entries = self._entries
@@ -137,13 +141,15 @@ class EverySlot(Slot):
         super().__init__()
         self._entries: list[tuple[Any, float]] = []
 
-    def offer(self, message: Any, now: float) -> None:
+    def offer(self, message: Any, now: float) -> bool:
+        full = self.new and len(self._entries) >= MAX_KEPT
         if not self.new:
             self._entries.clear()
-        elif len(self._entries) >= MAX_KEPT:
+        elif full:
             del self._entries[0]
         self._entries.append((message, now))
         super().offer(message, now)
+        return full
 
     def seen(self) -> None:
         self.new = False
@@ -235,10 +241,11 @@ class GoalSlot(Slot):
         super().__init__()
         self.goals: dict[bytes, Goal] = {}
 
-    def offer(self, message: Goal, now: float) -> None:
+    def offer(self, message: Goal, now: float) -> bool:
         """Puts in a goal, or one anew that has changed."""
         self.goals[message.id] = message
         super().offer(message, now)
+        return False
 
     def ended(self, goal: bytes) -> None:
         """Forgets a goal."""

@@ -6,6 +6,8 @@ import math
 import time
 from typing import Any
 
+from brain_runtime.edges import NOBODY, Edge
+
 ONCE = ("estop", "goal/", "sim/")     # topics on which nothing comes for long
 CELL = 60           # characters of a name in the table
 COLORS = {"active": "green", "gone": "red", "silent": "red", "error": "red"}
@@ -108,6 +110,41 @@ def input_lines(found: dict[str, Any]) -> str:
     from brain_wire.shown import line
 
     return "\n".join(line(f"  {r['name']} hears {_inputs(r)}") for r in found["regions"] if r["inputs"])
+
+
+def edges_report(told: dict[str, list[Edge]]) -> list[dict[str, Any]]:
+    """The edges of a brain as plain JSON values (s; None where it is not known), by receiver, topic and source."""
+    number = lambda v: round(v, 9) if math.isfinite(v) else None  # noqa: E731
+    return [{"from": e.source, "to": name, "topic": e.topic, "p50": number(e.p50), "p99": number(e.p99),
+             "clocks_differ": e.clocks_differ, "loss": None if e.loss is None else round(e.loss, 6), "lost": e.lost,
+             "overwritten": e.overwritten, "messages": e.messages, "restarts": e.restarts}
+            for name, edges in told.items() for e in edges]
+
+
+def edges_table(edges: list[dict[str, Any]], namespace: str) -> Any:
+    """Edges of :func:`edges_report` as a Rich table: names without the brain's namespace, of an id the beginning."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from brain_wire.shown import line
+
+    own = "/" + namespace.strip("/") + "/" if namespace.strip("/") else "/"
+    short = lambda name: line(name[:12] if name.startswith(NOBODY) else name.removeprefix(own), CELL)  # noqa: E731
+    result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("from", "to", "topic", "p50", "p99", "lost", "over", "messages"):
+        result.add_column(heading, justify="left" if heading in ("from", "to", "topic") else "right", no_wrap=True)
+    for e in edges:
+        unknown = "clocks" if e["clocks_differ"] else "-"
+        p50, p99 = (unknown if e[q] is None else f"{1e3 * e[q]:.2f}" for q in ("p50", "p99"))
+        lost = "?" if e["loss"] is None else f"{e['lost']}" + (f" {e['loss']:.1%}" if e["lost"] else "")
+        result.add_row(short(e["from"]), short(e["to"]), short(e["topic"]), p50, p99, lost, str(e["overwritten"]),
+                       str(e["messages"]))
+    return result
+
+
+EDGES_FOOTER = (
+    "p50, p99: from publishing to receipt, of each publisher's latest messages (ms); clocks: not known, since two "
+    "clocks differ\nlost: published, but not received; over: received, but overwritten by a newer one before a step")
 
 
 def reason_lines(found: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from brain_runtime import FEATURE, ros_args
+from brain_runtime.edges import parse
 from brain_runtime.interfaces import Heartbeat
 from brain_tests.regions import FEATURES, Mirror
 from brain_tests.stage_of import make_stage
@@ -173,6 +174,27 @@ def test_diagnostics_and_log_are_told(stage):
     stage.until(lambda: any(s.name == "brain: /mirror" and s.message == "active" and s.level == 0
                             for m in told for s in m.status))
     stage.until(lambda: any(m.name == "mirror" and "runs as /mirror" in m.msg for m in logged))
+
+
+@on_a_wire
+def test_diagnostics_tell_how_messages_come(stage):
+    told = stage.hear("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", QoS(True, False, 10))
+    said = stage.hear("said", FEATURES, FEATURE)
+    stage.start(MIRROR)
+    stage.until(lambda: answers(stage, said))
+
+    def edges():
+        found = [parse(v.key, v.value) for v in told[-1].status[0].values] if told else []
+        return {edge.topic: edge for edge in found if edge is not None}
+    stage.until(lambda: "/heard" in edges())
+    before = edges()["/heard"].messages
+    for _ in range(5):
+        stage.say("heard", make(FEATURES, source="test"), FEATURE)
+        stage.pause(0.1)
+    stage.until(lambda: edges()["/heard"].messages >= before + 5 - edges()["/heard"].lost)
+    edge = edges()["/heard"]
+    assert edge.source == "/stage" and 0 < edge.p50 <= edge.p99 and not edge.clocks_differ
+    assert edge.lost is not None and edge.restarts == 0
 
 
 @on_a_wire

@@ -76,7 +76,7 @@ class Node:
 
     def subscription(self, topic: str, type_name: str, qos: QoS = FEATURE, *, wake: Signal | None = None,
                      arrived: Callable[[], object] | None = None, at_once: Callable[[Arrival], bool] | None = None,
-                     by_publisher: bool = False, max_size: int = MAX_SIZE) -> Subscription:
+                     by_publisher: bool = False, max_size: int = MAX_SIZE, hops: bool = False) -> Subscription:
         """A subscription.
 
         Args:
@@ -88,6 +88,8 @@ class Node:
                 with, and neither kept nor told of.
             by_publisher: keep the newest of each publisher, so that a busy one does not displace the others.
             max_size: bytes; larger messages are refused.
+            hops: note of each publisher how long its messages take and how many do not come, see
+                :mod:`brain_wire.hops`.
 
         Raises:
             NameProblem, MessageError: as for :meth:`publisher`.
@@ -95,7 +97,7 @@ class Node:
         endpoint = self._endpoint(names.SUBSCRIPTION, topic, type_name, qos)
         key = names.data_key(self.domain, endpoint.topic, type_name)
         part = Subscription(self.session, endpoint, key, type_name, wake=wake, arrived=arrived,
-                            at_once=at_once, by_publisher=by_publisher, max_size=max_size)
+                            at_once=at_once, by_publisher=by_publisher, max_size=max_size, hops=hops)
         self._parts.append(part)
         return part
 

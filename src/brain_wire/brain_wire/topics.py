@@ -19,7 +19,8 @@ import zenoh
 from zenoh.handlers import RingChannel
 
 from brain_wire import messages, names, shared_memory, shown
-from brain_wire.attachment import GID_SIZE, LAYOUT, Attachment, AttachmentProblem, read
+from brain_wire.attachment import GID_SIZE, LAYOUT, SIZE, Attachment, AttachmentProblem, read
+from brain_wire.hops import Hop, Hops
 from brain_wire.seldom import Seldom
 from brain_wire.session import CLOSING, Session
 from brain_wire.waking import Signal
@@ -42,11 +43,13 @@ class Arrival(NamedTuple):
         payload: the CDR bytes, where Zenoh has them.
         received: time of receipt on the steady clock (``time.monotonic``, s).
         sample: all that Zenoh tells of it.
+        hop: what is noted of its publisher; None where nothing is.
     """
 
     payload: zenoh.ZBytes
     received: float
     sample: zenoh.Sample
+    hop: Hop | None = None
 
     @property
     def size(self) -> int:
@@ -157,11 +160,12 @@ class Subscription:
         last_received: steady time of the newest arrival (s); ``-inf`` before the first.
         overwritten: messages that were replaced by newer ones before anybody took them.
         refused: messages that were too large, or whose attachment was not sound where publishers are kept apart.
+        hops: what is noted of each publisher; None where nothing is.
     """
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
                  arrived: Callable[[], object] | None, at_once: Callable[[Arrival], bool] | None, by_publisher: bool,
-                 max_size: int) -> None:
+                 max_size: int, hops: bool) -> None:
         self.endpoint = endpoint
         self.type = type_name
         self.gid = names.gid(endpoint.token())
@@ -176,11 +180,13 @@ class Subscription:
         qos = endpoint.qos
         assert qos is not None, "a subscription has a QoS"
         self._depth = qos.depth
+        self.hops = Hops(qos.depth if qos.latched else 0) if hops else None
         self._rings: dict[bytes, deque[Arrival]] = {}
         self._ring: deque[Arrival] = deque(maxlen=self._depth)
         self._lock = threading.Lock()
         kept = max(KEYED_CHANNEL, self._depth) if by_publisher else self._depth
-        channel: RingChannel[zenoh.Sample] = RingChannel(kept)
+        # One more than the depth, where hops are noted: then it is seen whether what is missing gave way there.
+        channel: RingChannel[zenoh.Sample] = RingChannel(kept + (hops and not by_publisher))
         self._subscriber: Any   # of zenoh or of zenoh.ext, as a publisher's
         if qos.latched:
             recovery = zenoh.ext.RecoveryConfig(periodic_queries=None, heartbeat=True)
@@ -194,17 +200,20 @@ class Subscription:
         self._thread = session.run(self._receive, f"wire {endpoint.topic}")
 
     def _receive(self) -> None:
-        receive = self._subscriber.handler.recv
+        receive: Callable[[], tuple[zenoh.Sample, Hop | None]] = _Intake(
+            self._subscriber.handler, self.hops, None if self._by_publisher else self._depth).receive
         ring = None if self._by_publisher else self._ring
         monotonic, wake, at_once = time.monotonic, self._arrived, self._at_once
         max_size, depth = self._max_size, self._depth
         make = tuple.__new__    # NamedTuple's own constructor is Python code, and takes a microsecond more
-        arrival: Arrival | None
+        arrival: Any
+        sample: Any
+        payload: Any
         waiting = 0     # messages in a row that were there already
         while True:
             begin = monotonic()
             try:
-                sample = receive()
+                sample, hop = receive()
             except zenoh.ZError:
                 break  # the subscription or its session was closed
             now = monotonic()
@@ -218,12 +227,14 @@ class Subscription:
                     wake()
                     time.sleep(BREATH)
                     continue
-                arrival = make(Arrival, (payload, now, sample))
+                arrival = make(Arrival, (payload, now, sample, hop))
                 if at_once is None or not at_once(arrival):
                     if ring is None:
                         full = self._keep_by_publisher(arrival)
                     else:
                         full = len(ring) == depth
+                        if full:
+                            _gives_way(ring)
                         ring.append(arrival)
                     wake()
                     self.overwritten += full
@@ -252,6 +263,8 @@ class Subscription:
             else:
                 self._rings[gid] = self._rings.pop(gid)
             full = len(ring) == self._depth
+            if full:
+                _gives_way(ring)
             ring.append(arrival)
         return full
 
@@ -296,3 +309,62 @@ class Subscription:
         self._token.undeclare()
         self._subscriber.undeclare()
         self._thread.join(CLOSING)
+
+
+class _Intake:
+    """Takes samples out of a channel and notes them, so that none is missing unseen.
+
+    Args:
+        handler: of the channel, which holds one more than ``depth`` where hops are noted.
+        hops: where to note; None: nowhere.
+        depth: samples that may wait; older ones give way, as in the channel itself. None: as many as there are.
+    """
+
+    def __init__(self, handler: Any, hops: Hops | None, depth: int | None) -> None:
+        self._recv, self._try_recv = handler.recv, handler.try_recv
+        self._hops, self._depth = hops, depth
+        self._waiting: deque[tuple[zenoh.Sample, Hop | None]] = deque()
+
+    def receive(self) -> tuple[zenoh.Sample, Hop | None]:
+        """The next sample, and what is noted of its publisher. Raises ZError when the subscription was closed."""
+        if self._hops is None:
+            return self._recv(), None
+        if self._depth is None:
+            sample = self._try_recv()
+            if sample is not None:
+                return sample, self._note(sample, True)
+            sample = self._recv()
+            return sample, self._note(sample, False)
+        waiting, depth = self._waiting, self._depth
+        found = [] if waiting else [self._recv()]
+        while len(found) <= depth and (sample := self._try_recv()) is not None:
+            found.append(sample)
+        # Where the channel was not full, nothing gave way in it, and what is missing was lost before.
+        full = len(found) > depth
+        for sample in found:
+            if len(waiting) == depth:
+                hop = waiting.popleft()[1]
+                if hop is not None:
+                    hop.full += 1
+            waiting.append((sample, self._note(sample, full)))
+        return waiting.popleft()
+
+    def _note(self, sample: zenoh.Sample, full: bool) -> Hop | None:
+        assert self._hops is not None
+        try:
+            attachment = sample.attachment
+            return self._hops.note(None if attachment is None or len(attachment) != SIZE else attachment.to_bytes(),
+                                   time.monotonic(), full)
+        except Exception as error:  # the books must not keep a message from whom it is for
+            seldom("hops", f"a message could not be noted: {type(error).__name__}", trace=True)
+            return None
+
+
+def _gives_way(ring: deque[Arrival]) -> None:
+    """Counts the oldest arrival of a full ring, unless somebody takes it at this moment."""
+    try:
+        hop = ring[0].hop
+    except IndexError:
+        return
+    if hop is not None:
+        hop.full += 1

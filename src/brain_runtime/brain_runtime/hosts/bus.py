@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Protocol
 
+from brain_runtime.edges import Edge
 from brain_runtime.hosts.inlet import Incoming
 from brain_runtime.ports import In
 from brain_wire import messages
@@ -127,6 +128,10 @@ class BusSubscription:
     def sender(self, arrival: Incoming) -> str:
         """Not known."""
         return ""
+
+    def edges(self, now: float) -> list[Edge]:
+        """None: nothing is on its way in one process, and nothing is lost."""
+        return []
 
 
 class BusPublication:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
+from brain_runtime.edges import Edge
 from brain_runtime.energy import Passed
 from brain_runtime.hosts.host import Arrived, Publication, Served
 from brain_runtime.hosts.inlet import Inlet
@@ -100,6 +101,12 @@ class Connections:
         self._hosted.warn(topic, f"{topic}: dropped a message{sender}: {what} ({self.broken[topic]} so far). Its "
                                  f"publisher must send {inlet.port.type}"
                                  + (f", codec {inlet.port.codec}." if inlet.port.codec else "."))
+
+    def edges(self) -> list[Edge]:
+        """How messages come to the region, as far as that is known."""
+        now = self._hosted.now()
+        heard = [inlet.subscription for inlet in tuple(self.inlets.values())]   # another thread may end hearing one
+        return [edge for subscription in heard if subscription is not None for edge in subscription.edges(now)]
 
     # -- outputs ---------------------------------------------------------------------------------------------------
 

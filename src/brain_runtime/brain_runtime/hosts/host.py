@@ -22,7 +22,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Iterable, Protocol
 
+from brain_runtime.edges import Edge
 from brain_wire.goals import Act, News
+from brain_wire.hops import Hop
 from brain_wire.qos import QoS
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class Arrived(Protocol):
     Attributes:
         data: its CDR bytes, or what else the host's :meth:`Host.decoder` takes.
         received: time of receipt on the host's steady clock (:meth:`Host.now`, s).
+        hop: what is noted of its publisher; None where nothing is.
     """
 
     @property
@@ -42,6 +45,9 @@ class Arrived(Protocol):
 
     @property
     def received(self) -> float: ...
+
+    @property
+    def hop(self) -> Hop | None: ...
 
 
 class Publication(Protocol):
@@ -85,6 +91,13 @@ class Subscription(Protocol):
 
     def sender(self, arrival: Any) -> str:
         """Who published a message, as far as that can be said, as `` of /name``; else empty."""
+
+    def edges(self, now: float) -> list[Edge]:
+        """How messages came from each publisher, as far as that is known; in the thread that controls.
+
+        Args:
+            now: on the host's steady clock (s).
+        """
 
     def close(self) -> None:
         """Hears no more; what still waits is not taken in any more."""

@@ -6,9 +6,11 @@ import time
 from collections import deque
 from typing import Any, Callable, NamedTuple
 
+from brain_runtime.edges import Edge
 from brain_runtime.hosts.host import Arrived, Subscription
 from brain_runtime.inbox import Slot
 from brain_runtime.ports import In
+from brain_wire.hops import Hop
 from brain_wire.messages import MessageError
 
 
@@ -45,9 +47,15 @@ class Inlet:
         if subscription is None:
             return
         waiting = subscription.take()
-        for arrival in waiting if self._all else reversed(waiting):
-            if self.offer(arrival) and not self._all:
-                return
+        if self._all:
+            for arrival in waiting:
+                self.offer(arrival)
+            return
+        while waiting and not self.offer(waiting.pop()):
+            pass
+        for older in waiting:
+            if older.hop is not None:
+                older.hop.passed += 1
 
     def offer(self, arrival: Arrived) -> bool:
         """Takes in one arrival; False where it is broken."""
@@ -56,7 +64,8 @@ class Inlet:
         except MessageError as error:
             self._complain(self, arrival, str(error))
             return False
-        self._slot.offer(message, arrival.received)
+        if self._slot.offer(message, arrival.received) and arrival.hop is not None:
+            arrival.hop.passed += 1     # counted with the publisher of the newer one
         return True
 
 
@@ -65,6 +74,7 @@ class Incoming(NamedTuple):
 
     data: Any
     received: float
+    hop: Hop | None = None
 
 
 class Ring:
@@ -74,16 +84,22 @@ class Ring:
         topic: full name.
         depth: messages that are kept.
         close: ends the subscription.
+        edges: tells how messages come, where that is known, see :meth:`.host.Subscription.edges`.
     """
 
-    def __init__(self, topic: str, depth: int, close: Callable[[], None]) -> None:
+    def __init__(self, topic: str, depth: int, close: Callable[[], None],
+                 edges: Callable[[float], list[Edge]] = lambda now: []) -> None:
         self.topic = topic
-        self._close = close
+        self._close, self._edges = close, edges
         self._waiting: deque[Incoming] = deque(maxlen=depth)
 
     def keep(self, arrival: Incoming) -> None:
         """Keeps a message until it is taken."""
-        self._waiting.append(arrival)
+        waiting = self._waiting
+        oldest = waiting.popleft() if len(waiting) == waiting.maxlen else None  # only this thread makes it longer
+        if oldest is not None and oldest.hop is not None:
+            oldest.hop.full += 1
+        waiting.append(arrival)
 
     def take(self) -> list[Incoming]:
         """See :class:`.host.Subscription`."""
@@ -95,6 +111,10 @@ class Ring:
     def sender(self, arrival: Incoming) -> str:
         """Not known."""
         return ""
+
+    def edges(self, now: float) -> list[Edge]:
+        """See :class:`.host.Subscription`."""
+        return self._edges(now)
 
     def close(self) -> None:
         """See :class:`.host.Subscription`."""

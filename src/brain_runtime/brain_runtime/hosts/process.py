@@ -174,7 +174,8 @@ class ProcessHost(HostedRegion):
         if now >= self._next_diagnostics:
             self._next_diagnostics = now + diagnostics.PERIOD
             broken = sum(self.connections.broken.values())
-            self._diagnostics.send(diagnostics.diagnostics(heartbeat, broken, self.gate))
+            edges = self.connections.edges()
+            self._diagnostics.send(diagnostics.diagnostics(heartbeat, broken, self.gate, edges))
         return heartbeat
 
     def reason(self) -> str:

@@ -2,6 +2,7 @@
 """Topics on rclpy as raw bytes in our encoding, so that rclpy converts no array field by field."""
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import replace
 from typing import Any, Callable
@@ -10,12 +11,15 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from brain_runtime.hosts.inlet import Inlet, Ring, received
+from brain_runtime.edges import Edge, edge
+from brain_runtime.hosts.inlet import Incoming, Inlet, Ring
 from brain_runtime.hosts.ros_types import interface
 from brain_wire import messages
+from brain_wire.hops import SILENT, Hop, Hops
 from brain_wire.qos import QoS
 
 KEYED = 64              # messages that wait where the newest of each publisher counts
+WAITED = 1_000_000      # ns that a message was with the middleware, beyond which others may have given way to it there
 
 
 def profile(qos: QoS) -> QoSProfile:
@@ -113,10 +117,12 @@ def subscribe(node: Node, inlet: Inlet, deliver: Callable[[Inlet], Any]) -> Ring
         for subscription in subscriptions:
             node.destroy_subscription(subscription)
 
-    ring = Ring(node.resolve_topic_name(port.topic), depth, close)
+    notes = _Notes(node, node.resolve_topic_name(port.topic), port.qos)
+    ring = Ring(notes.topic, depth, close, notes.edges)
 
-    def arrived(data: bytes) -> None:
-        ring.keep(received(data))
+    def arrived(data: bytes, info: Any) -> None:
+        now = time.monotonic()
+        ring.keep(Incoming(data, now, notes.note(info, now)))
         deliver(inlet)
 
     qos = port.qos.with_depth(depth) if port.key else port.qos
@@ -131,7 +137,45 @@ def subscribe(node: Node, inlet: Inlet, deliver: Callable[[Inlet], Any]) -> Ring
     return ring
 
 
-def _once(arrived: Callable[[bytes], None]) -> Callable[[bytes, Any], None]:
+class _Notes:
+    """What the middleware tells of each message's way: its times, its number, and its publisher where it has them.
+
+    Args:
+        node: of rclpy.
+        topic: full name.
+        qos: of the subscription.
+    """
+
+    def __init__(self, node: Node, topic: str, qos: QoS) -> None:
+        self._node, self.topic = node, topic
+        self._hops = Hops(qos.depth if qos.latched else 0)
+
+    def note(self, info: Any, now: float) -> Hop | None:
+        """Notes a message, received at ``now`` (s, steady); None where nothing is known of its publisher."""
+        stamp, came = info["source_timestamp"], info["received_timestamp"]
+        if not stamp:
+            return None     # this middleware does not tell
+        # Without the publisher's id (rclpy before Kilted) the numbers of several publishers are not to be told apart.
+        gid = bytes((info.get("publisher_gid") or {}).get("data") or b"")
+        number = info.get("publication_sequence_number") if gid else None
+        return self._hops.noted(gid, number, stamp, now, bool(came) and time.time_ns() - came > WAITED)
+
+    def edges(self, now: float) -> list[Edge]:
+        """See :class:`brain_runtime.hosts.host.Subscription`."""
+        passages = self._hops.passages(now)
+        publishers = self._node.get_publishers_info_by_topic(self.topic) if passages else []
+        names = {bytes(p.endpoint_gid): f"{p.node_namespace.rstrip('/')}/{p.node_name}" for p in publishers}
+        found = []
+        for passage in passages:
+            name = next((name for gid, name in names.items() if passage.gid and gid.startswith(passage.gid)), None)
+            if not passage.gid and len(names) == 1:
+                name = next(iter(names.values()))
+            if name is not None or passage.silence < SILENT:
+                found.append(edge(passage, self.topic, name))
+        return found
+
+
+def _once(arrived: Callable[[bytes, Any], None]) -> Callable[[bytes, Any], None]:
     """Hands each publication on once, that two subscriptions of a topic hear.
 
     Both tell the same time at which it was published (``source_timestamp``, ns); whoever publishes the same again does
@@ -143,5 +187,5 @@ def _once(arrived: Callable[[bytes], None]) -> Callable[[bytes, Any], None]:
         publication = info["source_timestamp"], bytes(data)
         if publication not in known:
             known.append(publication)
-            arrived(data)
+            arrived(data, info)
     return hear

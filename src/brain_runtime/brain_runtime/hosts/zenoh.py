@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from brain_runtime import heartbeat as beat
+from brain_runtime.edges import Edge, edge
 from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
@@ -18,6 +19,7 @@ from brain_runtime.hosts.process import ProcessHost
 from brain_runtime.region import Region
 from brain_wire import lifecycle, parameter_services, type_descriptions
 from brain_wire.goals import Act
+from brain_wire.hops import SILENT
 from brain_wire.qos import QoS
 from brain_wire import Arrival, Node, Publisher, Server, Session, Subscription, Watch
 from brain_wire.action import ActionServer
@@ -89,7 +91,7 @@ class ZenohHost(ProcessHost):
         deliver = functools.partial(self.deliver, inlet)
         subscription = self.node.subscription(
             self._name(port.topic), port.type, port.qos, by_publisher=bool(port.key), arrived=deliver,
-            at_once=deliver if inlet.alone else None)
+            at_once=deliver if inlet.alone else None, hops=True)
         return _Subscription(self.node, self._watch, subscription, self.connections, inlet)
 
     def serve(self, name: str, act: Act) -> ActionServer:
@@ -180,6 +182,14 @@ class _Subscription:
             return " of a publisher without a ROS 2 attachment"
         publisher = self._watch.publisher(gid)
         return f" of {publisher.name}" if publisher is not None else f" of publisher {gid.hex()}"
+
+    def edges(self, now: float) -> list[Edge]:
+        hops, found = self._subscription.hops, []
+        for passage in () if hops is None else hops.passages(now):
+            publisher = self._watch.publisher(passage.gid)
+            if publisher is not None or passage.silence < SILENT:
+                found.append(edge(passage, self.topic, None if publisher is None else publisher.name))
+        return found
 
     def close(self) -> None:
         self._node.let_go(self._subscription)

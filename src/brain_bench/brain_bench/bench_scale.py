@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain bench scale``: what grows with the number of nodes, at a router and between linked ones.
+
+Routers and nodes are processes of their own. What is known of the wire is asked of the routers: their descriptors and
+memory of the kernel, what was declared of their admin space, the tokens of one more node, which comes last and whose
+time to know all others is taken. See :mod:`brain_bench.scale_model` for what is made of it.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterator, Sequence
+
+from brain_bench.scale_nodes import READY, Scheduled
+
+RATE = 10.0             # Hz of each node
+QUANTILES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
+ROUTERS, LINKED = 3, 60     # of --linked
+LIMIT = 0.010           # s, that the 99th percentile may have
+SETTLE = 1.0            # s in which a router lets go of the link by which it was asked whether it is there
+ENDING = 15.0           # s for a process to end
+HERE = Path(__file__).parent
+
+
+class ScaleProblem(RuntimeError):
+    """It cannot be measured; says why."""
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """A quantile of sorted values."""
+    return values[min(len(values) - 1, int(q * len(values)))]
+
+
+def neighbours(count: int, routers: int) -> list[tuple[int, int]]:
+    """For each node its router, and the node that it hears.
+
+    With one router a ring. With more, nodes are dealt out by turns, as many to each; those with an even place at their
+    router hear a node of the same one, the others one of the next.
+
+    Raises:
+        ScaleProblem: there are too few of them.
+    """
+    if routers == 1:
+        return [(0, (node - 1) % count) for node in range(count)]
+    each = count // routers // 2 * 2
+    if each < 4:
+        raise ScaleProblem(f"{count} nodes are too few for {routers} routers; take {4 * routers} or more")
+    found = []
+    for node in range(each * routers):
+        router, place = node % routers, node // routers
+        source = router if place % 2 == 0 else (router + 1) % routers
+        found.append((router, (place + 2) % each * routers + source))
+    return found
+
+
+@contextlib.contextmanager
+def ended(process: subprocess.Popen) -> Iterator[subprocess.Popen]:
+    """A process that has ended when this is left."""
+    try:
+        yield process
+    finally:
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        process.terminate()
+        try:
+            process.wait(ENDING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def command(*words: str) -> list[str]:
+    """A Python command that dies with this process."""
+    from brain_runtime import end_with_parent
+
+    return [sys.executable, end_with_parent.__file__, str(os.getpid()), sys.executable, *words]
+
+
+def start_router(endpoint: str, connect: Sequence[str] = ()) -> subprocess.Popen:
+    """A router as a process of its own, once it routes.
+
+    Raises:
+        ScaleProblem: it does not come up.
+    """
+    from brain_wire.router import is_router
+
+    words = ["-m", "brain_wire.router", "--listen", endpoint]
+    for other in connect:
+        words += ["--connect", other]
+    process = subprocess.Popen(command(*words), stderr=subprocess.DEVNULL, start_new_session=True)
+    until = time.monotonic() + READY
+    try:
+        while not is_router(endpoint):
+            if process.poll() is not None or time.monotonic() > until:
+                raise ScaleProblem(f"no router came up at {endpoint}")
+            time.sleep(0.1)
+    except BaseException:   # Ctrl-C too: nothing stays
+        process.kill()
+        process.wait()
+        raise
+    return process
+
+
+class Nodes:
+    """The light processes, behind the one that forks them.
+
+    Args:
+        orders: of each, see :class:`brain_bench.scale_nodes.LightNode`.
+    """
+
+    def __init__(self, orders: list[dict[str, Any]]) -> None:
+        self._process = subprocess.Popen(command("-m", "brain_bench.scale_nodes"), stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self._ended = ended(self._process)
+        self._say(orders)
+
+    def __enter__(self) -> Nodes:
+        self._ended.__enter__()
+        return self
+
+    def __exit__(self, *what: Any) -> None:
+        with contextlib.suppress(OSError, ScaleProblem):
+            self._say({"do": "end"})
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(ENDING)
+        self._ended.__exit__(*what)
+
+    def _say(self, what: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise ScaleProblem(f"the nodes have ended: {error}") from error
+
+    def answers(self, order: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """What each says, after an order or once it is ready.
+
+        Raises:
+            ScaleProblem: one has failed.
+        """
+        if order is not None:
+            self._say(order)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        found = json.loads(line) if line else [{"error": "the nodes have ended"}]
+        wrong = [answer["error"] for answer in found if "error" in answer]
+        if wrong:
+            raise ScaleProblem(wrong[0])
+        return found
+
+
+def of_process(process: int) -> dict[str, int]:
+    """Resident memory (bytes), descriptors and threads of a process."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    status = dict(line.split(":", 1) for line in lines if ":" in line)
+    return {"rss": 1024 * int(status["VmRSS"].split()[0]), "threads": int(status["Threads"]),
+            "descriptors": len(os.listdir(f"/proc/{process}/fd"))}
+
+
+def newcomer(endpoint: str, domain: int, expected: int) -> dict[str, Any]:
+    """How long one more node takes until it knows of all others (s), and how much there is to know.
+
+    Raises:
+        ScaleProblem: it does not learn of all.
+    """
+    from brain_wire import Watch, open_session
+
+    with open_session(endpoint, patience=READY) as session:
+        begin = time.monotonic()
+        with Watch(session, domain) as watch:
+            while len(watch.nodes()) < expected or len(watch.endpoints()) < 2 * expected:
+                if time.monotonic() - begin > READY:
+                    raise ScaleProblem(f"only {len(watch.nodes())} of {expected} nodes are seen")
+                watch.poll()
+                time.sleep(0.001)
+            took = time.monotonic() - begin
+            tokens = len(watch.nodes()) + len(watch.endpoints())
+        declared = {kind: sum(1 for reply in session.zenoh.get(f"@/*/router/{kind}/{domain}/**") if reply.ok)
+                    for kind in ("publisher", "subscriber")}
+    return {"newcomer": took, "tokens": tokens, "declarations": declared}
+
+
+def carried(endpoint: str) -> dict[str, int] | None:
+    """Bytes that a router has sent and received so far on the links that it accepted; None where `ss` does not tell."""
+    try:
+        told = subprocess.run(["ss", "-tinH", "state", "established", f"( sport = :{endpoint.rpartition(':')[2]} )"],
+                              capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {way: sum(map(int, re.findall(rf"\bbytes_{way}:(\d+)", told))) for way in ("sent", "received")}
+
+
+def others(before: Sequence[int], after: Sequence[int]) -> float:
+    """Cores that were busy between two looks of :func:`cores`."""
+    return (after[0] - before[0]) / max(1, after[1] - before[1]) * (os.cpu_count() or 1)
+
+
+def cores() -> tuple[int, int]:
+    """Ticks of all cores that were spent on something, and all ticks."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def latencies(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Latency (s) of what some nodes heard."""
+    took = sorted(1e-9 * ns for run in runs for ns in run["ns"])
+    if not took:
+        raise ScaleProblem("nothing was heard")
+    return {"messages": len(took), "p50": quantile(took, 0.5), "p99": quantile(took, 0.99), "longest": took[-1],
+            "quantiles": [[q, quantile(took, q)] for q in QUANTILES]}
+
+
+def measure(count: int, seconds: float, domain: int, endpoints: Sequence[str], tell: Callable[[str], None]
+            ) -> dict[str, Any]:
+    """Measures so many nodes at linked routers, one for each endpoint.
+
+    Args:
+        count: of nodes.
+        seconds: that they publish.
+        domain: of ROS.
+        endpoints: of the routers, which are started here and linked each with all before.
+        tell: what is being done, for people.
+
+    Raises:
+        ScaleProblem: it cannot be measured.
+        NoRouter, SessionProblem: a router cannot be reached.
+    """
+    hears = neighbours(count, len(endpoints))
+    count = len(hears)
+    load = os.getloadavg()[0]
+    with contextlib.ExitStack() as stack:
+        routers = []
+        for number, endpoint in enumerate(endpoints):
+            tell(f"{count} nodes: starting router {number + 1}")
+            routers.append(stack.enter_context(ended(start_router(endpoint, endpoints[:number]))))
+        time.sleep(SETTLE)
+        empty = [of_process(router.pid) for router in routers]
+        tell(f"{count} nodes: starting")
+        orders = [{"endpoint": endpoints[router], "domain": domain, "number": number, "hears": source, "rate": RATE}
+                  for number, (router, source) in enumerate(hears)]
+        with Nodes(orders) as nodes:
+            nodes.answers()
+            tell(f"{count} nodes: declaring")
+            found = sorted(answer["found"] for answer in nodes.answers({"do": "declare"}))
+            newest = newcomer(endpoints[-1], domain, count)
+            tell(f"{count} nodes: publishing for {seconds:g} s")
+            before, busy, bytes_before = [Scheduled(router.pid) for router in routers], cores(), carried(endpoints[0])
+            begin = time.monotonic()
+            runs = nodes.answers({"do": "run", "seconds": seconds})
+            span = time.monotonic() - begin
+            used = [Scheduled(router.pid).since(then) for router, then in zip(routers, before)]
+            busy_after = cores()
+            full, bytes_after = [of_process(router.pid) for router in routers], carried(endpoints[0])
+    ran, waited = (sum(run[what] for run in runs) for what in ("ran", "waited"))
+    sent, heard = sum(run["sent"] for run in runs), sum(run["heard"] for run in runs)
+    report = {
+        "processes": count, "routers": len(routers), "rate": RATE, "seconds": seconds, "sent": sent,
+        "lost": sum(runs[source]["sent"] - run["heard"] for run, (_, source) in zip(runs, hears)),
+        "heard": heard, "overwritten": sum(run["overwritten"] for run in runs), **latencies(runs),
+        "waiting": _share(waited, ran),
+        "late": max(run["late"] for run in runs), "matched": found[-1], **newest,
+        "router": [{**full[i], "rss_empty": empty[i]["rss"], "descriptors_empty": empty[i]["descriptors"],
+                    "cpu": used[i][0] / span, "waiting": _share(used[i][1], used[i][0])}
+                   for i in range(len(routers))],
+        "load": {"before": load, "cores": os.cpu_count(), "busy": others(busy, busy_after),
+                 "ours": (ran + sum(cpu for cpu, _ in used)) / span}}
+    if bytes_before is not None and bytes_after is not None:
+        report["bytes"] = {way: bytes_after[way] - bytes_before[way] for way in bytes_before}
+    if len(endpoints) > 1:
+        across = [hears[source][0] != router for router, source in hears]
+        report["within"] = latencies([run for run, far in zip(runs, across) if not far])
+        report["across"] = latencies([run for run, far in zip(runs, across) if far])
+    return report
+
+
+def _share(waited: float, ran: float) -> float:
+    return waited / (waited + ran) if waited + ran else 0.0
+
+
+def fine(report: dict[str, Any]) -> bool:
+    """Whether nothing was lost, and the 99th percentile kept its limit."""
+    return report["lost"] == 0 and report["p99"] <= LIMIT
