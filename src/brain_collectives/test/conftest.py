@@ -26,6 +26,12 @@ PATIENCE = 100      # s; only ends a hang
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE", "OMP_NUM_THREADS")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves out what costs minutes, unless it is asked for."""
+    if item.get_closest_marker("extended") and "BRAIN_TEST_EXTENDED" not in os.environ:
+        pytest.skip("BRAIN_TEST_EXTENDED=1 runs it, too")
+
+
 class Ranks:
     """Processes of one program.
 
@@ -189,9 +195,6 @@ def router() -> Iterator[RouterProcess]:
 @pytest.fixture
 def ranks() -> Iterator[Any]:
     """Starts ranks, and ends what is left of them after the test."""
-    if "BRAIN_TEST_COLLECTIVES" not in os.environ:
-        pytest.skip("not part of make test yet: some fail now and then on a busy machine (docs/collectives.md); "
-                    "BRAIN_TEST_COLLECTIVES=1 runs them")
     started: list[Ranks] = []
 
     def start(world: int, program: str, *words: str, whole: bool = False, **environment: str) -> Ranks:

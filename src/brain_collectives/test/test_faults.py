@@ -30,6 +30,7 @@ def test_a_rank_that_is_killed_is_named_and_the_rest_goes_on(ranks, name):
 
 @pytest.mark.slow
 @pytest.mark.alone
+@pytest.mark.extended
 def test_a_death_is_seen_within_half_a_second_and_the_rest_goes_on_within_two(ranks):
     took = []
     for _ in range(3):

@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 3, 4, 7])
+@pytest.mark.parametrize("world", [2, 3, *(pytest.param(n, marks=pytest.mark.extended) for n in (4, 7))])
 def test_values_of_every_collective_and_dtype(ranks, world):
     for said in ranks(world, "values.py").succeed():
         assert int(said.rpartition("checked ")[2]) > 1000
