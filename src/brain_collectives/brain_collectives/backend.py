@@ -19,8 +19,8 @@ from brain_collectives.arguments import Flat, Tensor, Tensors, call_of, calls_of
 from brain_collectives.errors import CollectiveError
 from brain_collectives.group import Group
 from brain_collectives.header import Call
-from brain_collectives.link import open_link
 from brain_collectives.objects import guard
+from brain_collectives.opening import open_link
 from brain_collectives.points import Receiving, send
 from brain_collectives.settings import NAME
 from brain_collectives.work import Body, Calls, Done, Together

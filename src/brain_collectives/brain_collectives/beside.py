@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from brain_collectives.backend import ZenohGroup
 from brain_collectives.group import Group
-from brain_collectives.link import open_link
+from brain_collectives.opening import open_link
 from brain_collectives.settings import LINK_VARIABLE, PEERS, from_environment
 
 UNBOUND = timedelta(days=1000)  # of calls: who waits says for how long

@@ -8,12 +8,13 @@ with it are sent again.
 """
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any, Callable, Iterable
 
 import zenoh
 
-from brain_collectives.errors import CallsDiffer, Closed, CollectiveError, LinkLost, RankDied, Refused, TooLate
+from brain_collectives.errors import CallsDiffer, Closed, CollectiveError, LinkLost, RankDied, TooLate
 from brain_collectives.header import (LOST, Call, Header, What, group_id, packed, read_difference, unpacked,
                                       write, write_difference)
 from brain_collectives.link import Link, named
@@ -50,6 +51,7 @@ class Group:
         self.mailbox = Mailbox(members)
         self.votes: list[tuple[Header, bytes]] = []
         self.on_vote: Asked | None = None
+        self._sending = threading.Lock()        # point to point: two threads may send at once
         self._sent_points: dict[int, int] = {}
         self._losses = 0
         link.add(self)
@@ -68,11 +70,12 @@ class Group:
         """Sends data to one rank of this group."""
         self.check()
         to = self.members[rank]
-        number = self._sent_points.get(to, 0)
-        self._sent_points[to] = number + 1
-        header = write(What.POINT, self.link.rank, group=self.number, epoch=self.epoch, sequence=number, phase=tag,
-                       call=call)
-        self.link.send((to,), header, payload, (self.number, What.POINT, number))
+        with self._sending:
+            number = self._sent_points.get(to, 0)
+            header = write(What.POINT, self.link.rank, group=self.number, epoch=self.epoch, sequence=number, phase=tag,
+                           call=call)
+            self.link.send((to,), header, payload, (self.number, What.POINT, number))
+            self._sent_points[to] = number + 1
 
     def wait(self, sequence: int, keys: list[Key], call: Call, deadline: float, timeout: float) -> None:
         """Waits for messages of a call.
@@ -84,7 +87,7 @@ class Group:
             TooLate: not all came; names who is missing, or has left.
             CollectiveError: the group has failed.
         """
-        losses, asked = self._losses, time.monotonic() + ASK_AFTER
+        asked = time.monotonic() + ASK_AFTER
         while True:
             missing = self.mailbox.wait(sequence, keys, min(asked, deadline))
             if not missing:
@@ -98,12 +101,12 @@ class Group:
             if now >= deadline:
                 raise self.too_late(sources, f"{call} (call {sequence} of {self.title})", timeout)
             if now >= asked:
-                flags = LOST if losses != self._losses else 0
+                flags = LOST if self._losses else 0
                 for phase, source in sorted(missing):
                     self.link.send((source,), write(
                         What.WAITING, self.link.rank, group=self.number, epoch=self.epoch, sequence=sequence,
                         phase=phase, call=packed(call), flags=flags))
-                losses, asked = self._losses, now + ASK_EVERY
+                asked = now + ASK_EVERY
 
     def wait_for(self, receive: Receive, what: str, deadline: float, timeout: float) -> None:
         """Waits until a receive has its message.
@@ -111,7 +114,7 @@ class Group:
         Raises:
             TooLate, CollectiveError: as :meth:`wait`.
         """
-        losses, asked = self._losses, time.monotonic() + ASK_AFTER
+        asked = time.monotonic() + ASK_AFTER
         while not receive.wait(min(asked, deadline) - time.monotonic()):
             sources = [receive.source] if receive.source is not None else [m for m in self.members
                                                                            if m != self.link.rank]
@@ -128,10 +131,10 @@ class Group:
                     raise failure
                 return
             if now >= asked:
-                if losses != self._losses:
-                    for source in sources:
-                        self._ask_for_point(source)
-                losses, asked = self._losses, now + ASK_EVERY
+                # Again and again: the question may be lost as well, where the other's link is not back yet.
+                for source in sources if self._losses else ():
+                    self._ask_for_point(source)
+                asked = now + ASK_EVERY
 
     def _ask_for_point(self, source: int) -> None:
         self.link.send((source,), write(
@@ -247,10 +250,6 @@ class Group:
         if rank in self.members:
             self.mailbox.leave(rank)
 
-    def refused(self, why: str) -> None:
-        """The others have gone on without this rank."""
-        self.fail(Refused(why))
-
     def link_back(self) -> None:
         """A link was lost and is back; who waits asks for what may have been lost."""
         self._losses += 1
@@ -262,8 +261,6 @@ class Group:
     def fail(self, failure: CollectiveError) -> None:
         """Ends all that is under way, and all later calls, with an error."""
         self.mailbox.fail(failure)
-        if self.on_vote is not None and isinstance(failure, (Closed, Refused)):
-            self.mailbox.wake()
 
     # Words
 

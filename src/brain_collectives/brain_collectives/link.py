@@ -11,7 +11,6 @@ from the message when it is taken; from there it is summed or written into the t
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import threading
 import time
@@ -19,25 +18,21 @@ import weakref
 from datetime import timedelta
 from typing import Any, Protocol
 
-import torch.distributed as dist
 import zenoh
 
 from brain_collectives.counting import COUNTERS
-from brain_collectives.errors import CollectiveError, TooLate
+from brain_collectives.errors import CollectiveError, RankDied, TooLate
 from brain_collectives.header import Header, Malformed, What, read, read_ranks, write, write_ranks
 from brain_collectives.membership import Membership
-from brain_collectives.rendezvous import Place, exchange, hold_port, new_place
+from brain_collectives.rendezvous import Place
 from brain_collectives.sent import TO_ALL, Kept
-from brain_collectives.settings import PEERS, Settings, from_environment
-from brain_wire.refusal import open_to_a_network
-from brain_wire.session import NoRouter, Session, SessionProblem, insert, session_config
+from brain_collectives.settings import Settings
+from brain_wire.session import Session
 from brain_wire.waking import Signal
 
 SPACE = "brain_collectives"
 HELLO_EVERY = 0.05      # s between greetings to a rank that has not answered
-LOOK = 0.005            # s between looks whether all links are up
-GOODBYE = 1.0           # s that other ranks get to say that they have heard all
-CONGESTION = 600        # s that a put waits for a slow rank; a dead one is cut off by the lease
+LEAVING_EVERY = 0.2     # s between goodbyes to a rank that has not answered
 PARKED = 1 << 14        # messages that wait for groups which this rank has not made yet
 
 log = logging.getLogger(__name__)
@@ -58,11 +53,11 @@ class Post(Protocol):
     def rank_left(self, rank: int) -> None:
         """Takes note that a rank sends nothing more."""
 
-    def refused(self, why: str) -> None:
-        """Takes note that the others have gone on without this rank."""
-
     def link_back(self) -> None:
         """Takes note that messages may have been lost."""
+
+    def fail(self, failure: CollectiveError) -> None:
+        """Ends all that is under way, and all later calls, with an error."""
 
     def closed(self) -> None:
         """Takes note that the link was closed."""
@@ -79,7 +74,7 @@ class Link:
 
     Attributes:
         trusted: whether objects may come by it: it is authenticated at all ranks, or all are on this machine.
-        losses: how often links came back.
+        failure: why nothing can be done any more; None: it can.
     """
 
     def __init__(self, session: Session, places: list[Place], rank: int, settings: Settings) -> None:
@@ -88,7 +83,7 @@ class Link:
         self.run = places[0].nonce
         self.local = len({place.machine for place in places}) == 1
         self.trusted = all(p.trusted for p in places) or self.local and all(p.loopback for p in places)
-        self.losses = 0
+        self.failure: CollectiveError | None = None
         self.kept = Kept(settings.keep)
         self._groups: dict[int, Post] = {}
         self._closed_groups: set[int] = set()
@@ -100,10 +95,6 @@ class Link:
         self._left: set[int] = set()
         self._is_closed = False
         prefix, z = f"{SPACE}/{self.run}", session.zenoh
-        self.membership = Membership(self, prefix)
-        # In Zenoh's own thread, which saves a change of threads; `_arrive` only sorts.
-        arrive = zenoh.handlers.Callback(self._arrive, indirect=False)
-        self._hears = [z.declare_subscriber(f"{prefix}/{key}", arrive) for key in ("all", f"to/{rank}")]
         # Keys are sent in full: an id that is declared while a link comes up is now and then unknown at the other
         # end, and then Zenoh drops all that comes under it.
         self._quality: dict[str, Any] = {"congestion_control": zenoh.CongestionControl.BLOCK, "express": True,
@@ -111,6 +102,12 @@ class Link:
                                          "priority": zenoh.Priority.INTERACTIVE_HIGH}
         self._all = zenoh.KeyExpr(f"{prefix}/all")
         self._to = [zenoh.KeyExpr(f"{prefix}/to/{other}") for other in range(self.size)]
+        # From here on other ranks are heard, and answered: all that this needs stands above.
+        self.membership = Membership(self, prefix)
+        # In Zenoh's own thread, which saves a change of threads; `_arrive` only sorts.
+        arrive = zenoh.handlers.Callback(self._arrive, indirect=False)
+        self._hears = [z.declare_subscriber(f"{prefix}/{key}", arrive) for key in ("all", f"to/{rank}")]
+        self.membership.start()
         _links.add(self)
 
     # Sending
@@ -128,19 +125,21 @@ class Link:
         data = zenoh.ZBytes(payload)
         try:
             if len(ranks) == self.size and self.size > 2:
+                self._keep(key, TO_ALL, header, data)
                 self._put(self._all, data, header)
-                if key:
-                    self.kept.keep((*key, TO_ALL), header, data)
-                    COUNTERS.sent(len(data))
                 return
             for rank in ranks:
                 if rank != self.rank:
+                    self._keep(key, rank, header, data)
                     self._put(self._to[rank], data, header)
-                    if key:
-                        self.kept.keep((*key, rank), header, data)
-                        COUNTERS.sent(len(data))
         except zenoh.ZError as error:
             raise CollectiveError(f"the link of rank {self.rank} is closed ({error})") from None
+
+    def _keep(self, key: tuple[int, ...], rank: int, header: bytes, data: zenoh.ZBytes) -> None:
+        """Keeps a message, before it is sent: who asks for it at once must not be told that it is forgotten."""
+        if key:
+            self.kept.keep((*key, rank), header, data)
+            COUNTERS.sent(len(data))
 
     def _put(self, key: zenoh.KeyExpr, payload: zenoh.ZBytes, header: bytes) -> None:
         self.session.zenoh.put(key, payload, attachment=header, **self._quality)
@@ -235,8 +234,14 @@ class Link:
                 group.rank_died(rank, self.membership.dead[rank])
             if rank in self.membership.gone:
                 group.rank_left(rank)
-        if self.membership.refusal:
-            group.refused(self.membership.refusal)
+        if self.failure is not None:
+            group.fail(self.failure)
+
+    def fail(self, failure: CollectiveError) -> None:
+        """Ends all that is under way in all groups, and all later calls, with an error; the first stays."""
+        self.failure = self.failure or failure
+        for group in self.groups():
+            group.fail(self.failure)
 
     def remove(self, group: Post) -> int:
         """Delivers no more to a group; how many are left that are in use."""
@@ -266,15 +271,21 @@ class Link:
         return self._is_closed
 
     def greet(self, timeout: timedelta) -> None:
-        """Waits until each rank hears this one and is heard by it.
+        """Waits until each rank hears this one, is heard by it, and would be missed.
 
         Raises:
+            RankDied: one has come and is gone again.
             TooLate: some do not answer; names them.
         """
         others = set(range(self.size)) - {self.rank}
         until = time.monotonic() + timeout.total_seconds()
         hello = write(What.HELLO, self.rank)
-        while missing := others - self._here:
+        while missing := others - (self._here & self.membership.seen):
+            if self.failure is not None:
+                raise self.failure
+            dead = tuple(sorted(missing & self.membership.dead.keys()))
+            if dead:
+                raise RankDied(f"{named(dead)} died while the ranks met: {self.membership.dead[dead[0]]}", dead)
             if time.monotonic() > until:
                 raise TooLate(f"{named(sorted(missing))} did not answer over Zenoh within "
                               f"{timeout.total_seconds():g} s, by {self.session.endpoint}; is it reachable from here, "
@@ -299,20 +310,17 @@ class Link:
         _links.discard(self)
 
     def _say_goodbye(self) -> None:
-        """Waits a while until the others have heard all that was sent: closing drops what is still on its way."""
-        until = time.monotonic() + GOODBYE
-        others = tuple(r for r in range(self.size) if r != self.rank)
-        if self.membership.refusal or not self.session.linked:
-            return
-        self.send(others, write(What.LEAVING, self.rank))
-        while True:
-            # Who ends as well needs nothing more.
+        """Waits until the others have heard all that was sent: closing drops what is still on its way."""
+        until = time.monotonic() + self.settings.lease
+        others, leaving = set(range(self.size)) - {self.rank}, write(What.LEAVING, self.rank)
+        while self.failure is None and self.session.linked:
+            # Who ends as well needs nothing more; who is silent for the lease is dead.
             ended = self.membership.gone | self.membership.dead.keys() | self.membership.absent()
-            waited_for = set(others) - self._left - ended
-            left = until - time.monotonic()
-            if left <= 0 or not waited_for:
+            waited_for = others - self._left - ended
+            if time.monotonic() >= until or not waited_for:
                 return
-            self._heard.wait(min(left, HELLO_EVERY))
+            self.send(tuple(waited_for), leaving)
+            self._heard.wait(LEAVING_EVERY)
 
 
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
@@ -328,72 +336,3 @@ def _close_all() -> None:
 def named(ranks: list[int] | tuple[int, ...]) -> str:
     """Ranks, in words."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else "ranks " + ", ".join(map(str, ranks))
-
-
-def open_link(store: dist.Store, rank: int, size: int, timeout: timedelta, settings: Settings | None = None) -> Link:
-    """Links this process with all ranks that meet at a store, by the environment's settings where none are given.
-
-    Raises:
-        CollectiveError: the settings are wrong, ranks are missing, or there is no router.
-    """
-    settings = settings or from_environment()
-    try:
-        if settings.link == PEERS:
-            with hold_port() as holder:
-                own = new_place(PEERS, settings.host, "", False, True, settings.lease, settings.large,
-                                holder.getsockname()[1])
-                places = exchange(store, rank, size, own, timeout)
-                session = _linked_with(places, rank, settings, timeout)
-        else:
-            config, endpoint, credentials = session_config(None, *[settings.identity] if settings.identity else [])
-            local = not open_to_a_network(endpoint) and credentials is None
-            own = new_place(settings.link, settings.host, endpoint, credentials is not None, local, settings.lease,
-                            settings.large)
-            places = exchange(store, rank, size, own, timeout)
-            _tune(config, settings)
-            session = Session(zenoh.open(config), f"the router at {endpoint}", credentials)
-    except (NoRouter, SessionProblem, zenoh.ZError) as problem:
-        raise CollectiveError(f"rank {rank} has no link: {problem}") from problem
-    link = Link(session, places, rank, settings)
-    try:
-        link.greet(timeout)
-    except BaseException:
-        link.close()
-        raise
-    return link
-
-
-def _tune(config: zenoh.Config, settings: Settings) -> None:
-    """What Zenoh is told in either case."""
-    insert(config, "transport/link/tx/lease", str(int(settings.lease * 1000)), "our settings")
-    insert(config, "transport/link/tx/queue/congestion_control/block/wait_before_close", str(CONGESTION * 1000000),
-           "our settings")
-
-
-def _linked_with(places: list[Place], rank: int, settings: Settings, timeout: timedelta) -> Session:
-    """A session that is linked with each other rank's; of two ranks the higher one connects."""
-    own = places[rank]
-    one_machine = len({place.machine for place in places}) == 1
-    hosts = ["127.0.0.1" if one_machine else place.host for place in places]
-    endpoints = [f"tcp/{f'[{host}]' if ':' in host else host}:{place.port}" for host, place in zip(hosts, places)]
-    if open_to_a_network(endpoints[rank]):
-        log.warning("%s is not secured: whoever reaches it can put data into this group; link by a router with the "
-                    "brain's certificates (BRAIN_SECURITY), or use a network of your own", endpoints[rank])
-    config = zenoh.Config()
-    for key, value in {
-            "mode": "peer", "listen/endpoints": [endpoints[rank]], "connect/endpoints": endpoints[:rank],
-            "connect/timeout_ms": int(timeout.total_seconds() * 1000), "connect/exit_on_failure": True,
-            "connect/retry": {"period_init_ms": 20, "period_max_ms": 200, "period_increase_factor": 2},
-            "scouting/multicast/enabled": False, "scouting/gossip/enabled": False,
-            "open/return_conditions/connect_scouted": False, "open/return_conditions/declares": False,
-            "transport/unicast/max_sessions": 2 * len(places) + 16, "transport/shared_memory/enabled": one_machine,
-            "transport/link/tx/keep_alive": 4,
-    }.items():
-        insert(config, key, json.dumps(value), "our settings")
-    _tune(config, settings)
-    session = Session(zenoh.open(config), f"{endpoints[rank]} of rank {rank}, process {own.pid}")
-    until = time.monotonic() + timeout.total_seconds()
-    # What is declared while a link comes up may not get there; that the ranks hear each other is found out afterwards.
-    while len(session.zenoh.info.peers_zid()) < len(places) - 1 and time.monotonic() < until:
-        time.sleep(LOOK)
-    return session

@@ -129,6 +129,7 @@ class Mailbox:
         keys = list(keys)
         while True:
             with self._lock:
+                left = set(self.left)   # before what is there: all that a rank sent came before it left
                 there = self._arrived.get(sequence, {})
                 missing = {key for key in keys if key not in there}
                 if not missing:
@@ -137,10 +138,10 @@ class Mailbox:
                 if self.failure is not None:
                     raise self.failure.with_traceback(None)
                 self._wanted = (sequence, set(missing))
-            left = until - time.monotonic()
-            if left <= 0 or any(source in self.left for _, source in missing):
+            remaining = until - time.monotonic()
+            if remaining <= 0 or any(source in left for _, source in missing):
                 return missing
-            self._signal.wait(left)
+            self._signal.wait(remaining)
 
     def take(self, sequence: int, key: Key) -> Any:
         """The payload of a message that has arrived."""

@@ -2,10 +2,10 @@
 """Who is there: a liveliness token for each rank, and when one that is gone means a death.
 
 A token vanishes within milliseconds of its process's end, and after the lease where the process stands still. It also
-vanishes with a link, which comes back. So a rank is dead when its token has been away for ``DEBOUNCE``; while this
-rank's own link is away, or it stood still itself, the clocks stand, and begin ``RECONNECT`` anew when it is back. Who
-has taken a rank for dead tells all others, so that they agree; and a rank that was taken for dead is told so when it
-comes back.
+vanishes with a link, which comes back. So a rank is dead when its token has been away for ``DEBOUNCE``. While this
+rank's own link is away the clocks stand; when it is back, or this rank stood still itself, the others get the time
+that they may need to come back too. Who has taken a rank for dead tells all others, so that they agree; and a rank
+that was taken for dead is told so when it comes back.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import zenoh
 
 from brain_collectives.counting import COUNTERS
-from brain_collectives.errors import CollectiveError
+from brain_collectives.errors import CollectiveError, Refused
 from brain_collectives.header import Malformed, What, write, write_ranks
 from brain_collectives.settings import ROUTER
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from brain_collectives.link import Link
 
 DEBOUNCE = 0.2      # s; a link that flaps is back in half of it
-RECONNECT = 2.0     # s that other ranks get to come back after this rank's own link did; they try each 0.2 s
-TICK = 0.05         # s between looks while a rank is missed
-BEAT = 0.5          # s between looks otherwise
+# s that a put waits for room on a link. Above the 5 s after which a router gives up a rank that does not read, so that
+# the others do not give up the router.
+CONGESTION = 10.0
+RECONNECT = 10.0    # s that a rank gets to connect anew; seen: 4
+BEAT = 0.5          # s between looks whether this process stood still
 
 log = logging.getLogger(__name__)
 
@@ -41,29 +43,34 @@ class Membership:
         prefix: of its keys.
 
     Attributes:
+        seen: ranks whose tokens were there once.
         dead: why each rank that was declared dead was, by rank.
         gone: ranks that have ended well.
         refusal: why the other ranks have gone on without this one; empty: they have not.
     """
 
     def __init__(self, link: Link, prefix: str) -> None:
+        self.seen: set[int] = set()
         self.dead: dict[int, str] = {}
         self.gone: set[int] = set()
         self.refusal = ""
         self._link = link
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._missing: dict[int, float] = {}
-        self._back = -RECONNECT         # when this rank's own link came back, or it went on after it stood still
-        self._cut = False
+        self._patient_until = 0.0       # no rank is taken for dead before
+        self._routers: set[str] = set()
+        self._cut = False               # this rank's own link to all routers is away
         self._lock = threading.Lock()
         session, places = link.session.zenoh, link.places
         self._tokens = {f"{prefix}/token/{rank}/{place.nonce}": rank for rank, place in enumerate(places)}
-        self._token = session.liveliness().declare_token(f"{prefix}/token/{link.rank}/{places[link.rank].nonce}")
-        self._watched = session.liveliness().declare_subscriber(
-            f"{prefix}/token/*/*", zenoh.handlers.Callback(self._events.put, indirect=False), history=True)
-        self._links = session.info.declare_transport_events_listener(
-            zenoh.handlers.Callback(self._events.put, indirect=False))
+        put = zenoh.handlers.Callback(self._events.put, indirect=False)
+        self._listeners = [session.liveliness().declare_token(f"{prefix}/token/{link.rank}/{places[link.rank].nonce}"),
+                           session.liveliness().declare_subscriber(f"{prefix}/token/*/*", put, history=True),
+                           session.info.declare_transport_events_listener(put, history=True)]
         self._thread = threading.Thread(target=self._watch, name="brain_collectives membership", daemon=True)
+
+    def start(self) -> None:
+        """Begins with the watch; what has happened since this was made was kept for it."""
         self._thread.start()
 
     def later(self, do: Callable[[], None]) -> None:
@@ -91,8 +98,7 @@ class Membership:
     def _refuse(self, why: str) -> None:
         if not self.refusal:
             self.refusal = why
-            for group in self._link.groups():
-                group.refused(why)
+            self._link.fail(Refused(why))
 
     def absent(self) -> set[int]:
         """Ranks whose tokens are away at present."""
@@ -110,24 +116,36 @@ class Membership:
     def _watch(self) -> None:
         looked = time.monotonic()
         while True:
-            pause = TICK if self._missing or self._cut else BEAT
+            pause = self._pause(looked)
             try:
                 event = self._events.get(timeout=pause)
             except queue.Empty:
                 event = ()
             now = time.monotonic()
             if now - looked > pause + self._link.settings.lease / 2:
-                self._back = now        # this process stood still: what it missed is not the others' fault
+                # This process stood still: what it missed is not the others' fault.
+                self._patient_until = max(self._patient_until, now + self._link.settings.lease)
             looked = now
             if event is None:
                 return
-            if isinstance(event, zenoh.Sample):
-                self._token_changed(event, now)
-            elif isinstance(event, zenoh.TransportEvent):
-                self._link_changed(now)
-            elif callable(event):
-                self._do(event)
-            self._look(now)
+            self._do(lambda: self._take(event, now))
+
+    def _pause(self, now: float) -> float:
+        """s until the next rank would be dead."""
+        with self._lock:
+            missing = list(self._missing.values())
+        if not missing or self._cut:
+            return BEAT
+        return min(max(self._due(min(missing)) - now, 0.001), BEAT)
+
+    def _take(self, event: Any, now: float) -> None:
+        if isinstance(event, zenoh.Sample):
+            self._token_changed(event, now)
+        elif isinstance(event, zenoh.TransportEvent):
+            self._link_changed(event, now)
+        elif callable(event):
+            event()
+        self._look(now)
 
     def _do(self, what: Callable[[], None]) -> None:
         try:
@@ -137,12 +155,17 @@ class Membership:
             log.debug("dropped a message: %s", problem)
         except CollectiveError:
             log.debug("the session is closed meanwhile")
+        except Exception as problem:    # noqa: B902 # a watch that ended would leave all waiting for ever
+            log.exception("the watch over the ranks failed")
+            self._link.fail(CollectiveError(f"the watch over the ranks failed at rank {self._link.rank} "
+                                            f"({type(problem).__name__}: {problem})"))
 
     def _token_changed(self, sample: zenoh.Sample, now: float) -> None:
         rank = self._tokens.get(str(sample.key_expr))
         if rank is None or rank == self._link.rank:
             return
         if sample.kind == zenoh.SampleKind.PUT:
+            self.seen.add(rank)
             with self._lock:
                 missed = self._missing.pop(rank, None)
             if rank in self.dead:
@@ -153,39 +176,43 @@ class Membership:
             with self._lock:
                 self._missing.setdefault(rank, now)
 
-    def _link_changed(self, now: float) -> None:
+    def _link_changed(self, event: zenoh.TransportEvent, now: float) -> None:
         """The own link to a router came or went; links between peers are told by their tokens."""
-        if self._link.settings.link != ROUTER:
+        if self._link.settings.link != ROUTER or event.transport.whatami != zenoh.WhatAmI.ROUTER:
             return
-        cut = not self._link.session.linked
-        if self._cut and not cut:
-            self._back = now
-            self._came_back()
-        self._cut = cut
+        if event.kind == zenoh.SampleKind.PUT:
+            self._routers.add(str(event.transport.zid))
+            if self._cut:
+                self._cut = False
+                self._patient_until = now + CONGESTION + RECONNECT
+                self._came_back()
+        else:
+            self._routers.discard(str(event.transport.zid))
+            self._cut = not self._routers
 
     def _came_back(self) -> None:
         """What was under way when a link was lost may be lost: who waits for something is to ask for it."""
-        self._link.losses += 1
         for group in self._link.groups():
             group.link_back()
 
-    def _look(self, now: float) -> None:
-        if not self._missing:
-            if self._cut:
-                self._link_changed(now)
-            return
-        self._link_changed(now)
-        if self._cut:
-            return
-        with self._lock:
-            missing = dict(self._missing)
+    def _due(self, since: float) -> float:
+        """When a rank is dead whose token has been away since then."""
         live = set(range(self._link.size)) - set(self.dead) - self.gone - {self._link.rank}
         patience = DEBOUNCE
-        if not self._link.local and len(live) > 1 and live <= set(missing) and self._link.settings.link != ROUTER:
+        if not self._link.local and len(live) > 1 and live <= set(self._missing) and self._link.settings.link != ROUTER:
             # All at once, over a network: it is rather this rank that is cut off.
             patience = self._link.settings.lease
-        lost = [rank for rank, since in missing.items()
-                if rank not in self.gone and now >= max(since + patience, self._back + RECONNECT)]
+        return max(since + patience, self._patient_until)
+
+    def _look(self, now: float) -> None:
+        with self._lock:
+            missing = dict(self._missing)
+        if not missing or self._cut:
+            return
+        lost = [rank for rank, since in missing.items() if rank not in self.gone and now >= self._due(since)]
+        if lost and self._link.settings.link == ROUTER and not self._link.session.linked:
+            self._cut = True        # the event that says so is still to come
+            return
         for rank in lost:
             place = self._link.places[rank]
             self._declare(rank, f"process {place.pid} on {place.name} ended, stood still for longer than the lease of "
@@ -203,8 +230,7 @@ class Membership:
                      if r not in self.dead and r not in self.gone and r != self._link.rank)
         for group in self._link.groups():
             group.rank_died(rank, why)
-        try:
-            for other in (*live, rank):
-                self._link.send((other,), write(What.DEAD, self._link.rank), write_ranks([rank]))
+        try:    # The dead one is told when it comes back: its link, if it has one, may hang.
+            self._link.send(live, write(What.DEAD, self._link.rank), write_ranks([rank]))
         except CollectiveError:
             return      # the session is closed meanwhile, by this process

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ranks find each other: each writes into c10d's store where it is, and reads that of all others."""
+"""How ranks find each other: each writes into c10d's store where it is, and reads that of all others.
+
+A store may hold what earlier groups wrote: torchrun gives the same one to the processes that it starts again. So rank 0
+writes a new nonce first, and all else stands below it; and who reads all places takes them only with its own in it.
+"""
 from __future__ import annotations
 
 import json
@@ -16,6 +20,8 @@ import torch.distributed as dist
 from brain_collectives.errors import CollectiveError, TooLate
 
 LONGEST = 4096      # B of what a rank says of itself
+RUN, ALL = "zenoh/run", "all"       # keys: what rank 0 has begun; below it, the places of all ranks
+LOOK = 0.5          # s between looks whether rank 0 has begun anew
 
 
 @dataclass(frozen=True)
@@ -96,21 +102,16 @@ def exchange(store: dist.Store, rank: int, size: int, own: Place, timeout: timed
     Raises:
         TooLate: not all have come; names them.
         CollectiveError: what a rank wrote does not read, or ranks are set up differently.
+        DistNetworkError: the process that holds the store is gone.
     """
-    store.set(_key(rank), json.dumps(asdict(own)))
     until = time.monotonic() + timeout.total_seconds()
-    for other in range(size):
-        try:
-            store.wait([_key(other)], timedelta(seconds=max(until - time.monotonic(), 0.001)))
-        except (dist.DistStoreError, RuntimeError) as error:
-            missing = tuple(r for r in range(size) if not store.check([_key(r)]))
-            raise TooLate(f"{_ranks(missing)} of {size} did not come within {timeout.total_seconds():g} s; start as "
-                          f"many processes as WORLD_SIZE says, all with the backend zenoh ({type(error).__name__})",
-                          missing) from None
-    places = [_read(other, store.get(_key(other))) for other in range(size)]
-    if places[rank] != own:
-        raise CollectiveError(f"rank {rank} is there twice: process {places[rank].pid} on {places[rank].name} has it "
-                              f"too. Give each process a rank of its own, and each run a store of its own")
+    places = _gather(store, size, own, until) if rank == 0 else _join(store, rank, size, own, until)
+    if places is None:
+        run = store.get(RUN).decode(errors="replace") if store.check([RUN]) else ""
+        # Where rank 0 has not come, nothing stands there, or an earlier group as a whole: only rank 0 can be named.
+        missing = tuple(r for r in range(size) if r != rank and run and not store.check([_key(run, r)])) or (0,)
+        raise TooLate(f"{_ranks(missing)} of {size} did not come within {timeout.total_seconds():g} s; start as many "
+                      f"processes as WORLD_SIZE says, all with the backend zenoh", missing)
     for other, place in enumerate(places):
         for setting, variable in (("link", "BRAIN_COLLECTIVES_LINK"), ("large", "BRAIN_COLLECTIVES_LARGE")):
             if getattr(place, setting) != getattr(own, setting):
@@ -119,8 +120,76 @@ def exchange(store: dist.Store, rank: int, size: int, own: Place, timeout: timed
     return places
 
 
-def _key(rank: int) -> str:
-    return f"zenoh/place/{rank}"
+def _gather(store: dist.Store, size: int, own: Place, until: float) -> list[Place] | None:
+    """As rank 0: begins anew, and tells all ranks who has come. None: not all have."""
+    run = own.nonce
+    store.set(_key(run, 0), json.dumps(asdict(own)))
+    store.set(RUN, run)
+    for other in range(1, size):
+        while not _there(store, _key(run, other), until):
+            if store.get(RUN).decode(errors="replace") != run:
+                raise _twice(0)
+            if time.monotonic() >= until:
+                return None
+    places = [_read(other, store.get(_key(run, other))) for other in range(size)]
+    store.set(_key(run, ALL), json.dumps([asdict(place) for place in places]))
+    return places
+
+
+def _join(store: dist.Store, rank: int, size: int, own: Place, until: float) -> list[Place] | None:
+    """As any other rank: comes to what rank 0 has begun, and again where it begins anew. None: not all came."""
+    come, was_over = "", False
+    while time.monotonic() < until:
+        if not _there(store, RUN, until):
+            continue
+        run = store.get(RUN).decode(errors="replace")
+        if run != come:
+            was_over = store.check([_key(run, ALL)])    # then it was an earlier group's
+            store.set(_key(run, rank), json.dumps(asdict(own)))
+            come = run
+        if was_over:
+            time.sleep(LOOK)
+        elif _there(store, _key(run, ALL), until):
+            places = _read_all(store.get(_key(run, ALL)), size)
+            if places[rank] == own:
+                return places
+            raise _twice(rank)
+    return None
+
+
+def _there(store: dist.Store, key: str, until: float) -> bool:
+    """Waits a moment for a key, or until a time; whether it is there.
+
+    Raises:
+        DistNetworkError: the process that holds the store is gone.
+    """
+    try:
+        store.wait([key], timedelta(seconds=min(max(until - time.monotonic(), 0.001), LOOK)))
+    except dist.DistNetworkError:
+        raise
+    except RuntimeError:
+        return False
+    return True
+
+
+def _twice(rank: int) -> CollectiveError:
+    return CollectiveError(f"rank {rank} is there twice; give each process a rank of its own, and each run a store of "
+                           f"its own")
+
+
+def _key(run: str, what: int | str) -> str:
+    return f"zenoh/{run}/{what}"
+
+
+def _read_all(data: bytes, size: int) -> list[Place]:
+    try:
+        told = json.loads(data)
+        if not isinstance(told, list) or len(told) != size:
+            raise ValueError(f"no list of {size}")
+    except ValueError as error:
+        raise CollectiveError(f"what rank 0 wrote into the store does not read ({error}); install the same version of "
+                              f"brain_collectives for all ranks, and start as many as WORLD_SIZE says") from None
+    return [_read(rank, json.dumps(place).encode()) for rank, place in enumerate(told)]
 
 
 def _read(rank: int, data: bytes) -> Place:

@@ -75,8 +75,10 @@ class Agreement:
         members, until = frozenset(group.members), time.monotonic() + timeout
         told, next_time, ranks = frozenset[int](), 0.0, members
         while self._decided is None:
-            failure = group.mailbox.failure
-            if isinstance(failure, (Closed, Refused)):
+            failure = group.link.failure
+            if failure is None and isinstance(group.mailbox.failure, Closed):
+                failure = group.mailbox.failure
+            if failure is not None:
                 raise failure.with_traceback(None)
             ranks = ranks - group.link.membership.dead.keys() - group.link.membership.gone
             for rank in sorted(ranks - {own}):

@@ -19,10 +19,17 @@ from brain_wire.router import free_port
 PROGRAMS = Path(__file__).parent / "programs"
 sys.path.insert(0, str(PROGRAMS))       # for the processes that are forked, too
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["rank_process"])
+# By names that are installed: the server does not have this process's sys.path, and would go on without a word.
+FORKS.set_forkserver_preload(["torch", "brain_collectives.backend", "brain_collectives.shrinking", "brain_wire.router"])
 PATIENCE = 100      # s; only ends a hang
 # What an outer environment might say is not to choose the link of these tests.
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE", "OMP_NUM_THREADS")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves out what costs minutes, unless it is asked for."""
+    if item.get_closest_marker("extended") and "BRAIN_TEST_EXTENDED" not in os.environ:
+        pytest.skip("BRAIN_TEST_EXTENDED=1 runs it, too")
 
 
 class Ranks:
@@ -155,12 +162,39 @@ class Fork:
         self.input.close()
 
 
+class RouterProcess:
+    """A router that can be killed, and started again at the same endpoint.
+
+    Attributes:
+        endpoint: at which it listens.
+    """
+
+    def __init__(self) -> None:
+        self.endpoint = f"tcp/127.0.0.1:{free_port()}"
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, and waits until it listens."""
+        environment = {key: value for key, value in os.environ.items() if key not in OTHERS}
+        self._process = Fork(str(PROGRAMS / "router_process.py"), (self.endpoint,), environment)
+        assert self._process.output.readline() == "routing\n"
+
+    def kill(self) -> None:
+        """Ends it without a goodbye."""
+        self._process.close()
+
+
+@pytest.fixture
+def router() -> Iterator[RouterProcess]:
+    """A router in a process of its own."""
+    started = RouterProcess()
+    yield started
+    started.kill()
+
+
 @pytest.fixture
 def ranks() -> Iterator[Any]:
     """Starts ranks, and ends what is left of them after the test."""
-    if "BRAIN_TEST_COLLECTIVES" not in os.environ:
-        pytest.skip("not part of make test yet: some fail now and then on a busy machine (docs/collectives.md); "
-                    "BRAIN_TEST_COLLECTIVES=1 runs them")
     started: list[Ranks] = []
 
     def start(world: int, program: str, *words: str, whole: bool = False, **environment: str) -> Ranks:

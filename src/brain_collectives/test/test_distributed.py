@@ -12,6 +12,7 @@ FEWEST = 60     # cases that are executed and pass; those that torch skips on a 
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_torchs_own_tests_pass_on_this_backend_alone(ranks, tmp_path):
     chosen = re.findall(r"^test_\w+", LIST.read_text(encoding="utf-8"), re.M)
     assert len(chosen) == len(set(chosen))

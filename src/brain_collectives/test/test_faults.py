@@ -9,8 +9,6 @@ import time
 
 import pytest
 
-from brain_wire.router import Router, free_port
-
 COLLECTIVES = ["all_reduce", "large", "asynchronous", "broadcast", "reduce", "all_gather", "gather", "scatter",
                "reduce_scatter", "all_to_all", "barrier", "recv"]
 SEEN, SHRUNK = 0.5, 2.0     # s, as issue 21 asks; on a machine that is not busy
@@ -32,6 +30,7 @@ def test_a_rank_that_is_killed_is_named_and_the_rest_goes_on(ranks, name):
 
 @pytest.mark.slow
 @pytest.mark.alone
+@pytest.mark.extended
 def test_a_death_is_seen_within_half_a_second_and_the_rest_goes_on_within_two(ranks):
     took = []
     for _ in range(3):
@@ -48,14 +47,22 @@ def test_a_death_is_seen_within_half_a_second_and_the_rest_goes_on_within_two(ra
 
 @pytest.mark.slow
 def test_a_second_rank_that_dies_meanwhile_is_left_out_too(ranks):
-    said = ranks(4, "faults.py", "two_die").succeed(2, 3)
+    started = ranks(4, "faults.py", "two_die")
+    for rank in range(4):
+        started.line(rank, "calling")
+    started.processes[3].kill()
+    said = started.succeed(2, 3)
     for rank in (0, 1):
         assert f"shrunk {rank} " in said[rank]
 
 
 @pytest.mark.slow
 def test_a_group_that_is_not_the_default_one_is_shrunk(ranks):
-    said = ranks(4, "faults.py", "shrink_a_part").succeed(3)
+    started = ranks(4, "faults.py", "shrink_a_part")
+    for rank in range(4):
+        started.line(rank, "calling")
+    started.processes[3].kill()
+    said = started.succeed(3)
     for rank in (1, 2):
         assert "rank 3 (2 in group" in said[rank]
         assert f"sum 3.0 2 {rank} {rank - 1}" in said[rank]
@@ -90,34 +97,28 @@ def test_a_rank_that_stands_still_for_less_than_the_lease_is_waited_for(ranks):
 
 
 @pytest.mark.slow
-def test_a_router_that_dies_during_collectives_is_no_death_and_nothing_is_lost(ranks):
-    endpoint = f"tcp/127.0.0.1:{free_port()}"
-    router = Router([endpoint])
-    try:
-        started = ranks(3, "faults.py", "through_a_router", "6", BRAIN_ROUTER=endpoint)
+def test_a_router_that_dies_during_collectives_is_no_death_and_nothing_is_lost(ranks, router):
+    started = ranks(3, "faults.py", "through_a_router", BRAIN_ROUTER=router.endpoint)
+    for _ in range(2):
         for rank in range(3):
             started.line(rank, "calling")
-        for _ in range(2):
-            time.sleep(0.7)     # the faults themselves
-            router.close()
-            time.sleep(0.7)
-            router = Router([endpoint])
-        done = [re.search(r"^done (\d+)", said, re.M) for said in started.succeed()]
-        assert all(done) and int(done[0][1]) > 3, done
-    finally:
-        router.close()
+        router.kill()
+        time.sleep(0.5)     # the fault itself
+        router.start()
+        for rank in range(3):
+            started.go_on(rank)
+    done = [re.search(r"^done (\d+)", said, re.M) for said in started.succeed()]
+    assert all(done) and int(done[0][1]) > 3, done
 
 
 @pytest.mark.slow
-def test_a_rank_that_is_killed_behind_a_router_is_named(ranks):
-    endpoint = f"tcp/127.0.0.1:{free_port()}"
-    with Router([endpoint]):
-        started = ranks(3, "faults.py", "all_reduce", BRAIN_ROUTER=endpoint)
-        for rank in range(3):
-            started.line(rank, "calling")
-        started.processes[2].kill()
-        for said in started.succeed(2)[:2]:
-            assert "(2,) rank 2 died" in said and "shrunk" in said
+def test_a_rank_that_is_killed_behind_a_router_is_named(ranks, router):
+    started = ranks(3, "faults.py", "all_reduce", BRAIN_ROUTER=router.endpoint)
+    for rank in range(3):
+        started.line(rank, "calling")
+    started.processes[2].kill()
+    for said in started.succeed(2)[:2]:
+        assert "(2,) rank 2 died" in said and "shrunk" in said
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("world", "ways"), [(2, ["DDP", "FSDP2"]), (4, ["mesh", "FSDP2"])])
+@pytest.mark.parametrize(("world", "ways"), [
+    (2, ["DDP", "FSDP2"]), pytest.param(4, ["mesh", "FSDP2"], marks=pytest.mark.extended)])
 def test_weights_after_training_are_those_of_gloo(ranks, world, ways):
     for said in ranks(world, "training.py").succeed():
         assert [line for line in said.splitlines() if line.startswith("same")] == [f"same {way}" for way in ways], said

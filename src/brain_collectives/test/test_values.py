@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from brain_wire.router import Router, free_port
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 3, 4, 7])
+@pytest.mark.parametrize("world", [2, 3, *(pytest.param(n, marks=pytest.mark.extended) for n in (4, 7))])
 def test_values_of_every_collective_and_dtype(ranks, world):
     for said in ranks(world, "values.py").succeed():
         assert int(said.rpartition("checked ")[2]) > 1000
 
 
 @pytest.mark.slow
-def test_values_through_a_router(ranks):
-    port = free_port()
-    with Router([f"tcp/127.0.0.1:{port}"]):
-        for said in ranks(3, "values.py", BRAIN_ROUTER=f"tcp/127.0.0.1:{port}").succeed():
-            assert int(said.rpartition("checked ")[2]) > 1000
+def test_values_through_a_router(ranks, router):
+    for said in ranks(3, "values.py", BRAIN_ROUTER=router.endpoint).succeed():
+        assert int(said.rpartition("checked ")[2]) > 1000

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from brain_security.rights import Rights
+from brain_security.rights import MAINTAINS, OPERATES, Rights
 from brain_wire import names
 
 INGRESS, EGRESS = "ingress", "egress"
 # Keys of zenoh-ext beside a latched topic's own; @adv is not matched by * or **.
 ADV_PUBLISHER, ADV_SUBSCRIBER, ADV_ALL = "@adv/pub/*/*/_", "@adv/sub/*/*/_", "@adv/**"
+
+# Keys of the zenoh backend of torch.distributed, whose ranks have people's certificates.
+COLLECTIVES = "brain_collectives/**"
 
 
 def data_keys(domain: int, topics: Iterable[str]) -> list[str]:
@@ -101,4 +104,8 @@ def _rules(rights: Rights, domain: int, regions: list[str]) -> list[dict[str, An
         forged = [f"{names.TOKEN_SPACE}/{domain}/*/*/*/*/*/*/{region.rpartition('/')[2]}/**" for region in regions]
         rule("is no region", INGRESS, ["liveliness_token"],
              [*sorted(forged), f"{names.TOKEN_SPACE}/{domain}/*/*/*/*/*/*/$*%$*/**"], "deny")
+    if rights.role in (OPERATES, MAINTAINS):
+        rule("is a rank", INGRESS, ["put", "declare_subscriber", "liveliness_token", "liveliness_query",
+                                    "declare_liveliness_subscriber"], [COLLECTIVES])
+        rule("hears other ranks", EGRESS, ["put", "declare_subscriber", "liveliness_token"], [COLLECTIVES])
     return found

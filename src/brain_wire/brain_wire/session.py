@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 import zenoh
 
@@ -236,7 +236,7 @@ def _close_all() -> None:
 
 
 def open_session(router: str | None = None, *, identity: str = OPERATOR, patience: float = 2.0,
-                 stop: threading.Event | Flag | None = None) -> Session:
+                 stop: threading.Event | Flag | None = None, more: Mapping[str, Any] | None = None) -> Session:
     """Opens a session, waiting for a router that is not there yet.
 
     Args:
@@ -244,12 +244,15 @@ def open_session(router: str | None = None, *, identity: str = OPERATOR, patienc
         identity: whose credentials it takes where the brain is secured: a node's name, or ``operator``.
         patience: s to wait for the router; ``inf``: for ever, saying so every few seconds.
         stop: ends the waiting when set.
+        more: further settings of Zenoh by key, which win over all others.
 
     Raises:
         NoRouter: none answered within ``patience``, or ``stop`` was set.
         SessionProblem: the settings are wrong.
     """
     config, endpoint, credentials = session_config(router, identity)
+    for key, value in (more or {}).items():
+        insert(config, key, json.dumps(value), "our settings")
     stop = stop or threading.Event()
     zenoh.try_init_log_from_env()   # where RUST_LOG is set
     attempts = _check_attempts()
