@@ -188,7 +188,7 @@ def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison |
         bare = BarePing(session.zenoh)
         go = node.publisher("bench/go", "std_msgs/msg/String", FEATURE)
         results = node.subscription("bench/result", "std_msgs/msg/String", LATCHED)
-        host = _Blocks(go, results)
+        host = RegionBlocks(go, results)
         wait_for(lambda: len(bare.block(64, 1)) == 1, "the bare echo")
         wait_for(lambda: len(host.block(64, 1, patience=LOST)) == 1, "the regions")
         for name, size in SIZES.items():
@@ -199,13 +199,19 @@ def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison |
                                                                      for side in (bare, host) for q in (50, 99)))
 
 
-class _Blocks:
-    """Asks the Ping region for blocks."""
+class RegionBlocks:
+    """Asks a :class:`Ping` for blocks, from a node outside.
+
+    Args:
+        go: publisher of ``bench/go``.
+        results: subscription of ``bench/result``.
+    """
 
     def __init__(self, go: Any, results: Any) -> None:
         self._go, self._results, self._id = go, results, 0
 
     def block(self, size: int, count: int, patience: float = 60.0) -> list[float]:
+        """Round trip times (s) of ``count`` messages of ``size`` bytes; none if they took more than ``patience`` s."""
         self._id += 1
         order = json.dumps({"id": self._id, "size": size, "count": count})
         self._go.publish(messages.make("std_msgs/msg/String", data=order))

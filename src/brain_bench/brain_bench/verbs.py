@@ -2,6 +2,7 @@
 """``brain bench``: its verbs put together."""
 from __future__ import annotations
 
+from brain_bench.backends import backends
 from brain_bench.bench import app
 from brain_bench.bench_gaps import gaps
 from brain_bench.bench_headings import headings
@@ -15,7 +16,8 @@ from brain_bench.beside_others import neurons, nir
 from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
-for verb in (headings, integration, lesions, sentences, weights, gaps, neurons, nir, operations, scale, shards):
+for verb in (backends, headings, integration, lesions, sentences, weights, gaps, neurons, nir, operations, scale,
+             shards):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__)

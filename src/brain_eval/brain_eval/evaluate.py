@@ -43,6 +43,9 @@ def evaluate(
         host: Annotated[Host, typer.Option(help="local: lockstep, as fast as it goes. zenoh: processes, in real time. "
                                            "ros: the same on rclpy. torch: lockstep, a static group of "
                                            "torch.distributed.")] = Host.local,
+        realtime: Annotated[bool, typer.Option(
+            "--realtime", help="With --host torch: not in lockstep, but at the pace of the slowest rank, with the "
+                               "world outside. zenoh and ros always run in real time.")] = False,
         policy: Annotated[Policy, typer.Option(help="The brain, or a control on the same episodes.")] = Policy.brain,
         jobs: Annotated[int, typer.Option(min=1, help="Episodes at once (local only).")] = 1,
         low_obstacles: Annotated[int, typer.Option(
@@ -99,6 +102,8 @@ def evaluate(
     try:
         chosen = results.SUITES[suite].episodes(split.value, episodes, seed, low_obstacles, time_limit)
         policies.told(policy.value, chosen, 0)
+        if realtime and host is Host.local:
+            raise ValueError("--realtime: on host local all regions run in lockstep; choose --host torch or zenoh")
         begin = time.time()
         earlier = None if against is None else results.read(against)["results"]
         if energy and (host is not Host.local or policy.value in policies.WITHOUT_BRAIN):
@@ -114,7 +119,7 @@ def evaluate(
             more["patience"] = patience = policies.patience_of(time_limit, patience)
         elif patience is not None:
             raise ValueError("--patience is not told on ROS 2; leave it out, or choose another --host")
-        found = _run(console, chosen, policy.value, host.value, jobs=jobs, graph=graph, join=join or (),
+        found = _run(console, chosen, policy.value, host.value, realtime, jobs=jobs, graph=graph, join=join or (),
                      ablation=ablation, **more)
         difference = None if earlier is None else results.paired(found, earlier)
     except ModuleNotFoundError as missing:
@@ -126,6 +131,7 @@ def evaluate(
     summary = results.summary(found)
     sent = results.traffic(found) if energy else {}
     report = {"policy": policy.value, "split": split.value, "seed": seed, "episodes": episodes, "host": host.value,
+              "realtime": realtime or host in (Host.zenoh, Host.ros),
               "low_obstacles": low_obstacles, "time_limit": time_limit, "patience": patience, "graph": graph,
               "joined": join or [], "ablated": ablate or [],
               "energy": {"budget": energy, "traffic_per_second": sent,
@@ -168,11 +174,12 @@ def evaluate(
                 console.tell(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} {r['reason']}")
 
 
-def _run(console, chosen: list, policy: str, host: str, **how) -> list[dict]:
+def _run(console, chosen: list, policy: str, host: str, realtime: bool, **how) -> list[dict]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    if host == "zenoh":
+    if host == "zenoh" or host == "torch" and realtime:
         from brain_eval.realtime import run_many
+        how["host"] = host
     elif host == "torch":
         from brain_eval.group import run_many
     elif host == "ros":

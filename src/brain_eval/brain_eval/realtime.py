@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs episodes of a suite in real time: every region a process of its own, over Zenoh."""
+"""Runs episodes of a suite in real time: every region a process of its own, over Zenoh or in a static group."""
 from __future__ import annotations
 
 import json
@@ -13,7 +13,7 @@ from brain_eval import policies
 from brain_eval.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.command.options import use_no_security
-from brain_runtime.crew import ROUTER, Crew, CrewError, region_children, router_child
+from brain_runtime.crew import ROUTER, Crew, CrewError, group_child, grouped, region_children, router_child
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graphs import DEFAULT
 from brain_runtime.inspect_graph import inspect_graph
@@ -27,8 +27,13 @@ DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any w
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
              join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None,
-             ablation: Ablation = NONE, patience: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+             ablation: Ablation = NONE, patience: float | None = None, host: str = "zenoh"
+             ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes one after the other, each with processes that start anew; yields (index, result).
+
+    Args:
+        host: ``zenoh``, or ``torch``: then the brain is a static group, and the world beside it on Zenoh.
+        more: see :func:`brain_eval.episodes.run_many`.
 
     Raises:
         GraphError: the graph cannot run.
@@ -36,7 +41,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         CrewError: the processes do not start.
     """
     if jobs != 1:
-        raise ValueError("over Zenoh episodes run in real time, one after the other; leave --jobs at 1")
+        raise ValueError("outside lockstep episodes run in real time, one after the other; leave --jobs at 1")
     if policy in policies.WITHOUT_BRAIN:
         for index, episode in enumerate(episodes):
             yield index, run_local(episode, policy)
@@ -45,21 +50,28 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
     changed = policies.patient(policies.ablation_of(policy, ablation, graph), graph,
                                policies.patience_of(limit, patience))
     resolved = inspect_graph(graph, SIM_WORLD, parameters=parameters or {}, join=policies.joined(join),
-                             ablation=changed)
+                             ablation=changed, host=host)
+    together = grouped(resolved)
     use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:
         for index in range(len(episodes)):
             episode = policies.told(policy, episodes, index)
             run = Path(folder) / str(index)
-            children = region_children(resolved, seed=episode.seed, folder=run, state_dir=run / "state",
-                                       router=endpoint)
-            router = Child(ROUTER, router_child(endpoint).argv, stop_after=2)
-            yield index, run_episode(episode, [router, *children], endpoint, run / "logs")
+            started: dict[str, Any] = {"seed": episode.seed, "folder": run, "state_dir": run / "state",
+                                       "router": endpoint}
+            children = [Child(ROUTER, router_child(endpoint).argv, stop_after=2),
+                        *region_children(resolved, **started),
+                        *([group_child(resolved, **started)] if together else [])]
+            yield index, run_episode(episode, children, endpoint, run / "logs", together)
 
 
-def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path) -> dict[str, Any]:
+def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path,
+                together: Sequence[str] = ()) -> dict[str, Any]:
     """Starts the processes, runs one episode, and ends them; the result is as :func:`brain_eval.episodes.run_local`'s.
+
+    Args:
+        together: names of the regions that are ranks of a static group, which is one of the children.
 
     Raises:
         CrewError: the processes are not ready in time; says which, and why.
@@ -67,7 +79,7 @@ def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path) 
     begin = time.monotonic()
     referee = Referee(episode.id)
     tally = _Tally()
-    crew = Crew(children, logs, endpoint, on_event=tally.event, domain=DOMAIN)
+    crew = Crew(children, logs, endpoint, on_event=tally.event, domain=DOMAIN, grouped=together)
     try:
         crew.start()
         node = crew.node

@@ -129,6 +129,22 @@ def test_a_base_without_a_command_timeout_is_refused(tmp_path):
     assert load_robot("sim").command_timeout == COMMAND_TIMEOUT
 
 
+def test_an_episode_in_real_time():
+    done = subprocess.run([sys.executable, "-m", "brain", "eval", "--host", "torch", "--realtime", "--episodes", "1",
+                           "--seed", "1", "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    (result,) = report["results"]
+    assert report["realtime"] and result["restarts"] == [] and result["latency"]["n"] > 0
+    assert result["outcome"] in ("success", "timeout")      # how fast a shared machine is, is not for a test
+
+
+def test_no_real_time_in_lockstep():
+    done = subprocess.run([sys.executable, "-m", "brain", "eval", "--realtime", "--episodes", "1"], capture_output=True,
+                          text=True)
+    assert done.returncode == 2 and "choose --host torch or zenoh" in done.stderr
+
+
 @pytest.mark.parametrize("text", ["0", "-1", ".nan", "true", "5", "soon"])
 def test_a_command_timeout_that_is_none(tmp_path, text):
     (tmp_path / "mine.yaml").write_text(f"description: mine\ncommand_timeout: {text}\n")
