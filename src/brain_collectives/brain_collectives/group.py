@@ -219,11 +219,12 @@ class Group:
 
     def differ(self, sequence: int, source: int, theirs: bytes, own: bytes) -> None:
         """Fails the group everywhere, since a rank's call is not this one's."""
-        if self.mailbox.failure is None:
-            self.fail(CallsDiffer(self._difference(sequence, source, unpacked(theirs), self.link.rank, unpacked(own))))
+        # Told first: whoever waits here may end this process as soon as it knows.
         self.link.send(tuple(m for m in self.members if m != self.link.rank), write(
             What.BROKEN, self.link.rank, group=self.number, epoch=self.epoch, sequence=sequence),
             write_difference(source, theirs, self.link.rank, own))
+        if self.mailbox.failure is None:
+            self.fail(CallsDiffer(self._difference(sequence, source, unpacked(theirs), self.link.rank, unpacked(own))))
 
     def _told_of_difference(self, header: Header, payload: bytes) -> None:
         one, call, other, other_call = read_difference(payload)
