@@ -23,6 +23,7 @@ def below(process):
 
 @pytest.mark.parametrize("count, routers", [(3, 1), (12, 3)])
 def test_a_few_are_measured_and_nothing_is_left_running(count, routers):
+    before = below(os.getpid())     # of tests before this one in the same process
     endpoints = [f"tcp/127.0.0.1:{free_port()}" for _ in range(routers)]
     found = measure(count, 2.0, free_port() % 200, endpoints, lambda text: None)
     assert found["processes"] == count and found["sent"] == 20 * count
@@ -36,15 +37,16 @@ def test_a_few_are_measured_and_nothing_is_left_running(count, routers):
     assert found["load"]["cores"] == os.cpu_count() and found["load"]["ours"] > 0
     if routers > 1:
         assert found["within"]["messages"] + found["across"]["messages"] == found["heard"]
-    assert below(os.getpid()) == []
+    assert set(below(os.getpid())) <= set(before)
     json.dumps(found)
 
 
 def test_a_node_that_fails_ends_the_measurement_and_nothing_is_left_running(monkeypatch):
+    before = below(os.getpid())
     monkeypatch.setattr("brain_bench.bench_scale.RATE", "fast")     # of which no period can be made
     with pytest.raises(ScaleProblem, match="TypeError"):
         measure(2, 1.0, 1, [f"tcp/127.0.0.1:{free_port()}"], lambda text: None)
-    assert below(os.getpid()) == []
+    assert set(below(os.getpid())) <= set(before)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

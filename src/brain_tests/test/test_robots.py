@@ -99,7 +99,7 @@ def test_a_remap_of_the_graph_leads_on_to_the_robots_name(tmp_path, mine):
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"wheels": 2}, "unknown keys wheels; known are description, regions, shared, topics"),
+    ({"wheels": 2}, "unknown keys wheels; known are command_timeout, description, regions, shared, topics"),
     ({"topics": {"cmd_fel": "x"}}, "there is no topic cmd_fel; there are .*cmd_vel"),
     ({"topics": {"scan": "front scan"}}, "topic scan must be mapped to a name such as base/scan"),
     ({"topics": {"estop": "stop"}}, "topic estop cannot be renamed, since `brain` and people use it"),
