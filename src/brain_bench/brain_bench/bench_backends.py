@@ -79,9 +79,9 @@ def hurt(brain: ToyBrain, times: int, tell: Tell) -> list[dict[str, Any]]:
             for _ in range(times):
                 brain.rest(1.0)
                 each.append(brain.hurt(name, number))
-            times = [one["back"] for one in each]
+            took = [one["back"] for one in each]
             found.append({"host": brain.host, "signal": number.name, "region": name, "new": each[-1]["new"],
-                          "back": statistics.median(times), "least": min(times), "most": max(times),
+                          "back": statistics.median(took), "least": min(took), "most": max(took),
                           "still": {other: max(one["still"][other] for one in each) for other in brain.names}})
             tell(f"{brain.host}: {name} gets {number.name}: whole again after {found[-1]['back']:.1f} s, in new "
                  f"processes: {', '.join(each[-1]['new'])}")

@@ -128,9 +128,12 @@ class ToyBrain:
         request = messages.make(service_type(kind).request, parameters=[
             messages.make("rcl_interfaces/msg/Parameter", name="late", value=value)])
         client = self.node.client("relay/set_parameters", kind)
+        until = time.monotonic() + ANSWER
         try:
-            if not client.call(request, ANSWER).results[0].successful:
-                raise TimeoutError("the relay does not take its delay")
+            # it is refused while a step is made, and a relay that is late makes one after the other
+            while not (result := client.call(request, ANSWER).results[0]).successful:
+                if time.monotonic() > until:
+                    raise TimeoutError(f"the relay does not take its delay: {result.reason}")
         finally:
             self.node.let_go(client)
 
