@@ -57,7 +57,7 @@ def test_the_exit_status_tells_how_it_went(state, code, word):
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     environment = {**os.environ, "BRAIN_ROUTER": endpoint}
     environment.pop("ROS_DOMAIN_ID", None)
-    with Router([endpoint]), open_node("pfc", router=endpoint, patience=30.0) as node, Brain(node, state):
+    with Router([endpoint]), open_node("pfc", domain=0, router=endpoint, patience=30.0) as node, Brain(node, state):
         done = subprocess.run([sys.executable, "-m", "brain", "say", TEXT, "--wait", "30", "--json"], env=environment,
                               capture_output=True, text=True, timeout=100)
     assert done.returncode == code, done.stdout + done.stderr

@@ -2,12 +2,12 @@
 """`brain bench backends` sees what hosts differ in: who is slowed by one that is late, and who ends with one."""
 import json
 import signal
+import subprocess
+import sys
 
 import pytest
-from typer.testing import CliRunner
 
 from brain_bench import bench_backends, toy_brain
-from brain_bench.verbs import app
 from brain_wire.waking import Flag
 
 pytestmark = pytest.mark.slow
@@ -65,15 +65,20 @@ def test_round_trips_of_all_sides():
         assert row["torch-host"]["n"] == row["bare-gloo"]["n"] == 16      # what is sent blocking is not lost
 
 
+def bench(*options):
+    """`brain bench backends` as a process of its own: it takes a domain and signals for itself."""
+    command = [sys.executable, "-m", "brain", "bench", "backends", *options]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
 def test_an_experiment_that_there_is_not():
-    done = CliRunner().invoke(app, ["backends", "--only", "magic"])
-    assert done.exit_code == 2 and "there is no such experiment" in done.output
+    done = bench("--only", "magic")
+    assert done.returncode == 2 and "there is no such experiment" in done.stderr
 
 
 def test_what_it_tells_is_json():
-    done = CliRunner().invoke(app, ["backends", "--quick", "--only", "topology", "--json"])
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    zenoh, torch = found["topology"]
+    done = bench("--quick", "--only", "topology", "--json")
+    assert done.returncode == 0, done.stderr
+    zenoh, torch = json.loads(done.stdout)["topology"]
     assert (zenoh["host"], torch["host"]) == bench_backends.HOSTS
     assert torch["processes"] == zenoh["processes"] + 1
