@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping
 
 from brain_runtime import diagnostics, heartbeat, snapshot
+from brain_runtime.hosts.hosted_region import EVENT_QUALITY, TRANSITION_EVENT
 from brain_runtime.hosts.stand_in import port_of
 from brain_runtime.hosts.torch_orders import Outside
 from brain_runtime.hosts.torch_snapshot import pack
@@ -22,6 +23,7 @@ from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.snapshot import SnapshotError
 from brain_wire import Arrival, Node, Publisher, Server, Session, Subscription, messages, parameter_services
 from brain_wire.attachment import AttachmentProblem
+from brain_wire.goals import Act, Goal
 from brain_wire.qos import QoS
 from brain_wire.seldom import Seldom
 from brain_wire.waking import Signal
@@ -29,7 +31,6 @@ from brain_wire.waking import Signal
 LOOK = 0.1          # s between two looks at which outputs on demand somebody hears
 SNAPSHOT_PERIOD = 2.0   # s
 SHARE = 0.005       # s that answering services of one node takes at most, before the group goes on
-TRANSITION_EVENTS = QoS(reliable=True, latched=False, depth=10)
 
 seldom = Seldom(logging.getLogger(__name__))
 
@@ -84,7 +85,7 @@ class Gateway:
         beats = self._add(spec, heartbeat.PORT.topic, heartbeat.TYPE, heartbeat.PORT.qos)
         told = self.nodes[spec.name].publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
         beats.more[spec.name] = _Diagnostics(told)
-        self._add(spec, f"{spec.name}/transition_event", "lifecycle_msgs/msg/TransitionEvent", TRANSITION_EVENTS,
+        self._add(spec, f"{spec.name}/transition_event", TRANSITION_EVENT, EVENT_QUALITY,
                   outside="~/transition_event")
         self._add(spec, parameter_services.EVENTS, parameter_services.EVENT_TYPE, parameter_services.EVENT_QUALITY)
 
@@ -110,9 +111,13 @@ class Gateway:
         server.services({name: (kind, functools.partial(self._outside.call, f"{spec.name}/{name}"))
                          for name, kind in services.items()})
         for name, act in spec.load().actions().items():
-            acting = server.action(act, lambda goal, name=name: self._outside.hand_in(      # type: ignore[misc]
-                spec.name, name, goal, lambda news: acting.tell(news)), name=spec.remap.get(act.topic, act.topic))
+            self._act(server, spec, name, act)
         self._servers.append(server)
+
+    def _act(self, server: Server, spec: ResolvedRegion, name: str, act: Act) -> None:
+        def give(goal: Goal) -> None:
+            self._outside.hand_in(spec.name, name, goal, acting.tell)
+        acting = server.action(act, give, name=spec.remap.get(act.topic, act.topic))
 
     # -- running -----------------------------------------------------------------------------------------------------
 
