@@ -108,6 +108,7 @@ def _region(spec: ResolvedRegion) -> list[str]:
     notes = ["a device of the simulated world"] if spec.device else []
     notes += ["critical: the robot must not move without it"] if spec.critical else []
     notes += [f"spread over {spec.shards} processes"] if spec.shards > 1 else []
+    notes += [f"a copy of {spec.copies}"] if spec.copies else []
     notes += [] if spec.restart == "always" else [f"restart: {spec.restart}"]
     steps = ([f"{cls.rate:g} times a second"] if cls.rate else []) + [
         f"when `{_topic(spec, p)}` comes" for p in cls.inputs().values() if p.trigger] + [

@@ -61,6 +61,9 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                               ] = None,
        host: Annotated[Host, typer.Option(help="What runs the regions: zenoh, each by itself; torch, all as ranks of "
                                                "one static group, for comparison.")] = Host.zenoh,
+       tick: Annotated[float | None, typer.Option(min=1.0, max=200.0, metavar="HZ", help="With --host torch: rate at "
+                                                  "which all regions go on together. Default: whenever there is "
+                                                  "something to do.")] = None,
        external: Annotated[str, typer.Option(metavar="NAMES", help="Regions that others run, as vision,place: waited "
                            "for, but not started.")] = "",
        run_dir: Annotated[Path | None, typer.Option(help="Folder for logs. Default: below ~/.local/state/brain.")
@@ -101,6 +104,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     split, seed = split or Split(rooms.SPLIT), rooms.SEED if seed is None else seed
     check_folder(run_dir or runs.state_home() / "runs", "--run-dir")
     check_folder(state_dir, "--state-dir")
+    if tick is not None and host is not Host.torch:
+        fail("--tick is for --host torch: on other hosts no region waits for another; leave one of the two out")
     with ExitStack() as claims:
         try:
             shown = {"split": split.value, "seed": seed, **({"request": json.dumps(room)} if room else {})}
@@ -127,7 +132,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             how: dict[str, Any] = {"seed": seed, "folder": run, "state_dir": state_dir, "router": endpoint}
             together = grouped(resolved)
             children = [*([own_router] if own_router else []), *region_children(resolved, **how),
-                        *([group_child(resolved, **how)] if together else [])]
+                        *([group_child(resolved, **how, tick=tick)] if together else [])]
             crew = Crew(children, run / "logs", endpoint, namespace, external=resolved.external, grouped=together,
                         on_event=lambda e: console.tell(
                             f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: {e.text}",

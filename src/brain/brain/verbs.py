@@ -35,6 +35,8 @@ VERBS = {
     "film": Verb("brain_eval", LOOK, "Draw what each region did in an episode."),
     "docs": Verb("brain", LOOK, "Write the reference from the code."),
     "train": Verb("brain_training", LEARN, "Train the networks anew."),
+    "parameter-server": Verb("brain_training", LEARN, "Hold weights that workers train."),
+    "parameter-worker": Verb("brain_training", LEARN, "Train with parameter servers."),
     "export": Verb("brain_training", LEARN, "Write a region's network in the NIR format."),
     "eval": Verb("brain_eval", MEASURE, "Run a suite of episodes, and report success."),
     "compare": Verb("brain_eval", MEASURE, "Put evaluations into one table."),

@@ -1,64 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``brain bench backends``: the verb. What it measures is in :mod:`brain_bench.bench_backends`."""
+"""``brain bench backends``: the verb. What it measures is in :mod:`brain_bench.bench_backends` and ``backend_*``."""
 from __future__ import annotations
 
-from typing import Annotated, Any
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Annotated, Any, Callable, Iterator
 
 import typer
 
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
-EXPERIMENTS = ("model", "topology", "faults", "joining", "performance")
-SIZES = (64, 200, 12 << 10, 256 << 10)
-LARGE = (1 << 20, 4 << 20)
+TOYS = ("model", "topology", "faults", "joining")       # of one toy brain on each host
+EXPERIMENTS = (*TOYS, "performance", "scale", "data", "ecosystem", "complexity", "pairs")
+MOST = (16 << 20) - 1024        # bytes: a message of 16 MiB, with what a region's message has beside its content
+SIZES = (64, 200, 12 << 10, 256 << 10, 1 << 20, 4 << 20, MOST)
+PAIRS = 20
 
 
-def backends(quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions and sizes: some three minutes.")
-                              ] = False,
+def backends(quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions and sizes, and no pairs: some four "
+                                                 "minutes; all of it 25.")] = False,
              only: Annotated[str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(EXPERIMENTS)}. Default: all.")
-                             ] = "", as_json: Json = False) -> None:
-    """The same small brain on Zenoh and as a static group of torch.distributed: one experiment for each difference.
+                             ] = "",
+             pairs: Annotated[int | None, typer.Option(min=0, help="Pairs of episodes; as many as there is time for. "
+                                                       f"Default: {PAIRS}, with --quick none.")] = None,
+             seed: Annotated[int, typer.Option(min=0, help="Of the pairs.")] = 0, as_json: Json = False) -> None:
+    """The same regions on Zenoh and as a static group of torch.distributed: one experiment for each difference.
 
     A source speaks at 50 Hz, a relay passes it on, a sink hears the relay and another region the source. The relay is
-    late; each region is killed and frozen; one region joins; messages go there and back. All of it on routers of its
-    own. It says who is how fast and who stands still; which is better is for the reader to say.
+    late; each region is killed and frozen; one region joins; messages go there and back and one way, beside bare
+    libraries, RosHost and dora, where these can be had. All of it on routers of its own. It says who is how fast and
+    who stands still; which is better is for the reader to say. With --save, what was measured before and is not
+    measured now stays.
     """
-    from brain_bench import bench_backends
+    from brain_bench.backend_lines import lines
     from brain_bench.bench import alone
+    from brain_bench.bench_scale import ScaleProblem
+    from brain_runtime.command.saved import provenance
     from brain_runtime.command.terminal import Terminal
     from brain_runtime.crew import CrewError
     from brain_runtime.graph import GraphError
     from brain_wire import NoRouter, SessionProblem
 
-    wanted = _wanted(only)
+    played = pairs if pairs is not None else 0 if quick else PAIRS
+    wanted = [name for name in _wanted(only) if name != "pairs" or played]
     stop, _, _ = alone()
     console = Terminal(stderr=True)
-    found: dict[str, Any] = {name: [] for name in wanted if name != "performance"}
+    found: dict[str, Any] = {}
+    taken = {field: value for field, value in provenance().items() if field in ("command", "date", "commit")}
+    spent: dict[str, float] = {}
+    load: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def timed(*names: str) -> Iterator[None]:
+        begin = time.monotonic()
+        load.update(dict.fromkeys(names, os.getloadavg()[0]))
+        yield
+        for name in names:
+            spent[name] = spent.get(name, 0.0) + (time.monotonic() - begin) / len(names)
     try:
-        for host in bench_backends.HOSTS:
-            if found:
-                with bench_backends.toys(host, stop) as brain:
-                    console.tell(f"{host}: whole after {brain.took:.1f} s")
-                    if "topology" in found:
-                        found["topology"].append(
-                            {"host": host, "processes": len(brain.names) + (host == "torch"), "took": brain.took,
-                             "descriptors": brain.descriptors()})
-                    if "model" in found:
-                        found["model"] += bench_backends.late(brain, 3.0 if quick else 10.0, console.tell)
-                    if "faults" in found:
-                        found["faults"] += bench_backends.hurt(brain, 1 if quick else 3, console.tell)
-                    if "joining" in found:      # the last: it ends the group
-                        found["joining"].append(bench_backends.joined(brain, stop, console.tell))
-        if "performance" in wanted:
-            sizes = SIZES if quick else (*SIZES, *LARGE)
-            found["performance"] = bench_backends.round_trips(sizes, 2 if quick else 6, 100 if quick else 200, stop,
-                                                              console.tell)
-    except (GraphError, CrewError, NoRouter, SessionProblem, TimeoutError, OSError) as error:
+        toys = [name for name in TOYS if name in wanted]
+        if toys:
+            with timed(*toys):
+                found.update(_toys(toys, quick, stop, console.tell))
+        for name, measure in _others(quick, played, seed, stop, console.tell).items():
+            if name in wanted:
+                with timed(name):
+                    found[name] = measure()
+    except (GraphError, CrewError, NoRouter, SessionProblem, ScaleProblem, TimeoutError, OSError) as error:
         fail(str(error))
     if as_json:
-        tell_json(found)
+        rows = [{"part": name, **taken, "took": spent[name], "load": load[name]} for name in wanted]
+        known = _known()
+        before = [row for row in known.get("taken", ()) if row["part"] not in wanted and row["part"] in EXPERIMENTS]
+        kept = {row["part"]: known[row["part"]] for row in before}
+        order = sorted([*before, *rows], key=lambda row: EXPERIMENTS.index(row["part"]))
+        tell_json({**kept, **found, "taken": order})
     else:
-        _show(found)
+        for line in lines(found):
+            tell(line)
 
 
 def _wanted(only: str) -> list[str]:
@@ -69,26 +91,88 @@ def _wanted(only: str) -> list[str]:
     return wanted
 
 
-def _show(found: dict[str, Any]) -> None:
-    """What was found, in lines."""
-    for row in found.get("topology", ()):
-        open_ones = ", ".join(f"{name} {count['open']} ({count['sockets']} sockets)"
-                              for name, count in row["descriptors"].items())
-        tell(f"{row['host']}: {row['processes']} processes, whole after {row['took']:.1f} s; open descriptors: "
-             f"{open_ones}")
-    for row in found.get("model", ()):
-        rates = ", ".join(f"{name} {rate:.1f}" for name, rate in row["rates"].items())
-        ages = ", ".join(f"{name} {1e3 * age['p50']:.1f} / {1e3 * age['p99']:.1f} ms"
-                         for name, age in row["ages"].items() if age["n"])
-        tell(f"{row['host']}, relay {1e3 * row['delay']:g} ms late: steps/s {rates}; age p50 / p99: {ages}")
-    for row in found.get("faults", ()):
-        still = ", ".join(f"{name} {longest:.1f} s" for name, longest in row["still"].items())
-        tell(f"{row['host']}, {row['region']} gets {row['signal']}: whole again after {row['back']:.1f} s "
-             f"({row['least']:.1f} to {row['most']:.1f}); stood still at most: {still}")
-    for row in found.get("joining", ()):
-        tell(f"{row['host']}, one region more: at work after {row['took']:.1f} s; started again: "
-             f"{', '.join(row['restarted']) or 'none'}")
-    for row in found.get("performance", ()):
-        sides = ", ".join(f"{name} {1e6 * taken['p50']:.0f} / {1e6 * taken['p99']:.0f} us"
-                          for name, taken in row.items() if isinstance(taken, dict) and taken["n"])
-        tell(f"{row['size']} B there and back{', both cores busy' if row['busy'] else ''}, p50 / p99: {sides}")
+def _known() -> dict[str, Any]:
+    """What was saved before; nothing where there is nothing."""
+    from brain_runtime.command import saved
+
+    path = Path(saved.FOLDER) / "backends.json"
+    if not path.exists():
+        return {}
+    try:
+        figures = saved.read(path.parent)["backends"]["figures"]
+    except ValueError as error:
+        fail(str(error))
+    return figures if isinstance(figures, dict) else {}
+
+
+def _toys(wanted: list[str], quick: bool, stop: Any, told: Callable[[str], None]) -> dict[str, Any]:
+    """The experiments on the toy brain, on one host after the other."""
+    from brain_bench import bench_backends
+    from brain_bench.toy_brain import toys
+
+    found: dict[str, Any] = {name: [] for name in wanted}
+    whom = {signal.SIGSTOP: ("relay",)} if quick else {}    # a group gives up only after seconds
+    for host in bench_backends.HOSTS:
+        with toys(host, stop) as brain:
+            told(f"{host}: whole after {brain.took:.1f} s")
+            if "topology" in wanted:
+                found["topology"].append({"host": host, "processes": len(brain.names) + (host == "torch"),
+                                          "took": brain.took, "descriptors": brain.descriptors()})
+            if "model" in wanted:
+                found["model"] += bench_backends.late(brain, 2.0 if quick else 5.0, told)
+            if "faults" in wanted:
+                found["faults"] += bench_backends.hurt(brain, 1, told, whom)
+            if "joining" in wanted:     # the last: it ends the group
+                found["joining"].append(bench_backends.joined(brain, stop, told))
+    return found
+
+
+def _others(quick: bool, pairs: int, seed: int, stop: Any, told: Callable[[str], None]
+            ) -> dict[str, Callable[[], Any]]:
+    """What measures each of the other experiments."""
+    def performance() -> dict[str, Any]:
+        from brain_bench import backend_trips
+        from brain_bench.backend_sides import NAMES, Sides
+
+        with Sides(stop, told) as sides:
+            some = (200, 12 << 10, 1 << 20)
+            trips = backend_trips.round_trips(sides.trips, some if quick else SIZES, (200,) if quick else some,
+                                              1 if quick else 3, 100 if quick else 500, told)
+            slowest = backend_trips.slowest(sides.trips, 3 if quick else 8, told)
+            one_way = backend_trips.one_way(
+                sides.flows, (200, 1 << 20) if quick else (200, 12 << 10, 1 << 20, MOST), 1 if quick else 2,
+                0.3 if quick else 0.5, sides.left_out, told)
+            return {"trips": backend_trips.complete(trips, NAMES, backend_trips.quantiles([])), "slowest": slowest,
+                    "one_way": backend_trips.complete(one_way, NAMES, dict.fromkeys(("rate", "mb", "seen"))),
+                    "about": sides.about,
+                    "left_out": [{"side": side, "why": why} for side, why in sides.left_out.items()]}
+
+    def scale() -> list[dict[str, Any]]:
+        from brain_bench.backend_scale import compared
+
+        return compared((2, 8) if quick else (2, 4, 8, 16, 32, 64), 2.0 if quick else 3.0, told)
+
+    def data() -> list[dict[str, Any]]:
+        from brain_bench import backend_data
+
+        return backend_data.measure(1 if quick else 3, 100 if quick else 200, stop, told)
+
+    def ecosystem() -> dict[str, Any]:
+        from brain_bench import backend_ecosystem
+
+        return backend_ecosystem.measure(2.0, stop, told)
+
+    def complexity() -> list[dict[str, Any]]:
+        from brain_bench import backend_complexity
+
+        try:
+            return backend_complexity.measure(stop, told)
+        except backend_complexity.NotRun as error:
+            fail(str(error))
+
+    def paired() -> dict[str, Any]:
+        from brain_bench.backend_pairs import compared
+
+        return compared(pairs, seed, told)
+    return {"performance": performance, "scale": scale, "data": data, "ecosystem": ecosystem,
+            "complexity": complexity, "pairs": paired}

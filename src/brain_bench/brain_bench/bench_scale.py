@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ QUANTILES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
 ROUTERS, LINKED = 3, 60     # of --linked
 LIMIT = 0.010           # s, that the 99th percentile may have
 SETTLE = 1.0            # s in which a router lets go of the link by which it was asked whether it is there
+ESTABLISHED = "01"      # of a connection, as the kernel's tables have it
 ENDING = 15.0           # s for a process to end
 HERE = Path(__file__).parent
 
@@ -115,10 +117,11 @@ class Nodes:
 
     Args:
         orders: of each, see :class:`brain_bench.scale_nodes.LightNode`.
+        module: that forks them.
     """
 
-    def __init__(self, orders: list[dict[str, Any]]) -> None:
-        self._process = subprocess.Popen(command("-m", "brain_bench.scale_nodes"), stdin=subprocess.PIPE,
+    def __init__(self, orders: list[dict[str, Any]], module: str = "brain_bench.scale_nodes") -> None:
+        self._process = subprocess.Popen(command("-m", module), stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, start_new_session=True)
         self._ended = ended(self._process)
         self._say(orders)
@@ -142,6 +145,16 @@ class Nodes:
         except OSError as error:
             raise ScaleProblem(f"the nodes have ended: {error}") from error
 
+    def costs(self) -> dict[str, float]:
+        """Of a node in the median its ``descriptors`` and TCP ``connections``; of all together ``pss`` (bytes)."""
+        pid = self._process.pid
+        children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir()
+                    for child in (task / "children").read_text(encoding="ascii").split()]
+        links = [[os.readlink(entry) for entry in Path(f"/proc/{child}/fd").iterdir()] for child in children]
+        tcp = [sum(link in internet for link in each) for each, internet in zip(links, map(_internet, children))]
+        return {"descriptors": statistics.median(map(len, links)), "connections": statistics.median(tcp),
+                "pss": sum(map(pss, children))}
+
     def answers(self, order: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """What each says, after an order or once it is ready.
 
@@ -157,6 +170,23 @@ class Nodes:
         if wrong:
             raise ScaleProblem(wrong[0])
         return found
+
+
+def _internet(process: int) -> set[str]:
+    """Established TCP connections of a process's network, as links of its descriptors name them."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{process}/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
+            words = line.split()
+            if words[3] == ESTABLISHED:
+                found.add(f"socket:[{words[9]}]")
+    return found
+
+
+def pss(process: int) -> int:
+    """A process's share of the memory that it has, some of it together with others (bytes)."""
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
 def of_process(process: int) -> dict[str, int]:
@@ -246,12 +276,14 @@ def measure(count: int, seconds: float, domain: int, endpoints: Sequence[str], t
         time.sleep(SETTLE)
         empty = [of_process(router.pid) for router in routers]
         tell(f"{count} nodes: starting")
+        begin = time.monotonic()
         orders = [{"endpoint": endpoints[router], "domain": domain, "number": number, "hears": source, "rate": RATE}
                   for number, (router, source) in enumerate(hears)]
         with Nodes(orders) as nodes:
             nodes.answers()
             tell(f"{count} nodes: declaring")
             found = sorted(answer["found"] for answer in nodes.answers({"do": "declare"}))
+            started, costs = time.monotonic() - begin, nodes.costs()
             newest = newcomer(endpoints[-1], domain, count)
             tell(f"{count} nodes: publishing for {seconds:g} s")
             before, busy, bytes_before = [Scheduled(router.pid) for router in routers], cores(), carried(endpoints[0])
@@ -268,7 +300,7 @@ def measure(count: int, seconds: float, domain: int, endpoints: Sequence[str], t
         "lost": sum(runs[source]["sent"] - run["heard"] for run, (_, source) in zip(runs, hears)),
         "heard": heard, "overwritten": sum(run["overwritten"] for run in runs), **latencies(runs),
         "waiting": _share(waited, ran),
-        "late": max(run["late"] for run in runs), "matched": found[-1], **newest,
+        "late": max(run["late"] for run in runs), "matched": found[-1], "started": started, "node": costs, **newest,
         "router": [{**full[i], "rss_empty": empty[i]["rss"], "descriptors_empty": empty[i]["descriptors"],
                     "cpu": used[i][0] / span, "waiting": _share(used[i][1], used[i][0])}
                    for i in range(len(routers))],

@@ -21,6 +21,7 @@ from brain_wire import messages
 
 TYPE = "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024}
+PINGING = {"echo": "brain_bench.bench_wire:Echo", "ping": "brain_bench.bench_wire:Ping"}
 BLOCK = 200             # round trips in one block
 WARM_UP = 50            # the first ones of each block do not count
 READY = 30.0            # s for the processes to answer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments of other libraries for spiking networks, to measure beside: made once, kept in the user's cache.
+"""Environments of other libraries, to measure beside: made once, kept in the user's cache.
 
 Each has exact versions of its own. Torch and NumPy are those that the brain runs with, borrowed by a path, so that no
 library gets a better one and nothing large is downloaded. No library is imported into the brain's own environment.
@@ -41,6 +41,9 @@ LIBRARIES = {
         "sinabs==3.1.3", "pbr==7.1.3", "nir==1.0.4", "nirtorch==2.0.2", "h5py==3.16.0")),
 }
 
+# What carries messages, and is measured by `brain bench backends`.
+CARRIERS = {"dora": Library("dora", ("dora-rs==1.1.0", "pyarrow==26.0.1", "PyYAML==6.0.3"))}
+
 
 class NotThere(RuntimeError):
     """A library cannot be had on this machine; says why."""
@@ -55,13 +58,13 @@ def environment(name: str, folder: Path | None = None) -> Path:
     """Python of a library's environment, which is made if there is none.
 
     Args:
-        name: one of :data:`LIBRARIES`.
+        name: one of :data:`LIBRARIES` or :data:`CARRIERS`.
         folder: of all environments; :func:`cache` where it is None.
 
     Raises:
         NotThere: it cannot be made, or the library cannot be imported in it.
     """
-    library, borrowed = LIBRARIES[name], _borrowed()
+    library, borrowed = {**LIBRARIES, **CARRIERS}[name], _borrowed()
     meaning = "\n".join([sys.version, *map(str, borrowed), *library.pins])
     home = (folder or cache()) / f"{name}-{hashlib.sha256(meaning.encode()).hexdigest()[:12]}"
     python, done = home / "bin" / "python", home / "done"

@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from brain_runtime.end_with_parent import die_with
 from brain_wire import Node, messages, open_session
@@ -108,12 +108,12 @@ class LightNode:
         self._session.close()
 
 
-def _live(order: dict[str, Any], orders: Any, parent: int) -> None:
-    """What each forked process does."""
+def _live(make: Callable[[dict[str, Any]], Any], order: dict[str, Any], orders: Any, parent: int) -> None:
+    """What each forked process does with the node that ``make`` makes."""
     die_with(parent)
     sys.stdin = open(os.devnull, encoding="ascii")
     try:
-        node = LightNode(order)
+        node = make(order)
         try:
             orders.send({"ready": True})
             while (word := orders.recv())["do"] != "end":
@@ -127,8 +127,12 @@ def _live(order: dict[str, Any], orders: Any, parent: int) -> None:
         orders.send({"error": f"{type(error).__name__}: {error}"})
 
 
-def main() -> int:
-    """Runs until standard input ends or says ``end``. Returns the exit status."""
+def main(make: Callable[[dict[str, Any]], Any] = LightNode) -> int:
+    """Runs until standard input ends or says ``end``. Returns the exit status.
+
+    Args:
+        make: what makes a node of an order: :class:`LightNode`, or what has the same methods.
+    """
     fork = multiprocessing.get_context("fork")
     line = sys.stdin.readline()
     if not line:
@@ -137,7 +141,7 @@ def main() -> int:
     pipes, processes = [], []
     for order in json.loads(line):
         ours, theirs = fork.Pipe()
-        process = fork.Process(target=_live, args=(order, theirs, os.getpid()))
+        process = fork.Process(target=_live, args=(make, order, theirs, os.getpid()))
         process.start()
         theirs.close()
         pipes.append(ours)

@@ -2,19 +2,22 @@
 """The toy brain of ``brain bench backends`` on a host of its own, listened to and hurt from outside."""
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 from brain_runtime import FEATURE
 from brain_runtime.crew import GROUP, Crew, group_child, grouped, region_children, router_child
 from brain_runtime.inspect_graph import inspect_graph
 from brain_wire import Node, messages
+from brain_wire.router import free_port
 from brain_wire.services import service_type
 
 READY = 120.0       # s for all regions to be active; torch is imported by each rank
@@ -189,3 +192,12 @@ class ToyBrain:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
                  ) -> None:
         self.crew.stop()
+
+
+@contextlib.contextmanager
+def toys(host: str, stop: Any, classes: Any = TOYS) -> Iterator[ToyBrain]:
+    """A toy brain on a router and a domain of its own."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+        with ToyBrain(host, Path(folder), f"tcp/127.0.0.1:{port}", port % 200, stop, classes) as brain:
+            yield brain

@@ -11,13 +11,14 @@ from brain_bench.bench_lesions import lesions
 from brain_bench.bench_operations import operations
 from brain_bench.bench_sentences import sentences
 from brain_bench.bench_shards import shards
+from brain_bench.bench_training import training
 from brain_bench.bench_weights import weights
 from brain_bench.beside_others import neurons, nir
 from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
 for verb in (backends, headings, integration, lesions, sentences, weights, gaps, neurons, nir, operations, scale,
-             shards):
+             shards, training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__)

@@ -6,10 +6,13 @@ import functools
 import json
 import math
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence
+from pathlib import Path
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Protocol, Sequence
 
 from brain_eval import policies
+from brain_observe.bags import BagWriter
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.energy import Traffic
 from brain_runtime.graph import SIM_WORLD
@@ -23,6 +26,7 @@ from brain_wire import messages
 SETTLE = 0.5        # s from the episode's start to the first word: the sensors have spoken by then
 PATIENCE = 15.0     # s after the episode's time limit, by when the referee must have spoken
 SLICE = 0.1         # s between two looks at the verdict
+TRUTH = "brain_sim.truth:Truth"     # tells a recording what truly stands in each picture
 
 
 class Onlooker(Protocol):
@@ -35,6 +39,22 @@ class Onlooker(Protocol):
         """Every :data:`SLICE`, ``since`` s after the first word."""
 
 
+class Record(NamedTuple):
+    """Where episodes are recorded: a bag for each, named after the episode.
+
+    Attributes:
+        folder: of the bags.
+        storage: ``mcap`` or ``sqlite3``.
+    """
+
+    folder: Path
+    storage: str = "mcap"
+
+    def bag(self, episode: Any) -> Path:
+        """The folder of an episode's bag."""
+        return self.folder / episode.id.replace("/", "-")
+
+
 def text_message(text: str) -> Any:
     """``std_msgs/msg/String``."""
     return messages.make("std_msgs/msg/String", data=text)
@@ -42,8 +62,8 @@ def text_message(text: str) -> Any:
 
 def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join: Sequence[str] = (),
               parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
-              ablation: Ablation = NONE, onlooker: Onlooker | None = None, patience: float | None = None
-              ) -> dict[str, Any]:
+              ablation: Ablation = NONE, onlooker: Onlooker | None = None, patience: float | None = None,
+              record: Record | None = None) -> dict[str, Any]:
     """Runs one episode on LocalHost.
 
     Args:
@@ -56,6 +76,7 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join
         energy: budget of each of the brain's regions (B/s), which then publish their spikes too; 0: none.
         onlooker: looks at the brain meanwhile.
         patience: how long the robot is told that a search may take (s); see :func:`brain_eval.policies.patience_of`.
+        record: write what the robot senses and does into a bag, and what truly stands in its pictures.
 
     Returns:
         The referee's verdict as a dict, with ``spikes``, ``synops`` (synaptic operations), ``by_region`` (both, for
@@ -68,8 +89,8 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join
         begin = time.perf_counter()
         result = run_control(policy, episode).to_dict()
         return {**result, "spikes": 0, "synops": 0, "simulated": result["time"], "wall": time.perf_counter() - begin}
-    resolved = resolved_for(episode, policy, graph=graph, join=join, parameters=parameters, energy=energy,
-                            ablation=ablation, patience=patience)
+    resolved = resolved_for(episode, policy, graph=graph, join=join if record is None else (*join, TRUTH),
+                            parameters=parameters, energy=energy, ablation=ablation, patience=patience)
     host = LocalHost(resolved.make(), seed=episode.seed, critical=resolved.critical, parameters=resolved.parameters())
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
@@ -80,7 +101,10 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join
     error = ""
     begin = time.perf_counter()
     try:
-        play(host, episode, episode.script, referee, look)
+        with nullcontext() if record is None else BagWriter(record.bag(episode), record.storage) as bag:
+            if bag is not None:
+                bag.hear(host)
+            play(host, episode, episode.script, referee, look)
     except RegionError as raised:
         error = str(raised)
     regions = host.regions.values()
@@ -197,14 +221,15 @@ def _one(job: tuple) -> tuple[int, dict[str, Any]]:
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
              join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
-             ablation: Ablation = NONE, patience: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+             ablation: Ablation = NONE, patience: float | None = None, record: Record | None = None
+             ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes in ``jobs`` processes of one thread each; yields (index, result) as they come.
 
     Raises:
         ValueError: the policy cannot be had with these episodes.
     """
     more = dict(graph=graph, join=join, parameters=parameters, energy=energy, ablation=ablation,
-                patience=patience)
+                patience=patience, record=record)
     work = [(i, policies.told(policy, episodes, i), policy, more) for i in range(len(episodes))]
     if jobs <= 1:
         for job in work:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -70,6 +71,10 @@ def evaluate(
             metavar="FILE", help="Write everything to a file too, for `brain compare` and --against.")] = None,
         save: Annotated[str | None, typer.Option(
             metavar="NAME", help="Write the summary to results/NAME.json, for the tables of `brain docs`.")] = None,
+        record: Annotated[Path | None, typer.Option(
+            metavar="FOLDER", help="Record each episode into a bag in a folder, for `brain train --bags`: what is "
+                                   "sensed and done, and what truly stands in the pictures (local only).")] = None,
+        storage: Annotated[str, typer.Option(help="Of --record: mcap or sqlite3.")] = "mcap",
         failures: Annotated[bool, typer.Option("--failures", help="List the episodes that failed.")] = False,
         as_json: Json = False,
         file: Annotated[Path | None, typer.Argument(hidden=True, help="As --out; - is none.")] = None) -> None:
@@ -114,7 +119,9 @@ def evaluate(
             raise ValueError(f"--ablate changes a brain, and {policy.value} has none")
         if policy.value in policies.WITH_BRAIN:
             policies.ablation_of(policy.value, ablation, graph)     # now, not when all has begun
-        more = {"energy": energy} if energy else {}
+        more: dict[str, Any] = {"energy": energy} if energy else {}
+        if record is not None:
+            more["record"] = _recording(record, storage, chosen, host, policy)
         if host is not Host.ros:
             more["patience"] = patience = policies.patience_of(time_limit, patience)
         elif patience is not None:
@@ -172,6 +179,28 @@ def evaluate(
         for r in found:
             if not r["success"]:
                 console.tell(f"{r['id']} {r['kind']} {r['visibility']} {r['outcome']}: {r['sentence']!r} {r['reason']}")
+
+
+def _recording(folder: Path, storage: str, chosen: list, host: Host, policy: Policy) -> Any:
+    """Where the episodes are recorded; raises ValueError or OSError where they cannot be, before any has run."""
+    from brain_eval import policies
+    from brain_eval.episodes import Record
+    from brain_observe.bags import STORAGES
+    from brain_runtime.command.lacking import lacks
+
+    if find_spec("rosbags") is None:
+        raise ValueError(lacks("rosbags"))
+    if host is not Host.local or policy.value in policies.WITHOUT_BRAIN:
+        raise ValueError("--record writes what a brain in lockstep senses; use --host local and a policy with a brain, "
+                         "or record a live one with `ros2 bag record`")
+    if storage not in STORAGES:
+        raise ValueError(f"--storage {storage}: there are {' and '.join(STORAGES)}")
+    found = Record(folder, storage)
+    folder.mkdir(parents=True, exist_ok=True)
+    there = [found.bag(episode) for episode in chosen if found.bag(episode).exists()]
+    if there:
+        raise FileExistsError(f"{there[0]} is there already; name another folder for --record")
+    return found
 
 
 def _run(console, chosen: list, policy: str, host: str, realtime: bool, **how) -> list[dict]:

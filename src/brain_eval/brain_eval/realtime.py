@@ -7,7 +7,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_eval import policies
 from brain_eval.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
@@ -27,12 +27,13 @@ DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any w
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
              join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None,
-             ablation: Ablation = NONE, patience: float | None = None, host: str = "zenoh"
-             ) -> Iterator[tuple[int, dict[str, Any]]]:
+             ablation: Ablation = NONE, patience: float | None = None, host: str = "zenoh",
+             each_round: Callable[[Crew], None] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes one after the other, each with processes that start anew; yields (index, result).
 
     Args:
         host: ``zenoh``, or ``torch``: then the brain is a static group, and the world beside it on Zenoh.
+        each_round: called again and again with the processes of an episode while it runs: for who watches them.
         more: see :func:`brain_eval.episodes.run_many`.
 
     Raises:
@@ -63,15 +64,16 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
             children = [Child(ROUTER, router_child(endpoint).argv, stop_after=2),
                         *region_children(resolved, **started),
                         *([group_child(resolved, **started)] if together else [])]
-            yield index, run_episode(episode, children, endpoint, run / "logs", together)
+            yield index, run_episode(episode, children, endpoint, run / "logs", together, each_round)
 
 
 def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path,
-                together: Sequence[str] = ()) -> dict[str, Any]:
+                together: Sequence[str] = (), each_round: Callable[[Crew], None] | None = None) -> dict[str, Any]:
     """Starts the processes, runs one episode, and ends them; the result is as :func:`brain_eval.episodes.run_local`'s.
 
     Args:
         together: names of the regions that are ranks of a static group, which is one of the children.
+        each_round: see :func:`run_many`.
 
     Raises:
         CrewError: the processes are not ready in time; says which, and why.
@@ -98,6 +100,8 @@ def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path,
                 goal.publish(text_message(left.pop(0)[1]))
             crew.round()
             tally.beats(crew.ear)
+            if each_round is not None:
+                each_round(crew)
             for message in _decoded(verdicts):
                 referee.hear(message.data)
         result = referee.result(episode)

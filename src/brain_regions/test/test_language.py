@@ -14,8 +14,11 @@ from brain_regions.language.grammar import MAX_CHARACTERS
 from brain_regions.language.all_words import lexicon
 from brain_regions.language.lexicon import Kind
 from brain_regions.language.reasons import Why
+from brain_regions.language.region import Language
 from brain_regions.language.spelling import corrected, mended
 from brain_regions.language.tokens import fold, normalize, tokenize
+from brain_runtime.hosts.local import LocalHost
+from brain_wire import messages
 
 SENTENCES = Path(__file__).with_name("test_language_sentences")
 COLORS = {"any": 0, "red": 1, "green": 2, "blue": 3, "yellow": 4}
@@ -122,6 +125,17 @@ def test_politeness_changes_nothing():
         for variant in (f"please, {sentence}", f"Hey robot, {sentence}!", f"{sentence}, please.",
                         f"OK. {sentence}. Thank you."):
             assert parse(variant).slots == expected, variant
+
+
+def test_the_first_sentence_does_not_wait_for_the_lexicon():
+    lexicon.cache_clear()
+    host = LocalHost({"language": Language("language")})
+    assert lexicon.cache_info().misses == 1
+    said = []
+    host.listen("lang/features", said.append)
+    host.publish("goal/text", messages.make("std_msgs/msg/String", data="go to the red ball"))
+    host.advance(1.0)
+    assert said and lexicon.cache_info().misses == 1
 
 
 def test_words_of_the_lexicon_are_found():

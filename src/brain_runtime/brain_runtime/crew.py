@@ -118,11 +118,13 @@ def grouped(resolved: Resolved) -> list[str]:
     return [region.name for region in resolved.started if resolved.host == TORCH and not region.device]
 
 
-def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str) -> Child:
+def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str,
+                tick: float | None = None) -> Child:
     """The static group of a brain's regions as one child: if a rank is lost it ends, and all are started again.
 
     Args:
         folder: of the run; what runs is written there, and a log a rank.
+        tick: rate at which all ranks go on together (Hz); None: whenever there is something to do.
 
     Raises:
         CrewError: the brain is secured.
@@ -135,7 +137,8 @@ def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path,
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(resolved.to_json(), encoding="utf-8")
     return Child(GROUP, (sys.executable, "-m", "brain_runtime.static_group", str(path), "--router", router, "--seed",
-                         str(seed), "--state-dir", str(state_dir), "--log-dir", str(folder / "logs")), stop_after=1)
+                         str(seed), "--state-dir", str(state_dir), "--log-dir", str(folder / "logs"),
+                         *(() if tick is None else ("--tick", str(tick)))), stop_after=1)
 
 
 def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: int, identity: str | None = None) -> None:

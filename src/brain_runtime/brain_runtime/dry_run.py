@@ -33,7 +33,8 @@ def lines(resolved: Resolved, only: Collection[str] | None = None) -> list[str]:
 def _whose(region: ResolvedRegion) -> str:
     whose = ["of the world"] if region.device else []
     whose += ["run by others"] if region.external else []
-    return ", ".join([*whose, *([_spread(region)] if region.shards > 1 else [])])
+    whose += [_spread(region)] if region.shards > 1 else []
+    return ", ".join([*whose, *([f"a copy of {region.copies}"] if region.copies else [])])
 
 
 def _spread(region: ResolvedRegion) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Iterable, Mapping
 
 from brain_runtime.backends import DEFAULT, MOST, NAME, TIMEOUT, names
 from brain_runtime.command.lacking import PACKAGES, lacks
+from brain_runtime.copies import EVERY, LONGEST, SHORTEST
 from brain_runtime.moved import new_name
 from brain_runtime.ports import In, Out
 from brain_runtime.region import Region
@@ -54,6 +55,8 @@ class RegionSpec:
         shards: processes over which its network is spread; 1: it is not.
         backend: by which those talk; see :mod:`brain_runtime.backends`.
         shard_timeout: how long a step waits for one of them (s).
+        copies: name that it has in common with other regions of its class; see :mod:`brain_runtime.copies`.
+        average_every: time between two means of their adaptive state (s).
     """
 
     name: str
@@ -67,6 +70,8 @@ class RegionSpec:
     shards: int = 1
     backend: str = DEFAULT
     shard_timeout: float = TIMEOUT
+    copies: str = ""
+    average_every: float = EVERY
 
     def lacks_package(self) -> bool:
         """Whether it is to be left out: it is optional, and the package of its class is not installed."""
@@ -109,6 +114,7 @@ class RegionSpec:
         cls = self.load()
         self.refuse_split(cls)
         region = cls(self.name)
+        region.copies, region.average_every, region.remap = self.copies, self.average_every, self.remap
         if self.shards > 1 and cls.split is not None:
             from brain_runtime.shards import Shards     # most regions have none
 
@@ -200,7 +206,7 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
         entry = {"class": entry}
     if not isinstance(entry, dict):
         raise GraphError(f"{where}: region {name} must be a mapping with a `class`, but is {quoted(repr(entry))}")
-    known = {"class", "restart", "critical", "remap", "external", "optional", "shards"}
+    known = {"class", "restart", "critical", "remap", "external", "optional", "shards", "copies"}
     odd = set(entry) - known
     if odd:
         raise GraphError(f"{where}: region {name} has unknown keys {_listed(odd)}; known are "
@@ -228,7 +234,8 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
             raise GraphError(f"{where}: region {name}: {quoted(str(topic))} in `remap` is no name of a topic, such as "
                              f"vision/objects")
     return RegionSpec(name, cls, restart, critical, remap, device, external, optional,
-                      *_shards(entry.get("shards", 1), f"{where}: region {name}"))
+                      *_shards(entry.get("shards", 1), f"{where}: region {name}"),
+                      *_copies(entry.get("copies", ""), f"{where}: region {name}"))
 
 
 def _shards(entry: Any, whose: str) -> tuple[int, str, float]:
@@ -247,6 +254,24 @@ def _shards(entry: Any, whose: str) -> tuple[int, str, float]:
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0.1 <= timeout <= 3600:
         raise GraphError(f"{whose}: the timeout of `shards` is {quoted(repr(timeout))}; it must be s, 0.1 to 3600")
     return count, backend, float(timeout)
+
+
+def _copies(entry: Any, whose: str) -> tuple[str, float]:
+    """Name and time between two means of what stands behind ``copies``."""
+    if entry == "":
+        return "", EVERY
+    given = entry if isinstance(entry, dict) else {"name": entry}
+    odd = set(given) - {"name", "every"}
+    if odd:
+        raise GraphError(f"{whose}: `copies` has unknown keys {_listed(odd)}; known are every, name")
+    name, every = given.get("name"), given.get("every", EVERY)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise GraphError(f"{whose}: `copies` must be a name that all copies have in common, as in `copies: eyes` or "
+                         f"`copies: {{name: eyes, every: 2.0}}`, but is {quoted(repr(name))}")
+    if isinstance(every, bool) or not isinstance(every, (int, float)) or not SHORTEST <= every <= LONGEST:
+        raise GraphError(f"{whose}: `every` of `copies` is {quoted(repr(every))}; it must be s, {SHORTEST:g} to "
+                         f"{LONGEST:g}")
+    return name, float(every)
 
 
 def _listed(keys: Iterable[Any]) -> str:

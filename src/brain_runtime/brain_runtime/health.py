@@ -2,7 +2,7 @@
 """Whether a region's process is well, judged from its heartbeats.
 
 Time is what the watcher counts, not what a clock says: while the watcher itself does not get the processor, nobody
-else can be blamed for being late.
+else can be blamed for being late; nor can a process while it waits for a processor, see :mod:`.starved`.
 """
 from __future__ import annotations
 
@@ -76,6 +76,11 @@ class Health:
         self.heard = min(1.0, self.heard + PERIOD / LATELY)
         self.doubted = False
         self.last = message
+
+    @property
+    def late(self) -> bool:
+        """Whether it has been silent, in one step or idle for longer than usual."""
+        return self.last is not None and max(self.silence, self._in_step, self._idle) > NEWS
 
     def forgive(self) -> None:
         """Nothing can be heard for a reason that is not the process's: its silence starts anew."""

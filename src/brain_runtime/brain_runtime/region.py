@@ -24,9 +24,9 @@ Outbox = Mapping[str, Any]
 """Port name to a message, or to a list of messages; ports that are left out publish nothing. Name of an action to what
 is new of its goals."""
 
-_TAKEN = frozenset({"ablations", "baselines", "multiplies", "name", "network", "parameters", "pictures", "populations",
-                    "shards", "spikes", "split", "storage", "synops", "task", "updates", "wanted", "weights",
-                    "weights_hash"})
+_TAKEN = frozenset({"ablations", "adaptive", "average_every", "baselines", "copies", "multiplies", "name", "network",
+                    "parameters", "pictures", "populations", "remap", "shards", "spikes", "split", "storage",
+                    "synops", "task", "updates", "wanted", "weights", "weights_hash"})
 
 
 class Region:
@@ -42,6 +42,7 @@ class Region:
         weights: where the weights of its network are, if they are trained. Such a region has the parameters
             ``weights`` and ``device``.
         split: how its network is spread over several processes, if it can be.
+        adaptive: entries of its state that are averaged over its copies, see :mod:`brain_runtime.copies`.
         populations: its neurons, by population, with their geometry.
         baselines: classes, as ``package.module:Class``, that stand behind the same ports and are no spiking network,
             by name: ``ann``, ``conventional``.
@@ -56,6 +57,7 @@ class Region:
     network: ClassVar[Network | None] = None
     weights: ClassVar[Weights | None] = None
     split: ClassVar[Split | None] = None
+    adaptive: ClassVar[tuple[str, ...]] = ()
     populations: ClassVar[tuple[Population, ...]] = ()
     baselines: ClassVar[Mapping[str, str]] = {}
     ablations: ClassVar[Mapping[str, str | Mapping[str, Any]]] = {}
@@ -67,6 +69,8 @@ class Region:
         self.parameters: Any = self.Parameters()
         self.storage: Path | None = None  # set by the host before configure(); for what must survive a restart
         self.shards: Shards | None = None  # set by who makes it, before configure(): processes it is spread over
+        self.copies, self.average_every = "", 0.0  # set by who makes it: what it is a copy of, s between two means
+        self.remap: Mapping[str, str] = {}  # set by who makes it: topics by other names, for hosts in lockstep
         self.wanted: frozenset[str] = frozenset()  # set by the host: outputs on demand to which somebody listens now
         self.weights_hash = ""  # of the weight file that the network computes with (hex), for who wants to know
         self.spikes = self.synops = self.multiplies = self.updates = 0  # so far, see count()

@@ -25,6 +25,8 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from brain_runtime import energy as budget
 from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.copies import CopiesError, copies_of
+from brain_runtime.copies import refuse as refuse_copies
 from brain_runtime.graph import NO_WORLD, Graph, GraphError, RegionSpec, check_graph, load_graph, load_worlds
 from brain_runtime.graphs import DEFAULT, find_graph, params_file
 from brain_runtime.hosts.node_parameters import SIM_TIME, split
@@ -95,6 +97,8 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
         _refuse_unstoppable(profile, classes.values())
     loaded, more = _split(loaded, classes, ablation)
     warnings += more
+    loaded, more = _uncopied(loaded, ablation)
+    warnings += more
     if edges:
         warnings += check_graph(loaded)
     if robot == "" and (profiles or loaded.world != NO_WORLD):
@@ -123,6 +127,7 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     regions = tuple(_region(spec, classes[spec.name], space, _final(read, spec, classes[spec.name], space, host, own,
                                                                     energy), profiles, own,
                             first.parameters(spec.name, space)) for spec in loaded.regions)
+    warnings += _copies(regions, classes, host)
     return Resolved(loaded.name, regions, path, loaded.world, robot or None, host, space, beside, given,
                     tuple(warnings))
 
@@ -216,6 +221,33 @@ def _split(graph: Graph, classes: Mapping[str, type[Region]], ablation: Ablation
                                         for spec in graph.regions)), [
         f"region {name} is not spread over processes: an ablation makes it {ablation.classes[name]}, which cannot be"
         for name in sorted(whole)]
+
+
+def _uncopied(graph: Graph, ablation: Ablation) -> tuple[Graph, list[str]]:
+    """The graph in which what an ablation has made another region is no copy any more, and a warning for each."""
+    names = [spec.name for spec in graph.regions if spec.copies and spec.name in ablation.classes]
+    left = replace(graph, regions=tuple(replace(spec, copies="") if spec.name in names else spec
+                                        for spec in graph.regions))
+    alone = {one.name for one in copies_of((s.name, s.copies, s.average_every) for s in left.regions)
+             if len(one.members) == 1} if names else set()
+    return replace(left, regions=tuple(replace(spec, copies="") if spec.copies in alone else spec
+                                       for spec in left.regions)), [
+        f"region {name} is no copy: an ablation makes it {ablation.classes[name]}" for name in names]
+
+
+def _copies(regions: Sequence[ResolvedRegion], classes: Mapping[str, type[Region]], host: str) -> list[str]:
+    """Warnings of copies of which no mean is made. Raises GraphError where regions cannot be copies of each other."""
+    found = copies_of((region.name, region.copies, region.average_every) for region in regions if not region.external)
+    for one in found:
+        try:
+            refuse_copies(one, classes, {region.name: region.parameters for region in regions},
+                          {region.name: region.average_every for region in regions})
+        except CopiesError as error:
+            raise GraphError(str(error)) from error
+    return [] if host in ("local", "torch") else [
+        f"copies {one.name} ({', '.join(one.members)}): regions that come and go by themselves are not averaged; each "
+        f"keeps its own {', '.join(classes[one.members[0]].adaptive)}. A static group averages: --host torch"
+        for one in found if classes[one.members[0]].adaptive]
 
 
 def _find(path: Path, region: str) -> RegionSpec:
@@ -343,7 +375,7 @@ def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping
         spec.name, spec.cls, namespace, spec.critical, spec.restart, spec.device, spec.external, spec.remap, values,
         differs, beside, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,
         tuple(renamed(port.topic) for port in cls.inputs().values() if port.trigger), cls.rate,
-        _moves(cls), spec.shards, spec.backend, spec.shard_timeout)
+        _moves(cls), spec.shards, spec.backend, spec.shard_timeout, spec.copies, spec.average_every)
 
 
 def _shown(read: RosArgs, topic: str, node: str, namespace: str) -> str:

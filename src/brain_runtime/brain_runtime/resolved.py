@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from brain_runtime.backends import DEFAULT, TIMEOUT
+from brain_runtime.copies import EVERY, Copies, copies_of
 from brain_runtime.graph import NO_WORLD, GraphError, RegionSpec
 from brain_runtime.region import Region
 
@@ -39,6 +40,7 @@ class ResolvedRegion:
         moves: it commands actuators: it has something to bring to rest before it ends.
         shards, backend, shard_timeout: processes over which its network is spread, see
             :class:`brain_runtime.graph.RegionSpec`.
+        copies, average_every: what it is a copy of, see there.
     """
 
     name: str
@@ -63,6 +65,8 @@ class ResolvedRegion:
     shards: int = 1
     backend: str = DEFAULT
     shard_timeout: float = TIMEOUT
+    copies: str = ""
+    average_every: float = EVERY
 
     @property
     def node(self) -> str:
@@ -87,8 +91,8 @@ class ResolvedRegion:
         return self._spec().make()
 
     def _spec(self) -> RegionSpec:
-        return RegionSpec(self.name, self.cls, shards=self.shards, backend=self.backend,
-                          shard_timeout=self.shard_timeout)
+        return RegionSpec(self.name, self.cls, remap=self.remap, shards=self.shards, backend=self.backend,
+                          shard_timeout=self.shard_timeout, copies=self.copies, average_every=self.average_every)
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,11 @@ class Resolved:
     def hears_sentences(self) -> bool:
         """Whether a region hears what people say."""
         return any("goal/text" in region.hears for region in self.regions)
+
+    @property
+    def copies(self) -> tuple[Copies, ...]:
+        """Which of the regions that are started are copies of each other."""
+        return copies_of((region.name, region.copies, region.average_every) for region in self.started)
 
     def make(self) -> dict[str, Region]:
         """New regions by name, for a host in this process.

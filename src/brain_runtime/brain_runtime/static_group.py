@@ -37,6 +37,7 @@ from brain_wire.logs import survive_full_disk  # noqa: E402
 
 TIMEOUT = 5.0       # s that a rank waits for another one, before the group ends
 YOUNG = 1.0         # s; a region that fails so soon after it was restored may fail because of what was restored
+SLOWEST, FASTEST = 1.0, 200.0   # Hz of ticks
 KEPT = "static_group.safetensors"
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,12 @@ def _options(argv: Sequence[str] | None) -> Any:
     parser.add_argument("--backend", default="gloo", help="of torch.distributed")
     parser.add_argument("--timeout", type=float, default=TIMEOUT, help="s that a rank waits for another one before all "
                         "end")
-    return parser.parse_args(argv)
+    parser.add_argument("--tick", type=float, metavar="HZ", help="rate at which all ranks go on together; default: "
+                        "whenever there is something to do")
+    options = parser.parse_args(argv)
+    if options.tick is not None and not SLOWEST <= options.tick <= FASTEST:
+        parser.error(f"--tick is {options.tick:g}; it must be {SLOWEST:g} to {FASTEST:g} Hz")
+    return options
 
 
 def grouped(resolved: Resolved) -> Resolved:
@@ -124,7 +130,7 @@ def _drive(group: Group, resolved: Resolved, session: Session, options: Any, end
     kept = None if folder is None else folder / KEPT
     states = {} if kept is None else unpack(kept, resolved.name)
     outside = Outside(group, resolved, options.seed, storage=folder, run=new_epoch(), states=states)
-    gateway = Gateway(outside, resolved, session, kept=kept)
+    gateway = Gateway(outside, resolved, session, kept=kept, tick=options.tick)
     try:
         log.info("%d regions run as ranks 1 to %d of a static group, pid %d%s", len(resolved.regions), group.size - 1,
                  os.getpid(), f"; {len(states)} go on from {kept}" if states else "")

@@ -23,6 +23,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 from brain_runtime import end_with_parent
 from brain_runtime.child import Backoff, Child, Event
 from brain_runtime.health import Health, Limits
+from brain_runtime.starved import Starved
 from brain_wire import shown
 from brain_wire.logs import Logs
 from brain_wire.observers import guarded
@@ -48,6 +49,7 @@ class _Running:
     health: Health
     process: subprocess.Popen | None = None
     pidfd: int = -1
+    starved: Starved | None = None
     starts: int = 0
     failures: int = 0
     well: float = 0.0           # s since the start or the last fault
@@ -258,6 +260,8 @@ class Supervisor:
         if deaf:
             running.health.forgive()
             return None
+        if running.starved is not None and running.health.late:
+            dt = running.starved.counts(dt)
         return running.health.elapse(dt)
 
     def _start(self, running: _Running) -> None:
@@ -279,6 +283,7 @@ class Supervisor:
                 return
         running.process = process
         running.pidfd = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else -1
+        running.starved = Starved(process.pid)
         self._tell(child.name, "started", f"process {process.pid}"
                    + (f", restart {running.starts - 1}" if running.starts > 1 else ""))
 

@@ -21,6 +21,7 @@ from brain_runtime.hosts.torch_snapshot import pack
 from brain_runtime.ports import In, Out
 from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.snapshot import SnapshotError
+from brain_runtime.ticks import Ticks
 from brain_wire import Arrival, Node, Publisher, Server, Session, Subscription, messages, parameter_services
 from brain_wire.attachment import AttachmentProblem
 from brain_wire.goals import Act, Goal
@@ -44,6 +45,7 @@ class Gateway:
         session: open session; stays open.
         domain: ROS domain; None: ``ROS_DOMAIN_ID``.
         kept: file of the snapshots of the whole brain; None: none are made.
+        tick: rate at which all ranks go on together (Hz); None: they go on whenever there is something to do.
 
     Attributes:
         nodes: by region.
@@ -55,15 +57,16 @@ class Gateway:
     """
 
     def __init__(self, outside: Outside, resolved: Resolved, session: Session, domain: int | None = None,
-                 kept: Path | None = None) -> None:
+                 kept: Path | None = None, tick: float | None = None) -> None:
         self._outside, self._brain, self._kept = outside, resolved.name, kept
         self._signal = Signal()
         self._over = False
         self.broken = 0
         self._begin = self._next_look = time.monotonic()
         self._next_save = self._begin + SNAPSHOT_PERIOD
+        self._ticks = None if tick is None else Ticks(outside, tick)
         self.nodes = {spec.name: Node(session, spec.name, spec.namespace, domain) for spec in resolved.regions}
-        self._out: dict[str, _Out] = {}         # by topic, as the regions name it
+        self._out: dict[str, _Out] = {}         # by topic
         self._in: dict[str, _In] = {}
         self._servers: list[Server] = []
         for spec in resolved.regions:
@@ -82,18 +85,20 @@ class Gateway:
         for content in card["publishes"].values():
             port = port_of(Out, content)
             self._add(spec, port.topic, port.type, port.qos, on_demand=port.on_demand)
-        beats = self._add(spec, heartbeat.PORT.topic, heartbeat.TYPE, heartbeat.PORT.qos)
+        named: Callable[[str], str] = lambda topic: spec.remap.get(topic, topic)  # noqa: E731
+        beats = self._add(spec, named(heartbeat.PORT.topic), heartbeat.TYPE, heartbeat.PORT.qos)
         told = self.nodes[spec.name].publisher(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
         beats.more[spec.name] = _Diagnostics(told)
         self._add(spec, f"{spec.name}/transition_event", TRANSITION_EVENT, EVENT_QUALITY,
                   outside="~/transition_event")
-        self._add(spec, parameter_services.EVENTS, parameter_services.EVENT_TYPE, parameter_services.EVENT_QUALITY)
+        self._add(spec, named(parameter_services.EVENTS), parameter_services.EVENT_TYPE,
+                  parameter_services.EVENT_QUALITY)
 
     def _add(self, spec: ResolvedRegion, topic: str, type_name: str, qos: QoS, *, on_demand: bool = False,
              outside: str = "") -> _Out:
         out = self._out.setdefault(topic, _Out(on_demand))
         out.publishers[spec.name] = self.nodes[spec.name].publisher(
-            outside or spec.remap.get(topic, topic), type_name, qos)
+            outside or topic, type_name, qos)
         return out
 
     def _hear(self, spec: ResolvedRegion, card: Mapping[str, Any]) -> None:
@@ -103,8 +108,7 @@ class Gateway:
             known = self._in.get(port.topic)
             if known is None:
                 self._in[port.topic] = _In(port, self.nodes[spec.name].subscription(
-                    spec.remap.get(port.topic, port.topic), port.type, port.qos, wake=self._signal,
-                    by_publisher=bool(port.key)))
+                    port.topic, port.type, port.qos, wake=self._signal, by_publisher=bool(port.key)))
 
     def _serve(self, spec: ResolvedRegion, services: Mapping[str, str]) -> None:
         server = Server(self.nodes[spec.name], self._signal, SHARE)
@@ -134,7 +138,10 @@ class Gateway:
         """
         while not self._over:
             now = time.monotonic()
-            self._signal.wait(max(0.0, min(self._begin + self._outside.next_due, self._next_look) - now))
+            if self._ticks is None:
+                self._signal.wait(max(0.0, min(self._begin + self._outside.next_due, self._next_look) - now))
+            else:
+                self._ticks.meet()
             self.round()
         self._save()
         self._outside.leave()

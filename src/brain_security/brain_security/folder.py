@@ -43,7 +43,8 @@ class Done:
 
 
 def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str, about: Mapping[str, Any], days: float,
-         hosts: Iterable[str] = (), renew: bool = False, new_authority: bool = False) -> Done:
+         hosts: Iterable[str] = (), servers: Iterable[str] = (), renew: bool = False,
+         new_authority: bool = False) -> Done:
     """Makes what is missing in a folder, and writes the configurations.
 
     Args:
@@ -52,7 +53,10 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
         domain, namespace: of the brain.
         about: what the router's configuration is to say of itself, such as the graph.
         days: until new certificates end.
-        hosts: names and addresses of the router's machine beside this one's.
+        hosts: names and addresses of the router's machine beside this one's; of that of ``servers``, where they are
+            given.
+        servers: names of programs that people connect to and that are no node, as a parameter server, beside those
+            that the folder has; the router gives them no rights.
         renew: new keys for all.
         new_authority: a new authority too, so that what it signed before is of no use any more.
 
@@ -60,7 +64,7 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
         FolderError: a file cannot be read or written, or does not belong to the others.
         CertificateError: a certificate cannot be made.
     """
-    rights = list(rights)
+    rights, servers = list(rights), list(servers)
     folder = Path(folder)
     done = Done()
     router = f"{names.absolute(namespace).rstrip('/')}/{ROUTER}"
@@ -71,9 +75,17 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
         authority = _authority(folder, new_authority, done)
         make = _Maker(folder, authority, days, renew or new_authority, done)
         # This machine's name is put in, but one that is there already may have been made on another.
-        pairs = {ROUTER: make(ROUTER, router, [*LOCAL, *hosts], [socket.gethostname()])}
+        pairs = {ROUTER: make(ROUTER, router, [*LOCAL, *(() if servers else hosts)], [socket.gethostname()])}
         for one in rights:
             pairs[one.node] = make(one.node, one.name)
+        there = _servers(folder, pairs)
+        for server in dict.fromkeys([*there, *servers]):
+            if server in (*pairs, AUTHORITY):
+                raise FolderError(f"the name {server} is another's in this folder; choose another for the server")
+            alone = Rights(f"{names.absolute(namespace).rstrip('/')}/{names.check_name(server, 'name')}")
+            pairs[server] = make(server, alone.name, [*LOCAL, *(hosts if server in servers else ())],
+                                 sorted(there.get(server, {socket.gethostname()})))
+            _write(folder / f"{server}.json5", _session(pairs[server], authority, alone, domain, namespace))
         about = {**about, "domain": domain, "namespace": namespace, "names": sorted(r.node for r in rights)}
         _write(folder / f"{ROUTER}.json5", _router(pairs[ROUTER], authority, rights, domain, router, about))
         for one in rights:
@@ -84,6 +96,20 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
     for name in done.left:  # no rights any more, so no configuration
         (folder / f"{name}.json5").unlink(missing_ok=True)
     return done
+
+
+def _servers(folder: Path, known: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Certificates of a folder that are a server's, beside ``known``: the hosts of each."""
+    found = {}
+    for path in sorted(folder.glob("*.crt")):
+        if path.stem in known or path.stem == AUTHORITY or not path.with_suffix(".key").exists():
+            continue
+        try:
+            if hosts := Pair(b"", path.read_bytes()).hosts():
+                found[path.stem] = hosts
+        except CertificateError:
+            continue    # it is left, as one that is in no graph any more
+    return found
 
 
 def _authority(folder: Path, anew: bool, done: Done) -> Pair:
@@ -127,7 +153,7 @@ class _Maker:
         if not self.authority.key:
             raise FolderError(f"{file} needs a certificate, but {AUTHORITY}.key, which signs it, is not in "
                               f"{self.folder}; bring it back, or make all anew with --new-authority")
-        pair = make_pair(self.authority, name, self.days, [*hosts, *more_hosts])
+        pair = make_pair(self.authority, name, self.days, dict.fromkeys([*hosts, *more_hosts]))
         _write(key, pair.key)
         _write(certificate, pair.certificate, 0o644)
         self.done.made.append(file)

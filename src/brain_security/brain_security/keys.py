@@ -22,9 +22,13 @@ Maintainers = Annotated[list[str] | None, typer.Option(
 def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made if it is not there.")],
          graph: Graph = "brain", robot: Robot = None, world: World = "sim",
          days: Annotated[float, typer.Option(min=0.001, help="Days until new certificates end.")] = 365.0,
-         host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Name or address of the router's machine, "
-                         "for others that connect to it. Default: this machine's.")] = None,
+         host: Annotated[list[str] | None, typer.Option(
+             metavar="NAME", help="Name or address of the router's machine, for others that connect to it; of the "
+             "server's, with --server. Default: this machine's.")] = None,
          operator: Operators = None, maintainer: Maintainers = None,
+         server: Annotated[list[str] | None, typer.Option(
+             "--server", metavar="NAME", help="A program that people connect to and that is no node, as `parameters` "
+             "for `brain parameter-server`. It has no rights at the router.")] = None,
          renew: Annotated[bool, typer.Option("--renew", help="Make all keys anew, signed by the same authority.")
                           ] = False,
          new_authority: Annotated[bool, typer.Option("--new-authority", help="Make the authority anew too: what it "
@@ -38,12 +42,13 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
     number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer)
     from brain_security.certificates import CertificateError
     from brain_security.folder import FolderError, fill
+    from brain_wire import NameProblem
     from brain_wire.names import absolute
 
     try:
         done = fill(folder, rights, domain=number, namespace=absolute(namespace), about=about, days=days,
-                    hosts=host or (), renew=renew, new_authority=new_authority)
-    except (FolderError, CertificateError) as error:
+                    hosts=host or (), servers=server or (), renew=renew, new_authority=new_authority)
+    except (FolderError, CertificateError, NameProblem) as error:
         fail(str(error))
     if as_json:
         tell_json({"folder": str(folder.absolute()), "domain": number, "namespace": absolute(namespace), **about,

@@ -8,11 +8,14 @@ import sys
 
 import pytest
 
+from brain_runtime.interfaces import GoalStatus
 from brain_runtime.robots import load_robot
 from brain_sim.robot import COMMAND_TIMEOUT
+from brain_tests.asking import ask_on_wire
 from brain_tests.driven import REGIONS, running
 from brain_tests.processes import children, gone
 from brain_wire import Watch, messages
+from brain_wire.goals import Status
 from brain_wire.services import service_type
 
 pytestmark = pytest.mark.slow
@@ -51,6 +54,16 @@ def test_it_drives_to_what_it_is_told(brain):
     """What was said reaches language, and what motor wants reaches the base: in, through the group, and out."""
     brain.keep_moving()
     brain.until(lambda: brain.status is not None and brain.status.text.endswith(brain.absent), "the goal's status")
+
+
+def test_an_action_is_given_and_canceled_from_outside(brain):
+    asked = ask_on_wire(brain.node, "find the blue box")
+    # what is given up before it is read was not understood
+    brain.until(lambda: any(f.state == GoalStatus.STATE_SEARCHING for f in asked.feedback), "a search")
+    asked.cancel()
+    brain.until(lambda: asked.result is not None, "the result")
+    assert (asked.status, asked.result.outcome) == (Status.CANCELED, 6), asked.result
+    brain.keep_moving()
 
 
 def test_parameters_are_asked_and_changed_from_outside(brain):

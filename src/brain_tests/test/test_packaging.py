@@ -34,10 +34,12 @@ MAY = {
     "brain_baselines": {*_REGIONS, "brain_regions"},
     "brain": {*_REGIONS, "brain_regions", "brain_security"},
     "brain_eval": {*_REGIONS, "brain_regions", "brain_baselines", "brain_sim", "brain_observe"},
-    "brain_training": {*_REGIONS, "brain_regions", "brain_baselines", "brain_sim", "brain_security"},
+    "brain_training": {*_REGIONS, "brain_regions", "brain_baselines", "brain_sim", "brain_collectives",
+                       "brain_security"},
 }
 # Where the name that is imported is not the one that is installed.
-DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
+DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "grpc_tools": "grpcio-tools",
+                 "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
 ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain"]
@@ -48,7 +50,7 @@ ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "l
 # package.xml says in a comment from which of SETS it comes.
 ROSDEP_KEYS = {
     "cryptography": "python3-cryptography", "eclipse-zenoh": None, "expecttest": None,
-    "hypothesis": "python3-hypothesis",
+    "grpcio": None, "grpcio-tools": None, "hypothesis": "python3-hypothesis",
     "matplotlib": "python3-matplotlib", "mujoco": None, "nir": None, "nirtorch": None,
     "numpy": "python3-numpy", "packaging": "python3-packaging",
     "pillow": "python3-pil", "protobuf": "python3-protobuf", "psutil": "python3-psutil", "pytest": "python3-pytest",
@@ -167,7 +169,8 @@ def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
     assert {name: str(file) for name, file in needs.items() if name not in {*declared, *extra}} == {}
 
     known = {*declared, *required(package, "test"), *map(distribution, ROS_ONLY), distribution(package)}
-    tested = {distribution(m): f for m, f in tests.items() if m not in sys.stdlib_module_names}
+    beside = {file.stem for file in (ROOT / "src" / package / "test").rglob("*.py")}    # what tests have of their own
+    tested = {distribution(m): f for m, f in tests.items() if m not in {*sys.stdlib_module_names, *beside}}
     assert {name: str(file) for name, file in tested.items() if name not in known} == {}
 
     # Our own packages are also used as data, by name or as processes; pytest uses its plugin unasked.

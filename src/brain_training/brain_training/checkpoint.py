@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of a training: one file, tensors as safetensors and the rest as JSON in its metadata; no pickle."""
+"""Checkpoints of a training: one file, tensors as safetensors and the rest as JSON in its metadata; no pickle.
+
+Several processes write folders beside it, see :mod:`.checkpoint_folder`.
+"""
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import re
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Iterator, Mapping
@@ -12,6 +16,8 @@ from typing import Any, Iterator, Mapping
 from torch import Tensor
 
 VERSION = "1"
+ENDING, MANIFEST = ".checkpoints", "checkpoint.json"      # of the folder of several processes
+NAME = re.compile(r"(\d{6,})-step-(\d+)")
 
 
 class CheckpointError(RuntimeError):
@@ -62,6 +68,15 @@ def save(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -
     Raises:
         CheckpointError: it cannot be written, as where the disk is full; the last one is still in place.
     """
+    try:
+        save_tensors(path, tensors, {"checkpoint": VERSION, "values": json.dumps(values)})
+    except OSError as error:
+        raise CheckpointError(f"cannot write checkpoint {path} ({error}); make room, or name another folder with "
+                              f"--checkpoint, and go on from the last one with --resume") from error
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Writes a file of safetensors, whole or not at all; raises OSError where it cannot be written."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -69,15 +84,14 @@ def save(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary,
-                  metadata={"checkpoint": VERSION, "values": json.dumps(values)})
+                  metadata=dict(metadata))
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
     except (SafetensorError, OSError) as error:
         with suppress(OSError):
             temporary.unlink()
-        raise CheckpointError(f"cannot write checkpoint {path} ({error}); make room, or name another folder with "
-                              f"--checkpoint, and go on from the last one with --resume") from error
+        raise OSError(str(error)) from error
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -99,3 +113,22 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             return {name: file.get_tensor(name) for name in file.keys()}, values
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"checkpoint {path} is torn ({error}); remove it, or train without --resume") from error
+
+
+def folder_of(path: Path) -> Path:
+    """The folder of the checkpoints of several, beside the file ``path`` of one process."""
+    return path.with_suffix(ENDING)
+
+
+def all_of(folder: Path) -> list[Path]:
+    """The whole checkpoints in a folder, the newest first."""
+    found = [(int(match[1]), entry) for entry in (folder.iterdir() if folder.is_dir() else ())
+             if (match := NAME.fullmatch(entry.name)) and entry.is_dir()]
+    return [entry for _, entry in sorted(found, reverse=True)]
+
+
+def newest(path: Path) -> Path | None:
+    """The newer of the file ``path`` and the newest in the folder beside it; None: there is none."""
+    found = [place for place in (path, *all_of(folder_of(path))[:1]) if place.exists()]
+    return max(found, key=lambda place: (place / MANIFEST if (place / MANIFEST).exists() else place).stat().st_mtime_ns,
+               default=None)

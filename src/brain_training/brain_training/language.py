@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import brain_regions
 from brain_regions.language import weights
 from brain_regions.language.decode import decode, spell
-from brain_regions.language.definition import AnnReader, SpikingReader, of_weights
+from brain_regions.language.definition import EPSILON, AnnReader, SpikingReader, of_weights
 from brain_regions.language.network import Heard
 from brain_training import language_score as score
 from brain_training.language_course import Course
@@ -67,6 +67,8 @@ class LanguageTask(Task):
 
     name = "language"
     apart = True
+    counts = True
+    looks = False
     full = Recipe()
     tiny = Recipe(sentences=640, rate=3e-3)
     lists: Path | None = Path(brain_regions.__file__).parents[1] / "test" / "test_language_sentences"
@@ -100,6 +102,18 @@ class LanguageTask(Task):
             torch.manual_seed(seed)
             return CLASSES[self.which](len(KINDS))
 
+    def together(self, network: nn.Module) -> None:
+        """Lets charges be normalized over the whole batch."""
+        from brain_training.parallel.normalization import normal
+
+        whole, alone, place = self.whole, network.normalize, getattr(network, "place", None)
+
+        def normalize(x: Tensor, gain: Tensor, bias: Tensor) -> Sequence[Tensor]:
+            return alone(x, gain, bias) if whole.single else normal(
+                whole, x, gain, bias, (1,), EPSILON, place and place(x))[:3]
+
+        network.normalize = normalize
+
     def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
         """AdamW."""
         return torch.optim.AdamW(network.parameters(), lr=self.recipe.rate, weight_decay=1e-4, betas=(0.9, 0.98))
@@ -131,7 +145,8 @@ class LanguageTask(Task):
     def collate(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
         """Text, lengths, verbs, kinds and marks."""
         lengths = np.array([len(text) for text, *_ in samples])
-        text, marks = (np.zeros((len(samples), lengths.max()), np.int64) for _ in range(2))
+        longest = self.whole.most(int(lengths.max()))       # what is beyond a length is normalized with the rest
+        text, marks = (np.zeros((len(samples), longest), np.int64) for _ in range(2))
         for row, (its, labels, _, _) in enumerate(samples):
             text[row, :len(its)], marks[row, :len(its)] = its, labels
         verbs, kinds = (np.array(numbers) for numbers in list(zip(*samples))[2:])
@@ -150,7 +165,7 @@ class LanguageTask(Task):
         """Of sentences, and how hard each was."""
         text, lengths, verb, kind, marks = batch
         answer = network(text, lengths)
-        return Lost(loss(answer, verb, kind, marks, lengths, self.recipe), hardness(answer, verb, marks))
+        return Lost(loss(answer, verb, kind, marks, lengths, self.recipe, self.whole), hardness(answer, verb, marks))
 
     def end(self, network: nn.Module, indices: Sequence[int], lost: Lost) -> None:
         """Remembers what was hard."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from brain_regions.language import sizes as z
 from brain_regions.language.definition import Answer
 from brain_training.language_data import MENTION
+from brain_training.whole import ALONE, Whole
 
 ELSEWHERE = 0.05        # weight of the roles of a byte that names no color and no shape
 WANTED = 3.0            # weight of a role that is there, against one that is not
@@ -66,8 +67,12 @@ def by_word(answer: Answer, marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return said.new_zeros(len(row), 3).index_add_(0, place, said) / bytes_of[:, None], wanted, row
 
 
-def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Tensor, recipe: Recipe) -> Tensor:
-    """Of a batch: what the sentence asks for, what its words are for, and spikes beyond what is needed."""
+def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Tensor, recipe: Recipe,
+         whole: Whole = ALONE) -> Tensor:
+    """Of a batch: what the sentence asks for, what its words are for, and spikes beyond what is needed.
+
+    Weights, words and rates are those of the whole batch.
+    """
     bits = (marks[..., None] >> torch.arange(z.OUTPUTS, device=marks.device)) & 1
     wanted = bits.float()
     inside = (torch.arange(marks.shape[1], device=lengths.device) < lengths[:, None]).float()
@@ -77,14 +82,21 @@ def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Ten
                                               reduction="none")
     each = each * (1 + (WANTED - 1) * wanted[..., z.ACTION.start:])
     roles = F.cross_entropy(_for_what(answer), _purpose(marks), reduction="none")
-    roles = (roles * weight).sum() / weight.sum().clamp(min=1.0)
     said, meant, _ = by_word(answer, marks)
-    words = F.cross_entropy(said, meant, reduction="sum") / max(len(meant), 1)
-    actions = (each[..., :z.NAMED_COLOR.start - z.ACTION.start].mean(-1) * inside).sum() / inside.sum()
-    named = (each[..., z.NAMED_COLOR.start - z.ACTION.start:].sum(-1) * weight).sum() / weight.sum()
-    decision = F.cross_entropy(answer.verb, verb, label_smoothing=recipe.smoothing)
-    kinds = F.cross_entropy(answer.kind, kind, label_smoothing=recipe.smoothing)
-    busy = sum(F.relu(layer - RATE).pow(2).mean() for layer in answer.activity)
+    named = each[..., z.NAMED_COLOR.start - z.ACTION.start:].sum(-1)
+    roles, weights, words, count, actions, named, inner = whole.sums(
+        (roles * weight).sum(), weight.sum(), F.cross_entropy(said, meant, reduction="sum"),
+        torch.tensor(len(meant), device=said.device),
+        (each[..., :z.NAMED_COLOR.start - z.ACTION.start].mean(-1) * inside).sum(), (named * weight).sum(),
+        inside.sum())
+    roles = roles / weights.clamp(min=1.0)
+    words = words / count.clamp(min=1)
+    actions, named = actions / inner, named / weights
+    decision, kinds, chosen = whole.means(
+        len(verb), F.cross_entropy(answer.verb, verb, label_smoothing=recipe.smoothing),
+        F.cross_entropy(answer.kind, kind, label_smoothing=recipe.smoothing), answer.activity[-1])
+    layers = whole.means(inside.sum(), *answer.activity[:-1])
+    busy = sum(F.relu(layer - RATE).pow(2).mean() for layer in (*layers, chosen))
     return (DECISION * decision + WORDS * words + ROLES * roles + ACTIONS * actions + NAMES * named + KIND * kinds
             + recipe.calm * busy)
 

@@ -24,7 +24,8 @@ from brain_regions.motor.coding import encode
 from brain_regions.motor.definition import MotorNetwork
 from brain_training.motor_data import STEPS, Dealer, drive, held_out
 from brain_training.motor_world import HONEST, Record, Trouble
-from brain_training.task import Lost, Progress, Task, one_cycle, stream
+from brain_training.task import BASE, SIZES, Lost, Progress, Task, one_cycle, stream
+from brain_training.whole import ALONE, Whole
 
 CHUNK = 8               # steps of 50 ms that are learned at once
 BURN_IN = 2             # of them, in which potentials find their level and nothing is asked
@@ -56,14 +57,15 @@ class Recipe:
     rate: float = 2.5e-3
 
 
-def loss(answer: Tensor, label: Tensor, weight: Tensor) -> Tensor:
+def loss(answer: Tensor, label: Tensor, weight: Tensor, whole: Whole = ALONE) -> Tensor:
     """Of readouts [..., ANSWERS] to the teacher's answers [..., 3]."""
     drive = F.smooth_l1_loss(answer[..., :2], label[..., :2], reduction="none", beta=0.1)
     floor = torch.full_like(answer[..., :1], net.FLOOR)
     logits = SHARP * torch.cat([floor, answer[..., 2:]], -1)
     of_states = torch.tensor(STATE_WEIGHTS, device=answer.device)
     state = F.cross_entropy(logits.flatten(0, 1), label[..., 2].long().flatten(), of_states, reduction="none")
-    return ((3.0 * drive.sum(-1) + 0.5 * state.view_as(weight)) * weight).sum() / weight.sum().clamp(min=1.0)
+    value, count = whole.sums(((3.0 * drive.sum(-1) + 0.5 * state.view_as(weight)) * weight).sum(), weight.sum())
+    return value / count.clamp(min=1.0)
 
 
 class MotorTask(Task):
@@ -72,11 +74,14 @@ class MotorTask(Task):
     name = "motor"
     apart = True
     beside = ("teacher",)
+    counts = True
+    sizes = tuple(SIZES)
     full = Recipe()
     tiny = Recipe(rooms=6, robots=16, rounds=2, steps=40, iterations=12, batch=8)
 
-    def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None) -> None:
-        super().__init__(which, quick=quick, recipe=recipe)
+    def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None, size: str = BASE
+                 ) -> None:
+        super().__init__(which, quick=quick, recipe=recipe, size=size)
         self._dealer: Dealer | None = None
         self._records: list[Record] = []
         self._drivers: list[str] = []
@@ -96,7 +101,7 @@ class MotorTask(Task):
 
     def build(self, seed: int) -> nn.Module:
         """A network before training."""
-        return MotorNetwork(stream("motor weights", seed), self.spiking)
+        return MotorNetwork(stream("motor weights", seed), self.spiking, net.widened(SIZES[self.size]))
 
     def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
         """Adam."""
@@ -151,21 +156,23 @@ class MotorTask(Task):
         while len(self._records) <= self.round(step):
             number, r = len(self._records), self.recipe
             self._drivers.append(_digest(network))
-            self._records.append(drive(
-                seed, number, network.live(), r.driven if number else 0.0, range(r.robots), self._dealer, r.steps,
-                lambda done, of: tell(f"drives ({self.which})", number * of + done, r.rounds * of, "")))
+            part = drive(
+                seed, number, network.live(), r.driven if number else 0.0, self.whole.part(range(r.robots)),
+                self._dealer, r.steps,
+                lambda done, of: tell(f"drives ({self.which})", number * of + done, r.rounds * of, ""))
+            self._records.append(Record(*(self.whole.joined(field, 1, r.robots) for field in part)))
 
     def loss(self, network: nn.Module, batch: tuple[Tensor, ...], rng: np.random.Generator) -> Lost:
         """Of the answers, and of spikes beyond what is needed."""
         currents, label, weight = batch
         steps = STEPS if rng.random() < USUAL else int(rng.integers(FEWEST, STEPS))
         answer = network(currents, network.rest(currents.shape[1]), steps)
-        value = loss(answer.readouts, label, weight)
-        for train in answer.trains:
-            value = value + BUSY * F.relu(train.mean((0, 1)) - QUIET).mean()
+        value = loss(answer.readouts, label, weight, self.whole)
+        for rate in self.whole.means(weight.shape[1], *(train.mean((0, 1)) for train in answer.trains)):
+            value = value + BUSY * F.relu(rate - QUIET).mean()
         return Lost(value)
 
-    def end(self, network: nn.Module, indices: Sequence[int], lost: Lost) -> None:
+    def settle(self, network: nn.Module) -> None:
         """Keeps what silence rests on."""
         network.bound()
 
@@ -198,7 +205,8 @@ class MotorTask(Task):
 
     def export(self, path: Path, network: nn.Module, training: dict[str, Any], figures: dict[str, Any]) -> None:
         """Writes the weight file."""
-        weights.save(path, network.folded(), training, figures, ann=not self.spiking)
+        weights.save(path, network.folded(), training, figures, ann=not self.spiking,
+                     layers=net.widened(SIZES[self.size]))
 
 
 def _digest(network: nn.Module) -> str:

@@ -6,12 +6,14 @@ One after the other all would leave cores idle: those of motor and language run 
 from __future__ import annotations
 
 import errno
+import importlib
 import os
+import shutil
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -19,9 +21,16 @@ import torch
 from brain_runtime.graphs import DEFAULT
 from brain_training import tasks
 from brain_training.at_once import Failed, Job, at_once
-from brain_training.checkpoint import held
-from brain_training.task import Progress, Task, TrainingError
+from brain_training.blamed import blamed, when
+from brain_training.checkpoint import folder_of, held
+from brain_training.parallel import plan as plans
+from brain_training.parallel.how import How
+from brain_training.recordings import Bags
+from brain_training.task import BASE, NETWORKS, Progress, Task, TrainingError
 from brain_training.trainer import PERIOD, Trainer
+
+if TYPE_CHECKING:
+    from brain_training.parallel.group import Ranks
 
 PARTS = 10      # of the way, of which the mean loss is told
 NICE = 5        # of the trainings that are not the longest: at the end of all it would leave the others' cores idle
@@ -41,6 +50,9 @@ class Settings:
         period: s between two checkpoints.
         log: file that lines of JSON are added to.
         graph: name or path of the graph whose regions are trained.
+        how: by how many processes, and in which form.
+        bags: recordings that are trained on; None: the simulator's data alone.
+        size: of the networks, of :data:`brain_training.task.SIZES`.
     """
 
     seed: int = 0
@@ -52,32 +64,55 @@ class Settings:
     period: float = PERIOD
     log: Path | None = None
     graph: str = DEFAULT
+    how: How = How()
+    bags: Bags | None = None
+    size: str = BASE
 
     def check(self) -> None:
-        """Raises ValueError where the device is not there."""
+        """Raises ValueError where the device is not there, or what is asked for does not go together."""
+        self.how.check(self.device)
+        if self.how.plan is not None:
+            plans.maker(self.how.plan)
+            if self.how.plan.ps and self.size != BASE:
+                raise ValueError(f"parameter servers train the size {BASE}, not {self.size}; leave out --size, or ps")
+        if self.how.tensorboard is not None:
+            try:
+                importlib.import_module("torch.utils.tensorboard")
+            except ImportError as error:
+                raise ValueError(f"TensorBoard is not installed ({error}); install tensorboard, or write lines of JSON "
+                                 f"with --log") from None
         try:
             torch.empty(0, device=self.device)
         except (RuntimeError, AssertionError) as error:
             why = str(error).splitlines()[0]
             raise ValueError(f"there is no device {self.device!r} here ({why}); use --device cpu") from None
 
+    def task(self, cls: type[Task], which: str = NETWORKS[0]) -> Task:
+        """The task of one network. Raises ValueError where the recordings cannot be used, or it has no such size."""
+        more: dict[str, Any] = {} if self.bags is None else {"recipe": cls.recorded(self.bags, quick=self.quick)}
+        if self.size != BASE:
+            if self.size not in cls.sizes:
+                raise ValueError(f"the networks of {cls.name} have no size {self.size!r}; give --size "
+                                 f"{', '.join(cls.sizes)}")
+            more["size"] = self.size
+        return cls(which, quick=self.quick, **more)
+
     def checkpoint(self, file: Path) -> Path:
         """The checkpoint of a weight file's training."""
         return (self.checkpoints or file.parent) / f"{file.stem}.checkpoint"
 
 
-def files(name: str, out: Path | None, graph: str = DEFAULT) -> dict[str, Path]:
+def files(name: str, out: Path | None, graph: str = DEFAULT, size: str = BASE) -> dict[str, Path]:
     """The weight file of each network of a region's task: ``out``, and the ANN baseline's beside it; None: the shipped.
+
+    Those of another size than base have it in their name where ``out`` is None.
 
     Their folder is made where it is not there.
 
     Raises:
         OSError: nothing can be written there.
     """
-    cls = tasks.load(name, graph)
-    found = cls.files() if out is None else {
-        which: out if which == "spiking" else out.with_name(f"{out.stem}_{which}{out.suffix}")
-        for which in tasks.networks(cls)}
+    found = places(name, out, graph, size)
     for file in found.values():
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.is_dir():
@@ -87,12 +122,55 @@ def files(name: str, out: Path | None, graph: str = DEFAULT) -> dict[str, Path]:
     return found
 
 
-def train_networks(name: str, networks: Sequence[str], out: Path | None, settings: Settings, progress: Progress
-                   ) -> dict[str, dict[str, Any]]:
+def places(name: str, out: Path | None, graph: str = DEFAULT, size: str = BASE) -> dict[str, Path]:
+    """The same, without a look at the disk."""
+    cls = tasks.load(name, graph)
+    if out is None:
+        return {which: file if size == BASE else file.with_name(f"{file.stem}_{size}{file.suffix}")
+                for which, file in cls.files().items()}
+    return {
+        which: out if which == "spiking" else out.with_name(f"{out.stem}_{which}{out.suffix}")
+        for which in tasks.networks(cls)}
+
+
+def _trainer(task: Task, settings: Settings, checkpoint: Path, progress: Progress, ranks: Ranks | None) -> Any:
+    """The trainer of the form that is asked for."""
+    more: dict[str, Any] = {"device": settings.device, "period": settings.period, "log": settings.log,
+                            "checkpoint": checkpoint, "progress": progress}
+    how = settings.how
+    if ranks is not None:
+        assert how.plan is not None
+        trainer: Trainer = plans.maker(how.plan)(task, settings.seed, ranks=ranks, how=how, **more)
+    elif how.plan is not None:
+        return plans.maker(how.plan)(task, settings.seed, how=how, **more)
+    elif how.shards:
+        from brain_training.parallel.shards import ShardsTrainer
+
+        trainer = ShardsTrainer(task, settings.seed, shards=how.shards, micros=how.microbatches or 0, **more)
+    else:
+        trainer = Trainer(task, settings.seed, **more)
+    if how.tensorboard is not None and (ranks is None or ranks.rank == 0):
+        from torch.utils.tensorboard import SummaryWriter
+
+        trainer.board = SummaryWriter(str(how.tensorboard))
+    return trainer
+
+
+def train_networks(name: str, networks: Sequence[str], out: Path | None, settings: Settings, progress: Progress,
+                   ranks: Ranks | None = None) -> dict[str, dict[str, Any]]:
     """Trains networks of one task in this process, one after the other, and writes their weight files.
 
+    Args:
+        name: of the task.
+        networks: of it.
+        out: see :func:`files`.
+        settings: how.
+        progress: told what is done.
+        ranks: this process trains with others; all but rank 0 are done after the last step, and return nothing.
+
     Returns:
-        Of each network: held-out figures, mean ``losses`` of the parts of the way, ``training_s``.
+        Of each network: held-out figures, mean ``losses`` of the parts of the way, ``training_s``; of several ranks
+        what the form costs, ``parallel``, of parameter servers ``served``.
 
     Raises:
         OSError: a file cannot be written; of the weight files it is known before anything is trained.
@@ -100,30 +178,39 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
         CheckpointError: a checkpoint cannot be resumed from, or written.
         TrainingError: a loss is not a number.
     """
-    paths, cls = files(name, out, settings.graph), tasks.load(name, settings.graph)
-    todo = {which: cls(which, quick=settings.quick) for which in networks}
+    helper = ranks is not None and ranks.rank > 0       # it writes nothing, and its disk may be another one
+    paths = (places if helper else files)(name, out, settings.graph, settings.size)
+    cls = tasks.load(name, settings.graph)
+    todo = {which: settings.task(cls, which) for which in networks}
     for task in todo.values():
         task.check()
     before = torch.get_num_threads()
-    torch.set_num_threads(settings.threads or cls.threads)
+    torch.set_num_threads(settings.threads or (cls.threads if ranks is None else 1))
     try:
         trained, found = {}, {}
         for which, task in todo.items():
             begin = time.monotonic()
             task.share(todo[networks[0]])
-            trainer = Trainer(task, settings.seed, device=settings.device, period=settings.period, log=settings.log,
-                              checkpoint=settings.checkpoint(paths[which]), progress=progress)
-            if settings.resume:
-                trainer.resume()
-            trained[which] = trainer.run()
+            trainer: Any = None
+            with blamed(task, lambda: when(trainer, ranks)):
+                trainer = _trainer(task, settings, settings.checkpoint(paths[which]), progress, ranks)
+                if settings.resume:
+                    trainer.resume()
+                trained[which] = trainer.run()
             parts = np.array_split(np.array(trainer.losses), min(PARTS, len(trainer.losses)))
-            found[which] = {"losses": [float(part.mean()) for part in parts]}, time.monotonic() - begin
+            cost = {"parallel": trainer.cost().report()} if hasattr(trainer, "cost") else (
+                {"served": trainer.report()} if hasattr(trainer, "report") else {})
+            found[which] = {"losses": [float(part.mean()) for part in parts], **cost}, time.monotonic() - begin
+        if helper:
+            return {}
         for which, task in todo.items():
             losses, took = found[which]
-            figures = {**losses, **task.score(trained[which], progress)}
+            cost = {key: losses.pop(key) for key in ("parallel", "served") if key in losses}
+            with blamed(task, lambda: "after the last step"):
+                figures = {**losses, **task.score(trained[which], progress)}
             training = {"split": "train", "seed": settings.seed, "recipe": asdict(task.recipe)}
             task.export(paths[which], trained[which], training, figures)    # without times: the same file each time
-            found[which] = {**figures, "training_s": took}
+            found[which] = {**figures, **cost, "training_s": took}
         return found
     finally:
         torch.set_num_threads(before)
@@ -135,11 +222,13 @@ def _jobs(cls: type[Task]) -> list[tuple[str, ...]]:
     return [(which,) for which in networks] if cls.apart else [networks]
 
 
-def _report(name: str, out: Path | None, found: dict[str, dict[str, Any]], graph: str) -> dict[str, Any]:
+def _report(name: str, out: Path | None, found: dict[str, dict[str, Any]], graph: str, size: str
+            ) -> dict[str, Any]:
     """Figures of a task, with ``network`` and ``files``, those of others beside those of the networks."""
     cls = tasks.load(name, graph)
     beside = {other: found["spiking"].pop(other) for other in cls.beside}
-    return {"network": name, "files": [str(file) for file in files(name, out, graph).values()], **beside,
+    other = {} if size == BASE else {"size": size}
+    return {"network": name, **other, "files": [str(file) for file in files(name, out, graph, size).values()], **beside,
             **{which: found[which] for which in tasks.networks(cls)}}
 
 
@@ -149,7 +238,7 @@ def _alone(names: Sequence[str], outs: Sequence[Path | None], settings: Settings
     paths: list[Path] = []
     for name, out in zip(names, outs):
         with suppress(OSError):     # what cannot be written ends its own training, which tells, and no other
-            paths += [settings.checkpoint(file) for file in files(name, out, settings.graph).values()]
+            paths += [settings.checkpoint(file) for file in files(name, out, settings.graph, settings.size).values()]
     with ExitStack() as stack:
         for path in sorted(paths):      # in one order, so that of two that begin at once one goes on
             stack.enter_context(held(path))
@@ -159,8 +248,21 @@ def _alone(names: Sequence[str], outs: Sequence[Path | None], settings: Settings
 def _forget(names: Sequence[str], outs: Sequence[Path | None], settings: Settings) -> None:
     """Removes the checkpoints of trainings that are done."""
     for name, out in zip(names, outs):
-        for file in files(name, out, settings.graph).values():
-            settings.checkpoint(file).unlink(missing_ok=True)
+        for file in files(name, out, settings.graph, settings.size).values():
+            checkpoint = settings.checkpoint(file)
+            checkpoint.unlink(missing_ok=True)
+            for folder in (checkpoint.with_suffix(plans.SERVERS), folder_of(checkpoint)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def afresh(name: str, out: Path | None, settings: Settings) -> None:
+    """Removes what an earlier training left to be resumed from, as the first checkpoint of a new one would.
+
+    Raises:
+        CheckpointError: another command is writing it.
+    """
+    with _alone([name], [out], settings):
+        _forget([name], [out], settings)
 
 
 def train(name: str, out: Path | None, settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -176,9 +278,11 @@ def train(name: str, out: Path | None, settings: Settings, progress: Progress) -
         Its figures by network, with ``network`` and ``files``.
     """
     settings.check()
-    files(name, out, settings.graph)
     cls = tasks.load(name, settings.graph)
-    cls(quick=settings.quick).check()
+    if settings.how.plan is not None and not settings.how.plan.ps:
+        return _together(name, out, settings, progress)
+    files(name, out, settings.graph, settings.size)
+    settings.task(cls).check()
     parts = _jobs(cls)
     with _alone([name], [out], settings):
         if len(parts) == 1:
@@ -191,7 +295,28 @@ def train(name: str, out: Path | None, settings: Settings, progress: Progress) -
                     raise TrainingError(f"the training of {name} ({which}) failed: {made.why}")
                 found |= made
         _forget([name], [out], settings)
-    return _report(name, out, found, settings.graph)
+    return _report(name, out, found, settings.graph, settings.size)
+
+
+def _together(name: str, out: Path | None, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """:func:`train` by several processes: this one is one of them, or starts them. Of another than rank 0: nothing."""
+    from brain_training.parallel import ranks
+
+    if ranks.first():
+        files(name, out, settings.graph, settings.size)
+        settings.task(tasks.load(name, settings.graph)).check()
+    if not ranks.started():
+        return ranks.launch(name, out, settings)
+    with _alone([name], [out], settings) if ranks.first() else nullcontext():
+        with ranks.joined(settings) as (all_ranks, here):
+            found = train_networks(name, tasks.networks(tasks.load(name, settings.graph)), out, here, progress,
+                                   all_ranks)
+        if not ranks.first():
+            return {}
+        _forget([name], [out], settings)
+    report = _report(name, out, found, settings.graph, settings.size)
+    ranks.tell(report)
+    return report
 
 
 def train_all(folder: Path | None, settings: Settings, progress: Progress, names: Sequence[str] | None = None
@@ -210,10 +335,12 @@ def train_all(folder: Path | None, settings: Settings, progress: Progress, names
         ValueError: the device is not there, or what a task needs; known before anything is trained.
     """
     settings.check()
+    if settings.how.parallel:
+        raise ValueError("--parallel is of one region at a time; name one")
     names = tasks.names(settings.graph) if names is None else names
     classes = {name: tasks.load(name, settings.graph) for name in names}
     for cls in classes.values():
-        cls(quick=settings.quick).check()
+        settings.task(cls).check()
     settings = replace(settings, threads=settings.threads or 1)
     outs = [None if folder is None else folder / f"{name}.safetensors" for name in names]
     jobs, whose = {}, {}
@@ -232,7 +359,7 @@ def train_all(folder: Path | None, settings: Settings, progress: Progress, names
                 continue
             found[name] |= made
             if set(found[name]) == set(tasks.networks(classes[name])):
-                yield _report(name, out, found[name], settings.graph)
+                yield _report(name, out, found[name], settings.graph, settings.size)
         if failed:
             raise TrainingError("; ".join(failed))
         _forget(names, outs, settings)

@@ -2,7 +2,7 @@
 """``brain train``: rebuilds trained weights from nothing."""
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Callable, Iterator
@@ -12,6 +12,7 @@ import typer
 from brain_runtime.command.options import Json, check_writable, fail, tell, tell_json
 
 if TYPE_CHECKING:
+    from brain_training.parallel.how import How
     from brain_training.runs import Settings
 
 BOTH = MappingProxyType({"spiking": "spiking", "ann": "ANN baseline"})
@@ -20,7 +21,8 @@ ALL = "all"
 
 def train(
         name: Annotated[str, typer.Argument(metavar="REGION", help="A region that is trained, as vision, language or "
-                                            "motor; or all: every one at once. The prefrontal cortex is wired.")],
+                                            "motor; or all: every one at once. The prefrontal cortex is wired. Or a "
+                                            "task of your own, as module:Class.")],
         out: Annotated[Path | None, typer.Option(
             help="Weight file; the baseline's is beside it, with _ann in its name. Of all: a folder. Default: the "
             "shipped ones are replaced.")] = None,
@@ -40,29 +42,155 @@ def train(
                        ] = None,
         graph: Annotated[str, typer.Option(help="Graph of the brain whose regions are trained, a name or a file.")
                          ] = "brain",
+        parallel: Annotated[str | None, typer.Option(
+            metavar="FORMS", help="Train by several processes: dp=2 (parts of each batch), zero=1 to 3 (of dp: share "
+            "out optimizer, gradients, parameters; shard=2: so many of dp do), tp=2 (parts of each layer), pp=2 "
+            "(layers one after another), in any product, as dp=2,pp=2,tp=2; or ps=2 (parameter servers, with dp "
+            "workers). They are started here, or by torchrun with the same command.")
+        ] = None,
+        backend: Annotated[str | None, typer.Option(help="How they talk: gloo, zenoh or nccl. Default: gloo, on CUDA "
+                                                    "nccl.")] = None,
+        exact: Annotated[bool, typer.Option("--exact", help="Take sums in the order of ranks: all forms of dp and "
+                                            "zero, ps with --mode sync, and --shards, then have the same bits.")
+                         ] = False,
+        shards: Annotated[int, typer.Option(min=0, help="One process works through so many parts of each batch, one "
+                                            "after another, as that many ranks do at once.")] = 0,
+        accumulate: Annotated[int, typer.Option(help="Parts that a rank makes of its batch one after another, for less "
+                                                "memory.")] = 1,
+        compress: Annotated[str | None, typer.Option(help="What gradients are sent as: bf16.")] = None,
+        offload: Annotated[str | None, typer.Option(help="all: with zero=2 or 3 on CUDA everything stays in the CPU's "
+                                                    "memory. optimizer: on the CPU its state stays on a disk.")] = None,
+        offload_folder: Annotated[Path | None, typer.Option(
+            metavar="FOLDER", help="Of --offload optimizer: where its state lies while it is trained.")] = None,
+        deepspeed_config: Annotated[Path | None, typer.Option(
+            metavar="FILE", help="Take ZeRO stage, batch, accumulation, clipping, bf16 and offload from DeepSpeed's "
+            "JSON; what has no counterpart is named.")] = None,
+        microbatches: Annotated[int | None, typer.Option(
+            min=1, help="Of pp: parts of a batch that pass through the stages, 8 by default. With --shards: parts of "
+            "each shard, as the stages of that many ranks of dp would pass them.")] = None,
+        schedule: Annotated[str, typer.Option(help="Of pp: gpipe, 1f1b, interleaved or zero-bubble.")] = "1f1b",
+        tensor: Annotated[str, typer.Option(help="Of tp: exact, whose spikes are those of one process, or classic, as "
+                                            "Megatron splits.")] = "exact",
+        mode: Annotated[str, typer.Option(help="Of ps: sync, async, or stale:S for gradients of at most S versions "
+                                          "ago.")] = "sync",
+        elastic: Annotated[str | None, typer.Option(
+            metavar="MIN:MAX", help="Agents that there have to be and may be, each with the ranks of --parallel: what "
+            "is killed starts again from the newest checkpoint, and others may join with --store.")] = None,
+        store: Annotated[str | None, typer.Option(
+            metavar="HOST:PORT", help="Of elastic: join a training at its store. Default: a store is started here.")
+        ] = None,
+        every: Annotated[float, typer.Option("--checkpoint-every", min=0.0, metavar="SECONDS",
+                                             help="Time between two checkpoints.")] = 60.0,
+        keep: Annotated[float, typer.Option(help="Of ps: share of each gradient's elements that is sent, the largest; "
+                                            "the others are added to the next gradient.")] = 1.0,
+        size: Annotated[str, typer.Option(help="Of the networks: base, which a region runs; wide or large: 2 or 4 "
+                                          "times the hidden neurons (vision, motor), which no region loads.")] = "base",
+        tensorboard: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write losses for TensorBoard.")
+                               ] = None,
+        bags: Annotated[list[Path] | None, typer.Option(
+            metavar="FOLDER", help="Train on a robot's recordings in a folder (MCAP or sqlite3 bags), split by "
+            "recording; may be given again. Vision only.")] = None,
+        labels: Annotated[str, typer.Option(
+            metavar="self|TOPIC", help="Of --bags: a recorded topic that tells what each picture shows; or self, the "
+            "robot's own later, nearer and surer looks.")] = "self",
+        bag_share: Annotated[float, typer.Option(
+            min=0.0, max=1.0, help="Of --bags: share of the clips that is recorded; the others are the simulator's."
+        )] = 1.0,
         as_json: Json = False) -> None:
     """Trains weights of a region from scratch, with those of its baseline without spikes.
 
     Vision and motor are trained on rooms of the split train, language on sentences; held-out results are printed.
     """
     from brain_runtime.graph import GraphError
+    from brain_training.parallel.how import How, agents
+    from brain_training.parallel.plan import PlanError, parse
+    from brain_training.recordings import Bags
     from brain_training.runs import Settings
-    from brain_training.tasks import names
+    from brain_training.task import SIZES
+    from brain_training.tasks import load, names
 
     try:
-        known = names(graph)
-    except GraphError as error:
+        if ":" in name:
+            load(name, graph)
+        else:
+            known = names(graph)
+            if name not in (*known, ALL):
+                fail(f"there is no training {name!r}; there are {', '.join(known)} and {ALL}, or module:Class of a "
+                     f"task of your own", 2)
+    except (GraphError, ValueError) as error:
         fail(str(error), 2)
-    if name not in (*known, ALL):
-        fail(f"there is no training {name!r}; there are {', '.join(known)} and {ALL}", 2)
     if quick and out is None:
         fail("--quick makes weights that are worth nothing; name another place with --out", 2)
+    if size not in SIZES:
+        fail(f"there is no size {size!r}; there is {', '.join(SIZES)}", 2)
     check_writable(log)
-    settings = Settings(seed, quick, threads, device, checkpoint, resume, log=log, graph=graph)
+    try:
+        how = How(None if parallel is None else parse(parallel), backend, shards, exact, accumulate, compress, offload,
+                  tensorboard, microbatches=microbatches, schedule=schedule, tensor=tensor, mode=mode,
+                  elastic=None if elastic is None else agents(elastic), store=store, keep=keep,
+                  offload_folder=offload_folder)
+        if deepspeed_config is not None:
+            how = _deepspeed(how, deepspeed_config, parallel or "")
+        how.check(device)
+    except PlanError as error:
+        fail(str(error), 2)
+    if bags and name == ALL:
+        fail("--bags is of one region at a time; name one", 2)
+    settings = Settings(seed, quick, threads, device, checkpoint, resume, every, log=log, graph=graph, how=how,
+                        size=size, bags=Bags(tuple(bags), labels, bag_share) if bags else None)
     if name == ALL:
         _train_all(out, settings, as_json)
+    elif how.parallel:
+        _train_together(name, out, settings, as_json)
     else:
         _tell(_trained(name, out, settings), as_json)
+
+
+def _deepspeed(how: How, config: Path, parallel: str) -> How:
+    """Options with what DeepSpeed's configuration says; tells what has no counterpart."""
+    import os
+
+    from brain_training.parallel import deepspeed, ranks
+
+    world = int(os.environ["WORLD_SIZE"]) if ranks.started() else None
+    how, lines = deepspeed.taken(how, config, zero_given="zero" in parallel, world=world)
+    for line in lines if not ranks.silent() else ():
+        tell(line, "yellow", err=True)
+    return how
+
+
+def _train_together(name: str, out: Path | None, settings: Settings, as_json: bool) -> None:
+    """One training by several processes, of which this is one, or which it starts."""
+    from brain_training.checkpoint import CheckpointError
+    from brain_training.parallel import ranks, served
+    from brain_training.parallel.cost import line
+    from brain_training.runs import train
+    from brain_training.task import TrainingError
+
+    try:
+        own = ranks.started() and ranks.first() or settings.how.plan is not None and settings.how.plan.ps
+        with _progress() if own else nullcontext(_nothing) as progress:
+            found = train(name, out, settings, progress)
+    except (CheckpointError, OSError, TrainingError, ValueError) as error:
+        why = f"cannot write the weights: {error}; name another place with --out" if isinstance(error, OSError) else (
+            str(error))
+        status = ranks.failed(why, error)
+        if not ranks.silent():
+            fail(why, status)
+        raise typer.Exit(status) from None
+    if not found and not ranks.silent():
+        tell("trained with other agents; the one that has rank 0 tells what it came to")
+    elif not ranks.silent():
+        _tell(found, as_json)
+        for which in BOTH if not as_json else ():
+            if which in found:
+                told = found[which]
+                tell(line(BOTH[which], told["parallel"]) if "parallel" in told else
+                     served.line(BOTH[which], told["served"]))
+
+
+def _nothing(what: str, done: int, of: int, note: str) -> None:
+    """No bar: rank 0 has them."""
 
 
 def _train_all(out: Path | None, settings: Settings, as_json: bool) -> None:
@@ -119,6 +247,9 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
         return
     Terminal().print(_shares(found) if "held_out" in found["spiking"] else _table(found))
     tell(f"weights written to {' and '.join(found['files'])}")
+    if "size" in found:
+        tell(f"they are of the size {found['size']}, and do not fit the region {found['network']}, which is of the "
+             "size base")
 
 
 @contextmanager

@@ -2,26 +2,30 @@
 """The one loop in which every network is trained.
 
 A step: the task names its samples, they are made and collated, the loss is taken and passed back, gradients are cut,
-weights change. Each of these is a method of :class:`Trainer`. For more than one process only four have to know of the
+weights change. Each of these is a method of :class:`Trainer`. For more than one process these have to know of the
 others: :meth:`~Trainer.part` (which of a step's samples are made here), :meth:`~Trainer.wrapped` (the network that
-passes gradients on), :meth:`~Trainer.cut` (a norm over all parts of the gradients) and :meth:`~Trainer.gathered` (what
-a step made everywhere).
+passes gradients on), :meth:`~Trainer.passed` (the way through it and back), :meth:`~Trainer.cut` (a norm over all parts
+of the gradients), :meth:`~Trainer.gathered` (what a step made everywhere), :meth:`~Trainer.looking` (weights that are
+shared out, as a whole) and what reads and writes checkpoints.
 """
 from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from brain_training import checkpoint as files
+from brain_training import generators
 from brain_training.checkpoint import CheckpointError
-from brain_training.task import Lost, Progress, Task, TrainingError, stream
+from brain_training.task import BASE, Lost, Progress, Task, TrainingError, stream
 
 PERIOD = 60.0       # s between two checkpoints
 LOGGED = 20         # steps of a line in the log
@@ -46,19 +50,25 @@ class Trainer:
         step: how many are done.
         losses: of each of them.
         rate: learning rate of the last one.
+        board: torch's SummaryWriter, that is told what the log is; None: there is none.
+        number: of this process among those that train.
     """
+
+    number = 0
 
     def __init__(self, task: Task, seed: int, *, device: str | torch.device = "cpu", checkpoint: Path | None = None,
                  period: float = PERIOD, log: Path | None = None, progress: Progress | None = None) -> None:
         self.task, self.seed, self.device = task, seed, torch.device(device)
         self._path, self._period, self._log = checkpoint, period, log
+        self._place: Path | None = None      # of the checkpoint that was resumed from
+        self.board: Any = None
         self._tell = progress or (lambda what, done, of, note: None)
         task.prepare(seed, self._tell)
-        self.network = task.build(seed).to(self.device)
-        self.optimizer = task.optimizer(self.network)
+        self.network = task.built(seed).to(self.device)
+        self._model = self.wrapped(self.network)
+        self.optimizer = self.optimized()
         self.schedule = task.schedule(self.optimizer)
         self.step, self.steps, self.losses, self.rate = 0, task.steps, [], 0.0
-        self._model = self.wrapped(self.network)
 
     def run(self) -> nn.Module:
         """Trains to the end, from wherever it stands.
@@ -75,26 +85,26 @@ class Trainer:
         while self.step < self.steps:
             norm = self.advance()
             now = time.monotonic()
-            if self._log and (self.step % LOGGED == 0 or self.step == self.steps):
+            if (self._log or self.board) and (self.step % LOGGED == 0 or self.step == self.steps):
                 self._note(norm, now - since)
                 since = now
-            if self._path and (now - saved >= self._period or self.step == self.steps):
+            if self._path and self.agreed(now - saved >= self._period or self.step == self.steps):
                 self.save()
                 saved = time.monotonic()
             lately = self.losses[-LATELY:]
             self._tell(self.task.which, self.step, self.steps, f"loss {sum(lately) / len(lately):.3f}")
-        return self.network.cpu()
+        return self.trained()
 
     def advance(self) -> float:
         """One step; returns the norm of the gradients before they were cut."""
         task, seed, step = self.task, self.seed, self.step
-        task.begin(seed, step, self.network, self._tell)
+        with self.looking() as network:
+            task.begin(seed, step, network, self._tell)
         indices = task.indices(seed, step)
-        batch = tuple(part.to(self.device) for part in task.collate(
-            [task.sample(seed, index) for index in self.part(indices)]))
+        if not len(indices):
+            raise TrainingError(f"step {step} of {task.name} ({task.which}) has no samples: its data are empty")
         self.optimizer.zero_grad()
-        lost = task.loss(self._model, batch, stream("step", seed, step))
-        lost.value.backward()
+        lost = self.passed(indices)
         norm = self.cut()
         self.optimizer.step()
         self.rate = self.schedule.get_last_lr()[0]
@@ -102,9 +112,11 @@ class Trainer:
         lost = self.gathered(lost)
         value = lost.value.item()
         if not math.isfinite(value):
-            raise TrainingError(f"the loss of {task.name} ({task.which}) is {value} after {step} steps; "
+            raise TrainingError(f"the loss of {task.name} ({task.which}) is {value} after {step} steps{self.whose()}; "
                                 f"lower the learning rate of its recipe")
-        task.end(self.network, indices, lost)
+        with self.looking() as network:
+            task.settle(network)
+            task.end(network, indices, lost)
         self.losses.append(value)
         self.step += 1
         return norm
@@ -119,6 +131,38 @@ class Trainer:
         """The network as the loss calls it."""
         return network
 
+    def optimized(self) -> torch.optim.Optimizer:
+        """The optimizer; called once, after :meth:`wrapped`."""
+        return self.task.optimizer(self.network)
+
+    def batch(self, indices: Sequence[int]) -> tuple[Tensor, ...]:
+        """The batch of some samples, on the device."""
+        samples = [self.task.sample(self.seed, index) for index in indices]
+        return tuple(part.to(self.device) for part in self.task.collate(samples))
+
+    def passed(self, indices: Sequence[int]) -> Lost:
+        """Takes the loss of a step's samples, and passes it back."""
+        lost = self.task.lost(self._model, self.batch(self.part(indices)), stream("step", self.seed, self.step))
+        lost.value.backward()
+        return lost
+
+    def whose(self) -> str:
+        """Where a loss that is no number came from, for its message."""
+        return ""
+
+    @contextmanager
+    def looking(self) -> Iterator[nn.Module]:
+        """The network whose weights the task looks at, and may change."""
+        yield self.network
+
+    def agreed(self, due: bool) -> bool:
+        """Whether a checkpoint is written now, where it is ``due`` here."""
+        return due
+
+    def trained(self) -> nn.Module:
+        """The network at the end, on the CPU."""
+        return self.network.cpu()
+
     def cut(self) -> float:
         """Cuts the gradients at the task's norm; returns what it was."""
         return float(nn.utils.clip_grad_norm_(self.network.parameters(), self.task.clip))
@@ -131,21 +175,56 @@ class Trainer:
 
     def about(self) -> dict[str, Any]:
         """What a checkpoint has to be of to be resumed from: anything else would train another network."""
-        return {"task": self.task.name, "network": self.task.which, "seed": self.seed,
+        size = {} if self.task.size == BASE else {"size": self.task.size}
+        return {**size, "task": self.task.name, "network": self.task.which, "seed": self.seed,
                 "recipe": asdict(self.task.recipe), "threads": torch.get_num_threads(), "device": self.device.type}
 
     def save(self) -> None:
         """Writes a checkpoint."""
         curriculum, values = self.task.state()
-        optimizer = self.optimizer.state_dict()
-        tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        weights, optimizer = self.parts()
+        tensors = {f"network.{name}": value for name, value in weights.items()}
         tensors |= {f"optimizer.{number}.{name}": value for number, state in optimizer["state"].items()
                     for name, value in state.items()}
         tensors |= {f"task.{name}": value for name, value in curriculum.items()}
         tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
-        files.save(self._path, tensors, {
-            "about": self.about(), "step": self.step, "groups": optimizer["param_groups"],
-            "schedule": self.schedule.state_dict(), "task": values})
+        self.write(tensors, {"about": self.about(), "step": self.step, "groups": optimizer["param_groups"],
+                             "schedule": self.schedule.state_dict(), "task": values})
+
+    def states(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
+        """Whole tensors of the network, and the state of the optimizer."""
+        return self.network.state_dict(), self.optimizer.state_dict()
+
+    def parts(self) -> tuple[Mapping[str, Any], dict[str, Any]]:
+        """The same, of which this process may have parts, as :meth:`write` takes them."""
+        return self.states()
+
+    def write(self, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Writes what a checkpoint has."""
+        assert self._path is not None
+        files.save(self._path, tensors, values)
+        shutil.rmtree(files.folder_of(self._path), ignore_errors=True)      # of several, from which this one went on
+
+    def read(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """What :meth:`write` wrote, here or in any other form; None: there is nothing."""
+        self._place = files.newest(self._path) if self._path is not None else None
+        if self._place is None or self._place.is_file():
+            return files.load(self._place) if self._place is not None else None
+        from brain_training.checkpoint_folder import load
+
+        return load(self._place, self.room)
+
+    def room(self, name: str, size: torch.Size, dtype: torch.dtype) -> Tensor:
+        """Room for what this process holds of a tensor in a checkpoint; it may be the whole."""
+        return torch.empty(size, dtype=dtype)
+
+    def take(self, weights: Mapping[str, Tensor]) -> None:
+        """Takes back whole tensors of the network."""
+        self.network.load_state_dict(weights)
+
+    def like(self, parameter: Tensor, value: Tensor) -> Tensor:
+        """A whole tensor as a parameter is: in its own layout, in which it is rounded as it would have been."""
+        return torch.empty_like(parameter, requires_grad=False).copy_(value)
 
     def resume(self) -> int:
         """Goes back to the checkpoint, if there is one.
@@ -156,9 +235,10 @@ class Trainer:
         Raises:
             CheckpointError: it is torn, of another training, or something in it does not fit.
         """
-        if self._path is None or not self._path.exists():
+        found = self.read()
+        if found is None:
             return 0
-        tensors, values = files.load(self._path)
+        tensors, values = found
         try:
             self._check(values["about"])
             self._restore(tensors, values)
@@ -166,7 +246,7 @@ class Trainer:
             if isinstance(error, CheckpointError):
                 raise
             what = " ".join(str(error).split())
-            raise CheckpointError(f"checkpoint {self._path} does not fit this training ({type(error).__name__}: "
+            raise CheckpointError(f"checkpoint {self._place} does not fit this training ({type(error).__name__}: "
                                   f"{what[:200]}); remove it, or train without --resume") from error
         return self.step
 
@@ -175,7 +255,7 @@ class Trainer:
         # as JSON has it: a recipe's tuples are lists there
         for what, here in json.loads(json.dumps(self.about())).items():
             if about.get(what) != here:
-                raise CheckpointError(f"checkpoint {self._path} is of another training: its {what} is "
+                raise CheckpointError(f"checkpoint {self._place} is of another training: its {what} is "
                                       f"{about.get(what)!r}, not {here!r}; train without --resume, or name "
                                       f"another folder with --checkpoint")
 
@@ -188,21 +268,22 @@ class Trainer:
             raise ValueError("its schedule is another one")
         part = {kind: {name.partition(".")[2]: value for name, value in tensors.items()
                        if name.startswith(f"{kind}.")} for kind in ("network", "optimizer", "task")}
-        self.network.load_state_dict(part["network"])
+        self.take(part["network"])
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in part["optimizer"].items():
             number, _, name = name.partition(".")
             parameter = parameters[int(number)]
             if value.shape == parameter.shape and value.dim():
-                # in the weights' own layout, in which it is rounded as it would have been
-                value = torch.empty_like(parameter, requires_grad=False).copy_(value)
+                value = self.like(parameter, value)
             state.setdefault(int(number), {})[name] = value
         groups = [{**group, **({"betas": tuple(group["betas"])} if "betas" in group else {})}
                   for group in values["groups"]]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
         self.schedule.load_state_dict(values["schedule"])
         self.task.restore(part["task"], values["task"])
+        own = f"generators.{self.number}."
+        generators.restore({name[len(own):]: value for name, value in tensors.items() if name.startswith(own)})
         self.step, self.losses = step, losses
 
     def _note(self, norm: float, took: float) -> None:
@@ -210,6 +291,10 @@ class Trainer:
         line = {"task": self.task.name, "network": self.task.which, "seed": self.seed, "step": self.step,
                 "of": self.steps, "loss": sum(lately) / len(lately), "norm": norm,
                 "rate": self.rate, "took_s": round(took, 3)}
+        for what in ("loss", "norm", "rate") if self.board else ():
+            self.board.add_scalar(f"{self.task.name} ({self.task.which})/{what}", line[what], self.step)
+        if not self._log:
+            return
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("a", encoding="utf-8") as file:     # one write: others may add to it, too
             file.write(json.dumps(line) + "\n")

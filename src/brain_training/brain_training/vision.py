@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import numpy as np
 import torch
@@ -16,10 +16,15 @@ from brain_regions.vision import weights
 from brain_regions.vision.decode import decode
 from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
-                                          AnnBaseline, SpikingVision, column_angles, prepare)
-from brain_training.task import Lost, Progress, Task, one_cycle, stream
+                                          AnnBaseline, SpikingVision, column_angles, prepare, widened)
+from brain_training.task import BASE, SIZES, Lost, Progress, Task, one_cycle, stream
 from brain_training.vision_data import UNSURE, Labels, Studio, Way, make_ways
 from brain_training.vision_score import Tally
+from brain_training.whole import ALONE, Whole
+
+if TYPE_CHECKING:
+    from brain_training.recordings import Bags
+    from brain_training.recordings.vision import Pool
 
 STEPS = 10              # micro-steps between two pictures at 20 Hz
 FEWEST = 6              # micro-steps, where a picture came sooner
@@ -28,6 +33,7 @@ THRESHOLD_ROOMS = (40, 100_000)     # rooms and first seed of val that threshold
 REPORT_ROOMS = (80, 200_000)        # and those that are reported on
 WAY = 60                            # pictures of a held-out way: 3 s of driving
 QUICK_ROOMS, QUICK_WAY = 4, 15
+PURPOSES = ("threshold", "report")
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,10 @@ class Recipe:
     epochs: int = 7
     batch: int = 16
     rate: float = 3e-3
+
+    def studio(self, seed: int) -> Studio | Pool:
+        """What takes the clips of a training's seed."""
+        return Studio(self.rooms, self.clips_per_room, self.frames, first_seed=seed * 10_000)
 
 
 def targets(labels: Labels) -> np.ndarray:
@@ -54,22 +64,24 @@ def targets(labels: Labels) -> np.ndarray:
     return np.stack([labels.color, labels.shape, aside, distance, width, labels.color != UNSURE], -2).astype(np.float32)
 
 
-def loss(answer: Tensor, target: Tensor) -> Tensor:
+def loss(answer: Tensor, target: Tensor, whole: Whole = ALONE) -> Tensor:
     """Of answers [batch, OUTPUTS, COLUMNS] to :func:`targets` [batch, SLOTS, 6, COLUMNS].
 
-    What an object is and where it is are asked only of the columns that show one.
+    What an object is and where it is are asked only of the columns that show one; these are counted over the whole
+    batch.
     """
     answer = answer.unflatten(1, (SLOTS, ROWS)).flatten(0, 1)
     color, shape, aside, distance, width, weight = target.flatten(0, 1).unbind(1)
     seen = (color >= 0).float()
-    count = seen.sum().clamp(min=1.0)
     found = F.binary_cross_entropy_with_logits(answer[:, OBJECT].squeeze(1), seen, weight, reduction="sum")
     kind = (F.cross_entropy(answer[:, COLOR], color.clamp(min=0).long(), reduction="none")
             + F.cross_entropy(answer[:, SHAPE], shape.long(), reduction="none"))
     where = (F.smooth_l1_loss(answer[:, ASIDE].squeeze(1), aside, reduction="none", beta=0.3)
              + F.smooth_l1_loss(answer[:, DISTANCE].squeeze(1), distance, reduction="none", beta=0.1)
              + F.smooth_l1_loss(answer[:, EXTENT].squeeze(1), width, reduction="none", beta=0.1))
-    return found / count + ((kind + where) * seen).sum() / count
+    found, what, count = whole.sums(found, ((kind + where) * seen).sum(), seen.sum())
+    count = count.clamp(min=1.0)
+    return found / count + what / count
 
 
 def mirrored(images: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -86,12 +98,16 @@ class VisionTask(Task):
     longest = True
     threads = 2
     clip = 2.0
+    counts = True
+    sizes = tuple(SIZES)
+    looks = False
     full = Recipe()
     tiny = Recipe(rooms=24, clips_per_room=2, epochs=1)
 
-    def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None) -> None:
-        super().__init__(which, quick=quick, recipe=recipe)
-        self._studio: Studio | None = None
+    def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None, size: str = BASE
+                 ) -> None:
+        super().__init__(which, quick=quick, recipe=recipe, size=size)
+        self._studio: Studio | Pool | None = None
         self._ways: dict[str, list[Way]] = {}
 
     @classmethod
@@ -99,19 +115,28 @@ class VisionTask(Task):
         """The weight files that ship."""
         return {"spiking": weights.SHIPPED, "ann": weights.ANN}
 
+    @classmethod
+    def recorded(cls, bags: Bags, *, quick: bool) -> Recipe:
+        """See :meth:`brain_training.task.Task.recorded`."""
+        from brain_training.recordings.vision import recipe
+
+        return recipe(cls.tiny if quick else cls.full, bags)
+
     def share(self, other: Task) -> None:
         """Takes over pictures."""
         assert isinstance(other, VisionTask)
         self._studio, self._ways = other._studio, other._ways
 
     def prepare(self, seed: int, tell: Progress) -> None:
-        """Takes all pictures of the training."""
+        """Takes all pictures of the training, and of recordings those to examine by: a torn one is found before."""
+        if hasattr(self.recipe, "ways"):
+            for purpose in PURPOSES:
+                self._recorded(purpose, tell)
         self._at(seed).take_all(lambda done, of: tell("pictures", done, of, ""))
 
-    def _at(self, seed: int) -> Studio:
-        r = self.recipe
+    def _at(self, seed: int) -> Studio | Pool:
         if self._studio is None or self._studio.first_seed != seed * 10_000:
-            self._studio = Studio(r.rooms, r.clips_per_room, r.frames, first_seed=seed * 10_000)
+            self._studio = self.recipe.studio(seed)
         return self._studio
 
     # -- the network -----------------------------------------------------------------------------------------------
@@ -120,7 +145,8 @@ class VisionTask(Task):
         """A network before training."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return (SpikingVision if self.spiking else AnnBaseline)().to(memory_format=torch.channels_last)
+            network = (SpikingVision if self.spiking else AnnBaseline)(widened(SIZES[self.size]))
+            return network.to(memory_format=torch.channels_last)
 
     def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
         """AdamW."""
@@ -171,27 +197,51 @@ class VisionTask(Task):
         """
         pictures, target = batch
         if not self.spiking:
-            return Lost(loss(network(pictures.flatten(0, 1)), target.flatten(0, 1)))
+            return Lost(loss(network(pictures.flatten(0, 1)), target.flatten(0, 1), self.whole))
         steps = STEPS if rng.random() < USUAL else int(rng.integers(FEWEST, STEPS + 1))
         state, values = network.rest(len(pictures)), []
         for frame in range(pictures.shape[1]):
             image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
             state, _ = network(image, state, steps)
-            values.append(loss(state["u"], target[:, frame]))
+            values.append(loss(state["u"], target[:, frame], self.whole))
             state = {name: value.detach() for name, value in state.items()}
         return Lost(torch.stack(values).mean())
 
     # -- what it comes to ------------------------------------------------------------------------------------------
 
     def score(self, network: nn.Module, tell: Progress) -> dict[str, Any]:
-        """Figures of :meth:`Tally.report`, at the threshold that was best in other rooms."""
-        folded, threshold, found = network.folded(), 0.0, {}
-        for purpose, (rooms, first) in (("threshold", THRESHOLD_ROOMS), ("report", REPORT_ROOMS)):
-            if purpose not in self._ways:
-                self._ways[purpose] = list(make_ways(
-                    *((QUICK_ROOMS, QUICK_WAY) if self.quick else (rooms, WAY)), split="val", first_seed=first,
-                    progress=lambda done, of, purpose=purpose: tell(f"ways ({purpose})", done, of, "")))
-            tally = test_on(folded, self._ways[purpose])
+        """Figures of :meth:`Tally.report`, at the threshold that was best in other rooms.
+
+        Of a training with recordings: in those that are held out, and what was found in the simulator beside it.
+        """
+        folded, length = network.folded(), QUICK_WAY if self.quick else WAY
+
+        def simulated(purpose: str) -> list[Way]:
+            rooms, first = THRESHOLD_ROOMS if purpose == "threshold" else REPORT_ROOMS
+            return list(make_ways(QUICK_ROOMS if self.quick else rooms, length, split="val", first_seed=first,
+                                  progress=lambda done, of: tell(f"ways ({purpose})", done, of, "")))
+
+        found = self._examined(folded, "", simulated)
+        if not hasattr(self.recipe, "ways"):
+            return found
+        recorded = self._examined(folded, "recorded ", lambda purpose: self._recorded(purpose, tell))
+        return {**recorded, **{f"simulator_{key}": found[key] for key in ("objects", "precision", "recall", "f1")}}
+
+    def _recorded(self, purpose: str, tell: Progress) -> list[Way]:
+        """Ways of recordings that are held out, which are read once."""
+        key = f"recorded {purpose}"
+        if key not in self._ways:
+            self._ways[key] = self.recipe.ways(purpose, QUICK_WAY if self.quick else WAY, lambda done, of: tell(
+                f"recordings ({purpose})", done, of, ""))
+        return self._ways[key]
+
+    def _examined(self, folded: nn.Module, kind: str, make: Callable[[str], list[Way]]) -> dict[str, Any]:
+        """Figures on ways of one kind, which are made once."""
+        threshold, found = 0.0, {}
+        for purpose in PURPOSES:
+            if kind + purpose not in self._ways:
+                self._ways[kind + purpose] = make(purpose)
+            tally = test_on(folded, self._ways[kind + purpose])
             if purpose == "threshold":
                 threshold = tally.best_threshold()
             else:
@@ -223,5 +273,6 @@ def test_on(network: SpikingVision | AnnBaseline, ways: Sequence[Way], *, steps:
         else:
             answers = network(prepare(torch.from_numpy(way.images))).numpy()
         for answer, objects in zip(answers, way.objects):
-            tally.add(decode(answer), objects)
+            if objects is not None:
+                tally.add(decode(answer), objects)
     return tally

@@ -5,7 +5,7 @@ Labels come from which object each ray met, so they also know what stands behind
 """
 from __future__ import annotations
 
-from typing import Callable, Iterator, NamedTuple
+from typing import Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -52,10 +52,10 @@ class Clips(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A held-out way: uint8 pictures [frames, HEIGHT, WIDTH, 3], and the visible objects of each."""
+    """A held-out way: uint8 pictures [frames, HEIGHT, WIDTH, 3], and the visible objects of each; None: not known."""
 
     images: np.ndarray
-    objects: list[list[SeenObject]]
+    objects: Sequence[list[SeenObject] | None]
 
 
 def object_width(radius: float, distance: float) -> float:

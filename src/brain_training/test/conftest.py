@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads files of NIR by its own definitions: nirtorch runs the graph, and the neurons are those of its equations."""
+import importlib
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import nir
@@ -9,6 +12,8 @@ import pytest
 import torch
 
 from brain_regions.membranes import MICRO_STEP
+
+sys.path.insert(0, str(Path(__file__).parent / "programs"))     # what the ranks of a test run, and bags
 
 
 class Neurons(torch.nn.Module):
@@ -94,3 +99,10 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """The module ``served_tasks``, which processes that a test starts can import, too."""
+    monkeypatch.syspath_prepend(str(Path(__file__).with_name("served")))
+    return importlib.import_module("served_tasks")

@@ -225,8 +225,8 @@ def unclean() -> None:
 
 
 def interrupted() -> None:
-    say("calling")
     try:
+        say("calling")
         if RANK == 0:
             sys.stdin.readline()
         else:

@@ -19,5 +19,5 @@ if ATTEMPT == 0 and RANK == 1:
     os._exit(7)
 mine = torch.tensor([float(RANK + 1)])
 dist.all_reduce(mine)
-print("sum", mine.item(), flush=True)
+os.write(1, f"sum {mine.item()}\n".encode())     # at once: both ranks write to one pipe
 dist.destroy_process_group()

@@ -86,6 +86,7 @@ def reductions() -> None:
             dist.reduce(mine, root)
             if RANK == root:
                 same(mine, reduced("SUM", parts), f"reduce of {dtype}{shape}")
+    no_numbers()
     for dtype in DTYPES:
         parts = [[data(rank, dtype, (4, 3), seed) for seed in range(WORLD)] for rank in range(WORLD)]
         wanted = reduced("SUM", [of_rank[RANK] for of_rank in parts])
@@ -98,6 +99,22 @@ def reductions() -> None:
     spread = torch.arange(12.0).reshape(3, 4).t()
     dist.all_reduce(spread)
     same(spread, torch.arange(12.0).reshape(3, 4).t() * WORLD, "all_reduce of what is not contiguous")
+
+
+def no_numbers() -> None:
+    """NaN of one rank is NaN at all, in each operation and for both ways of adding; so are infinities of two signs."""
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        for shape in ((6,), (70001,)):
+            parts = [data(rank, dtype, shape) for rank in range(WORLD)]
+            parts[WORLD - 1].view(-1)[0] = float("nan")
+            parts[0].view(-1)[1], parts[WORLD - 1].view(-1)[1] = float("inf"), float("-inf")
+            for operation in operations(dtype):
+                mine, wanted = parts[RANK].clone(), reduced(operation, parts)
+                dist.all_reduce(mine, getattr(dist.ReduceOp, operation))
+                name = f"all_reduce {operation} of no numbers, {dtype}{shape}"
+                assert mine.view(-1)[0].isnan(), name
+                assert torch.equal(mine.isnan(), wanted.isnan()), name
+                same(mine.nan_to_num(0.0), wanted.nan_to_num(0.0), name)
 
 
 def copies() -> None:

@@ -28,6 +28,8 @@ LAYERS = {"letters": (len(z.LETTER_DELAYS) * z.RANK, z.LETTERS), "words": (len(z
           "context": (len(z.CONTEXT_DELAYS) * z.WORDS, z.CONTEXT),
           "recall": (z.STREAMS * (z.WORDS + z.CONTEXT), z.RECALL)}
 """How many synapses each neuron has, and how many neurons there are."""
+NEURONS = {"letters": z.LETTER, "words": z.WORD, "recall": z.RECALLER, "choice": z.CHOOSER}
+"""Parameters of those that do not hear themselves."""
 
 
 class Answer(NamedTuple):
@@ -75,7 +77,7 @@ class _Context(torch.autograd.Function):
         above, spikes, weight = ctx.saved_tensors
         p = z.CONTEXT_NEURON
         beta, rho = decay(p.tau), decay(p.tau_adaptation)
-        surrogate = above.abs_().mul_(p.slope).add_(1).pow_(-2)
+        surrogate = above.abs().mul_(p.slope).add_(1).pow_(-2)      # above stays: a split backward pass comes twice
         grad_x, transposed = torch.empty_like(grad), weight.transpose(1, 2)
         grad_v, grad_a = torch.zeros_like(grad[0]), torch.zeros_like(grad[0])
         for t in range(len(grad) - 1, -1, -1):
@@ -172,12 +174,14 @@ class _Leaky(torch.autograd.Function):
 class _Normal(torch.autograd.Function):
     """Rows [streams, rows, neurons] normalized for each neuron, times its gain, plus its bias; with mean and variance.
 
-    The backward pass is written out: recorded step by step it takes twice as long.
+    Where the neurons are some columns of a layer, ``place`` is the first of them and how many the layer has. The
+    backward pass is written out: recorded step by step it takes twice as long.
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, gain: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        mean = x.mean(1, keepdim=True)
+    def forward(ctx, x: Tensor, gain: Tensor, bias: Tensor, place: tuple[int, int] | None = None
+                ) -> tuple[Tensor, Tensor, Tensor]:
+        mean = _mean(x, place)
         variance = torch.linalg.vector_norm(x, dim=1, keepdim=True).square_().div_(x.shape[1]).sub_(mean.square())
         variance.clamp_(min=0.0)
         rate = torch.rsqrt(variance + EPSILON)
@@ -194,7 +198,21 @@ class _Normal(torch.autograd.Function):
         scale, share = gain * rate, 1.0 / x.shape[1]
         slope = -scale * rate * grad_gain * share
         shift = -scale * grad_bias * share - slope * mean
-        return torch.addcmul(shift, grad, scale).addcmul_(x, slope), grad_gain, grad_bias
+        return torch.addcmul(shift, grad, scale).addcmul_(x, slope), grad_gain, grad_bias, None
+
+
+def _mean(x: Tensor, place: tuple[int, int] | None) -> Tensor:
+    """Mean over the rows [streams, rows, neurons].
+
+    In which order torch adds up a column depends on where it stands in its row. So that columns by themselves have the
+    bits that they have in their layer, they are put in their place of it.
+    """
+    if place is None:
+        return x.mean(1, keepdim=True)
+    first, columns = place
+    there = x.new_zeros(*x.shape[:-1], columns)
+    there[..., first:first + x.shape[-1]] = x
+    return there.mean(1, keepdim=True)[..., first:first + x.shape[-1]]
 
 
 def _outer(before: Tensor, grad: Tensor) -> Tensor:
@@ -208,10 +226,15 @@ class SpikingReader(nn.Module):
 
     Args:
         kinds: of sentences that training asks for, too; no weight file holds their weights.
+
+    Attributes:
+        normalize: gives rows normalized over the batch, mean and variance (see :class:`_Normal`); another one where a
+            batch is in parts at several processes.
     """
 
     spiking = True
     runs = live.SpikingReader
+    normalize = staticmethod(_Normal.apply)
 
     def __init__(self, kinds: int = 0) -> None:
         super().__init__()
@@ -240,9 +263,9 @@ class SpikingReader(nn.Module):
 
     # -- what differs between spikes and rates ---------------------------------------------------------------------
 
-    def _fire(self, x: Tensor, neuron) -> Tensor:
+    def _fire(self, x: Tensor, name: str) -> Tensor:
         x = x.transpose(0, 1)
-        return lif_run(x, LIFState(torch.zeros_like(x[0])), neuron)[0].transpose(0, 1)
+        return lif_run(x, LIFState(torch.zeros_like(x[0])), NEURONS[name])[0].transpose(0, 1)
 
     def _remember(self, x: Tensor) -> Tensor:
         return _Context.apply(x.transpose(0, 1), self.recurrent).transpose(0, 1)
@@ -260,11 +283,11 @@ class SpikingReader(nn.Module):
         both = torch.stack([text, text.gather(1, mirror)])                      # [streams, batch, bytes]
         rows = both.transpose(1, 2) + 256 * torch.arange(z.STREAMS, device=text.device)[:, None, None]
         seen = F.embedding(rows, self.bytes.flatten(0, 1))
-        letters = self._fire(self._charge(seen, "letters", z.LETTER_DELAYS), z.LETTER)
-        words = self._fire(self._charge(letters, "words", z.WORD_DELAYS), z.WORD)
+        letters = self._fire(self._charge(seen, "letters", z.LETTER_DELAYS), "letters")
+        words = self._fire(self._charge(letters, "words", z.WORD_DELAYS), "words")
         context = self._remember(self._charge(words, "context", z.CONTEXT_DELAYS))
         said = self._said(torch.cat([words, context], -1), mirror, lengths)
-        recall = self._fire(self._charge(said[None], "recall", (0,)), z.RECALLER)[0]
+        recall = self._fire(self._charge(said[None], "recall", (0,)), "recall")[0]
         evidence = recall @ self.evidence + said @ self.direct + self.evidence_bias
         evidence = evidence.repeat_interleave(z.STRIDE, 0)[:size].transpose(0, 1)
         verb, kind, rates = self._decide(words, context, recall, inside, lengths)
@@ -272,17 +295,21 @@ class SpikingReader(nn.Module):
         activity = [(layer * weight).sum((0, 1, 2)) / (z.STREAMS * weight.sum()) for layer in (letters, words, context)]
         return Answer(evidence, verb, kind, rates, (*activity, rates.mean(0)))
 
+    def _incoming(self, x: Tensor, name: str, delays: tuple[int, ...]) -> Tensor:
+        """What comes in through synapses with delays, [streams, steps, batch, neurons]."""
+        return _Delayed.apply(x, getattr(self, name), delays)
+
     def _charge(self, x: Tensor, name: str, delays: tuple[int, ...]) -> Tensor:
         """What comes in through synapses with delays, normalized for each neuron.
 
         In training mode it is normalized over the batch, else by the running statistics. Normalized neurons neither
         fall silent nor fire all the time; :meth:`folded` makes weights and biases of it.
         """
-        charge = _Delayed.apply(x, getattr(self, name), delays)
+        charge = self._incoming(x, name, delays)
         mean, variance = getattr(self, f"{name}_mean"), getattr(self, f"{name}_variance")
         gain, bias = getattr(self, f"{name}_gain"), getattr(self, f"{name}_bias")
         if self.training:
-            normal, middle, spread = _Normal.apply(charge.flatten(1, 2), gain, bias)
+            normal, middle, spread = self.normalize(charge.flatten(1, 2), gain, bias)
             with torch.no_grad():
                 share = (1 / self.batches).clamp(min=KEPT)      # at first a plain mean, without 0 and 1
                 mean.lerp_(middle, share)
@@ -319,6 +346,10 @@ class SpikingReader(nn.Module):
         both = F.pad(both, (0, 0, 0, 0, 0, -size % z.STRIDE))
         return both.unflatten(0, (-1, z.STRIDE)).mean(1)
 
+    def _summed_up(self, summary: Tensor) -> Tensor:
+        """What the choice takes in from all that was read, [batch, CHOICE]."""
+        return summary @ self.choice + self.choice_bias
+
     def _decide(self, words: Tensor, context: Tensor, recall: Tensor, inside: Tensor,
                 lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean = inside.T.float() / lengths                                       # [bytes, batch]
@@ -331,8 +362,8 @@ class SpikingReader(nn.Module):
         summary = torch.cat([torch.einsum("stbi,tb->bsi", words, mean), torch.einsum("stbi,tb->bsi", context, mean),
                              torch.einsum("stbi,tb->bsi", context, fading)], -1).flatten(1)
         summary = torch.cat([z.GAIN * summary, z.COUNT_GAIN * counts], 1)
-        charge = summary @ self.choice + self.choice_bias
-        rates = self._fire(charge.expand(1, z.CHOICE_STEPS, *charge.shape), z.CHOOSER)[0].mean(0)
+        charge = self._summed_up(summary)
+        rates = self._fire(charge.expand(1, z.CHOICE_STEPS, *charge.shape), "choice")[0].mean(0)
         summary = torch.cat([summary, rates], 1)
         at_rest = torch.tensor(z.AT_REST, device=summary.device)
         return summary @ self.verb + at_rest, summary @ self.kind, rates
@@ -344,7 +375,7 @@ class AnnReader(SpikingReader):
     spiking = False
     runs = live.AnnReader
 
-    def _fire(self, x: Tensor, neuron) -> Tensor:
+    def _fire(self, x: Tensor, name: str) -> Tensor:
         return x.clamp(0, 1)
 
     def _remember(self, x: Tensor) -> Tensor:

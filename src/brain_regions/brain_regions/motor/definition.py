@@ -6,7 +6,7 @@ described; tests hold both to each other. All tensors are made where the weights
 """
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple
+from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 import torch
@@ -44,18 +44,19 @@ class MotorNetwork(nn.Module):
     Args:
         rng: of the weights before training.
         spiking: leaky integrate-and-fire neurons; else ReLU and no time: the ANN baseline.
+        layers: sizes, as :func:`.network.widened` gives them.
     """
 
-    def __init__(self, rng: np.random.Generator, spiking: bool = True) -> None:
+    def __init__(self, rng: np.random.Generator, spiking: bool = True, layers: Sequence[int] = live.LAYERS) -> None:
         super().__init__()
-        self.spiking = spiking
-        for name, value in fresh(rng).items():
+        self.spiking, self.layers = spiking, tuple(layers)
+        for name, value in fresh(rng, layers).items():
             self.register_parameter(name, nn.Parameter(torch.from_numpy(value)))
         self.register_buffer("mask", torch.from_numpy(live.populations().T.copy()))
 
     def rest(self, batch: int) -> State:
         """State before the first step, on the device of the weights: potentials by layer, and readouts."""
-        sizes = {f"v{k}": n for k, n in enumerate(live.LAYERS[1:])} | {"u": live.ANSWERS}
+        sizes = {f"v{k}": n for k, n in enumerate(self.layers[1:])} | {"u": live.ANSWERS}
         return {name: torch.zeros(batch, n, device=self.readout.device) for name, n in sizes.items()}
 
     def forward(self, currents: Tensor, state: State, steps: int) -> Answer:
@@ -66,26 +67,39 @@ class MotorNetwork(nn.Module):
             state: from :meth:`rest` or the last call; not changed. The baseline has none, and gives it back.
             steps: micro-steps of each step, 1 or more.
         """
-        readout, new = self.readout * self.mask, dict(state)
-        x = currents @ self.w0 + self.b0
+        new = dict(state)
+        x = self._charge(0, currents)
         if not self.spiking:
             for k in range(3):
-                x = F.relu(x if k == 0 else x @ getattr(self, f"w{k}") + getattr(self, f"b{k}"))
-            return Answer(x @ readout, new, [])
+                x = F.relu(x if k == 0 else self._charge(k, x))
+            return Answer(self._answered(x), new, [])
         x, trains = x.repeat_interleave(steps, 0), []
         for k in range(3):
             if k:
-                x = x @ getattr(self, f"w{k}") + getattr(self, f"b{k}")
+                x = self._charge(k, x)
             x, (new[f"v{k}"],) = lif_run(x, LIFState(state[f"v{k}"]), live.NEURON)
+            x = self._fired(k, x)
             trains.append(x)
         kept, weights = li_weights(steps, live.READOUT, device=x.device)
-        heard = torch.tensordot(weights, x.unflatten(0, (-1, steps)), ([0], [1])) @ readout
+        heard = self._answered(torch.tensordot(weights, x.unflatten(0, (-1, steps)), ([0], [1])))
         u, found = state["u"], []
         for one in heard:
             u = kept * u + one
             found.append(u)
         new["u"] = u
         return Answer(torch.stack(found), new, trains)
+
+    def _charge(self, k: int, x: Tensor) -> Tensor:
+        """What layer ``k`` takes in from currents or spikes [..., neurons before]."""
+        return x @ getattr(self, f"w{k}") + getattr(self, f"b{k}")
+
+    def _fired(self, k: int, spikes: Tensor) -> Tensor:
+        """The spikes that layer ``k`` hands on; who splits the layer over processes has those of all of them."""
+        return spikes
+
+    def _answered(self, heard: Tensor) -> Tensor:
+        """What the last layer's activity [..., OUTPUTS] comes to, [..., ANSWERS]."""
+        return heard @ (self.readout * self.mask)
 
     @torch.no_grad()
     def bound(self) -> None:
@@ -103,7 +117,7 @@ class MotorNetwork(nn.Module):
 
     def live(self) -> live.SpikingPolicy | live.RatePolicy:
         """The network as a region runs it, with the weights as a file holds them."""
-        return (live.SpikingPolicy if self.spiking else live.RatePolicy)(self.folded())
+        return (live.SpikingPolicy if self.spiking else live.RatePolicy)(self.folded(), self.layers)
 
 
 def of_weights(tensors: Mapping[str, np.ndarray], spiking: bool = True) -> MotorNetwork:
@@ -115,15 +129,16 @@ def of_weights(tensors: Mapping[str, np.ndarray], spiking: bool = True) -> Motor
     return network.eval()
 
 
-def fresh(rng: np.random.Generator) -> dict[str, np.ndarray]:
+def fresh(rng: np.random.Generator, layers: Sequence[int] = live.LAYERS) -> dict[str, np.ndarray]:
     """Weights before training.
 
     The inputs of the modes in which nothing is to move inhibit the whole first layer, so that STOP is one step away
     from the start on.
     """
     tensors: dict[str, np.ndarray] = {}
-    for k, (before, after) in enumerate(zip(live.LAYERS, live.LAYERS[1:])):
-        tensors[f"w{k}"] = (SPREAD[k] * rng.standard_normal((before, after))).astype(np.float32)
+    for k, (before, after) in enumerate(zip(layers, layers[1:])):
+        spread = SPREAD[k] * (live.LAYERS[k] / before) ** 0.5   # as much charge from more neurons
+        tensors[f"w{k}"] = (spread * rng.standard_normal((before, after))).astype(np.float32)
         tensors[f"b{k}"] = np.full(after, FIRST_BIAS if k == 0 else 0.0, np.float32)
     for mode in STILL:
         tensors["w0"][MODE_AT + mode] = INHIBITION

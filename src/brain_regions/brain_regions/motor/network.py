@@ -12,7 +12,7 @@ held to, is :mod:`.definition`, in torch.
 """
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple
+from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -65,9 +65,14 @@ def read(u: np.ndarray) -> Answer:
     return Answer(u[..., 0], u[..., 1], state)
 
 
-def check(tensors: Tensors) -> None:
+def widened(factor: int) -> tuple[int, ...]:
+    """Sizes of the layers with so many times the hidden neurons: for training; a region runs :data:`LAYERS`."""
+    return (INPUTS, *(factor * n for n in HIDDEN), OUTPUTS)
+
+
+def check(tensors: Tensors, layers: Sequence[int] = LAYERS) -> None:
     """Raises ValueError or KeyError where shapes do not fit."""
-    for k, (before, after) in enumerate(zip(LAYERS, LAYERS[1:])):
+    for k, (before, after) in enumerate(zip(layers, layers[1:])):
         for name, shape in ((f"w{k}", (before, after)), (f"b{k}", (after,))):
             if tensors[name].shape != shape:
                 raise ValueError(f"{name} has shape {tensors[name].shape}, but {shape} is needed")
@@ -76,25 +81,26 @@ def check(tensors: Tensors) -> None:
 
 
 class _Policy:
-    def __init__(self, tensors: Tensors) -> None:
-        check(tensors)
+    def __init__(self, tensors: Tensors, layers: Sequence[int] = LAYERS) -> None:
+        check(tensors, layers)
+        self.layers = tuple(layers)
         t = {name: np.ascontiguousarray(value, np.float32) for name, value in tensors.items()}
         self._w, self._b = [t[f"w{k}"] for k in range(3)], [t[f"b{k}"] for k in range(3)]
         self._readout = t["readout"]
-        self.fan_outs = fan_outs(circuit(tensors))
+        self.fan_outs = fan_outs(circuit(tensors, layers))
 
 
 class SpikingPolicy(_Policy):
     """The network with the weights of a file."""
 
-    def __init__(self, tensors: Tensors) -> None:
-        super().__init__(tensors)
+    def __init__(self, tensors: Tensors, layers: Sequence[int] = LAYERS) -> None:
+        super().__init__(tensors, layers)
         self.multiplies = int(self.fan_outs[INPUT].sum())
         """Multiply-accumulates of a step: the first layer's, whose inputs are currents."""
 
     def rest(self, *batch: int) -> dict[str, np.ndarray]:
         """State before the first step: potentials of the layers, and readouts."""
-        sizes = {f"v{k}": n for k, n in enumerate(LAYERS[1:])} | {"u": ANSWERS}
+        sizes = {f"v{k}": n for k, n in enumerate(self.layers[1:])} | {"u": ANSWERS}
         return {name: np.zeros((*batch, n), np.float32) for name, n in sizes.items()}
 
     def step(self, currents: np.ndarray, state: Mapping[str, np.ndarray], steps: int, silent: bool = False,
@@ -140,8 +146,8 @@ class SpikingPolicy(_Policy):
 class RatePolicy(_Policy):
     """The ANN baseline: ReLU, no time."""
 
-    def __init__(self, tensors: Tensors) -> None:
-        super().__init__(tensors)
+    def __init__(self, tensors: Tensors, layers: Sequence[int] = LAYERS) -> None:
+        super().__init__(tensors, layers)
         self.multiplies = int(sum(fan_out.sum() for fan_out in self.fan_outs.values()))
         """Multiply-accumulates of a step: of all layers."""
 
@@ -153,13 +159,13 @@ class RatePolicy(_Policy):
         return x @ self._readout
 
 
-def circuit(tensors: Tensors) -> Circuit:
+def circuit(tensors: Tensors, layers: Sequence[int] = LAYERS) -> Circuit:
     """The network for other simulators: the input is what :func:`brain_regions.motor.coding.encode` makes."""
-    check(tensors)
+    check(tensors, layers)
     names = [INPUT, *NAMES]
     t = {name: value.astype(np.float32) for name, value in tensors.items()}
     return Circuit("motor", (INPUTS,), (
-        *(Population(name, (size,), NEURON) for name, size in zip(names[1:], LAYERS[1:])),
+        *(Population(name, (size,), NEURON) for name, size in zip(names[1:], layers[1:])),
         Population("readout", (ANSWERS,), READOUT)), (
         *(Dense(source, target, t[f"w{k}"].T, t[f"b{k}"]) for k, (source, target) in enumerate(zip(names, names[1:]))),
         Dense("output", "readout", t["readout"].T)), MICRO_STEP)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
@@ -20,11 +20,11 @@ REMEDY = "make new ones with `brain train motor`"
 __all__ = ["ANN", "SHIPPED", "WeightsError", "load", "needed", "probe", "save"]
 
 
-def needed(ann: bool) -> dict[str, str]:
-    """Metadata that a file must have to fit this code."""
+def needed(ann: bool, layers: Sequence[int] = network.LAYERS) -> dict[str, str]:
+    """Metadata that a file must have to fit this code; of layers of other sizes what no region takes."""
     n, c, s = network, coding, senses
     pops = [n.LINEAR, n.ANGULAR, *n.STATES]
-    meaning = [n.LAYERS, [[p.start, p.stop] for p in pops], None if ann else [n.NEURON, n.READOUT], n.FLOOR,
+    meaning = [tuple(layers), [[p.start, p.stop] for p in pops], None if ann else [n.NEURON, n.READOUT], n.FLOOR,
                [[field.tolist() for field in fields]
                 for fields in (c.GAPS, c.LEFT, c.AWAY, c.SHARE, c.LINEAR, c.ANGULAR)],
                c.LIMITS, c.FINE.tolist(), c.FINE_WIDTH, s.SIZE, s.REACH, s.SLOW, s.CLOSING, s.NEARER, s.FARTHER,
@@ -34,7 +34,7 @@ def needed(ann: bool) -> dict[str, str]:
             "input": coding.INPUT_SCALING, "network": weight_files.meaning_hash(meaning)}
 
 
-def probe(tensors: Mapping[str, np.ndarray], ann: bool) -> np.ndarray:
+def probe(tensors: Mapping[str, np.ndarray], ann: bool, layers: Sequence[int] = network.LAYERS) -> np.ndarray:
     """What a network at rest answers to eight made-up situations, [8, ANSWERS], after 100 ms."""
     rng = np.random.default_rng(0)
     rows = np.zeros((8, senses.SIZE), np.float32)
@@ -45,8 +45,8 @@ def probe(tensors: Mapping[str, np.ndarray], ann: bool) -> np.ndarray:
     rows[:, senses.MAX_LINEAR:senses.SIZE] = 0.5, 1.5, 0.7, 0.18
     currents = coding.encode(rows)
     if ann:
-        return network.RatePolicy(tensors).answer(currents)
-    policy = network.SpikingPolicy(tensors)
+        return network.RatePolicy(tensors, layers).answer(currents)
+    policy = network.SpikingPolicy(tensors, layers)
     state = policy.rest(8)
     for _ in range(2):
         state, _ = policy.step(currents, state, 10)
@@ -54,9 +54,9 @@ def probe(tensors: Mapping[str, np.ndarray], ann: bool) -> np.ndarray:
 
 
 def save(path: Path, tensors: Mapping[str, np.ndarray], training: Mapping[str, Any], report: Mapping[str, Any], *,
-         ann: bool) -> None:
-    """Writes a weight file."""
-    weight_files.save(path, needed(ann), tensors, probe(tensors, ann), training, report)
+         ann: bool, layers: Sequence[int] = network.LAYERS) -> None:
+    """Writes a weight file; one of layers of other sizes does not fit the region, and says so."""
+    weight_files.save(path, needed(ann, layers), tensors, probe(tensors, ann, layers), training, report)
 
 
 def load(path: Path | None = None, *, ann: bool = False) -> Loaded:

@@ -55,6 +55,14 @@ LAYERS = (
     Layer("near", 64, 64, (1, 3), (1, 1), (0, 3), (1, 3)),  # and its neighbours, for what is near and wide
     Layer("wide", 64, 64, (1, 3), (1, 1), (0, 8), (1, 8)),
 )
+
+
+def widened(factor: int) -> tuple[Layer, ...]:
+    """The layers with so many times the channels: for training; a region runs :data:`LAYERS`."""
+    return tuple(layer._replace(inputs=layer.inputs * (factor if k else 1), outputs=layer.outputs * factor)
+                 for k, layer in enumerate(LAYERS))
+
+
 NEURON = LIF(tau=0.020, threshold=1.0, slope=4.0)
 READOUT = LI(tau=0.020)
 GAIN = 0.5      # of the normalization before the neurons at the start of training: about one in ten then fires
@@ -134,6 +142,14 @@ class _Network(nn.Module):
         """What layer ``k`` takes in from ``x`` [batch, channels, rows, columns]."""
         return self.norms[k](self.convolutions[k](x))
 
+    def _charges(self, k: int, spikes: Tensor) -> Tensor:
+        """What layer ``k`` takes in from ``spikes`` [steps, batch, channels, rows, columns], for all micro-steps."""
+        return self._charge(k, spikes.flatten(0, 1)).unflatten(0, spikes.shape[:2])
+
+    def _fired(self, k: int, spikes: Tensor) -> Tensor:
+        """The spikes that layer ``k`` hands on; who splits the layer over processes has those of all of them."""
+        return spikes
+
 
 class SpikingVision(_Network):
     """The spiking network."""
@@ -172,21 +188,25 @@ class SpikingVision(_Network):
         if steps == 0:
             return state, [torch.zeros_like(state[f"v_{layer.name}"]).expand(0, -1, -1, -1, -1)
                            for layer in self.layers]
-        batch, new, trains = len(image), {}, []
+        new, trains = {}, []
         x = self._charge(0, image).expand(steps, -1, -1, -1, -1)
         for k, layer in enumerate(self.layers):
             if k:
-                x = self._charge(k, x.flatten(0, 1)).unflatten(0, (steps, batch))
+                x = self._charges(k, x)
             name = f"v_{layer.name}"
             x, (new[name],) = lif_run(x, LIFState(state[name]), NEURON, MICRO_STEP)
-            if silent:
-                x = torch.zeros_like(x)
+            x = self._fired(k, torch.zeros_like(x) if silent else x)
             trains.append(x)
-        kept, weights = li_weights(steps, READOUT, MICRO_STEP, image.device)
-        heard = torch.cat([torch.tensordot(weights, trains[k].squeeze(-2), 1) for k in LAYERS_READ], dim=1)
-        answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
-        new["u"] = kept * state["u"] + answer
+        new["u"] = self._read([trains[k] for k in LAYERS_READ], state["u"])
         return new, trains
+
+    def _read(self, trains: Sequence[Tensor], u: Tensor) -> Tensor:
+        """Potentials of the readout after the spikes of :data:`LAYERS_READ`, from those before."""
+        steps = len(trains[0])
+        kept, weights = li_weights(steps, READOUT, MICRO_STEP, u.device)
+        heard = torch.cat([torch.tensordot(weights, train.squeeze(-2), 1) for train in trains], dim=1)
+        answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
+        return kept * u + answer
 
 
 class AnnBaseline(_Network):

@@ -73,10 +73,11 @@ class Vision(Trained, Lesionable):
         """
         import torch
 
-        from brain_regions.vision import decode, network
+        from brain_regions.vision import decode, fitting, network
 
         torch.set_num_threads(1)
         self._torch, self._network_module, self._decode = torch, network, decode.decode
+        self._fitted = fitting.fitted
         self._looking: Any = None
         super().configure(parameters)
         self._complained: set[str] = set()
@@ -161,25 +162,11 @@ class Vision(Trained, Lesionable):
     # -- input -----------------------------------------------------------------------------------------------------
 
     def _picture(self, message) -> np.ndarray | None:
-        """uint8 [HEIGHT, WIDTH, 3] of an Image of any size, or None, with a warning, when it cannot be read.
-
-        Other sizes are averaged to the network's width. Pixels stay square and the horizon in the middle: of a picture
-        with more rows than the network's shape has, those at the top and at the bottom are cut off; where rows are
-        missing, the outermost ones are repeated.
-        """
-        n = self._network_module
+        """uint8 [HEIGHT, WIDTH, 3] of an Image of any size, or None, with a warning, when it cannot be read."""
         try:
-            picture = images.rgb(message)
+            return self._fitted(images.rgb(message))
         except ValueError as wrong:
             return self._complain(str(wrong))
-        rows, columns = picture.shape[:2]
-        if picture.shape[:2] != (n.HEIGHT, n.WIDTH):
-            wanted = round(columns * n.HEIGHT / n.WIDTH)
-            picture = picture[np.clip(np.arange(wanted) + (rows - wanted) // 2, 0, rows - 1)]
-            planes = self._torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1))).float()
-            planes = self._torch.nn.functional.adaptive_avg_pool2d(planes, (n.HEIGHT, n.WIDTH))
-            picture = planes.round().byte().numpy().transpose(1, 2, 0)
-        return np.ascontiguousarray(picture)
 
     def _complain(self, what: str) -> None:
         if what not in self._complained and len(self._complained) < 20:

@@ -17,22 +17,23 @@ REMEDY = "make new ones with `brain train vision`"
 __all__ = ["ANN", "SHIPPED", "WeightsError", "load", "needed", "network_hash", "patches", "probe", "save"]
 
 
-def network_hash() -> str:
+def network_hash(layers: Any = None) -> str:
     """Hash of what gives the weights their meaning: layers, neurons, and the units of input and answer."""
     from brain_regions.vision import network as n
 
     rows = [[r.start, r.stop] for r in (n.OBJECT, n.COLOR, n.SHAPE, n.ASIDE, n.DISTANCE, n.EXTENT)]
-    meaning = [n.LAYERS, n.LAYERS_READ, n.NEURON, n.READOUT, rows, n.SLOTS, n.ASIDE_UNIT, n.FOCAL, n.TOP, n.COLUMNS]
+    meaning = [layers or n.LAYERS, n.LAYERS_READ, n.NEURON, n.READOUT, rows, n.SLOTS, n.ASIDE_UNIT, n.FOCAL,
+               n.TOP, n.COLUMNS]
     return weight_files.meaning_hash(meaning)
 
 
-def needed() -> dict[str, str]:
-    """Metadata that a file must have to fit this code."""
+def needed(layers: Any = None) -> dict[str, str]:
+    """Metadata that a file must have to fit this code; of other layers than the region's what no region takes."""
     from brain_regions.neurons import MICRO_STEP
     from brain_regions.vision.network import INPUT_SCALING
 
     return {"format": FORMAT, "region": REGION, "h": repr(MICRO_STEP), "input": INPUT_SCALING,
-            "network": network_hash()}
+            "network": network_hash(layers)}
 
 
 def patches() -> Any:
@@ -77,7 +78,8 @@ def _fits(network: Any) -> dict[str, str]:
     from brain_regions.vision.network import AnnBaseline
 
     # "twin" is the key in files that there are
-    return {**needed(), "twin": "ann"} if isinstance(network, AnnBaseline) else needed()
+    found = needed(network.layers)
+    return {**found, "twin": "ann"} if isinstance(network, AnnBaseline) else found
 
 
 def load(path: Path = SHIPPED, *, ann: bool = False) -> tuple[Any, dict[str, Any], str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 # What a robot, or an installation without tests, does without.
-SETS = {"mujoco": "sim", "nir": "test", "nirtorch": "test", "rosbags": "test", "snntorch": "test"}
+SETS = {"grpc": "test", "grpc_tools": "test",
+        "mujoco": "sim", "nir": "test", "nirtorch": "test", "rosbags": "test", "snntorch": "test"}
 DISTRIBUTIONS = {"matplotlib": "python3-matplotlib", "PIL": "python3-pil", "cryptography": "python3-cryptography",
                  "protobuf": "python3-protobuf", "yaml": "python3-yaml", "numpy": "python3-numpy"}
 PACKAGES = ("brain_baselines", "brain_bench", "brain_collectives", "brain_eval", "brain_observe", "brain_regions",

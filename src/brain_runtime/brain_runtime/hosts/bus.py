@@ -80,15 +80,16 @@ class Bus:
         """Whether anybody hears a topic."""
         return bool(self._readers.get(topic) or self._listeners.get(topic))
 
-    def read(self, order: int, inlet: Hears, deliver: Deliver) -> BusSubscription:
+    def read(self, order: int, inlet: Hears, deliver: Deliver, topic: str = "") -> BusSubscription:
         """Delivers from now on what comes at a port, and first what is latched.
 
         Args:
             order: of the region among all; at one instant, readers get a message in this order.
             inlet: of the port.
             deliver: the host's verb.
+            topic: by another name than the port's; empty: by that.
         """
-        topic = inlet.port.topic
+        topic = topic or inlet.port.topic
         reader = _Reader((order, len(self._readers.get(topic, ()))), inlet, deliver)
         self._readers[topic] = tuple(sorted((*self._readers.get(topic, ()), reader), key=lambda r: r.order))
         if inlet.port.qos.latched and topic in self.latched:

@@ -19,6 +19,7 @@ import numpy as np
 
 from brain_runtime import heartbeat as beat
 from brain_runtime import snapshot
+from brain_runtime.copies import Mean
 from brain_runtime.energy import Gate
 from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.host import Arrived, Host
@@ -84,6 +85,7 @@ class HostedRegion(Host):
         self.connections = Connections(self)
         self.policy = policy(self)
         self._goals: deque[tuple[str, Goal]] = deque()      # that the next step is to see
+        self.mean: Mean | None = None
         self.cause: Exception | None = None
         self.failure: RegionError | None = None
         self._warned: dict[str, float] = {}
@@ -120,6 +122,7 @@ class HostedRegion(Host):
         state = self._remembered()
         self._restored = state is not None
         self.region.wanted = frozenset()
+        self.mean = Mean(self.region) if self.region.copies and self.region.adaptive else None
         self.stepper = Stepper(self.region, seed=self._seed, state=state)
         self.state = beat.INACTIVE
 

@@ -7,6 +7,7 @@ import itertools
 from dataclasses import replace
 from typing import Any, Callable, Mapping, Protocol
 
+from brain_runtime.copies import average
 from brain_runtime.energy import Gate
 from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
 from brain_runtime.hosts.hosted_region import HostedRegion
@@ -109,10 +110,14 @@ class LocalRegion(HostedRegion):
         return f"/{self.region.name}"
 
     def publish(self, topic: str, type_name: str, qos: QoS) -> BusPublication:
-        return BusPublication(self._host.bus, topic.replace("~", self.region.name, 1), qos.latched)
+        return BusPublication(self._host.bus, self.named(topic), qos.latched)
 
     def subscribe(self, inlet: Inlet) -> BusSubscription:
-        return self._host.bus.read(self._order, inlet, self.deliver)
+        return self._host.bus.read(self._order, inlet, self.deliver, self.named(inlet.port.topic))
+
+    def named(self, topic: str) -> str:
+        """A topic as the graph has it, which may give it another name than the port does."""
+        return self.region.remap.get(topic, topic).replace("~", self.region.name, 1)
 
     def serve(self, name: str, act: Act) -> LocalRegion:
         return self
@@ -171,7 +176,7 @@ class LocalRegion(HostedRegion):
         """See :class:`HostedRegion`. Raises ValueError too, where a topic is known with another type."""
         super().configure(parameters)
         for port in (*self.region.hears().values(), *self.region.publishes().values()):
-            self._host.bus.know(port.topic, port.type, self.region.name)
+            self._host.bus.know(self.named(port.topic), port.type, self.region.name)
 
     def _remembered(self) -> State | None:
         state, self._kept = self._kept, None
@@ -222,6 +227,7 @@ class LocalHost:
         self._critical = critical
         self._regions: dict[str, LocalRegion] = {}
         self._gates: dict[str, Gate] = {}
+        self._averaged = {""}   # names of copies
         self._joined, self._given = itertools.count(), itertools.count()
         self.schedule = LocalSchedule(self._regions)
         self.bus = Bus(lambda: self.schedule.now)
@@ -262,13 +268,17 @@ class LocalHost:
         """
         if name in self._regions:
             raise ValueError(f"a region named {name} is running already; give the new one another name")
-        given = self._parameters.get(name, {}) if parameters is None else parameters
-        hosted = LocalRegion(self, region, name=name, order=next(self._joined), parameters=given, state=state,
+        hosted = LocalRegion(self, region, name=name, order=next(self._joined), state=state,
+                             parameters=self._parameters.get(name, {}) if parameters is None else parameters,
                              critical=name in self._critical)
         kept = self._gates.setdefault(name, hosted.gate)    # which goes on counting where it was known before
         kept.budget = hosted.gate.budget
         hosted.gate = kept
         self._regions[name] = hosted
+        if region.copies not in self._averaged:
+            self._averaged.add(region.copies)
+            self.schedule.meet_every(region.average_every, lambda: average(
+                (one.mean, one.stepper) for one in self._regions.values() if one.region.copies == region.copies))
         if autostart and not (hosted.life.change("configure") and hosted.life.change("activate")):
             self.part_with(hosted)
             raise hosted.cause or RegionError(hosted.reason())
@@ -298,7 +308,7 @@ class LocalHost:
             self._heed()
 
     def failed(self, hosted: LocalRegion, error: BaseException) -> None:
-        """A step of a region raised: raises it, or goes on without the region."""
+        """Raises what a region's step raised, or goes on without it."""
         if self._on_error == "raise":
             raise error
         self.errors[hosted.region.name] = str(error)

@@ -31,6 +31,7 @@ from brain_runtime.hosts.process import ProcessHost
 from brain_runtime.hosts.ros_action import RosAction
 from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
 from brain_runtime.region import Region
+from brain_runtime.starved import Starved
 from brain_wire.goals import Act
 from brain_wire.lifecycle import Outcome
 from brain_wire.parameters import ParameterError
@@ -116,6 +117,9 @@ class RosHost(ProcessHost):
                          state_dir=state_dir, critical=critical, restarts=restarts, autostart=autostart,
                          policy=Afterwards)
         self._limits = Limits()
+        self._starved = Starved(os.getpid())
+        self._in_step, self._looked = 0.0, time.perf_counter()
+        self._seen: float | None = None
         ros_parameters.declare(self.node, region.name, region.Parameters)
         budget = {energy.PARAMETER: self.node.get_parameter(energy.PARAMETER).value}
         self.gate.budget = energy.budget_of(region.name, budget)
@@ -210,10 +214,14 @@ class RosHost(ProcessHost):
     def _look_about(self) -> None:
         stepper = self.stepper  # a transition may take it away
         since = None if stepper is None else stepper.stepping_since
-        if stepper is None or since is None:
+        now = time.perf_counter()
+        passed, self._looked = now - self._looked, now
+        if stepper is None or since is None or since != self._seen:
+            self._in_step, self._seen = 0.0, since
             return
+        self._in_step += self._starved.counts(passed)
         limit = self._limits.step if stepper.steps else self._limits.first_step
-        if time.perf_counter() - since > limit:
+        if self._in_step > limit:
             log.critical("a step of %s takes longer than %g s; the process ends, so that it can be started again",
                          self.region.name, limit)
             self.rest()

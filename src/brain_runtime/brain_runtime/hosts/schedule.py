@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Mapping, Protocol
+from dataclasses import dataclass
+from typing import Callable, Mapping, Protocol
 
 from brain_runtime import heartbeat as beat
 from brain_runtime.stepper import RegionError
@@ -51,6 +52,15 @@ class Scheduled(Protocol):
         """Sends what its energy budget lets go of now."""
 
 
+@dataclass
+class _Meeting:
+    """What is called every ``period`` ticks, next at ``due``."""
+
+    period: int
+    due: int
+    call: Callable[[], None]
+
+
 class LocalSchedule:
     """Starts the steps of all regions.
 
@@ -63,6 +73,12 @@ class LocalSchedule:
         self._ticks = 0
         self._next_beat = 0
         self._triggered: deque[Scheduled] = deque()
+        self._meetings: list[_Meeting] = []
+
+    def meet_every(self, seconds: float, call: Callable[[], None]) -> None:
+        """Calls something again and again, at the end of instants; what was missed is not made up for."""
+        period = round(seconds / TICK)
+        self._meetings.append(_Meeting(period, self._ticks + period, call))
 
     @property
     def now(self) -> float:
@@ -120,10 +136,14 @@ class LocalSchedule:
             if hosted.budget:
                 hosted.let_go()
         self.settle()
+        for meeting in self._meetings:
+            if meeting.due <= self._ticks:
+                meeting.due += meeting.period * ((self._ticks - meeting.due) // meeting.period + 1)
+                meeting.call()
 
     def _next(self) -> float:
         """The next instant at which something is due (ticks)."""
-        instant: float = self._next_beat
+        instant: float = min([self._next_beat, *(meeting.due for meeting in self._meetings)])
         for hosted in self._regions.values():
             if hosted.idle:
                 continue

@@ -17,16 +17,22 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import time
+from dataclasses import replace
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from brain_runtime.group_error import GroupError
+import numpy as np
+
 from brain_runtime import heartbeat, snapshot
-from brain_runtime.hosts.bus import Bus
+from brain_runtime.copies import Copies
+from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.local import LocalRegion
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
 from brain_runtime.hosts.schedule import LocalSchedule, Scheduled
 from brain_runtime.hosts.stand_in import StandIn, card
 from brain_runtime.hosts.torch_agreement import agree, code_hash
+from brain_runtime.hosts.torch_bus import TorchBus
+from brain_runtime.hosts.torch_copies import TorchCopies
 from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_records import Records, Standing, Topics
 from brain_runtime.hosts.torch_snapshot import gather, restored
@@ -37,44 +43,12 @@ from brain_wire.goals import Goal, News, Status
 from brain_wire.services import service_type
 
 
-class TorchBus(Bus):
-    """The topics of one rank. What its own region publishes is noted, to be told to the others."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        super().__init__(now)
-        self.noted: list[tuple[str, Any]] | None = None
-        self.outside: dict[str, int] = {}   # how often the rank outside listens, by topic
-
-    def publish(self, topic: str, message: Any, latch: bool) -> None:
-        """See :class:`.bus.Bus`."""
-        if self.noted is not None:
-            self.noted.append((topic, message))
-        super().publish(topic, message, latch)
-
-    def hand_on(self, topic: str, message: Any, latch: bool) -> None:
-        """A message of another rank, decoded; None: this rank does not hear it."""
-        if message is not None:
-            self.latest[topic] = message
-            if latch:
-                self.latched[topic] = message
-            for callback in self._listeners.get(topic, ()):
-                callback(message)
-        self._deliver(self._readers.get(topic, ()), message)
-
-    def heard(self, topic: str) -> bool:
-        """See :class:`.bus.Bus`."""
-        return bool(self._readers.get(topic)) or self.outside.get(topic, 0) > 0
-
-    def ranks(self, topic: str) -> frozenset[int]:
-        """Who hears a topic."""
-        return frozenset(reader.order[0] for reader in self._readers.get(topic, ()))
-
-
 class TorchRegion(LocalRegion):
     """The region of this rank. Whatever it does in the schedule the others are told."""
 
     kind = "torch"
     packed = b""            # snapshot from which it begins; empty: none
+    busy = 0.0              # s that steps took since the last tick
     _host: TorchHost
 
     @property
@@ -98,7 +72,9 @@ class TorchRegion(LocalRegion):
 
     def step(self, now: float, stamp: float) -> None:
         with self._host.told(self):
+            begin = time.perf_counter()
             super().step(now, stamp + self._host.epoch)
+            self.busy += time.perf_counter() - begin
 
     def let_go(self) -> None:
         with self._host.told(self):
@@ -124,6 +100,7 @@ class TorchHost:
         namespace, run: of the regions' nodes and of their processes, as heartbeats tell them; see
             :func:`brain_runtime.heartbeat.new_epoch`.
         packed: snapshot of this rank's region from which it begins; empty: it begins anew.
+        copies: which of the regions are copies of each other.
 
     Attributes:
         bus, schedule: as at LocalHost.
@@ -139,7 +116,8 @@ class TorchHost:
 
     def __init__(self, group: Group, names: Sequence[str], region: Region | None, *,
                  parameters: Mapping[str, Any] | None = None, seed: int = 0, critical: frozenset[str] = frozenset(),
-                 manual: bool = False, namespace: str = "/", run: int = 1, packed: bytes = b"") -> None:
+                 manual: bool = False, namespace: str = "/", run: int = 1, packed: bytes = b"",
+                 copies: Sequence[Copies] = ()) -> None:
         if group.size != len(names) + 1:
             raise GroupError(f"the group has {group.size} ranks, but {len(names)} regions ({', '.join(names)}) and one "
                              f"rank outside need {len(names) + 1}; start torchrun with --nproc-per-node "
@@ -159,7 +137,9 @@ class TorchHost:
         self._records = Records(group, self._topics, self._hears)
         self._begun = False     # all ranks are there
         with group.patient():   # others load weights
-            self._join(names, region, parameters or {}, critical, manual)
+            self._copies = TorchCopies(group, names, copies)
+            given = dict(parameters or {}) if region is None else self._copies.given(region, parameters or {})
+            self._join(names, region, given, critical, manual)
 
     # -- the start -----------------------------------------------------------------------------------------------------
 
@@ -183,6 +163,7 @@ class TorchHost:
         self._cards = cards
         self._know_topics()
         self._begun = True
+        self._copies.meet(self.schedule, self._mine)
         self._heed()
 
     def _know_topics(self) -> None:
@@ -213,8 +194,11 @@ class TorchHost:
         region = mine.region
         configured = mine.stepper is not None
         publishes, hears = (dict(region.publishes()), dict(region.hears())) if configured else ({}, {})
+        publishes = {name: replace(port, topic=mine.named(port.topic)) for name, port in publishes.items()}
+        hears = {name: replace(port, topic=mine.named(port.topic)) for name, port in hears.items()}
         ports = (*publishes.values(), *hears.values())
-        of_the_host = {heartbeat.PORT.topic: heartbeat.TYPE, parameter_services.EVENTS: parameter_services.EVENT_TYPE,
+        of_the_host = {mine.named(heartbeat.PORT.topic): heartbeat.TYPE,
+                       mine.named(parameter_services.EVENTS): parameter_services.EVENT_TYPE,
                        f"{region.name}/transition_event": TRANSITION_EVENT}
         return {**card(region.name, publishes, hears, idle=mine.idle, due=self.schedule.waits(mine),
                        next_tick=math.inf if mine.stepper is None else mine.stepper.next_tick,
@@ -369,6 +353,23 @@ class TorchHost:
         except Exception as error:  # the others wait to be told
             return {"error": f"{type(error).__name__}: {error}", "card": self._card()}
         return {"type": messages.type_name(response), "data": messages.encode(response).hex(), "card": self._card()}
+
+    def tick(self, number: int, wait: float) -> dict[str, float]:
+        """All ranks meet in ``wait`` s, by the clock of each: so one that stands still does not come, and is named.
+
+        Returns:
+            At rank 0, by region, s that its steps took since the last tick; elsewhere nothing.
+        """
+        time.sleep(wait)
+        self.group.barrier(f"tick {number}")
+        if self._mine is not None:
+            self.group.send(np.array([self._mine.busy]), 0)
+            self._mine.busy = 0.0
+            return {}
+        found = np.zeros(len(self._scheduled))
+        for rank in range(1, self.group.size):
+            self.group.receive(found[rank - 1:rank], rank)
+        return dict(zip(self._scheduled, found.tolist()))
 
     def leave(self) -> None:
         """Ends all regions in good order, one after the other."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from datetime import timedelta
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -55,6 +56,9 @@ class Group:
             store.set(f"{rank} is here", "")
             store.wait([f"{other} is here" for other in range(size)], patience)     # most are still importing torch
             self._made: Any = _made(backend, store, rank, size, patience)
+            self._backend, self._store = backend, store
+            self._part: Part | None = None
+            self._parts: dict[tuple[int, ...], int] = {}    # how often some ranks have had a group of their own
         except GroupError:
             raise
         except (RuntimeError, ValueError) as error:     # torch's own are derived from these
@@ -69,6 +73,8 @@ class Group:
     def close(self) -> None:
         """Leaves the group; others that wait for this rank fail."""
         self._made = None
+        if self._part is not None:
+            self._part.close()
 
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
@@ -85,6 +91,8 @@ class Group:
         self._timeout = timeout
         if self._made is not None:
             self._made.set_timeout(timeout)
+            if self._part is not None:
+                self._part.wait_for(timeout)
 
     @property
     def _processes(self) -> Any:
@@ -128,6 +136,45 @@ class Group:
         except RuntimeError as error:
             raise self._lost(source, error) from error
 
+    def part(self, name: str, ranks: Sequence[int]) -> Part:
+        """A group of some of the ranks, for collectives of theirs; these call it, with the same arguments.
+
+        It takes the place of the one that this rank was in before.
+
+        Raises:
+            GroupError: one of them does not come.
+        """
+        own, times = ranks.index(self.rank), self._parts.get(tuple(ranks), 0)
+        self._parts[tuple(ranks)] = times + 1
+        # what an earlier group of the same ranks has left in the store would be taken for this one's
+        store = dist.PrefixStore(f"{'+'.join(map(str, ranks))}/{times}", self._store)
+        try:
+            made = _made(self._backend, store, own, len(ranks), self._patience)
+        except RuntimeError as error:
+            raise GroupError(f"{self.names[self.rank]} does not find the other {name}: {_first_line(error)}") from error
+        if self._part is not None:
+            self._part.close()
+        self._part = Part(made, own, name, [self.names[rank] for rank in ranks], self._device)
+        return self._part
+
+    def barrier(self, what: str) -> None:
+        """Returns when all ranks have come to ``what``.
+
+        Raises:
+            GroupError: names all that have not come in time. Under nccl, which cannot tell, it names none.
+        """
+        try:
+            if hasattr(self._processes, "monitored_barrier"):
+                self._processes.monitored_barrier(self._timeout, True)
+            else:
+                self._processes.barrier().wait()
+        except RuntimeError as error:
+            named = re.search(r"Ranks? ([\d, ]+) failed", str(error))
+            late = [self.names[int(rank)] for rank in re.findall(r"\d+", named[1])] if named else []
+            who = ", ".join(late) or "a rank"
+            raise GroupError(f"{who} did not come to {what} within {self._timeout.total_seconds():g} s; a static group "
+                             f"ends with its first rank that does") from error
+
     def _lost(self, rank: int, error: Exception) -> GroupError:
         return GroupError(f"{self.names[self.rank]} has lost {self.names[rank]}: {_first_line(error)}; a static group "
                           f"ends with its first rank that does")
@@ -163,6 +210,50 @@ class Group:
             else:
                 found.append(self.hear(source))
         return found
+
+
+class Part:
+    """A group of some ranks, and their collectives. See :meth:`Group.part`.
+
+    Attributes:
+        rank: of this process among them.
+    """
+
+    def __init__(self, made: Any, rank: int, name: str, names: Sequence[str], device: torch.device | None) -> None:
+        self.rank = rank
+        self._made, self._name, self._names, self._device = made, name, names, device
+
+    def broadcast(self, array: NDArray[Any]) -> NDArray[Any]:
+        """What the first has; all give an array of the same size and type. Raises GroupError."""
+        found = array.copy()
+        self._do(found, lambda tensor: self._made.broadcast(tensor, 0))
+        return found
+
+    def sum(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of what all give (all_reduce), the same everywhere. Raises GroupError."""
+        found = array.copy()
+        self._do(found, lambda tensor: self._made.allreduce(tensor))
+        return found
+
+    def _do(self, array: NDArray[Any], collective: Any) -> None:
+        tensor = torch.from_numpy(array)
+        try:
+            there = tensor if self._device is None else tensor.to(self._device)
+            collective(there).wait()
+            if there is not tensor:
+                tensor.copy_(there)
+        except (AttributeError, RuntimeError) as error:     # closed, or lost
+            raise GroupError(f"{self._names[self.rank]} has lost another of {self._name} ({', '.join(self._names)}): "
+                             f"{_first_line(error)}; a static group ends with its first rank that does") from error
+
+    def wait_for(self, timeout: timedelta) -> None:
+        """How long each collective waits for the others."""
+        if self._made is not None:
+            self._made.set_timeout(timeout)
+
+    def close(self) -> None:
+        """Leaves them."""
+        self._made = None
 
 
 def _made(backend: str, store: dist.Store, rank: int, size: int, timeout: timedelta) -> Any:

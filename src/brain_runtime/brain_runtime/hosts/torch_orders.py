@@ -112,6 +112,22 @@ class Outside:
                           })
         self._host.meet(now, epoch, said)
 
+    def tick(self, number: int, wait: float = 0.0) -> dict[str, float]:
+        """All ranks meet: what was asked of them before is done everywhere.
+
+        Args:
+            number: of the tick.
+            wait: s until then.
+
+        Returns:
+            By region, s that its steps took since the last tick.
+
+        Raises:
+            GroupError: names the ranks that have not come.
+        """
+        self._group.tell({"do": "tick", "number": number, "wait": wait})
+        return self._host.tick(number, wait)
+
     def advance(self, seconds: float) -> None:
         """Lets simulated time pass. Raises RegionError, GroupError."""
         self._group.tell({"do": "advance", "seconds": seconds})
@@ -218,6 +234,8 @@ def _do(host: TorchHost, order: dict[str, Any]) -> None:
             host.leave()
         case "snapshot":
             host.snapshot()
+        case "tick":
+            host.tick(order["number"], order["wait"])
         case "counts":
             host.counts()
         case other:
@@ -229,7 +247,8 @@ def _joined(group: Group, order: Mapping[str, Any], states: Mapping[str, bytes] 
     names = [spec.name for spec in resolved.regions]
     by_rank = [b"", *(states.get(name, b"") for name in names), *(b"" for _ in range(len(names) + 1, group.size))]
     packed = scatter(group, by_rank[:group.size])
-    same = {"seed": order["seed"], "manual": order["manual"], "namespace": resolved.namespace, "run": order["run"]}
+    same = {"seed": order["seed"], "manual": order["manual"], "namespace": resolved.namespace, "run": order["run"],
+            "copies": resolved.copies}
     if group.rank == 0 or group.size != len(names) + 1:
         return TorchHost(group, names, None, **same)
     mine = resolved.regions[group.rank - 1]

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chain of language: letters, words, context, recall, and what is said of them."""
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from brain_regions.language import sizes as z
+from brain_regions.language.definition import Answer
+from brain_training.parallel.chain import Chain, Kind, Micro, Said, Section, Values
+from brain_training.task import Lost
+
+SPIKES = {"letters": z.LETTERS, "words": z.WORDS, "context": z.CONTEXT}
+NORMAL = ("", "_bias", "_gain", "_mean", "_variance")
+
+
+class ReaderChain(Chain):
+    """Of words and context the spikes skip to what is said of them; of letters, words and context the activity does."""
+
+    dims = 0, 0, 0, 0, 0
+
+    def begin(self, micros: int) -> None:
+        """Counts batches for all sections: each sees as many as the network does in one process."""
+        self._before = self.network.batches.clone()
+        self._training = self.network.training
+
+    def sections(self, micro: Micro) -> list[Section]:
+        """One after the other."""
+        activity = tuple(f"activity.{name}" for name in SPIKES)
+        size, streams = micro.batch[0].shape[1], z.STREAMS
+        own = {name: tuple(f"{name}{what}" for what in NORMAL) for name in (*SPIKES, "recall")}
+        # a micro-step of the context is many small products, each with what it costs to begin it
+        cost = {name: streams * size * own_size * float(getattr(self.network, name).shape[1])
+                for name, own_size in SPIKES.items()}
+        return [
+            Section("letters", self._letters, (), ("letters", activity[0]), ("bytes", *own["letters"]),
+                    cost["letters"]),
+            Section("words", self._words, ("letters",), ("words", activity[1]), own["words"], cost["words"]),
+            Section("context", self._context, ("words",), ("context", activity[2]),
+                    (*own["context"], "recurrent"), 2 * cost["context"]),
+            Section("recall", self._recall, ("words", "context"), ("recall", "direct said"),
+                    (*own["recall"], "direct"), size / z.STRIDE * self.network.recall.shape[1] * z.RECALL),
+            Section("answer", self._answer, ("words", "context", "recall", "direct said", *activity), ("answer",),
+                    ("evidence", "evidence_bias", "choice", "choice_bias", "verb", "kind"),
+                    float(z.SUMMARY * z.CHOICE + size * z.RECALL * z.OUTPUTS))]
+
+    def kinds(self, micro: Micro) -> dict[str, Kind]:
+        """Spikes [streams, bytes, batch, neurons], which lie with the bytes first."""
+        batch, size = micro.batch[0].shape
+        recalled = -(-size // z.STRIDE)
+        spikes = {name: Kind((z.STREAMS, size, batch, n), True, (1, 0, 2, 3)) for name, n in SPIKES.items()}
+        rates = {f"activity.{name}": Kind((n,), False, (0,)) for name, n in SPIKES.items()}
+        return {**spikes, **rates, "recall": Kind((recalled, batch, z.RECALL), True, (0, 1, 2)),
+                "direct said": Kind((recalled, batch, z.OUTPUTS), False, (0, 1, 2))}
+
+    def _counted(self, micro: Micro) -> None:
+        if self._training:
+            self.network.batches.copy_(self._before).add_(micro.number + 1)
+
+    def _active(self, spikes: Tensor, micro: Micro) -> Tensor:
+        inside, _, _ = self._inside(micro)
+        weight = inside.T[:, :, None].float()
+        return (spikes * weight).sum((0, 1, 2)) / (z.STREAMS * weight.sum())
+
+    @staticmethod
+    def _inside(micro: Micro) -> tuple[Tensor, Tensor, Tensor]:
+        """Which bytes are within a length, where the stream from the back has each, and lengths."""
+        text, lengths = micro.batch[:2]
+        place = torch.arange(text.shape[1], device=text.device)
+        return place < lengths[:, None], (lengths[:, None] - 1 - place).clamp(min=0), lengths
+
+    def _fired(self, x: Tensor, name: str, delays: tuple[int, ...], micro: Micro) -> Values:
+        self._counted(micro)
+        spikes = self.network._fire(self.network._charge(x, name, delays), name)
+        return {name: spikes, f"activity.{name}": self._active(spikes, micro)}
+
+    def _letters(self, values: Values, micro: Micro) -> Values:
+        text, (_, mirror, _) = micro.batch[0], self._inside(micro)
+        both = torch.stack([text, text.gather(1, mirror)])
+        rows = both.transpose(1, 2) + 256 * torch.arange(z.STREAMS, device=text.device)[:, None, None]
+        seen = F.embedding(rows, self.network.bytes.flatten(0, 1))
+        return self._fired(seen, "letters", z.LETTER_DELAYS, micro)
+
+    def _words(self, values: Values, micro: Micro) -> Values:
+        return self._fired(values["letters"], "words", z.WORD_DELAYS, micro)
+
+    def _context(self, values: Values, micro: Micro) -> Values:
+        self._counted(micro)
+        spikes = self.network._remember(self.network._charge(values["words"], "context", z.CONTEXT_DELAYS))
+        return {"context": spikes, "activity.context": self._active(spikes, micro)}
+
+    def _recall(self, values: Values, micro: Micro) -> Values:
+        self._counted(micro)
+        network, (_, mirror, lengths) = self.network, self._inside(micro)
+        said = network._said(torch.cat([values["words"], values["context"]], -1), mirror, lengths)
+        recall = network._fire(network._charge(said[None], "recall", (0,)), "recall")[0]
+        return {"recall": recall, "direct said": said @ network.direct}
+
+    def _answer(self, values: Values, micro: Micro) -> Values:
+        network, (inside, _, lengths) = self.network, self._inside(micro)
+        evidence = values["recall"] @ network.evidence + values["direct said"] + network.evidence_bias
+        evidence = evidence.repeat_interleave(z.STRIDE, 0)[:inside.shape[1]].transpose(0, 1)
+        verb, kind, rates = network._decide(values["words"], values["context"], values["recall"], inside, lengths)
+        return {"evidence": evidence, "verb": verb, "kind": kind, "rates": rates}
+
+    def lost(self, values: Values, micro: Micro) -> Lost:
+        """Of the whole answer."""
+        activity = (*(values[f"activity.{name}"] for name in SPIKES), values["rates"].mean(0))
+        said = Answer(values["evidence"], values["verb"], values["kind"], values["rates"], activity)
+        return self.task.lost(Said([said]), micro.batch, micro.rng())

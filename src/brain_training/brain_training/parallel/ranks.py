@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of a parallel training: started here by torchrun's agent, or by whoever runs torchrun.
+
+Each of them runs the same command line. Who finds ``RANK`` and ``WORLD_SIZE`` in the environment is a rank, and takes
+part; who does not starts as many as the plan has, waits for them, and gets from rank 0 what the training came to.
+"""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import uuid
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterator
+
+import torch
+import torch.distributed as dist
+
+from brain_runtime import end_with_parent
+from brain_training.parallel.group import Ranks, leave
+from brain_training.parallel.lost_rank import LostRank, lost
+from brain_training.task import TrainingError
+
+if TYPE_CHECKING:
+    from brain_training.runs import Settings
+
+REPORT = "BRAIN_TRAINING_REPORT"    # file that rank 0 writes to what was trained came to, for who started it
+TIMEOUT = 600.0     # s that a rank waits for another one; a round of motor's drives takes minutes
+LOST = 3            # status of a rank that lost another one, and has nothing to tell
+
+
+def started() -> bool:
+    """Whether this process is a rank."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def silent() -> bool:
+    """Whether another process tells what there is to be told."""
+    return started() and (os.environ["RANK"] != "0" or REPORT in os.environ)
+
+
+def first() -> bool:
+    """Whether this process is rank 0, or none."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
+    """Takes part: the ranks, and the settings with this rank's device.
+
+    Raises:
+        PlanError: so many ranks as there are do not fit the plan.
+        TrainingError: the others do not come, or one was lost.
+    """
+    how = settings.how
+    assert how.plan is not None
+    world = int(os.environ["WORLD_SIZE"])
+    if how.elastic is not None:
+        how = replace(how, plan=how.plan.scaled(world))
+        settings = replace(settings, how=how)
+    assert how.plan is not None
+    how.plan.check_world(world)
+    cuda = settings.device.startswith("cuda")
+    if cuda:
+        settings = replace(settings, device=f"cuda:{os.environ.get('LOCAL_RANK', '0')}")
+        torch.cuda.set_device(settings.device)
+    backend = how.backend or ("nccl" if cuda else "gloo")
+    if backend == "zenoh":
+        import brain_collectives    # noqa: F401    (registers it)
+    try:
+        dist.init_process_group(backend, timeout=timedelta(seconds=TIMEOUT))
+    except (RuntimeError, ValueError) as error:
+        raise TrainingError(f"rank {os.environ['RANK']} does not find the others ({_short(error)}); start all of them "
+                            f"with the same MASTER_ADDR and MASTER_PORT, as torchrun does") from error
+    try:
+        end = None if how.elastic is None else dist.new_group(backend="gloo", timeout=timedelta(days=1))
+        yield Ranks(exact=how.exact), settings
+        if end is not None:     # rank 0 may be killed while it examines the network, and then all have to start again
+            dist.barrier(end)
+    except RuntimeError as error:
+        if lost(error):
+            raise LostRank(f"rank {os.environ['RANK']} lost another rank ({_short(error)}); go on from the last "
+                       f"checkpoint with --resume") from error
+        raise
+    finally:
+        leave()
+
+
+def tell(found: dict[str, Any]) -> None:
+    """Writes what there is to be told for who started this rank; without that nothing."""
+    if REPORT in os.environ:
+        path = Path(f"{os.environ[REPORT]}.{os.environ['RANK']}")
+        temporary = path.with_suffix(".part")
+        temporary.write_text(json.dumps(found), encoding="utf-8")
+        temporary.replace(path)
+
+
+def command(name: str, out: Path | None, settings: Settings) -> list[str]:
+    """The command line of a rank, without the interpreter."""
+    how = settings.how
+    options: list[tuple[str, Any]] = [
+        ("--parallel", how.plan), ("--seed", settings.seed), ("--device", settings.device), ("--graph", settings.graph),
+        ("--out", out), ("--threads", settings.threads), ("--checkpoint", settings.checkpoints),
+        ("--log", settings.log), ("--backend", how.backend), ("--accumulate", how.accumulate),
+        ("--compress", how.compress), ("--microbatches", how.microbatches), ("--schedule", how.schedule),
+        ("--tensor", how.tensor), ("--offload", how.offload), ("--tensorboard", how.tensorboard),
+        ("--elastic", how.elastic and ":".join(map(str, how.elastic))), ("--checkpoint-every", settings.period),
+        ("--size", settings.size),
+        ("--offload-folder", how.offload_folder), ("--deepspeed-config", how.deepspeed)]
+    if settings.bags is not None:
+        options += [*(("--bags", folder) for folder in settings.bags.folders), ("--labels", settings.bags.labels),
+                    ("--bag-share", settings.bags.share)]
+    flags = [("--quick", settings.quick), ("--resume", settings.resume), ("--exact", how.exact)]
+    return ["-m", "brain", "train", name, *(str(part) for option in options if option[1] is not None
+                                            for part in option), *(flag for flag, given in flags if given)]
+
+
+def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
+    """Starts the ranks of a training on this machine, and waits for them. They end with this process.
+
+    Returns:
+        What :func:`brain_training.runs.train` does.
+
+    Raises:
+        TrainingError: it failed; says what the first rank said that knew why, or which was killed.
+    """
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    plan = settings.how.plan
+    assert plan is not None
+    if settings.how.elastic is not None:
+        return _launch_elastic(name, out, settings)
+    os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
+    with tempfile.TemporaryDirectory(prefix="brain-training-") as folder:
+        report = Path(folder) / "report"
+        config = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=plan.world, run_id=uuid.uuid4().hex,
+                              rdzv_backend="c10d", rdzv_endpoint="localhost:0", max_restarts=0, monitor_interval=0.1)
+        argv = ["-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, *command(name, out, settings)]
+        os.environ[REPORT] = str(report)
+        try:
+            elastic_launch(config, sys.executable)(*argv)
+        except ChildFailedError as error:
+            raise TrainingError(why(report, plan.world, {
+                rank: failure.exitcode for rank, failure in error.failures.items()})) from None
+        finally:
+            del os.environ[REPORT]
+        return dict(json.loads(Path(f"{report}.0").read_text(encoding="utf-8")))
+
+
+def _launch_elastic(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
+    """:func:`launch`, where ranks may die and come. Empty where rank 0 is another agent's."""
+    from brain_training.checkpoint import folder_of
+    from brain_training.parallel import elastic
+    from brain_training.runs import afresh, files
+
+    how = settings.how
+    assert how.elastic is not None and how.plan is not None
+    os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
+    folders = [folder_of(settings.checkpoint(file)) for file in files(name, out, settings.graph).values()]
+    return elastic.launch(*how.elastic, how.plan.world, how.store, f"{name} (seed {settings.seed})",
+                          command(name, out, replace(settings, resume=True)), folders,
+                          lambda: None if settings.resume else afresh(name, out, settings)) or {}
+
+
+def reports(report: Path) -> dict[int, Path]:
+    """What ranks have told, by their numbers."""
+    return {int(path.suffix[1:]): path for path in report.parent.glob(f"{report.name}.*") if path.suffix[1:].isdigit()}
+
+
+def _told(report: Path) -> dict[int, dict[str, Any]]:
+    return {rank: json.loads(path.read_text(encoding="utf-8")) for rank, path in sorted(reports(report).items())}
+
+
+def causes(report: Path) -> list[tuple[int, str]]:
+    """What ranks told that was no consequence of what another one did."""
+    return [(rank, str(its["error"])) for rank, its in _told(report).items() if "error" in its and not its["lost"]]
+
+
+def why(report: Path, ranks: int, statuses: dict[int, int]) -> str:
+    """Why ranks failed: what one of them told that was no consequence, or who was killed."""
+    found, told = causes(report), _told(report)
+    if found:
+        rank, error = found[0]
+        return error if rank == 0 or len(found) > 1 else f"rank {rank}: {error}"
+    killed = {rank: -status for rank, status in statuses.items() if status < 0 and -status != signal.SIGTERM}
+    if killed:
+        rank, number = next(iter(killed.items()))
+        hint = ", as the kernel does where memory runs out" if number == signal.SIGKILL else ""
+        return (f"rank {rank} of {ranks} was killed by {signal.Signals(number).name}{hint}; go on from the last "
+                f"checkpoint with --resume")
+    others = [rank for rank, status in statuses.items() if status not in (LOST, -signal.SIGTERM)]
+    if others:
+        return f"rank {others[0]} of {ranks} ended with {statuses[others[0]]}; what it said stands above"
+    return next((its["error"] for its in told.values() if "error" in its), f"ranks ended with {statuses}")
+
+
+def _short(error: BaseException, words: int = 30) -> str:
+    return " ".join(str(error).split()[:words])
+
+
+def failed(why: str, error: BaseException) -> int:
+    """Tells who started this rank why it failed; the status to end with."""
+    gone = isinstance(error, LostRank)
+    if started():
+        tell({"error": why, "lost": gone})
+    return LOST if gone else 1

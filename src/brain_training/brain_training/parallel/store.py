@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store by which the agents of an elastic training find each other, in a process of its own.
+
+``python -m brain_training.parallel.store [PORT]`` prints its port, and runs until it is ended. An agent that is killed
+takes nothing of it along. It is torch's TCPStore, which listens on all addresses and asks nobody who they are.
+"""
+from __future__ import annotations
+
+import signal
+import sys
+
+from torch.distributed import TCPStore
+
+
+def main(argv: list[str]) -> None:
+    """Serves until a signal comes."""
+    port = int(argv[0]) if argv else 0
+    try:
+        store = TCPStore("localhost", port, is_master=True, wait_for_workers=False)
+    except RuntimeError as error:
+        sys.exit(f"no store on port {port} ({' '.join(str(error).split()[:20])}); take another")
+    print(store.port, flush=True)
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

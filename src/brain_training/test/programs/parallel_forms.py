@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank: trains the tiny task in each form that is named, and prints the hash of the weights at rank 0.
+
+``BACKEND PLAN[/exact][/accumulate=N][/bf16][/disk]...``; the last keeps the optimizer's state in a folder.
+"""
+from __future__ import annotations
+
+import runpy
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+import torch.distributed as dist
+
+from brain_training.parallel.group import Ranks, leave
+from brain_training.parallel.how import How
+from brain_training.parallel.plan import maker, parse
+
+tasks = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("parallel_tasks.py")), run_name="parallel_tasks"))
+
+
+def train(form: str) -> None:
+    """Trains in one form, and prints what it came to."""
+    plan, *more = form.split("/")
+    options = dict(item.partition("=")[::2] for item in more)
+    how = How(parse(plan), dist.get_backend(), exact="exact" in options, accumulate=int(options.get("accumulate", 1)),
+              compress="bf16" if "bf16" in options else None, offload="optimizer" if "disk" in options else None,
+              offload_folder=Path(tempfile.gettempdir()) if "disk" in options else None)
+    how.check("cpu")
+    trainer = maker(how.plan)(tasks.Spikes(), 5, ranks=Ranks(exact=how.exact), how=how)
+    network = trainer.run()
+    cost = trainer.cost()
+    if trainer.ranks.rank == 0:
+        held, whole = cost.held, cost.whole
+        print("form", form, tasks.sha(network), repr(trainer.losses[-1]), "held",
+              *(f"{max(getattr(each, kind) for each in held)}/{getattr(whole, kind)}"
+                for kind in ("parameters", "gradients", "optimizer")), "sent", max(cost.sent), flush=True)
+
+
+torch.set_num_threads(1)
+backend, *forms = sys.argv[1:]
+if backend == "zenoh":
+    import brain_collectives    # noqa: F401
+dist.init_process_group(backend)
+for form in forms:
+    train(form)
+leave()

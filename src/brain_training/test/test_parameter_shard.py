@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a parameter server keeps and refuses, without the wire: shard, log and checkpoint."""
+from __future__ import annotations
+
+import resource
+import shutil
+import zlib
+
+import pytest
+import torch
+
+from brain_training.checkpoint import CheckpointError
+from brain_training.parameter_server import tensors as wire
+from brain_training.parameter_server.durable import Durable
+from brain_training.parameter_server.messages import Member, Parts, PushHeader, Report, Step
+from brain_training.parameter_server.mode import Mode
+from brain_training.parameter_server.placement import placed, server_of
+from brain_training.parameter_server.refused import Refused
+from brain_training.parameter_server.shard import Shard
+from brain_training.parameter_server.shares import Passed, Served, Shares
+from brain_training.task import TrainingError
+
+STEPS = 30
+
+
+def push(shard, rank, step, seed=0, base=None, epoch=None, **more):
+    """A push of random gradients for all parameters of a shard, with its bytes."""
+    rng = torch.Generator().manual_seed(1000 * seed + 10 * step + rank)
+    values = {name: torch.randn(value.shape, generator=rng) for name, value in shard.parameters.items()}
+    parts = [wire.raw(value) for value in values.values()]
+    header = PushHeader(member=Member(rank=rank, epoch=epoch or rank + 1), sequence=step,
+                        base_version=shard.version if base is None else base,
+                        tensors=[wire.spec_of(name, value) for name, value in values.items()],
+                        report=Report(step=step, rank=rank, loss=1.5), crc32=wire.crc(parts), norm=1e3, **more)
+    return header, bytearray(b"".join(parts))
+
+
+def opened(served, folder=None, *, every=4, mode="sync", seed=3, **more):
+    shard = Shard(served.Sums(), seed, workers=2, mode=Mode.of(mode), **more)
+    held = Durable(shard, folder, every)
+    if not shard.places.ranks():
+        shard.begin(STEPS)
+        for rank in range(2):
+            held.join(rank, rank + 1, f"worker {rank}", STEPS)
+    return held
+
+
+def go(held, steps):
+    """Some steps of mode sync."""
+    for _ in range(steps):
+        step = held.shard.version
+        for rank in range(2):
+            assert held.push(*push(held.shard, rank, step)) is False
+        held.apply(Step(sequence=step, norm=2 * sum(value**2 for value in held.shard.norms().values()) ** 0.5))
+
+
+def bits(held):
+    tensors, values = held.shard.state()
+    return {name: value.detach().numpy().tobytes() for name, value in tensors.items()}, values
+
+
+def dropped(held):
+    """As a process that was killed leaves it: nothing is written any more."""
+    held._closing.close()
+
+
+def test_parameters_are_shared_and_stay_where_they_are():
+    names = [f"layer{number}.weight" for number in range(200)]
+    shares = [placed(names, server, 3) for server in range(3)]
+    assert sorted(name for share in shares for name in share) == sorted(names) and min(map(len, shares)) > 40
+    moved = [name for name in names if server_of(name, 4) != server_of(name, 3)]
+    assert 0 < len(moved) < 90 and all(server_of(name, 4) == 3 for name in moved)
+    assert server_of("layer0.weight", 3) == 0       # on every machine
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda h: h.tensors[0].shape.__setitem__(0, 7),
+     "worker 1 pushes for parameter 0.weight is F32 [7, 6], and F32 [24, 6] is expected"),
+    (lambda h: setattr(h.tensors[1], "dtype", "F64"), "parameter 0.bias is F64 [24], and F32 [24] is expected"),
+    (lambda h: setattr(h.tensors[1], "dtype", "pickle"), "parameter 0.bias is pickle [24]"),
+    (lambda h: setattr(h.tensors[0], "name", "9.weight"), "worker 1 pushes '9.weight', which is no parameter of"),
+    (lambda h: h.tensors.append(h.tensors[0]), "which is there twice"),
+    (lambda h: setattr(h.tensors[0], "kept", 2**40), "0.weight keeps 1099511627776 elements of 144"),
+    (lambda h: setattr(h, "base_version", 9), "gradients of version 9, which is to come; server 0 has version 2"),
+    (lambda h: setattr(h, "base_version", 1), "gradients of version 1, and step 2 needs those of version 2; pull"),
+    (lambda h: (setattr(h, "sequence", 3), setattr(h.report, "step", 3)), "pushes step 3, and server 0 is at step 2"),
+    (lambda h: setattr(h, "sequence", 30), "step 30 of a training of 30 steps"),
+    (lambda h: setattr(h.member, "epoch", 1), "worker 1 of epoch 1 is none any more: its lease had ended, and epoch 2"),
+    (lambda h: setattr(h.member, "rank", 5), "worker 5 of epoch 2 is not registered here"),
+    (lambda h: h.ClearField("report"), "has no report with a finite loss"),
+    (lambda h: setattr(h.report, "loss", float("nan")), "no report with a finite loss, but nan"),
+    (lambda h: setattr(h.report, "rank", 0), "with a report of step 2 of worker 0"),
+    (lambda h: setattr(h, "crc32", 1), "do not have the checksum of its header"),
+    (lambda h: h.tensors.pop(), "bytes, and its header says")])
+def test_a_push_that_does_not_fit_is_refused_by_name_and_changes_nothing(served, change, said):
+    held = opened(served)
+    go(held, 2)
+    before = bits(held)
+    header, data = push(held.shard, 1, 2)
+    change(header)
+    with pytest.raises(Refused) as refused:
+        held.push(header, data)
+    assert said in str(refused.value) and bits(held) == before and not held.shard.pending
+    assert held.push(*push(held.shard, 1, 2)) is False      # the right one is taken
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_number_is_refused_by_name(served, value):
+    held = opened(served)
+    header, data = push(held.shard, 0, 0)
+    data[8:12] = torch.tensor([value]).numpy().tobytes()
+    header.crc32 = zlib.crc32(data)
+    with pytest.raises(Refused, match="worker 0 pushes for parameter 0.weight 1 of 144 elements that are no finite"):
+        held.push(header, data)
+    assert not held.shard.pending
+
+
+@pytest.mark.parametrize("places", [[5, 3], [4, 4], [-1, 2], [3, 144]])
+def test_places_of_kept_elements_must_rise_within_the_tensor(served, places):
+    held = opened(served)
+    header, _ = push(held.shard, 0, 0)
+    del header.tensors[1:]
+    header.tensors[0].kept = 2
+    data = wire.raw(torch.tensor(places, dtype=torch.int32)).tobytes() + wire.raw(torch.ones(2)).tobytes()
+    header.crc32 = zlib.crc32(data)
+    with pytest.raises(Refused, match="places of the elements of 0.weight"):
+        held.push(header, bytearray(data))
+
+
+def test_a_push_is_applied_once_whenever_it_comes_again(served, tmp_path):
+    held, once = opened(served, tmp_path / "a"), opened(served, tmp_path / "b")
+    for step in range(3):
+        pushes = [push(held.shard, rank, step) for rank in range(2)]
+        for number in (0, 0, 1, 0, 1):
+            known = held.push(*pushes[number])
+        assert known is True
+        norm = 2 * sum(value**2 for value in held.shard.norms().values()) ** 0.5
+        for _ in range(3):
+            held.apply(Step(sequence=step, norm=norm))
+        assert held.push(*pushes[0]) is True
+    go(once, 3)
+    assert bits(held) == bits(once)
+    dropped(held), dropped(once)
+
+
+def test_a_norm_that_cannot_be_is_refused(served):
+    held = opened(served)
+    with pytest.raises(Refused, match="waits for workers 0, 1"):
+        held.apply(Step(sequence=0, norm=1.0))
+    for rank in range(2):
+        held.push(*push(held.shard, rank, 0))
+    for norm in (0.0, float("nan"), float("inf"), -1.0):
+        with pytest.raises(Refused, match="is not the norm of the gradient of step 0"):
+            held.apply(Step(sequence=0, norm=norm))
+    assert held.shard.version == 0
+
+
+def test_what_is_too_old_or_was_not_dealt_out_is_refused(served):
+    held = opened(served, mode="stale:1")
+    pushes = {}
+    for step, rank in ((0, 0), (1, 1), (2, 0)):
+        held.give(step, Member(rank=rank, epoch=rank + 1))
+        pushes[step] = push(held.shard, rank, step)
+    with pytest.raises(Refused, match="worker 1 pushes step 2, which it was not given"):
+        held.push(*push(held.shard, 1, 2))
+    assert held.push(*pushes[0]) is False and held.push(*pushes[2]) is False
+    with pytest.raises(Refused, match="version 0, which is 2 behind version 2 .* the mode is stale:1") as it:
+        held.push(*pushes[1])
+    assert it.value.status == "ABORTED" and held.shard.version == 2
+    assert held.push(*push(held.shard, 1, 1)) is False and held.push(*pushes[0]) is True
+    assert held.shard.deal.ahead() == 0
+
+
+@pytest.mark.parametrize("text", ["", "Sync", "stale", "stale:-1", "stale:x"])
+def test_a_mode_that_there_is_not(text):
+    with pytest.raises(ValueError, match="there is no mode"):
+        Mode.of(text)
+    assert [str(Mode.of(known)) for known in ("sync", "async", "stale:4")] == ["sync", "async", "stale:4"]
+
+
+# -- log and checkpoint -----------------------------------------------------------------------------------------------
+
+def test_killed_after_any_record_it_is_as_it_was(served, tmp_path):
+    held, whole = opened(served, tmp_path / "a"), opened(served)
+    for step in range(7):       # a checkpoint after the fourth
+        for rank in range(2):
+            for one in (held, whole):
+                one.push(*push(one.shard, rank, step))
+            dropped(held)
+            held = opened(served, tmp_path / "a")
+            assert bits(held) == bits(whole) and set(held.shard.pending) == set(whole.shard.pending)
+        norm = 2 * sum(value**2 for value in whole.shard.norms().values()) ** 0.5
+        for one in (held, whole):
+            one.apply(Step(sequence=step, norm=norm))
+        dropped(held)
+        held = opened(served, tmp_path / "a")
+        assert bits(held) == bits(whole) and held.shard.version == step + 1
+    assert sorted(path.suffix for path in (tmp_path / "a").iterdir() if path.suffix != ".lock") == [
+        ".checkpoint", ".log"]
+    held.close(), whole.close()
+
+
+def test_a_torn_end_was_not_acknowledged_and_damage_elsewhere_is_told(served, tmp_path):
+    held = opened(served, tmp_path / "a", every=100)
+    go(held, 2)
+    (log,) = (tmp_path / "a").glob("*.log")
+    two, size = bits(held), log.stat().st_size
+    held.push(*push(held.shard, 0, 2))
+    dropped(held)
+    whole = log.read_bytes()
+    for end in (size + 1, size + 11, size + 12, size + 500, len(whole) - 1):
+        log.write_bytes(whole[:end])
+        torn = opened(served, tmp_path / "a", every=100)
+        assert bits(torn) == two and not torn.shard.pending and log.stat().st_size == size
+        dropped(torn)
+    log.write_bytes(whole)
+    kept = opened(served, tmp_path / "a", every=100)
+    assert set(kept.shard.pending) == {0}
+    dropped(kept)
+    log.write_bytes(whole[:700] + b"?" + whole[701:])
+    with pytest.raises(CheckpointError, match=r"0.log is damaged: record \d at byte \d+ .* bytes of acknowledged"):
+        opened(served, tmp_path / "a", every=100)
+    log.write_bytes(b"something else that is longer than its name")
+    with pytest.raises(CheckpointError, match="is no log of this version"):
+        opened(served, tmp_path / "a", every=100)
+
+
+def test_stopped_between_checkpoint_and_log_it_takes_what_belongs_together(served, tmp_path):
+    held = opened(served, tmp_path / "a", every=100)
+    go(held, 3)
+    before = bits(held)
+    old = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
+    held.checkpoint()
+    dropped(held)
+    new = tmp_path / "a" / "shard-0-of-1.checkpoint"
+    # The new log is there, the checkpoint that names it is not.
+    (tmp_path / "b").mkdir()
+    for name, data in old.items():
+        (tmp_path / "b" / name).write_bytes(data)
+    shutil.copy(tmp_path / "a" / "shard-0-of-1.1.log", tmp_path / "b")
+    # The checkpoint is there, the old log is still, too.
+    (tmp_path / "c").mkdir()
+    for path in (*(tmp_path / "a").glob("*.log"), new):
+        shutil.copy(path, tmp_path / "c")
+    (tmp_path / "c" / "shard-0-of-1.0.log").write_bytes(old["shard-0-of-1.0.log"])
+    for folder in ("b", "c"):
+        again = opened(served, tmp_path / folder, every=100)
+        assert bits(again) == before and len(list((tmp_path / folder).glob("*.log"))) == 1
+        go(again, 1)
+        dropped(again)
+
+
+def test_where_the_disk_is_full_a_push_is_refused_and_comes_again(served, tmp_path):
+    held, whole = opened(served, tmp_path / "a"), opened(served)
+    go(held, 1), go(whole, 1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    (log,) = (tmp_path / "a").glob("*.log")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 100, limits[1]))
+    try:
+        with pytest.raises(Refused, match="cannot write its log .*make room, and the workers go on") as refused:
+            held.push(*push(held.shard, 0, 1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert refused.value.status == "RESOURCE_EXHAUSTED" and not held.shard.pending
+    go(held, 4), go(whole, 4)
+    dropped(held)
+    assert bits(opened(served, tmp_path / "a")) == bits(whole)
+
+
+def test_a_folder_is_one_servers_alone(served, tmp_path):
+    held = opened(served, tmp_path / "a")
+    with pytest.raises(CheckpointError, match="another training is writing"):
+        opened(served, tmp_path / "a")
+    held.close()
+    with pytest.raises(CheckpointError, match="of another training: its mode is 'sync', and 'async' here"):
+        opened(served, tmp_path / "a", mode="async")
+    with pytest.raises(CheckpointError, match="of another training: its seed is 3, and 4 here"):
+        opened(served, tmp_path / "a", seed=4)
+
+
+# -- what workers share of a step --------------------------------------------------------------------------------------
+
+class Wire:
+    """Two workers' ends of one server, which may lose its memory; nobody waits for ever."""
+
+    def __init__(self, served):
+        self.shard, self.shares = opened(served).shard, Shares(2)
+
+    def ask(self, request):
+        async def at_once(ready):
+            return None
+
+        async def nobody():
+            return None
+
+        answer = self.shares.answer(request, request.member.rank, self.shard, at_once, nobody)
+        try:
+            answer.send(None)
+        except StopIteration as done:
+            return done.value
+        raise AssertionError("it waits")
+
+    def worker(self, rank, given):
+        """A worker that has given parts of some rounds."""
+        its = Served(self.ask, 2)
+        its.member = Member(rank=rank, epoch=rank + 1)
+        its._given = [bytes([rank, number]) for number in range(given)]
+        return its
+
+
+def test_what_a_server_forgot_is_given_again_by_those_who_wait(served):
+    wire_ = Wire(served)
+    one = wire_.worker(1, 3)
+    for number in range(3):
+        wire_.ask(Parts(member=one.member, round=number, first=number, parts=[one._given[number]]))
+    assert [wire_.shares.known(0, rank) for rank in (0, 1)] == [0, 3]
+    wire_.shares = Shares(2)            # it was killed, and started again
+    one.remind()
+    assert wire_.shares.known(0, 1) == 3
+    found = [wire_.ask(Parts(member=Member(rank=0, epoch=1), round=number, first=number, parts=[bytes([0, number])]))
+             for number in range(3)]
+    assert [list(one.parts) for one in found] == [[bytes([0, number]), bytes([1, number])] for number in range(3)]
+    wire_.shares = Shares(2)
+    last = one._send(2, 2, wait=True)   # who asks for the last round alone is told what is missing before it
+    assert not last.ready and last.known == 0 and last.reason == "a sum of step 0 waits for worker 0"
+    one._give(int(last.known))
+    assert wire_.shares.known(0, 1) == 3
+
+
+def test_parts_of_a_step_that_is_done_are_not_waited_for(served):
+    wire_ = Wire(served)
+    wire_.shard.version = 1
+    with pytest.raises(Passed):
+        wire_.worker(0, 1)._send(0, 0, wait=True)
+    wire_.worker(0, 1).remind()
+
+
+def test_workers_that_share_different_sums_are_told(served):
+    wire_ = Wire(served)
+    wire_.ask(Parts(member=Member(rank=1, epoch=2), parts=[b"another"]))
+    one = wire_.worker(0, 0)
+    with one.within(0, print), pytest.raises(TrainingError, match="do not share the same sums in step 0: this one has"):
+        one.gather(torch.ones(1))
+    assert len(one.gather(torch.ones(3))) == 1      # outside of a step it is the whole
