@@ -26,7 +26,7 @@ from brain_wire import messages
 SETTLE = 0.5        # s from the episode's start to the first word: the sensors have spoken by then
 PATIENCE = 15.0     # s after the episode's time limit, by when the referee must have spoken
 SLICE = 0.1         # s between two looks at the verdict
-TRUTH = "brain_sim.truth:Truth"     # tells a recording what truly stands in each picture
+TRUTH = "brain_eval.truth:Truth"     # tells a recording what truly stands in each picture
 
 
 class Onlooker(Protocol):

@@ -36,7 +36,6 @@ NOT_DECIDING = {
     "intervals.py": "counts what came out",
     "movers.py": "is of language-v1-hard, whose hash covers it; in language-v1 nothing moves",
     "pictures.py": "draws rooms",
-    "truth.py": "labels recordings, and no brain hears it",
 }
 """Modules of this package that decide no episode's course, and why. The hash covers all others, new ones too."""
 

@@ -306,7 +306,7 @@ def _together(name: str, out: Path | None, settings: Settings, progress: Progres
         files(name, out, settings.graph, settings.size)
         settings.task(tasks.load(name, settings.graph)).check()
     if not ranks.started():
-        return ranks.launch(name, out, settings)
+        return (ranks.launch if settings.how.elastic is None else _elastic)(name, out, settings)
     with _alone([name], [out], settings) if ranks.first() else nullcontext():
         with ranks.joined(settings) as (all_ranks, here):
             found = train_networks(name, tasks.networks(tasks.load(name, settings.graph)), out, here, progress,
@@ -317,6 +317,20 @@ def _together(name: str, out: Path | None, settings: Settings, progress: Progres
     report = _report(name, out, found, settings.graph, settings.size)
     ranks.tell(report)
     return report
+
+
+def _elastic(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
+    """Starts ranks that may die and come, see :mod:`.parallel.elastic`. Empty where rank 0 is another agent's."""
+    from brain_training.parallel import elastic, ranks
+
+    how = settings.how
+    assert how.elastic is not None and how.plan is not None
+    os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
+    written = files(name, out, settings.graph, settings.size).values()
+    return elastic.launch(*how.elastic, how.plan.world, how.store, f"{name} (seed {settings.seed})",
+                          ranks.command(name, out, replace(settings, resume=True)),
+                          [folder_of(settings.checkpoint(file)) for file in written],
+                          lambda: None if settings.resume else afresh(name, out, settings)) or {}
 
 
 def train_all(folder: Path | None, settings: Settings, progress: Progress, names: Sequence[str] | None = None

@@ -2,7 +2,6 @@
 """The task of the spiking vision, and of its ANN baseline: clips of driven ways, and what each column of them shows."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Sequence
@@ -18,7 +17,7 @@ from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
                                           AnnBaseline, SpikingVision, column_angles, prepare, widened)
 from brain_training.task import BASE, SIZES, Lost, Progress, Task, one_cycle, stream
-from brain_training.vision_data import UNSURE, Labels, Studio, Way, make_ways
+from brain_training.vision_data import UNSURE, Labels, Recipe, Studio, Way, make_ways
 from brain_training.vision_score import Tally
 from brain_training.whole import ALONE, Whole
 
@@ -34,22 +33,6 @@ REPORT_ROOMS = (80, 200_000)        # and those that are reported on
 WAY = 60                            # pictures of a held-out way: 3 s of driving
 QUICK_ROOMS, QUICK_WAY = 4, 15
 PURPOSES = ("threshold", "report")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How much of what."""
-
-    rooms: int = 1500
-    clips_per_room: int = 4
-    frames: int = 3
-    epochs: int = 7
-    batch: int = 16
-    rate: float = 3e-3
-
-    def studio(self, seed: int) -> Studio | Pool:
-        """What takes the clips of a training's seed."""
-        return Studio(self.rooms, self.clips_per_room, self.frames, first_seed=seed * 10_000)
 
 
 def targets(labels: Labels) -> np.ndarray:

@@ -5,7 +5,8 @@ Labels come from which object each ray met, so they also know what stands behind
 """
 from __future__ import annotations
 
-from typing import Callable, Iterator, NamedTuple, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -171,3 +172,19 @@ def make_ways(rooms: int, frames: int, *, split: str, first_seed: int,
         if progress:
             progress(room + 1, rooms)
         yield Way(images, objects)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How much of what."""
+
+    rooms: int = 1500
+    clips_per_room: int = 4
+    frames: int = 3
+    epochs: int = 7
+    batch: int = 16
+    rate: float = 3e-3
+
+    def studio(self, seed: int) -> Any:
+        """What takes the clips of a training's seed: a :class:`Studio`, or something like it."""
+        return Studio(self.rooms, self.clips_per_room, self.frames, first_seed=seed * 10_000)

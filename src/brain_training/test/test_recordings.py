@@ -18,7 +18,7 @@ from brain_sim.camera_region import Camera
 from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room
 from brain_sim.things import COLORS, SHAPES
-from brain_sim.truth import Truth
+from brain_eval.truth import Truth
 from brain_sim.world import World
 from brain_training.driving import Drive
 from brain_training.recordings import Bags

@@ -85,7 +85,7 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
     except RuntimeError as error:
         if lost(error):
             raise LostRank(f"rank {os.environ['RANK']} lost another rank ({_short(error)}); go on from the last "
-                       f"checkpoint with --resume") from error
+                           f"checkpoint with --resume") from error
         raise
     finally:
         leave()
@@ -134,8 +134,6 @@ def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
 
     plan = settings.how.plan
     assert plan is not None
-    if settings.how.elastic is not None:
-        return _launch_elastic(name, out, settings)
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
     with tempfile.TemporaryDirectory(prefix="brain-training-") as folder:
         report = Path(folder) / "report"
@@ -151,21 +149,6 @@ def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
         finally:
             del os.environ[REPORT]
         return dict(json.loads(Path(f"{report}.0").read_text(encoding="utf-8")))
-
-
-def _launch_elastic(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
-    """:func:`launch`, where ranks may die and come. Empty where rank 0 is another agent's."""
-    from brain_training.checkpoint import folder_of
-    from brain_training.parallel import elastic
-    from brain_training.runs import afresh, files
-
-    how = settings.how
-    assert how.elastic is not None and how.plan is not None
-    os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
-    folders = [folder_of(settings.checkpoint(file)) for file in files(name, out, settings.graph).values()]
-    return elastic.launch(*how.elastic, how.plan.world, how.store, f"{name} (seed {settings.seed})",
-                          command(name, out, replace(settings, resume=True)), folders,
-                          lambda: None if settings.resume else afresh(name, out, settings)) or {}
 
 
 def reports(report: Path) -> dict[int, Path]:

@@ -15,15 +15,14 @@ from brain_training.recordings.library import LIST, SPLITS, Recording, find
 from brain_training.recordings.reading import clips, of_split
 from brain_training.recordings.views import asked, labels
 from brain_training.task import stream
-from brain_training.vision import Recipe
-from brain_training.vision_data import Clips, Labels, Progress, Studio, Way
+from brain_training.vision_data import Clips, Labels, Progress, Recipe, Studio, Way
 
 MOST_WAYS = 10      # of each recording that is held out
 
 
 @dataclass(frozen=True)
 class Recorded(Recipe):
-    """As many clips as :class:`brain_training.vision.Recipe` asks for, of which a share is cut from recordings.
+    """As many clips as :class:`brain_training.vision_data.Recipe` asks for, of which a share is cut from recordings.
 
     Attributes:
         folders: of the recordings, which every process of the training reads.
