@@ -63,10 +63,13 @@ def test_a_region_that_goes_comes_back_and_the_others_stay(brain, name, number):
 def test_what_pfc_saw_outlives_kill_9(brain):
     """The robot stands with something remembered out of its sight, so what it knows afterwards it has not seen anew."""
     memory = brain.node.subscription("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE)
+    newest = []
 
     def hidden(aside=1.0, sure=0.6):
         """What the newest message remembers farther aside (rad) and surer than that; all before it are let go of."""
         found = [messages.decode(arrival.data, memory.type) for arrival in memory.take()]
+        if found:
+            newest[:] = [(o.color, o.shape, o.bearing, o.distance, o.confidence) for o in found[-1].objects]
         return [(o.color, o.shape, o.bearing, o.distance) for o in found[-1].objects
                 if abs(o.bearing) > aside and o.confidence > sure] if found else []
 
@@ -90,6 +93,10 @@ def test_what_pfc_saw_outlives_kill_9(brain):
     for _ in range(2):      # the last one may have been begun before it stood
         before = snapshot.stat().st_mtime_ns
         brain.until(lambda: snapshot.stat().st_mtime_ns != before, "a snapshot")
+    memory.take()
+    brain.listen(0.5)
+    known, before = hidden(), list(newest)      # now that what is told of a place has settled too
+    assert known, f"what was remembered out of view is forgotten: {before}"
     pid = brain.pid("pfc")
     os.kill(pid, signal.SIGKILL)
     brain.until(lambda: brain.alive("pfc", not_pid=pid), "pfc to be back")
@@ -102,7 +109,10 @@ def test_what_pfc_saw_outlives_kill_9(brain):
                        and abs(d - distance) < 0.2 for c, s, b, d in again)
                    for color, shape, bearing, distance in known)
 
-    brain.until(remembered, f"what was known before the crash: {known}")
+    try:
+        brain.until(remembered, f"what was known before the crash: {known}")
+    except AssertionError as error:
+        raise AssertionError(f"{error}\nremembered at last: {newest}; before: {before}") from None
     memory.close()
     brain.node._parts.remove(memory)
 
