@@ -19,6 +19,9 @@ VARIABLE = "BRAIN_LAUNCH"       # process id and start time of the launch, as 47
 LOOK = 0.25                     # s between looks, where the kernel cannot say when a process ends
 PATIENCE = 15.0                 # s to end in good order: the brainstem holds on until the robot stands
 LEFT = 71                       # exit status of what did not end in that time
+# A signal that comes after the interpreter looked for one and before the kernel sleeps wakes nobody. Its handler runs
+# at the next signal: this one, which does nothing of its own. A second SIGTERM could cut a good end short.
+NUDGE = signal.SIGURG
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +80,7 @@ def wait(name: str) -> None:
 
 
 def end_with_launch(name: str | None = None, end: Callable[[], None] | None = None) -> threading.Thread | None:
-    """Has this process ended when its launch is gone; does nothing where none started it.
+    """Has this process ended when its launch is gone; does nothing where none started it. Call it in the main thread.
 
     Args:
         name: mark of the launch; None: as the environment has it.
@@ -94,6 +97,8 @@ def end_with_launch(name: str | None = None, end: Callable[[], None] | None = No
     except ValueError:
         log.warning("%s is %r, which names no process; launch sets it, so leave it away", VARIABLE, name)
         return None
+    if end is None and signal.getsignal(NUDGE) in (signal.SIG_DFL, signal.SIG_IGN):
+        signal.signal(NUDGE, _nudged)
     thread = threading.Thread(target=_attend, args=(name, end or _end), name="launch", daemon=True)
     thread.start()
     return thread
@@ -105,11 +110,18 @@ def _attend(name: str, end: Callable[[], None]) -> None:
     end()
 
 
+def _nudged(number: int, frame: object) -> None:
+    pass    # that the wait was interrupted is all
+
+
 def _end() -> None:
     # To the main thread itself, which the signal then wakes whatever it waits for.
     main = threading.main_thread().ident
     assert main is not None, "it runs, or nothing would"
     signal.pthread_kill(main, signal.SIGTERM)
-    time.sleep(PATIENCE)
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        time.sleep(LOOK)
+        signal.pthread_kill(main, NUDGE)
     logging.shutdown()
     os._exit(LEFT)      # nobody is left who would kill it

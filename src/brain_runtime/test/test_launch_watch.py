@@ -139,6 +139,24 @@ def test_ours_ends_where_launch_was_gone_before_it_looked(tmp_path):
     assert "ended by 15" in text(said)
 
 
+def test_a_signal_that_came_before_the_main_thread_slept_is_not_lost(tmp_path):
+    said = tmp_path / "said"
+    code = """
+import ctypes, time
+send = signal.pthread_kill
+def just_before(thread, number):    # the interpreter has it, and the kernel sleeps on all the same
+    if number != signal.SIGTERM:
+        return send(thread, number)
+    time.sleep(0.5)     # the main thread sleeps by then
+    ctypes.pythonapi.PyErr_SetInterruptEx(number)
+signal.pthread_kill = just_before
+end_with_launch()
+"""
+    done = subprocess.run([sys.executable, "-c", OURS.replace("end_with_launch()\n", code), said], timeout=PATIENCE,
+                          env={**os.environ, VARIABLE: f"{os.getpid()}:1"})
+    assert done.returncode == 0 and text(said) == f"ready ended by {int(signal.SIGTERM)}"
+
+
 def test_what_does_not_end_is_ended(tmp_path):
     said = tmp_path / "said"
     code = OURS.replace("def end(", "import brain_runtime.launch_watch as w; w.PATIENCE = 1.0\ndef end(").replace(
