@@ -33,12 +33,14 @@ class Talk:
         self._stage, self._codecs = stage, {topic: port_codecs.find(codec) for topic, codec in codec_of.items()}
         self._heard = {topic: stage.hear(back(topic), codec.type, FEATURE) for topic, codec in self._codecs.items()}
         self.newest = None
+        self.asked = 0      # messages that can be read were said so often
 
     def ask(self, topic, value, same):
         """What comes back on a topic once ``same(value)`` is true of it; it is said until then."""
         codec, heard = self._codecs[topic], self._heard[topic]
 
         def answered():
+            self.asked += 1
             self.say(topic, codec.write(value, source="test"))
             self._stage.pause(0.05)
             return [message for message in heard if same(codec.read(message))]
@@ -115,6 +117,7 @@ def test_messages_of_protobuf_come_back(stage):
 
 
 def test_what_cannot_be_read_is_dropped_and_told_and_costs_nothing(stage):
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", FEATURE)
     region = talk(stage)
     rows = np.ones((2, 3), np.float32) * 0.5
     region.ask("rows", rows, equal(rows))
@@ -138,3 +141,6 @@ def test_what_cannot_be_read_is_dropped_and_told_and_costs_nothing(stage):
     region.ask("numbers", more, equal(more))
     region.ask("told", {"still": "here"}, lambda got: got == {"still": "here"})
     stage.until(lambda: all(f"{topic}: dropped a message" in stage.log() for topic in ("rows", "numbers", "told")))
+    of_last = len(beats)
+    stage.until(lambda: len(beats) > of_last + 1)
+    assert 0 < beats[-1].step <= region.asked, "no step is made for what cannot be read"

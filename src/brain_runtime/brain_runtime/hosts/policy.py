@@ -213,8 +213,13 @@ class Lockstep(Policy):
         return True
 
     def step(self, now: float, stamp: float) -> None:
-        """Makes a step at ``now`` (s, simulated), then sends what it made: others hear it at the same instant."""
+        """Makes a step at ``now`` (s, simulated), then sends what it made: others hear it at the same instant.
+
+        None is made where what came cannot be read, which the schedule does not know.
+        """
         hosted = self._hosted
+        if not hosted.running.due(now):
+            return
         try:
             hosted.connections.send(hosted.running.step(now, stamp))
         except RegionError as error:
