@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, port_codecs, tensors
+from brain_runtime import FEATURE, STREAM, port_codecs, tensors
 from brain_runtime.interfaces import Tensor
 from brain_tests.stage_of import make_stage
 from brain_wire import messages
@@ -117,7 +117,7 @@ def test_messages_of_protobuf_come_back(stage):
 
 
 def test_what_cannot_be_read_is_dropped_and_told_and_costs_nothing(stage):
-    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", FEATURE)
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
     region = talk(stage)
     rows = np.ones((2, 3), np.float32) * 0.5
     region.ask("rows", rows, equal(rows))
