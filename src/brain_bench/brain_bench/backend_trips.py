@@ -28,8 +28,10 @@ Tell = Callable[[str], None]
 
 
 def round_trips(trips: dict[str, Any], sizes: Sequence[int], busy_sizes: Sequence[int], blocks: int, count: int,
-                tell: Tell) -> list[dict[str, Any]]:
+                left_out: dict[str, str], tell: Tell) -> list[dict[str, Any]]:
     """Round trips of all sides, by turns.
+
+    A side of which nothing came back in a block, which takes a minute to know, is not asked again.
 
     Args:
         trips: by name, what has ``block(size, count)``.
@@ -37,6 +39,7 @@ def round_trips(trips: dict[str, Any], sizes: Sequence[int], busy_sizes: Sequenc
         busy_sizes: of those with as many busy processes beside them as there are cores.
         blocks: of each side and size.
         count: round trips of a block; fewer of large messages.
+        left_out: by name, why a side is not measured further; added to.
 
     Returns:
         By size and load: of each side ``n``, ``p50``, and ``p99`` where ``n`` is large enough (s).
@@ -47,7 +50,7 @@ def round_trips(trips: dict[str, Any], sizes: Sequence[int], busy_sizes: Sequenc
             for size in busy_sizes if busy else sizes:
                 many = max(5, min(count, MOST_BYTES // size))
                 times = {name: [one for block in taken for one in block]
-                         for name, taken in _by_turns(trips, size, blocks, many).items()}
+                         for name, taken in _by_turns(answering(trips, left_out), size, blocks, many, left_out).items()}
                 found.append({"size": size, "busy": busy, **{name: quantiles(taken) for name, taken in times.items()}})
                 tell(f"{size} B{', both cores busy' if busy else ''}: " + ", ".join(
                     f"{name} {1e6 * taken['p50']:.0f} us" for name, taken in found[-1].items()
@@ -55,7 +58,7 @@ def round_trips(trips: dict[str, Any], sizes: Sequence[int], busy_sizes: Sequenc
     return found
 
 
-def slowest(trips: dict[str, Any], blocks: int, tell: Tell) -> list[dict[str, Any]]:
+def slowest(trips: dict[str, Any], blocks: int, left_out: dict[str, str], tell: Tell) -> list[dict[str, Any]]:
     """The goal: the 99th percentile of ZenohHost with both cores busy, as a share of gloo's.
 
     Blocks are of :data:`LONG` round trips, so that one hiccup of the machine is not the whole percentile, and there are
@@ -70,9 +73,11 @@ def slowest(trips: dict[str, Any], blocks: int, tell: Tell) -> list[dict[str, An
         for size in GOAL_SIZES:
             sides = {name: trips[name] for name in GOAL}
             row: dict[str, Any] = {"size": size}
-            for name, taken in _by_turns(sides, size, blocks, LONG).items():
+            for name, taken in _by_turns(answering(sides, left_out), size, blocks, LONG, left_out).items():
                 row[name] = {**quantiles([one for block in taken for one in block]), "p99_95": interval(taken)}
-            ours, gloos = (row[name]["p99"] for name in GOAL[:2])
+            for name in GOAL:
+                row.setdefault(name, {**quantiles([]), "p99_95": None})
+            ours, gloos = (row[name]["p99"] for name in GOAL)
             row["share"] = ours / gloos if ours and gloos else None
             row["kept"] = None if row["share"] is None else row["share"] <= GOAL_SHARE
             found.append(row)
@@ -81,14 +86,28 @@ def slowest(trips: dict[str, Any], blocks: int, tell: Tell) -> list[dict[str, An
     return found
 
 
-def _by_turns(sides: dict[str, Any], size: int, blocks: int, many: int) -> dict[str, list[list[float]]]:
-    """Blocks of all sides, each of which comes first in turn."""
+def answering(sides: dict[str, Any], left_out: dict[str, str]) -> dict[str, Any]:
+    """Those that have answered so far."""
+    return {name: side for name, side in sides.items() if _there_and_back(name) not in left_out}
+
+
+def _there_and_back(name: str) -> str:
+    return f"{name}, there and back"
+
+
+def _by_turns(sides: dict[str, Any], size: int, blocks: int, many: int, left_out: dict[str, str]
+              ) -> dict[str, list[list[float]]]:
+    """Blocks of all sides, each of which comes first in turn; none of a side from its first without an answer on."""
     names = list(sides)
     times: dict[str, list[list[float]]] = {name: [] for name in names}
     for number in range(blocks):
         turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            times[name].append(sides[name].block(size, many)[int(WARM_UP * many):])
+        for name in answering(dict.fromkeys(names[turn:] + names[:turn]), left_out):
+            taken = sides[name].block(size, many)
+            if taken:
+                times[name].append(taken[int(WARM_UP * many):])
+            else:
+                left_out[_there_and_back(name)] = f"of {many} messages of {size} bytes not all came back in time"
     return times
 
 

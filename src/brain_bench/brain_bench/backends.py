@@ -137,8 +137,8 @@ def _others(quick: bool, pairs: int, seed: int, stop: Any, told: Callable[[str],
         with Sides(stop, told) as sides:
             some = (200, 12 << 10, 1 << 20)
             trips = backend_trips.round_trips(sides.trips, some if quick else SIZES, (200,) if quick else some,
-                                              1 if quick else 3, 100 if quick else 500, told)
-            slowest = backend_trips.slowest(sides.trips, 3 if quick else 8, told)
+                                              1 if quick else 3, 100 if quick else 500, sides.left_out, told)
+            slowest = backend_trips.slowest(sides.trips, 3 if quick else 8, sides.left_out, told)
             one_way = backend_trips.one_way(
                 sides.flows, (200, 1 << 20) if quick else (200, 12 << 10, 1 << 20, MOST), 1 if quick else 2,
                 0.3 if quick else 0.5, sides.left_out, told)

@@ -71,7 +71,7 @@ def sides():
 
 
 def test_round_trips_of_all_sides(sides):
-    found = backend_trips.round_trips(sides.trips, [300], [300], 1, 20, told)
+    found = backend_trips.round_trips(sides.trips, [300], [300], 1, 20, sides.left_out, told)
     assert [row["busy"] for row in found] == [False, True]
     assert set(sides.left_out) <= {"ros-host", "dora"}
     assert set(sides.trips) == set(backend_sides.NAMES) - set(sides.left_out) and all(sides.left_out.values())
@@ -101,13 +101,34 @@ class Steady:
 
 
 def test_the_goal_is_a_share_of_gloos_99th_percentile():
-    found = backend_trips.slowest({"zenoh-host": Steady(1e-4), "bare-gloo": Steady(1e-3)}, 3, told)
+    found = backend_trips.slowest({"zenoh-host": Steady(1e-4), "bare-gloo": Steady(1e-3)}, 3, {}, told)
     assert [row["size"] for row in found] == list(backend_trips.GOAL_SIZES)
     for row in found:
         assert row["share"] == pytest.approx(0.1) and row["kept"] is True
         # of thousands, one in fifty is slow: the 99th percentile is one of those
         assert row["bare-gloo"]["n"] == 2400 and row["bare-gloo"]["p99"] == pytest.approx(1e-2)
         assert row["bare-gloo"]["p99_95"] == pytest.approx([1e-2, 1e-2])
+
+
+class Mute(Steady):
+    """A side of which nothing comes back any more after so many blocks."""
+
+    def __init__(self, blocks):
+        super().__init__(1e-4)
+        self.blocks = blocks
+
+    def block(self, size, count):
+        self.blocks -= 1
+        return super().block(size, count) if self.blocks >= 0 else []
+
+
+def test_a_side_that_does_not_answer_is_named_and_not_asked_again():
+    mute, left_out = Mute(2), {}
+    sides = {"steady": Steady(1e-4), "mute": mute}
+    first, second = backend_trips.round_trips(sides, [8, 16], [], 3, 50, left_out, told)
+    assert (first["steady"]["n"], first["mute"]["n"]) == (120, 80)
+    assert set(left_out) == {"mute, there and back"} and "8 bytes" in left_out["mute, there and back"]
+    assert "mute" not in second and mute.blocks == -1
 
 
 def test_a_side_that_could_not_be_had_stands_in_each_row():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A brain as a static group of torch.distributed: as LocalHost to the bit, and ended with a name by its first loss."""
+import json
 import os
 import signal
 import subprocess
@@ -8,9 +9,11 @@ import time
 
 import pytest
 
+from brain_bench.bench_wire import PINGING
 from brain_runtime import snapshot
 from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.hosts.schedule import MAX_CASCADE
 from brain_runtime.hosts.torch_agreement import agree
 from brain_runtime.hosts.torch_orders import Outside
 from brain_runtime.hosts.torch_snapshot import pack, unpack
@@ -89,6 +92,22 @@ def test_a_state_that_does_not_fit_is_left_out(ranks, tmp_path):
     anew = Outside(ranks.group, RESOLVED, 9).snapshot()
     host = Outside(ranks.group, RESOLVED, 9, states={"seer": b"no snapshot", "eye": anew["doubter"]})
     assert arrays(host.snapshot(), tmp_path) == arrays(anew, tmp_path)
+
+
+def test_two_that_answer_each_other_for_ever_go_on_in_real_time(ranks):
+    """Each of their messages is due at once; between them there is time for others, and in the end all is done."""
+    classes = {**PINGING, "eye": "brain_tests.regions:Eye"}
+    host = Outside(ranks.group, Resolved("talk", tuple(ResolvedRegion(*one) for one in classes.items()), host="torch"))
+    results, moments = [], 0
+    host.listen("bench/result", results.append)
+    asked = text(json.dumps({"id": 1, "size": 8, "count": 2 * MAX_CASCADE}))
+    host.meet(0.0, 0.0, [("bench/go", asked, False)])
+    while not results:
+        assert moments < MAX_CASCADE and host.next_due == host.now, "what is left is due now"
+        moments += 1
+        host.meet(1e-3 * moments, 0.0)
+    assert len(json.loads(results[0].data)["times"]) == 2 * MAX_CASCADE
+    assert moments > 10
 
 
 def test_a_region_that_fails_is_named_and_the_group_can_begin_again(ranks):

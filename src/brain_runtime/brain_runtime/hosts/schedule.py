@@ -17,6 +17,7 @@ from brain_runtime.stepper import RegionError
 
 TICK = 1e-6     # s; times are kept as whole ticks so that they do not drift
 MAX_CASCADE = 1000  # steps at one instant; more means that regions trigger each other for ever
+AT_ONCE = 16        # steps of each region in one go, where time is taken over from outside
 
 
 class Scheduled(Protocol):
@@ -73,6 +74,7 @@ class LocalSchedule:
         self._ticks = 0
         self._next_beat = 0
         self._triggered: deque[Scheduled] = deque()
+        self._from_outside = False      # time is
         self._meetings: list[_Meeting] = []
 
     def meet_every(self, seconds: float, call: Callable[[], None]) -> None:
@@ -108,7 +110,12 @@ class LocalSchedule:
         self._ticks = end
 
     def move_to(self, now: float) -> None:
-        """Takes the time over from outside (s since the start). The clock never goes back; nothing is done yet."""
+        """Takes the time over from outside (s since the start). The clock never goes back; nothing is done yet.
+
+        From then on regions may trigger each other for ever, since time goes on meanwhile: :meth:`settle` makes some of
+        these steps, and the rest is due at the next moment.
+        """
+        self._from_outside = True
         self._ticks = max(self._ticks, round(now / TICK))
 
     def catch_up(self) -> None:
@@ -120,8 +127,8 @@ class LocalSchedule:
 
     @property
     def next_due(self) -> float:
-        """When something is due that no message triggers (s since the start)."""
-        return self._next() * TICK
+        """When something is due that no message triggers, or what is left of what they did (s since the start)."""
+        return self.now if self._triggered else self._next() * TICK
 
     def _instant(self) -> None:
         """Does what is due at this instant."""
@@ -161,11 +168,17 @@ class LocalSchedule:
         return math.inf if due == math.inf else round(due / TICK)
 
     def settle(self) -> None:
-        """Makes the steps that were triggered, until none is left. Raises as :meth:`advance`."""
-        for _ in range(MAX_CASCADE):
+        """Makes the steps that were triggered, until none is left. Raises as :meth:`advance`.
+
+        Where time is taken over from outside it makes :data:`AT_ONCE` for each region at most: counted, so that all who
+        work through the same schedule stop at the same step.
+        """
+        for _ in range(AT_ONCE * len(self._regions) if self._from_outside else MAX_CASCADE):
             if not self._triggered:
                 return
             self._step(self._triggered.popleft())
+        if self._from_outside:
+            return
         raise RegionError(f"regions trigger each other without end at {self.now:.3f} s; the last were "
                           + ", ".join(hosted.name for hosted in self._triggered))
 
