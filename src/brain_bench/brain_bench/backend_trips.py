@@ -42,16 +42,16 @@ def round_trips(trips: dict[str, Any], sizes: Sequence[int], busy_sizes: Sequenc
         left_out: by name, why a side is not measured further; added to.
 
     Returns:
-        By size and load: of each side ``n``, ``p50``, and ``p99`` where ``n`` is large enough (s).
+        By size and load: of each side ``n``, ``p50``, ``least`` and ``most`` of the blocks' medians, and ``p99`` where
+        ``n`` is large enough (s).
     """
     found = []
     for busy in (False, True):
         with _busy() if busy else contextlib.nullcontext():
             for size in busy_sizes if busy else sizes:
                 many = max(5, min(count, MOST_BYTES // size))
-                times = {name: [one for block in taken for one in block]
-                         for name, taken in _by_turns(answering(trips, left_out), size, blocks, many, left_out).items()}
-                found.append({"size": size, "busy": busy, **{name: quantiles(taken) for name, taken in times.items()}})
+                times = _by_turns(answering(trips, left_out), size, blocks, many, left_out)
+                found.append({"size": size, "busy": busy, **{name: _told(taken) for name, taken in times.items()}})
                 tell(f"{size} B{', both cores busy' if busy else ''}: " + ", ".join(
                     f"{name} {1e6 * taken['p50']:.0f} us" for name, taken in found[-1].items()
                     if isinstance(taken, dict) and taken["n"]))
@@ -165,6 +165,13 @@ def quantiles(times: list[float]) -> dict[str, Any]:
     ordered = sorted(times)
     return {"n": len(ordered), "p50": ordered[len(ordered) // 2],
             "p99": ordered[int(0.99 * len(ordered))] if len(ordered) >= FOR_P99 else None}
+
+
+def _told(blocks: list[list[float]]) -> dict[str, Any]:
+    """Quantiles of all, and how far apart the medians of the blocks are."""
+    medians = [statistics.median(block) for block in blocks if block]
+    return {**quantiles([one for block in blocks for one in block]), "least": min(medians, default=None),
+            "most": max(medians, default=None)}
 
 
 def interval(blocks: Sequence[list[float]]) -> list[float] | None:

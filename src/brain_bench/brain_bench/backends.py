@@ -26,7 +26,10 @@ def backends(quick: Annotated[bool, typer.Option("--quick", help="Fewer repetiti
                              ] = "",
              pairs: Annotated[int | None, typer.Option(min=0, help="Pairs of episodes; as many as there is time for. "
                                                        f"Default: {PAIRS}, with --quick none.")] = None,
-             seed: Annotated[int, typer.Option(min=0, help="Of the pairs.")] = 0, as_json: Json = False) -> None:
+             seed: Annotated[int, typer.Option(min=0, help="Of the pairs.")] = 0,
+             pictures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw what is measured, and what was "
+                                                           "saved of the rest, into this folder.")] = None,
+             as_json: Json = False) -> None:
     """The same regions on Zenoh and as a static group of torch.distributed: one experiment for each difference.
 
     A source speaks at 50 Hz, a relay passes it on, a sink hears the relay and another region the source. The relay is
@@ -38,6 +41,7 @@ def backends(quick: Annotated[bool, typer.Option("--quick", help="Fewer repetiti
     from brain_bench.backend_lines import lines
     from brain_bench.bench import alone
     from brain_bench.bench_scale import ScaleProblem
+    from brain_bench.plotting import check
     from brain_runtime.command.saved import provenance
     from brain_runtime.command.terminal import Terminal
     from brain_runtime.crew import CrewError
@@ -46,6 +50,7 @@ def backends(quick: Annotated[bool, typer.Option("--quick", help="Fewer repetiti
 
     played = pairs if pairs is not None else 0 if quick else PAIRS
     wanted = [name for name in _wanted(only) if name != "pairs" or played]
+    check(pictures)
     stop, _, _ = alone()
     console = Terminal(stderr=True)
     found: dict[str, Any] = {}
@@ -71,6 +76,10 @@ def backends(quick: Annotated[bool, typer.Option("--quick", help="Fewer repetiti
                     found[name] = measure()
     except (GraphError, CrewError, NoRouter, SessionProblem, ScaleProblem, TimeoutError, OSError) as error:
         fail(str(error))
+    if pictures is not None:
+        from brain_bench import backend_picture
+
+        backend_picture.draw(pictures / backend_picture.NAME, {**_known(), **found})
     if as_json:
         rows = [{"part": name, **taken, "took": spent[name], "load": load[name]} for name in wanted]
         known = _known()

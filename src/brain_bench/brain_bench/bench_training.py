@@ -32,9 +32,10 @@ def training(quick: Annotated[bool, typer.Option("--quick", help="Only motor and
     each; they want as many idle cores as ranks. If a form that should have the bits of one process with as many shards
     has others, the exit status is 1.
     """
+    from brain_bench.plotting import check
     from brain_bench.training_runs import Failed
 
-    _check(pictures)
+    check(pictures)
     load, found = os.getloadavg()[0], {"forms": [], "pipelines": []}
     try:
         for kind, row in _rows(quick, width, seed):
@@ -61,22 +62,6 @@ def training(quick: Annotated[bool, typer.Option("--quick", help="Only motor and
             tell(f"the load was {load:.1f} when this began: ratios of speed tell little", "yellow")
     if wrong:
         raise typer.Exit(1)
-
-
-def _check(pictures: Path | None) -> None:
-    """Ends the command, before long work begins, where pictures could not be drawn."""
-    if pictures is None:
-        return
-    from importlib.util import find_spec
-
-    from brain_runtime.command.lacking import lacks
-
-    if find_spec("matplotlib") is None:
-        fail(lacks("matplotlib"), 2)
-    try:
-        pictures.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        fail(f"cannot write to {pictures}: {error.strerror}; name another folder", 2)
 
 
 def _rows(quick: bool, width: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:

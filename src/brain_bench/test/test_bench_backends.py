@@ -4,16 +4,18 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from brain_bench import (backend_complexity, backend_data, backend_ecosystem, backend_pairs, backend_scale,
-                         backend_sides, backend_trips, bench_backends, toy_brain)
+from brain_bench import (backend_complexity, backend_data, backend_ecosystem, backend_pairs, backend_picture,
+                         backend_scale, backend_sides, backend_trips, bench_backends, toy_brain)
 from brain_bench.outside_peer import NoPeer, OutsidePeer
 from brain_wire.waking import Flag
 
 pytestmark = pytest.mark.slow
+SAVED = Path(__file__).resolve().parents[3] / "results" / "backends.json"
 
 
 def told(text):
@@ -134,6 +136,23 @@ def test_a_side_that_does_not_answer_is_named_and_not_asked_again():
 def test_a_side_that_could_not_be_had_stands_in_each_row():
     (row,) = backend_trips.complete([{"size": 1, "dora": {"n": 5}}], ("dora", "ros-host"), {"n": 0})
     assert row == {"size": 1, "dora": {"n": 5}, "ros-host": {"n": 0}}
+
+
+def test_medians_are_told_with_how_far_blocks_differ():
+    class Slower(Steady):
+        def block(self, size, count):
+            self.seconds += 1e-3
+            return [self.seconds] * count
+    (row,) = backend_trips.round_trips({"slower": Slower(0.0)}, [8], [], 3, 50, {}, told)
+    assert [row["slower"][name] for name in ("least", "p50", "most")] == pytest.approx([1e-3, 2e-3, 3e-3])
+
+
+@pytest.mark.parametrize("parts", [None, (), ("model", "pairs")])
+def test_a_picture_of_what_was_measured(tmp_path, parts):
+    """All that is saved, nothing, and some of it."""
+    figures = json.loads(SAVED.read_text())["figures"]
+    backend_picture.draw(tmp_path / "one.png", figures if parts is None else {name: figures[name] for name in parts})
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_no_99th_percentile_of_a_few():
