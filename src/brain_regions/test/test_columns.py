@@ -270,6 +270,16 @@ def test_widths_hold_the_own_columns_and_no_more_than_there_are():
             columns.window(slice(0, 5), width, 24)
 
 
+def test_more_shards_compute_less_each():
+    layers, heard = split.layers_of(weight_file.load()[0]), (48, 96, 3)
+    found = {count: [at_once[-1] for at_once in column_widths.widths(layers, heard, count, 10)] for count in (2, 4, 8)}
+    for count, computed in found.items():
+        for layer, width in zip(layers, computed):
+            assert -(-layer.shape[-1] // count) <= width <= layer.shape[-1]
+    if torch.backends.mkl.is_available():   # as on all processors that were tried
+        assert [found[count][-1] for count in found] == [32, 16, 8]
+
+
 def test_widths_of_other_layers_are_refused():
     layers = split.layers_of(weight_file.load()[0])
     for told in ([[8]], [[]] * len(layers), [[8]] * len(layers)):
