@@ -153,7 +153,8 @@ class SplitLooking(Looking):
                     raise self._refusal(k, "spikes", mine.trains[k] != right.trains[k], whole, seen)
                 potentials = np.asarray(ours[name])
                 if not same_bits(potentials, theirs[name]):
-                    raise self._refusal(k, "last bits of potentials", potentials != theirs[name], whole, seen)
+                    differ = potentials.view(np.uint32) != theirs[name].view(np.uint32)
+                    raise self._refusal(k, "last bits of potentials", differ, whole, seen)
             if not same_bits(ours["u"], theirs["u"]):
                 raise SplitError(f"{self._exchange.size} shards do not compute what the whole network does: answers "
                                  f"differ, though no spike does; take `shards` away")
