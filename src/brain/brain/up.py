@@ -86,7 +86,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain_runtime import secured
     from brain_runtime.command.terminal import Terminal
     from brain_runtime.crew import (
-        Crew, CrewError, group_child, grouped, refuse_twice, region_children, router_child, router_endpoint)
+        Crew, CrewError, group_child, refuse_twice, region_children, router_child, router_endpoint)
     from brain_runtime.graph import NO_WORLD, GraphError
     from brain_runtime.graphs import names_of
     from brain_runtime.inspect_graph import inspect_graph
@@ -130,7 +130,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             if kept.resolve() != run.resolve():
                 claims.callback(runs.Claim(kept).release)
             how: dict[str, Any] = {"seed": seed, "folder": run, "state_dir": state_dir, "router": endpoint}
-            together = grouped(resolved)
+            together = resolved.grouped
             children = [*([own_router] if own_router else []), *region_children(resolved, **how),
                         *([group_child(resolved, **how, tick=tick)] if together else [])]
             crew = Crew(children, run / "logs", endpoint, namespace, external=resolved.external, grouped=together,

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping
 
 from brain_runtime import FEATURE
-from brain_runtime.crew import GROUP, Crew, group_child, grouped, region_children, router_child
+from brain_runtime.crew import GROUP, Crew, group_child, region_children, router_child
 from brain_runtime.inspect_graph import inspect_graph
 from brain_wire import Node, messages
 from brain_wire.router import free_port
@@ -61,7 +61,7 @@ class ToyBrain:
         how: dict[str, Any] = {"seed": 0, "folder": folder, "state_dir": folder / "state", "router": endpoint}
         router = router_child(endpoint)
         assert router is not None, "the port was free"
-        together = grouped(resolved)
+        together = resolved.grouped
         begin = time.monotonic()
         self.crew = Crew([router, *region_children(resolved, **how),
                           *([group_child(resolved, **how)] if together else [])],

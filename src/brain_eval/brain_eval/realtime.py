@@ -13,7 +13,7 @@ from brain_eval import policies
 from brain_eval.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.command.options import use_no_security
-from brain_runtime.crew import ROUTER, Crew, CrewError, group_child, grouped, region_children, router_child
+from brain_runtime.crew import ROUTER, Crew, CrewError, group_child, region_children, router_child
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graphs import DEFAULT
 from brain_runtime.inspect_graph import inspect_graph
@@ -52,7 +52,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
                                policies.patience_of(limit, patience))
     resolved = inspect_graph(graph, SIM_WORLD, parameters=parameters or {}, join=policies.joined(join),
                              ablation=changed, host=host)
-    together = grouped(resolved)
+    together = resolved.grouped
     use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:

@@ -9,8 +9,9 @@ each layer the spikes of all shards are gathered, packed to one bit each::
     spikes[:, own], v[own] = lif(charge[:, own], v[own])
     all spikes = gather(spikes[:, own])                 # 1 bit each
 
-A column's sum has the same summands in any split. Whether they are added up in the same order, and so give the same
-bits, is the convolution's doing: who splits a network checks it on the machine where it runs (see :func:`same_bits`).
+A column's sum has the same summands in any split. In which order they are added up, and so which last bits they give,
+can depend on how many columns are computed at once. :mod:`.column_widths` finds how many a shard is to compute, its own
+among them, to get the bits of the whole layer; who splits a network checks it where it runs (see :func:`same_bits`).
 """
 from __future__ import annotations
 
@@ -89,6 +90,32 @@ def parts(columns: int, shards: int) -> list[slice]:
     return [slice(a, b) for a, b in zip(ends, ends[1:])]
 
 
+def window(own: slice, width: int, columns: int) -> slice:
+    """So many of ``columns``, with the own ones among them.
+
+    Raises:
+        ValueError: these are fewer than the own ones, or more than there are.
+    """
+    if not own.stop - own.start <= width <= columns:
+        raise ValueError(f"{width} columns cannot be computed for {own.stop - own.start} of {columns}")
+    start = min(own.start, columns - width)
+    return slice(start, start + width)
+
+
+def charges(heard: np.ndarray, layer: Layer) -> np.ndarray:
+    """What the neurons of a layer take in.
+
+    Args:
+        heard: float32 [steps, rows, columns, inputs].
+
+    Returns:
+        float32 [steps, rows, columns, outputs].
+    """
+    x = F.conv2d(torch.from_numpy(heard).permute(0, 3, 1, 2), layer.weight, layer.bias, layer.stride, layer.padding,
+                 layer.dilation)
+    return x.permute(0, 2, 3, 1).numpy()
+
+
 def packed(spikes: np.ndarray) -> Bits:
     """One bit for each spike, bool of any shape."""
     return np.packbits(spikes)
@@ -122,22 +149,28 @@ class Columns:
     Args:
         layers: of the whole network; a copy of the own columns is kept.
         exchange: with the other shards.
+        widths: how many columns are computed, by layer and number of micro-steps that it hears (the last for all that
+            are more), see :mod:`.column_widths`; the same at all shards. None: the own ones.
 
     Attributes:
         potentials: by layer, of the own neurons: float32 [rows, columns, own channels].
 
     Raises:
-        ValueError: a layer has fewer columns than there are shards.
+        ValueError: a layer has fewer columns than there are shards, or ``widths`` are not of these layers.
     """
 
-    def __init__(self, layers: Sequence[Layer], exchange: Exchange) -> None:
+    def __init__(self, layers: Sequence[Layer], exchange: Exchange, widths: Sequence[Sequence[int]] | None = None
+                 ) -> None:
         self._exchange = exchange
         self._shapes = [layer.shape for layer in layers]
         self._neurons = [layer.neuron for layer in layers]
         self._parts = [parts(layer.shape[-1], exchange.size) for layer in layers]
         own = [each[exchange.rank] for each in self._parts]
-        self._convolutions = [(y.weight[part].clone(), y.bias[part].clone(), y.stride, y.padding, y.dilation)
-                              for y, part in zip(layers, own)]
+        if widths is None:
+            widths = [[part.stop - part.start] for part in own]
+        if len(widths) != len(layers) or not all(widths):
+            raise ValueError(f"widths are told of {len(widths)} layers, and there are {len(layers)}")
+        self._computed = [_windows(*each) for each in zip(layers, own, widths)]
         self.potentials = [np.zeros((*y.shape[:-1], part.stop - part.start), np.float32)
                            for y, part in zip(layers, own)]
 
@@ -150,8 +183,8 @@ class Columns:
         Returns:
             Their spikes.
         """
-        x = F.conv2d(torch.from_numpy(heard).permute(0, 3, 1, 2), *self._convolutions[k])
-        charge = x.permute(0, 2, 3, 1).numpy()
+        layer, own = self._computed[k][min(len(heard), len(self._computed[k])) - 1]
+        charge = np.ascontiguousarray(charges(heard, layer)[..., own])
         v = self.potentials[k]
         fired = np.empty((steps, *v.shape), bool)
         _, self.potentials[k] = (
@@ -213,3 +246,13 @@ class Columns:
                 v[..., each[rank]] = flat[start:start + count].reshape(*v.shape[:-1], -1)
                 start += count
         return whole
+
+
+def _windows(layer: Layer, own: slice, widths: Sequence[int]) -> list[tuple[Layer, slice]]:
+    """For each of ``widths``: so many columns of a layer, and which of these are the own ones."""
+    made = {}
+    for width in set(widths):
+        wide = window(own, width, layer.shape[-1])
+        made[width] = (layer._replace(weight=layer.weight[wide].clone(), bias=layer.bias[wide].clone()),
+                       slice(own.start - wide.start, own.stop - wide.start))
+    return [made[width] for width in widths]

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers split by columns, and vision's network in two and three of them against the whole one, to the bit."""
+"""Layers split by columns, and vision's network in two to sixteen parts against the whole one, to the bit."""
 from __future__ import annotations
 
+import os
 import queue
+import subprocess
+import sys
 import threading
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from brain_regions import columns
+from brain_regions import column_widths, columns
 from brain_regions.lesions import parse
 from brain_regions.vision import Vision, split
 from brain_regions.vision import weights as weight_file
@@ -58,9 +61,9 @@ class Threads:
         return [own, *(self._boxes[0][r].get(timeout=PATIENCE) for r in range(1, self.size))]
 
 
-@pytest.fixture
-def shards():
-    """Makes shard 0's exchange with others in threads; they end with the test."""
+@contextmanager
+def starting():
+    """Makes shard 0's exchange with others in threads; they end with it."""
     started = []
 
     def make(count: int, serve=split.serve) -> Threads:
@@ -70,11 +73,20 @@ def shards():
             thread.start()
             started.append((thread, boxes[rank][0]))
         return Threads(0, boxes)
-    yield make
-    for thread, box in started:
-        box.put(END)
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
+    try:
+        yield make
+    finally:
+        for _, box in started:
+            box.put(END)
+        for thread, _ in started:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+@pytest.fixture
+def shards():
+    with starting() as make:
+        yield make
 
 
 END = np.full(5, 99, np.int64).tobytes()
@@ -113,18 +125,66 @@ def compare(ours, theirs, shown, lesions=UNHURT, silent=False):
         assert columns.same_bits(a["u"], b["u"])
         if number % 4 == 3:     # now and then, as snapshots do
             assert all(columns.same_bits(np.asarray(a[name]), b[name]) for name in b)
+    assert all(columns.same_bits(np.asarray(a[name]), b[name]) for name in b)
     assert right.spikes > 0 or silent
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_vision_in_parts_is_the_whole_to_the_bit(shards, count):
-    made, whole = loaded(shards(count)), loaded()
-    try:
-        made.check(whole)
-    except split.SplitError as error:   # so a region does not start with so many shards on this processor
-        assert count > 1 and "differs in last bits, which depend on this processor" in str(error)
-        pytest.skip(str(error))
+def equal_in(counts):
+    """Vision in so many shards is the whole network, to the bit."""
+    whole = loaded()
+    for count in counts:
+        with starting() as make:
+            compare(loaded(make(count)), whole, pictures(5))
+
+
+def test_vision_in_parts_is_the_whole_to_the_bit():
+    equal_in((1, *range(2, 9), 16))
+
+
+def test_over_many_pictures_and_those_of_the_check_too(shards):
+    made, whole = loaded(shards(3)), loaded()
+    made.check(whole)
     compare(made, whole, pictures(40))
+
+
+def refused_by_itself(count):
+    """What is said of so many shards where each computes its own columns alone; nothing where that does here."""
+    found = split.widths, split.found_by_trying
+    split.widths = lambda layers, heard, shards, most: [[own_of(layer, shards)] for layer in layers]
+    split.found_by_trying = lambda layer, heard, shards, numbers: [own_of(layer, shards)]
+    try:
+        with starting() as make:
+            loaded(make(count)).check(loaded())
+    except split.SplitError as error:
+        return str(error)
+    finally:
+        split.widths, split.found_by_trying = found
+    return ""
+
+
+def own_of(layer, shards):
+    return -(-layer.shape[-1] // shards)
+
+
+ELSEWHERE = """
+import re
+import test_columns as tests
+tests.equal_in((3, 5))
+said = tests.refused_by_itself(5)
+assert not said or re.search("^5 shards do not .* of [a-z]+ differ in columns of shard [0-4].*, since they are added up"
+                             " in another order on this processor; take ([0-9]+ .*or none|`shards` away)$", said), said
+"""
+LIBRARIES = {"MKL_ENABLE_INSTRUCTIONS": "AVX2"}, {"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+
+
+@pytest.mark.slow
+def test_with_the_kernels_of_other_processors_too():
+    """There a shard's own columns alone would have other last bits, and are refused."""
+    path = os.pathsep.join(filter(None, sys.path))
+    running = [subprocess.Popen([sys.executable, "-c", ELSEWHERE], cwd=Path(__file__).parent, stderr=subprocess.PIPE,
+                                env={**os.environ, **library, "PYTHONPATH": path}, text=True) for library in LIBRARIES]
+    said = [process.communicate()[1] for process in running]
+    assert [process.returncode for process in running] == [0] * len(running), said
 
 
 @pytest.mark.parametrize("kind", ["silent", "drop:0.3", "shuffle", "noise:0.02"])
@@ -191,10 +251,40 @@ def test_other_layers_there_are_refused(shards):
 
 def test_a_split_that_computes_otherwise_is_found_out(shards):
     made, whole = loaded(shards(2)), loaded()
-    weight = made._columns._convolutions[3][0]
-    weight[0, 0, 0, 0] += 0.5
-    with pytest.raises(split.SplitError, match="do not compute what the whole network does"):
+    made._columns._computed[3][-1][0].weight[0, 0, 0, 0] += 0.5
+    with pytest.raises(split.SplitError, match="do not compute what the whole network does: .* of columns differ in "
+                                               "columns of shard 0, which shard 0 by itself computes rightly"):
         made.check(whole)
+
+
+def test_widths_hold_the_own_columns_and_no_more_than_there_are():
+    for own, of in ((3, 24), (22, 64), (16, 16), (1, 5), (13, 64)):
+        found = column_widths.candidates(own, of)
+        assert found == sorted(set(found)) and found[0] == own and found[-1] == of
+    assert column_widths.candidates(13, 64) == [13, 16, 32, 64] and column_widths.candidates(3, 24) == [3, 4, 8, 16, 24]
+    for own in columns.parts(24, 5):
+        wide = columns.window(own, 8, 24)
+        assert 0 <= wide.start <= own.start and own.stop <= wide.stop <= 24 and wide.stop - wide.start == 8
+    for width in (3, 25):
+        with pytest.raises(ValueError, match=f"{width} columns cannot be computed for 5 of 24"):
+            columns.window(slice(0, 5), width, 24)
+
+
+def test_more_shards_compute_less_each():
+    layers, heard = split.layers_of(weight_file.load()[0]), (48, 96, 3)
+    found = {count: [at_once[-1] for at_once in column_widths.widths(layers, heard, count, 10)] for count in (2, 4, 8)}
+    for count, computed in found.items():
+        for layer, width in zip(layers, computed):
+            assert -(-layer.shape[-1] // count) <= width <= layer.shape[-1]
+    if torch.backends.mkl.is_available():   # as on all processors that were tried
+        assert [found[count][-1] for count in found] == [32, 16, 8]
+
+
+def test_widths_of_other_layers_are_refused():
+    layers = split.layers_of(weight_file.load()[0])
+    for told in ([[8]], [[]] * len(layers), [[8]] * len(layers)):
+        with pytest.raises(ValueError, match="are told of|cannot be computed"):
+            columns.Columns(layers, Threads(0, [[]] * 2), told)
 
 
 def test_more_shards_than_columns_are_refused():

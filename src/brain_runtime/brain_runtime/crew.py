@@ -29,7 +29,6 @@ from brain_wire.waking import Flag
 CONTROLLED = *MOVED, Trace.ACTION_ESTOP      # what brainstem does while all that it needs is there
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 ROUTER, BRAINSTEM, GROUP = "router", "brainstem", "static_group"
-TORCH = "torch"     # the host of regions that are ranks of one group
 TRIES = 2           # restarts after which what does not come up is not waited for
 
 
@@ -110,12 +109,7 @@ def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: P
     return [Child(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router), region.node,
                   region.restart == "always", True, region.rate, region.triggers,
                   2 if region.device else int(region.moves), spare=region.moves) for region in resolved.started
-            if resolved.host != TORCH or region.device]
-
-
-def grouped(resolved: Resolved) -> list[str]:
-    """Names of the regions that are ranks of one static group: none, but with the host ``torch``."""
-    return [region.name for region in resolved.started if resolved.host == TORCH and not region.device]
+            if region.name not in resolved.grouped]
 
 
 def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str,

@@ -15,6 +15,8 @@ from brain_runtime.copies import EVERY, Copies, copies_of
 from brain_runtime.graph import NO_WORLD, GraphError, RegionSpec
 from brain_runtime.region import Region
 
+TORCH = "torch"     # the host whose regions are ranks of one static group
+
 
 @dataclass(frozen=True)
 class ResolvedRegion:
@@ -143,6 +145,14 @@ class Resolved:
     def external(self) -> tuple[str, ...]:
         """Names of the regions that others run."""
         return tuple(region.name for region in self.regions if region.external)
+
+    @property
+    def grouped(self) -> tuple[str, ...]:
+        """Names of the regions that are ranks of a static group, in the order of the ranks.
+
+        With the host ``torch`` these are all but a world's devices and those that others run, with other hosts none.
+        """
+        return tuple(region.name for region in self.started if self.host == TORCH and not region.device)
 
     @property
     def critical(self) -> frozenset[str]:

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             obey(group)
             group.close()
             return 0
-        resolved = grouped(Resolved.from_json(options.brain.read_text(encoding="utf-8")))
+        resolved = _ranks(Resolved.from_json(options.brain.read_text(encoding="utf-8")))
         with open_session(options.router, patience=float("inf"), stop=ending.asked) as session, \
                 _group(options, resolved, rank is None) as group:
             return _drive(group, resolved, session, options, ending)
@@ -91,15 +91,16 @@ def _options(argv: Sequence[str] | None) -> Any:
     return options
 
 
-def grouped(resolved: Resolved) -> Resolved:
-    """What of a brain is in the group: all but the devices of a world and what others run.
+def _ranks(resolved: Resolved) -> Resolved:
+    """What of a brain is in the group.
 
     Raises:
-        ValueError: nothing is left.
+        ValueError: nothing is.
     """
-    regions = tuple(region for region in resolved.started if not region.device)
+    regions = tuple(region for region in resolved.regions if region.name in resolved.grouped)
     if not regions:
-        raise ValueError(f"graph {resolved.name} has no region that could run in a static group")
+        raise ValueError(f"graph {resolved.name} has no region that could run in a static group, with the host "
+                         f"{resolved.host}; write the file by `brain up --host torch --dry-run --json`")
     return replace(resolved, regions=regions)
 
 

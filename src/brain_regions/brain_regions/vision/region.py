@@ -105,7 +105,7 @@ class Vision(Trained, Lesionable):
             made = split.SplitLooking(network, self.shards.exchange(), source)
             made.check(whole)
         except split.SplitError as error:
-            raise ParameterError(f"{self.name}: {error}, or none") from error
+            raise ParameterError(f"{self.name}: {error}") from error
         return made
 
     @staticmethod

@@ -9,25 +9,32 @@ all before the picture.
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any, Mapping
 
 import numpy as np
 import torch
 
-from brain_regions.columns import Columns, Exchange, Layer, packed, same_bits, unpacked
+from brain_regions.column_widths import agree, found_by_trying, widths
+from brain_regions.columns import Columns, Exchange, Layer, packed, parts, same_bits, unpacked
 from brain_regions.lesions import Lesion
 from brain_regions.vision import weights as weight_file
 from brain_regions.vision.looking import Looked, Looking, current
-from brain_regions.vision.network import HEIGHT, LAYERS, NEURON, WIDTH, SpikingVision, sizes
+from brain_regions.vision.network import HEIGHT, LAYERS, NEURON, TOP, WIDTH, SpikingVision, sizes
 from brain_regions.weight_files import WeightsError
+
+log = logging.getLogger(__name__)
 
 LOAD, USE, LOOK, COLLECT = range(4)     # what shard 0 asks for
 _WORDS = 5                              # int64 at the beginning of what it tells: which, then as each says
 _ANSWER = 1024                          # bytes of an answer, JSON and blanks
 MOST_STEPS = 10                         # up to which the split was compared with the whole
 BUSY_STEPS = 10, 3, 7, 1, 10, 3, 7, 5   # micro-steps of the noisy pictures of the comparison
+COUNTS = range(2, 17)                   # of shards, that are tried to tell which would do,
+FITTING = 1, 2, MOST_STEPS              # with so many micro-steps: libraries take other ways for one, few and many
 _PICTURE = HEIGHT * WIDTH * 3
+_HEARD = HEIGHT - TOP, WIDTH, 3         # rows, columns and channels that the first layer hears
 
 
 class SplitError(RuntimeError):
@@ -98,12 +105,16 @@ class SplitLooking(Looking):
         self._exchange = exchange
         self._kept: _Kept | None = None
         self._last, self._lesioned = len(self.layers) - 1, frozenset[int]()
-        layers = layers_of(network)
+        self._whole = layers_of(network)
         try:
-            self._columns = Columns(layers, exchange)
+            computed = widths(self._whole, _HEARD, exchange.size, MOST_STEPS)
+            self._columns = Columns(self._whole, exchange, computed)
         except ValueError as error:
-            raise SplitError(str(error)) from error
-        self._tell(LOAD, data=json.dumps([str(source[0]), [list(y) for y in self.layers]]).encode())
+            raise SplitError(f"{error}, or none") from error
+        log.info("each of %d shards computes channels: %s", exchange.size, ", ".join(
+            f"{layer.name} {at_once[-1]}" + f" ({at_once[0]} with one micro-step)" * (at_once[0] != at_once[-1])
+            + f" of {layer.outputs}" for layer, at_once in zip(self.layers, computed)))
+        self._tell(LOAD, data=json.dumps([str(source[0]), [list(y) for y in self.layers], computed]).encode())
         with exchange.patiently():
             told = exchange.collect(_answer({"hash": source[1]}), [_ANSWER] * exchange.size)
         answers = [json.loads(bytes(answer)) for answer in told]
@@ -123,33 +134,58 @@ class SplitLooking(Looking):
         """Compares pictures seen by the shards with pictures seen by the whole network, to the bit.
 
         Raises:
-            SplitError: they differ, since this machine adds up some columns in another order than all of them.
+            SplitError: they differ, since some columns are added up in another order than in all of them.
         """
         with self._exchange.patiently():
             self._compare(whole)
 
     def _compare(self, whole: Looking) -> None:
         picture, ours, theirs = weight_file.patches(), self.rest(), whole.rest()
-        for steps in range(1, MOST_STEPS + 1):
-            seen, right = self.look(picture, ours, steps), whole.look(picture, theirs, steps)
-            ours, theirs = seen.state, right.state
-            for layer, a, b in zip(self.layers, seen.trains, right.trains):
-                if not np.array_equal(a, b):
-                    raise SplitError(f"{self._exchange.size} shards do not compute what the whole network does: spikes "
-                                     f"of {layer.name} differ with {steps} micro-steps; take another number of shards")
-            self._compare_states(ours, theirs)
+        shown = [(picture, steps) for steps in range(1, MOST_STEPS + 1)]
         # On some processors an order of adding shows only where many neurons fire at once.
-        for number, steps in enumerate(BUSY_STEPS):
-            busy = noisy(picture, number)
-            ours, theirs = self.look(busy, ours, steps).state, whole.look(busy, theirs, steps).state
-            self._compare_states(ours, theirs)
+        shown += [(noisy(picture, number), steps) for number, steps in enumerate(BUSY_STEPS)]
+        for seen, steps in shown:
+            mine, right = self.look(seen, ours, steps), whole.look(seen, theirs, steps)
+            ours, theirs = mine.state, right.state
+            for k, layer in enumerate(self.layers):
+                name = f"v_{layer.name}"
+                if not np.array_equal(mine.trains[k], right.trains[k]):
+                    raise self._refusal(k, "spikes", mine.trains[k] != right.trains[k], whole, seen)
+                potentials = np.asarray(ours[name])
+                if not same_bits(potentials, theirs[name]):
+                    differ = potentials.view(np.uint32) != theirs[name].view(np.uint32)
+                    raise self._refusal(k, "last bits of potentials", differ, whole, seen)
+            if not same_bits(ours["u"], theirs["u"]):
+                raise SplitError(f"{self._exchange.size} shards do not compute what the whole network does: answers "
+                                 f"differ, though no spike does; take `shards` away")
 
-    def _compare_states(self, ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> None:
-        for name, right_one in theirs.items():
-            if not same_bits(np.asarray(ours[name]), right_one):
-                raise SplitError(f"{self._exchange.size} shards do not compute what the whole network does: {name} "
-                                 f"differs in last bits, which depend on this processor; take another number of "
-                                 f"shards")
+    def _refusal(self, k: int, what: str, differ: np.ndarray, whole: Looking, seen: np.ndarray) -> SplitError:
+        """What is to be said where layer ``k`` differs, and with which numbers of shards nothing would.
+
+        Args:
+            what: differs.
+            differ: where: bool [..., columns].
+            seen: in which picture.
+        """
+        size = self._exchange.size
+        odd = [str(rank) for rank, own in enumerate(parts(self._whole[k].shape[-1], size)) if differ[..., own].any()]
+        said = (f"{size} shards do not compute what the whole network does: {what} of {self.layers[k].name} differ in "
+                f"columns of shard {', '.join(odd)}")
+        fit = self._fitting(whole, seen)
+        if size in fit:     # so this process would compute those columns as the whole layer's are
+            return SplitError(f"{said}, which shard 0 by itself computes rightly; let all run on processors of one "
+                              f"kind with the same environment, or take `shards` away")
+        return SplitError(f"{said}, since they are added up in another order on this processor; "
+                          + (f"take {' or '.join(map(str, fit))} shards, or none" if fit else "take `shards` away"))
+
+    def _fitting(self, whole: Looking, seen: np.ndarray) -> list[int]:
+        """Numbers of shards that would get the whole layers' charges of a picture, as far as this process tells."""
+        trains = whole.look(seen, whole.rest(), MOST_STEPS).trains
+        heard = [current(seen), *(train.astype(np.float32) for train in trains[:-1])]
+        most = min(layer.shape[-1] for layer in self._whole)
+        return [count for count in COUNTS if count <= most and all(
+            agree(layer, inputs[:steps], count, *found_by_trying(layer, inputs.shape[1:], count, [steps]))
+            for layer, inputs in zip(self._whole, heard) for steps in FITTING if steps <= len(inputs))]
 
     def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False,
              lesions: Mapping[str, Lesion] = {}) -> Looked:
@@ -248,10 +284,10 @@ class Shard:
             raise SplitError(f"shard 0 asks for {which}, which is nothing that can be done now; it runs other code")
 
     def _load(self, data: bytes) -> dict[str, str]:
-        source, layers = json.loads(data)
+        source, layers, computed = json.loads(data)
         try:
             network, digest = self.network(Path(source), layers)
-            self._loaded = Columns(layers_of(network), self._exchange)
+            self._loaded = Columns(layers_of(network), self._exchange, computed)
         except (WeightsError, ValueError) as error:
             return {"error": str(error)}
         self._sizes = sizes(network.layers)
