@@ -21,7 +21,7 @@ from brain_runtime.graphs import DEFAULT
 from brain_training import tasks
 from brain_training.at_once import Failed, Job, at_once
 from brain_training.blamed import blamed, when
-from brain_training.checkpoint import folder_of, held
+from brain_training.checkpoint import TEMPORARY, folder_of, held
 from brain_training.parallel import plan as plans
 from brain_training.parallel.how import How
 from brain_training.settings import Settings
@@ -218,6 +218,7 @@ def _forget(names: Sequence[str], outs: Sequence[Path | None], settings: Setting
         for file in files(name, out, settings.graph, settings.size).values():
             checkpoint = settings.checkpoint(file)
             checkpoint.unlink(missing_ok=True)
+            checkpoint.with_name(f"{checkpoint.name}{TEMPORARY}").unlink(missing_ok=True)    # of one that was killed
             for folder in (checkpoint.with_suffix(plans.SERVERS), folder_of(checkpoint)):
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -123,7 +123,9 @@ class Survivors:
             if self.how.plan is not None and self.how.plan.zero:
                 where += ", since a dead rank takes its part of the optimizer of zero=1 along"
         trainer.notes = (*trainer.notes, *self._notes)
-        self._say(f" with step {trainer.step + 1} of {trainer.steps} {where}")
+        over = trainer.step == trainer.steps
+        what = "after the last step" if over else f"with step {trainer.step + 1} of {trainer.steps}"
+        self._say(f" {what} {where}")
 
     def _say(self, more: str) -> None:
         """Tells once who died, where this rank is the first of those that are left."""

@@ -94,8 +94,9 @@ class _Watch:
                 self._members = json.loads(self._store.get(decision(self._epoch)))
                 self._fence()
                 self._store.set(fence(self._epoch), "1")
-            if ends is None and (0 in self._statuses.values() or causes(self._report)
-                                 or set(self._members) <= self._statuses.keys()):
+            if set(self._members) <= self._statuses.keys():
+                break       # what is left stands still
+            if ends is None and (0 in self._statuses.values() or causes(self._report)):
                 ends = time.monotonic() + STOP
             if ends is not None and time.monotonic() >= ends:
                 break

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training of the tiny task whose ranks may die: ``FOLDER PLAN PERIOD SURVIVORS HOLDS``; a rank has ``rank`` behind it.
+"""A training of the tiny task whose ranks may die: ``FOLDER PLAN PERIOD SURVIVORS HOLDS``; ranks have ``rank`` too.
 
 HOLDS is a list of steps, as ``20,35``, after which the first rank waits for the file FOLDER/on-STEP; ``end``: while it
 examines the network; ``torn-STEP``: the last rank dies in the step after that, when rank 0 has heard of it what belongs
@@ -19,7 +19,7 @@ from typing import Any
 import parallel_tasks as tasks
 import torch
 
-from brain_training.parallel import ranks, watch
+from brain_training.parallel import ranks, surviving, watch
 from brain_training.parallel.group import Ranks
 from brain_training.parallel.how import How
 from brain_training.parallel.plan import maker, parse
@@ -64,6 +64,13 @@ def main() -> None:
     torch.set_num_threads(1)
     with ranks.joined(Settings(how=how)) as (every, _):
         survivors, task = Survivors(every, how), tasks.Spikes()
+        handed = surviving.handed
+
+        def seen(kept: Any, every: Ranks, source: int) -> Any:
+            (folder / f"handed-by-{source}-to-{rank}-at-{kept.step}").touch()
+            return handed(kept, every, source)
+
+        surviving.handed = seen
 
         def told(what: str, done: int, of: int, note: str) -> None:
             with (folder / "log").open("a") as log:
