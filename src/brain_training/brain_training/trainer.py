@@ -183,9 +183,14 @@ class Trainer:
         """Writes a checkpoint."""
         self.write(*self.state())
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a checkpoint has: tensors, which are not copied, and what JSON can say."""
-        curriculum, values = self.task.state()
+    def state(self, course: tuple[Mapping[str, Tensor], Mapping[str, Any]] | None = None
+              ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a checkpoint has: tensors, which are not copied, and what JSON can say.
+
+        Args:
+            course: what the task's :meth:`~Task.state` gave; None: it is asked.
+        """
+        curriculum, values = course or self.task.state()
         weights, optimizer = self.parts()
         tensors = {f"network.{name}": value for name, value in weights.items()}
         tensors |= {f"optimizer.{number}.{name}": value for number, state in optimizer["state"].items()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
@@ -60,6 +60,10 @@ def handed(kept: Kept | None, ranks: Ranks, source: int) -> Kept:
     return Kept(int(json.loads(values)["step"]), from_bytes(tensors), values.decode())
 
 
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in tensors.items()}
+
+
 class _Alone(DataParallelTrainer):
     """Rank 0 writes checkpoints by itself, as one process does: a second group of all ranks would have to be mended."""
 
@@ -74,6 +78,7 @@ class KeepingTrainer(_Alone):
     """Of dp."""
 
     _kept: Kept | None = None
+    _course: tuple[Any, dict[str, Tensor], dict[str, Any]] | None = None    # with the task's mark of it
 
     def advance(self) -> float:
         """See :class:`brain_training.trainer.Trainer`; keeps what was before."""
@@ -81,9 +86,13 @@ class KeepingTrainer(_Alone):
         return super().advance()
 
     def _copied(self) -> Kept:
-        tensors, values = self.state()
-        return Kept(self.step, {name: value.detach().clone() for name, value in tensors.items()}, json.dumps(values),
-                    generators.states())
+        mark = self.task.mark()
+        if self._course is None or mark is None or self._course[0] != mark:
+            tensors, values = self.task.state()
+            self._course = mark, _copies(tensors), json.loads(json.dumps(values))
+        tensors, values = self.state(self._course[1:])
+        own = {name: value for name, value in tensors.items() if not name.startswith("task.")}
+        return Kept(self.step, {**tensors, **_copies(own)}, json.dumps(values), generators.states())
 
     def stands(self) -> Kept:
         """Where it stands, whatever ended the step that is under way: after the last one that was done."""
