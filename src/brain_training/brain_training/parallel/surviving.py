@@ -43,6 +43,10 @@ def decision(epoch: int) -> str:
     return f"survivors/{epoch}"
 
 
+def _named(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, sorted(ranks)))}"
+
+
 def fence(epoch: int) -> str:
     """Key that is there when none before the first of them can write any more."""
     return f"fenced/{epoch}"
@@ -65,7 +69,7 @@ class Survivors:
         self._of, self._members = ranks.size, tuple(range(ranks.size))     # counted as they began
         self._networks = 0                  # that are trained
         self._handed: Kept | None = None    # of the next network, whose training others have begun
-        self._news = ""
+        self._untold: list[int] = []        # who died since it was told last
         self._notes: tuple[str, ...] = ()
         self._store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
 
@@ -125,13 +129,14 @@ class Survivors:
         trainer.notes = (*trainer.notes, *self._notes)
         over = trainer.step == trainer.steps
         what = "after the last step" if over else f"with step {trainer.step + 1} of {trainer.steps}"
-        self._say(f" {what} {where}")
+        self._say(f"{what} {where}")
 
     def _say(self, more: str) -> None:
         """Tells once who died, where this rank is the first of those that are left."""
-        if self._news and self.ranks.rank == 0:
-            print(f"{self._news}{more}", file=sys.stderr, flush=True)
-        self._news = ""
+        if self._untold and self.ranks.rank == 0:
+            print(f"{_named(self._untold)} died, which leaves {self.ranks.size} of {self._of}; on {more}",
+                  file=sys.stderr, flush=True)
+        self._untold = []
 
     def finished(self, work: Callable[[], dict[str, Any]]) -> None:
         """Has the first rank do what is left when all networks are trained, while the others wait.
@@ -142,7 +147,7 @@ class Survivors:
         told = False
         while True:
             try:
-                self._say(" with the examination of what was trained")
+                self._say("with the examination of what was trained")
                 if self.ranks.rank == 0 and not told:
                     tell({"found": work()})
                     told = True
@@ -215,12 +220,12 @@ class Survivors:
         self.how = replace(self.how, plan=self.how.plan.scaled(self.ranks.size))
         dead = [rank for rank in before if rank not in self._members]
         self._decided(group.wire.epoch, before[0])
-        who = f"rank {dead[0]}" if len(dead) == 1 else f"ranks {', '.join(map(str, dead))}"
-        self._news = f"{who} died, which leaves {self.ranks.size} of {self._of}; on"
-        self._notes = (*self._notes, f"{who} died on the way, which left {self.ranks.size} of {self._of}")
+        self._untold += dead
+        self._notes = (*self._notes, f"{_named(dead)} died on the way, which left {self.ranks.size} of {self._of}")
         if self.ranks.size < self.how.survivors:
-            raise TrainingError(f"{who} died, which leaves {self.ranks.size} of {self._of} ranks, fewer than "
-                                f"--survivors {self.how.survivors}; go on from the last checkpoint with --resume")
+            raise TrainingError(f"{_named(self._untold)} died, which leaves {self.ranks.size} of {self._of} ranks, "
+                                f"fewer than --survivors {self.how.survivors}; go on from the last checkpoint with "
+                                f"--resume")
 
     def _decided(self, epoch: int, first: int) -> None:
         """Writes down who goes on, and waits until nobody else can write what the first of them will."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from brain_training.parallel.ranks import LOST, REPORT, causes, reports, why
 from brain_training.parallel.surviving import decision, fence
 from brain_training.task import TrainingError
 
+HERE = "127.0.0.1"
 LOOK = 0.05         # s between looks
 STOP = 10.0         # s that others have to end when it is over
 
@@ -47,8 +49,10 @@ def launch(ranks: int, argv: list[str]) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory(prefix="brain-training-") as folder:
         report = Path(folder) / "report"
-        store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-        shared = {**os.environ, REPORT: str(report), "MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port),
+        listening = socket.create_server((HERE, 0))     # of itself the store listens on all addresses
+        store = dist.TCPStore(HERE, listening.getsockname()[1], is_master=True, wait_for_workers=False,
+                              master_listen_fd=listening.detach())
+        shared = {**os.environ, REPORT: str(report), "MASTER_ADDR": HERE, "MASTER_PORT": str(store.port),
                   "WORLD_SIZE": str(ranks), "TORCHELASTIC_USE_AGENT_STORE": "True"}
         line = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, *argv]
         children: list[subprocess.Popen[bytes]] = []
