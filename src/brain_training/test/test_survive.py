@@ -13,10 +13,12 @@ from pathlib import Path
 
 import parallel_tasks as tasks
 import pytest
+import torch.distributed as dist
 
 from brain_training.parallel.how import How
 from brain_training.parallel.plan import Plan, PlanError
 from brain_training.parallel.shards import ShardsTrainer
+from brain_training.parallel.surviving import decision
 
 PROGRAM = Path(__file__).with_name("programs") / "survive_main.py"
 PATIENCE = 200.0        # s: ranks start slowly where others use the cores
@@ -176,6 +178,21 @@ def test_with_fewer_ranks_than_are_asked_for_the_training_ends_and_its_checkpoin
     assert "rank 0 died, which leaves 1 of 2 ranks, fewer than --survivors 2; go on from the last checkpoint" in said
     (tmp_path / "s.checkpoint").rename(tmp_path / "reference.checkpoint")
     assert trained(tmp_path, (2, 50)) == trained(tmp_path / "alone", (2, 50))
+
+
+@pytest.mark.slow
+def test_who_finds_others_written_down_as_those_that_go_on_ends(tmp_path):
+    with Training(tmp_path, "dp=2", ALWAYS, "1", "20") as training:
+        training.at(20)
+        values = Path(f"/proc/{training.ranks()[0]}/environ").read_text().split("\0")
+        port = next(int(its.partition("=")[2]) for its in values if its.startswith("MASTER_PORT="))
+        store = dist.TCPStore("127.0.0.1", port, is_master=False)
+        assert store.compare_set(decision(1), "", "[0, 1]") == b"[0, 1]"
+        training.signal(1, signal.SIGKILL)
+        training.go_on(20)
+        said = training.ends(1)
+    assert "rank 1 of 2 was killed by SIGKILL" in said and "Traceback" not in said, said
+    assert training.log()[-1] == (20, 2, 0) and not list(tmp_path.glob("weights-*"))
 
 
 @pytest.mark.slow
