@@ -102,9 +102,9 @@ class Survivors:
                 first = trainer.step
                 network = trainer.run()
                 done = network, trainer.losses
-                cost = trainer.cost().report() if trainer.step > first else None
+                cost = trainer.cost().report()      # who has it knows that all others are done, too
                 self._networks += 1
-                return *done, cost
+                return *done, cost if trainer.step > first else None
             except Exception as error:      # what autograd makes of a death has no class of its own
                 state, beyond = self._go_on(error, ready, state)
             del trainer, ready
