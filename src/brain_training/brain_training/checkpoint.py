@@ -17,6 +17,7 @@ from torch import Tensor
 
 VERSION = "1"
 ENDING, MANIFEST = ".checkpoints", "checkpoint.json"      # of the folder of several processes
+TEMPORARY = ".tmp"      # ending of a file that is being written
 NAME = re.compile(r"(\d{6,})-step-(\d+)")
 
 
@@ -80,7 +81,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    temporary = path.with_name(f"{path.name}.tmp")
+    temporary = path.with_name(f"{path.name}{TEMPORARY}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary,

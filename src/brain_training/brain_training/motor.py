@@ -182,6 +182,10 @@ class MotorTask(Task):
         return {name: torch.from_numpy(np.stack([getattr(r, name) for r in self._records])) for name in fields}, {
             "drivers": self._drivers}
 
+    def mark(self) -> int:
+        """How many rounds there are: what is in them stays."""
+        return len(self._drivers)
+
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Takes them back."""
         self._drivers = list(values["drivers"])

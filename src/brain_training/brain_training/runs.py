@@ -6,12 +6,11 @@ One after the other all would leave cores idle: those of motor and language run 
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import shutil
 import time
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
@@ -22,84 +21,19 @@ from brain_runtime.graphs import DEFAULT
 from brain_training import tasks
 from brain_training.at_once import Failed, Job, at_once
 from brain_training.blamed import blamed, when
-from brain_training.checkpoint import folder_of, held
+from brain_training.checkpoint import TEMPORARY, folder_of, held
 from brain_training.parallel import plan as plans
 from brain_training.parallel.how import How
-from brain_training.recordings import Bags
-from brain_training.task import BASE, NETWORKS, Progress, Task, TrainingError
-from brain_training.trainer import PERIOD, Trainer
+from brain_training.settings import Settings
+from brain_training.task import BASE, Progress, Task, TrainingError
+from brain_training.trainer import Trainer
 
 if TYPE_CHECKING:
     from brain_training.parallel.group import Ranks
+    from brain_training.parallel.surviving import Survivors
 
 PARTS = 10      # of the way, of which the mean loss is told
 NICE = 5        # of the trainings that are not the longest: at the end of all it would leave the others' cores idle
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How it is trained.
-
-    Attributes:
-        seed: of weights, data and order.
-        quick: a tiny run, whose weights are worth nothing.
-        threads: torch's; None: the task's own number, or one where several are trained at once.
-        device: torch's.
-        checkpoints: folder for the checkpoints; None: that of the weight files.
-        resume: go on from the checkpoints that there are.
-        period: s between two checkpoints.
-        log: file that lines of JSON are added to.
-        graph: name or path of the graph whose regions are trained.
-        how: by how many processes, and in which form.
-        bags: recordings that are trained on; None: the simulator's data alone.
-        size: of the networks, of :data:`brain_training.task.SIZES`.
-    """
-
-    seed: int = 0
-    quick: bool = False
-    threads: int | None = None
-    device: str = "cpu"
-    checkpoints: Path | None = None
-    resume: bool = False
-    period: float = PERIOD
-    log: Path | None = None
-    graph: str = DEFAULT
-    how: How = How()
-    bags: Bags | None = None
-    size: str = BASE
-
-    def check(self) -> None:
-        """Raises ValueError where the device is not there, or what is asked for does not go together."""
-        self.how.check(self.device)
-        if self.how.plan is not None:
-            plans.maker(self.how.plan)
-            if self.how.plan.ps and self.size != BASE:
-                raise ValueError(f"parameter servers train the size {BASE}, not {self.size}; leave out --size, or ps")
-        if self.how.tensorboard is not None:
-            try:
-                importlib.import_module("torch.utils.tensorboard")
-            except ImportError as error:
-                raise ValueError(f"TensorBoard is not installed ({error}); install tensorboard, or write lines of JSON "
-                                 f"with --log") from None
-        try:
-            torch.empty(0, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            why = str(error).splitlines()[0]
-            raise ValueError(f"there is no device {self.device!r} here ({why}); use --device cpu") from None
-
-    def task(self, cls: type[Task], which: str = NETWORKS[0]) -> Task:
-        """The task of one network. Raises ValueError where the recordings cannot be used, or it has no such size."""
-        more: dict[str, Any] = {} if self.bags is None else {"recipe": cls.recorded(self.bags, quick=self.quick)}
-        if self.size != BASE:
-            if self.size not in cls.sizes:
-                raise ValueError(f"the networks of {cls.name} have no size {self.size!r}; give --size "
-                                 f"{', '.join(cls.sizes)}")
-            more["size"] = self.size
-        return cls(which, quick=self.quick, **more)
-
-    def checkpoint(self, file: Path) -> Path:
-        """The checkpoint of a weight file's training."""
-        return (self.checkpoints or file.parent) / f"{file.stem}.checkpoint"
 
 
 def files(name: str, out: Path | None, graph: str = DEFAULT, size: str = BASE) -> dict[str, Path]:
@@ -140,7 +74,7 @@ def _trainer(task: Task, settings: Settings, checkpoint: Path, progress: Progres
     how = settings.how
     if ranks is not None:
         assert how.plan is not None
-        trainer: Trainer = plans.maker(how.plan)(task, settings.seed, ranks=ranks, how=how, **more)
+        trainer: Trainer = plans.maker(how.plan, how.survive)(task, settings.seed, ranks=ranks, how=how, **more)
     elif how.plan is not None:
         return plans.maker(how.plan)(task, settings.seed, how=how, **more)
     elif how.shards:
@@ -156,6 +90,37 @@ def _trainer(task: Task, settings: Settings, checkpoint: Path, progress: Progres
     return trainer
 
 
+def _survivors(ranks: Ranks | None, settings: Settings) -> Survivors | None:
+    """The ranks, where they may die and the others go on."""
+    if ranks is None or not settings.how.survive:
+        return None
+    from brain_training.parallel.surviving import Survivors
+
+    return Survivors(ranks, settings.how)
+
+
+def _trained(task: Task, settings: Settings, checkpoint: Path, progress: Progress, ranks: Ranks | None,
+             survivors: Survivors | None) -> tuple[Any, list[float], dict[str, Any]]:
+    """Trains one network; it, losses of all steps, and what the form costs, as :func:`train_networks` tells it."""
+    trainer: Any = None
+
+    def made(ranks: Ranks | None, how: How) -> Any:
+        nonlocal trainer
+        trainer = _trainer(task, replace(settings, how=how), checkpoint, progress, ranks)
+        return trainer
+
+    with blamed(task, lambda: when(trainer, ranks)):
+        if survivors is not None:
+            network, losses, cost = survivors.trained(made)
+            return network, losses, {} if cost is None else {"parallel": cost}
+        made(ranks, settings.how)
+        if settings.resume:
+            trainer.resume()
+        network = trainer.run()
+    return network, trainer.losses, {"parallel": trainer.cost().report()} if hasattr(trainer, "cost") else (
+        {"served": trainer.report()} if hasattr(trainer, "report") else {})
+
+
 def train_networks(name: str, networks: Sequence[str], out: Path | None, settings: Settings, progress: Progress,
                    ranks: Ranks | None = None) -> dict[str, dict[str, Any]]:
     """Trains networks of one task in this process, one after the other, and writes their weight files.
@@ -166,7 +131,8 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
         out: see :func:`files`.
         settings: how.
         progress: told what is done.
-        ranks: this process trains with others; all but rank 0 are done after the last step, and return nothing.
+        ranks: this process trains with others; all but rank 0 are done after the last step, and return nothing. Where
+            ranks may die, whichever is the first at the end tells it to who started them, and all return nothing.
 
     Returns:
         Of each network: held-out figures, mean ``losses`` of the parts of the way, ``training_s``; of several ranks
@@ -178,7 +144,9 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
         CheckpointError: a checkpoint cannot be resumed from, or written.
         TrainingError: a loss is not a number.
     """
-    helper = ranks is not None and ranks.rank > 0       # it writes nothing, and its disk may be another one
+    survivors = _survivors(ranks, settings)
+    # A helper writes nothing, and its disk may be another one.
+    helper = ranks is not None and ranks.rank > 0 and survivors is None
     paths = (places if helper else files)(name, out, settings.graph, settings.size)
     cls = tasks.load(name, settings.graph)
     todo = {which: settings.task(cls, which) for which in networks}
@@ -191,27 +159,26 @@ def train_networks(name: str, networks: Sequence[str], out: Path | None, setting
         for which, task in todo.items():
             begin = time.monotonic()
             task.share(todo[networks[0]])
-            trainer: Any = None
-            with blamed(task, lambda: when(trainer, ranks)):
-                trainer = _trainer(task, settings, settings.checkpoint(paths[which]), progress, ranks)
-                if settings.resume:
-                    trainer.resume()
-                trained[which] = trainer.run()
-            parts = np.array_split(np.array(trainer.losses), min(PARTS, len(trainer.losses)))
-            cost = {"parallel": trainer.cost().report()} if hasattr(trainer, "cost") else (
-                {"served": trainer.report()} if hasattr(trainer, "report") else {})
-            found[which] = {"losses": [float(part.mean()) for part in parts], **cost}, time.monotonic() - begin
-        if helper:
+            trained[which], losses, cost = _trained(task, settings, settings.checkpoint(paths[which]), progress, ranks,
+                                                    survivors)
+            parts = np.array_split(np.array(losses), min(PARTS, len(losses)))
+            found[which] = {"losses": [float(part.mean()) for part in parts]}, cost, time.monotonic() - begin
+
+        def examined() -> dict[str, dict[str, Any]]:
+            made = {}
+            for which, task in todo.items():
+                losses, cost, took = found[which]
+                with blamed(task, lambda: "after the last step"):
+                    figures = {**losses, **task.score(trained[which], progress)}
+                training = {"split": "train", "seed": settings.seed, "recipe": asdict(task.recipe)}
+                task.export(paths[which], trained[which], training, figures)    # without times: the same file each time
+                made[which] = {**figures, **cost, "training_s": took}
+            return made
+
+        if survivors is not None:
+            survivors.finished(examined)
             return {}
-        for which, task in todo.items():
-            losses, took = found[which]
-            cost = {key: losses.pop(key) for key in ("parallel", "served") if key in losses}
-            with blamed(task, lambda: "after the last step"):
-                figures = {**losses, **task.score(trained[which], progress)}
-            training = {"split": "train", "seed": settings.seed, "recipe": asdict(task.recipe)}
-            task.export(paths[which], trained[which], training, figures)    # without times: the same file each time
-            found[which] = {**figures, **cost, "training_s": took}
-        return found
+        return {} if helper else examined()
     finally:
         torch.set_num_threads(before)
 
@@ -251,6 +218,7 @@ def _forget(names: Sequence[str], outs: Sequence[Path | None], settings: Setting
         for file in files(name, out, settings.graph, settings.size).values():
             checkpoint = settings.checkpoint(file)
             checkpoint.unlink(missing_ok=True)
+            checkpoint.with_name(f"{checkpoint.name}{TEMPORARY}").unlink(missing_ok=True)    # of one that was killed
             for folder in (checkpoint.with_suffix(plans.SERVERS), folder_of(checkpoint)):
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -306,7 +274,12 @@ def _together(name: str, out: Path | None, settings: Settings, progress: Progres
         files(name, out, settings.graph, settings.size)
         settings.task(tasks.load(name, settings.graph)).check()
     if not ranks.started():
-        return (ranks.launch if settings.how.elastic is None else _elastic)(name, out, settings)
+        how = settings.how
+        return (_elastic if how.elastic else _survived if how.survive else ranks.launch)(name, out, settings)
+    if settings.how.survive:
+        with ranks.joined(settings) as (all_ranks, here):
+            return train_networks(name, tasks.networks(tasks.load(name, settings.graph)), out, here, progress,
+                                  all_ranks)
     with _alone([name], [out], settings) if ranks.first() else nullcontext():
         with ranks.joined(settings) as (all_ranks, here):
             found = train_networks(name, tasks.networks(tasks.load(name, settings.graph)), out, here, progress,
@@ -331,6 +304,21 @@ def _elastic(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
                           ranks.command(name, out, replace(settings, resume=True)),
                           [folder_of(settings.checkpoint(file)) for file in written],
                           lambda: None if settings.resume else afresh(name, out, settings)) or {}
+
+
+def _survived(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
+    """Starts ranks of which some may die, see :mod:`.parallel.surviving`, and keeps other commands from their files."""
+    from brain_training.parallel import ranks, watch
+
+    how = settings.how
+    assert how.plan is not None
+    os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
+    with _alone([name], [out], settings):
+        if not settings.resume:     # ranks go on from the newest that there is
+            _forget([name], [out], settings)
+        found = watch.launch(how.plan.world, ranks.command(name, out, settings))
+        _forget([name], [out], settings)
+    return _report(name, out, found, settings.graph, settings.size)
 
 
 def train_all(folder: Path | None, settings: Settings, progress: Progress, names: Sequence[str] | None = None

@@ -295,6 +295,10 @@ class Task(ABC):
         """What the curriculum has come to: tensors, and what JSON can say."""
         return {}, {}
 
+    def mark(self) -> Any:
+        """What is another one whenever :meth:`state` is: it is then not asked for in each step. None: ask in each."""
+        return None
+
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Takes back what :meth:`state` gave; :meth:`prepare` was called before."""
 

@@ -13,7 +13,7 @@ from brain_runtime.command.options import Json, check_writable, fail, tell, tell
 
 if TYPE_CHECKING:
     from brain_training.parallel.how import How
-    from brain_training.runs import Settings
+    from brain_training.settings import Settings
 
 BOTH = MappingProxyType({"spiking": "spiking", "ann": "ANN baseline"})
 ALL = "all"
@@ -79,6 +79,11 @@ def train(
         store: Annotated[str | None, typer.Option(
             metavar="HOST:PORT", help="Of elastic: join a training at its store. Default: a store is started here.")
         ] = None,
+        survive: Annotated[bool, typer.Option("--survive", help="Of dp, with zero=1 or without, on --backend zenoh: a "
+                                              "rank that dies costs itself alone; the others do the step again and go "
+                                              "on from what they have in memory.")] = False,
+        survivors: Annotated[int, typer.Option(min=1, help="Of survive: the training ends where fewer ranks are left.")
+                             ] = 1,
         every: Annotated[float, typer.Option("--checkpoint-every", min=0.0, metavar="SECONDS",
                                              help="Time between two checkpoints.")] = 60.0,
         keep: Annotated[float, typer.Option(help="Of ps: share of each gradient's elements that is sent, the largest; "
@@ -105,7 +110,7 @@ def train(
     from brain_training.parallel.how import How, agents
     from brain_training.parallel.plan import PlanError, parse
     from brain_training.recordings import Bags
-    from brain_training.runs import Settings
+    from brain_training.settings import Settings
     from brain_training.task import SIZES
     from brain_training.tasks import load, names
 
@@ -128,7 +133,7 @@ def train(
         how = How(None if parallel is None else parse(parallel), backend, shards, exact, accumulate, compress, offload,
                   tensorboard, microbatches=microbatches, schedule=schedule, tensor=tensor, mode=mode,
                   elastic=None if elastic is None else agents(elastic), store=store, keep=keep,
-                  offload_folder=offload_folder)
+                  offload_folder=offload_folder, survive=survive, survivors=survivors)
         if deepspeed_config is not None:
             how = _deepspeed(how, deepspeed_config, parallel or "")
         how.check(device)
@@ -168,7 +173,8 @@ def _train_together(name: str, out: Path | None, settings: Settings, as_json: bo
     from brain_training.task import TrainingError
 
     try:
-        own = ranks.started() and ranks.first() or settings.how.plan is not None and settings.how.plan.ps
+        how = settings.how      # with --survive whichever rank is the first tells how far it is
+        own = ranks.started() and (ranks.first() or how.survive) or how.plan is not None and how.plan.ps
         with _progress() if own else nullcontext(_nothing) as progress:
             found = train(name, out, settings, progress)
     except (CheckpointError, OSError, TrainingError, ValueError) as error:
@@ -185,8 +191,9 @@ def _train_together(name: str, out: Path | None, settings: Settings, as_json: bo
         for which in BOTH if not as_json else ():
             if which in found:
                 told = found[which]
-                tell(line(BOTH[which], told["parallel"]) if "parallel" in told else
-                     served.line(BOTH[which], told["served"]))
+                if "parallel" in told or "served" in told:
+                    tell(line(BOTH[which], told["parallel"]) if "parallel" in told else
+                         served.line(BOTH[which], told["served"]))
 
 
 def _nothing(what: str, done: int, of: int, note: str) -> None:
@@ -259,16 +266,22 @@ def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     what, note = (TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[note]"))
-    with Progress(what, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note, console=Terminal(stderr=True)
-                  ) as progress:
-        tasks: dict[str, Any] = {}
+    progress = Progress(what, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note,
+                        console=Terminal(stderr=True))
+    tasks: dict[str, Any] = {}
 
-        def tell(what: str, done: int, of: int, note: str) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=of, note="")
-            progress.update(tasks[what], completed=done, total=of, note=note)
+    def tell(what: str, done: int, of: int, note: str) -> None:
+        if not tasks:       # who has nothing to tell draws nothing
+            progress.start()
+        if what not in tasks:
+            tasks[what] = progress.add_task(what, total=of, note="")
+        progress.update(tasks[what], completed=done, total=of, note=note)
 
+    try:
         yield tell
+    finally:
+        if tasks:
+            progress.stop()
 
 
 def _shares(found: dict[str, Any]) -> Any:

@@ -181,15 +181,24 @@ class Trainer:
 
     def save(self) -> None:
         """Writes a checkpoint."""
-        curriculum, values = self.task.state()
+        self.write(*self.state())
+
+    def state(self, course: tuple[Mapping[str, Tensor], Mapping[str, Any]] | None = None
+              ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a checkpoint has: tensors, which are not copied, and what JSON can say.
+
+        Args:
+            course: what the task's :meth:`~Task.state` gave; None: it is asked.
+        """
+        curriculum, values = course or self.task.state()
         weights, optimizer = self.parts()
         tensors = {f"network.{name}": value for name, value in weights.items()}
         tensors |= {f"optimizer.{number}.{name}": value for number, state in optimizer["state"].items()
                     for name, value in state.items()}
         tensors |= {f"task.{name}": value for name, value in curriculum.items()}
         tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
-        self.write(tensors, {"about": self.about(), "step": self.step, "groups": optimizer["param_groups"],
-                             "schedule": self.schedule.state_dict(), "task": values})
+        return tensors, {"about": self.about(), "step": self.step, "groups": optimizer["param_groups"],
+                         "schedule": self.schedule.state_dict(), "task": values}
 
     def states(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
         """Whole tensors of the network, and the state of the optimizer."""
@@ -238,7 +247,11 @@ class Trainer:
         found = self.read()
         if found is None:
             return 0
-        tensors, values = found
+        self.take_up(*found)
+        return self.step
+
+    def take_up(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Goes back to what :meth:`state` gave, here or in another process; see :meth:`resume` for what it raises."""
         try:
             self._check(values["about"])
             self._restore(tensors, values)
@@ -248,7 +261,6 @@ class Trainer:
             what = " ".join(str(error).split())
             raise CheckpointError(f"checkpoint {self._place} does not fit this training ({type(error).__name__}: "
                                   f"{what[:200]}); remove it, or train without --resume") from error
-        return self.step
 
     def _check(self, about: Mapping[str, Any]) -> None:
         """Raises CheckpointError where a checkpoint is of another training."""

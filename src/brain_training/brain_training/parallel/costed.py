@@ -127,7 +127,7 @@ class Costed(Trainer):
         self._place = Path(told)
         folder = self.world.agreed(self._place.is_dir())
         if folder:
-            return load(self._place, self.room, self.world)
+            return self.loaded(self._place)
         data = self.world.told(self._place.read_bytes() if place is not None else None)
         with tempfile.TemporaryDirectory(prefix="brain-checkpoint-") as beside:
             path = Path(beside) / "checkpoint"
@@ -136,6 +136,10 @@ class Costed(Trainer):
                 return files.load(path)
             except CheckpointError as error:
                 raise CheckpointError(str(error).replace(str(path), str(self._place))) from error
+
+    def loaded(self, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a checkpoint of several ranks has for this one; all ranks call it."""
+        return load(folder, self.room, self.world)
 
     # -- what it costs ---------------------------------------------------------------------------------------------
 

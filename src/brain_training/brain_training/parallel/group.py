@@ -82,14 +82,14 @@ class Ranks(Together):
                                           use_local_synchronization=True)
         return self._beside
 
-    def told(self, data: bytes | None) -> bytes:
-        """What rank 0 has, at all ranks; None: it has nothing, and the answer is empty."""
+    def told(self, data: bytes | None, source: int = 0) -> bytes:
+        """What rank 0, or another one, has, at all ranks; None: it has nothing, and the answer is empty."""
         size = self._here(torch.tensor([-1 if data is None else len(data)]))
-        dist.broadcast(size, group=self.group, group_src=0)
+        dist.broadcast(size, group=self.group, group_src=source)
         if int(size) <= 0:
             return b""
         tensor = self._here(torch.frombuffer(bytearray(data or bytes(int(size))), dtype=torch.uint8))
-        dist.broadcast(tensor, group=self.group, group_src=0)
+        dist.broadcast(tensor, group=self.group, group_src=source)
         return tensor.cpu().numpy().tobytes()
 
     def agreed(self, flag: bool) -> bool:

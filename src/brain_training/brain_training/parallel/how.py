@@ -42,6 +42,8 @@ class How:
         elastic: agents that there have to be, and may be, each with the ranks of ``plan``: ranks may die and come,
             see :mod:`.elastic`; None: the training ends with the first that dies.
         store: ``HOST:PORT`` of the store by which agents find each other; None: one is started.
+        survive: ranks may die, and the others go on without them, see :mod:`.surviving`.
+        survivors: so many have to be left.
         keep: share of each gradient's elements that is pushed to parameter servers, the largest.
         deepspeed: file that some of this was taken from.
         batch: samples that a step has to have; None: as the task has it.
@@ -67,6 +69,8 @@ class How:
     clip: float | None = None
     elastic: tuple[int, int] | None = None
     store: str | None = None
+    survive: bool = False
+    survivors: int = 1
 
     @property
     def micros(self) -> int:
@@ -92,7 +96,8 @@ class How:
                                 ("--microbatches", self.microbatches is not None and not self.shards),
                                 ("--schedule", self.schedule != "1f1b"),
                                 ("--tensor", self.tensor != "exact"), ("--mode", self.mode != "sync"),
-                                ("--elastic", self.elastic), ("--keep", self.keep != 1),
+                                ("--elastic", self.elastic), ("--survive", self.survive),
+                                ("--keep", self.keep != 1),
                                 ("--exact", self.exact and not self.shards)):
                 if given:
                     refuse(f"{name} is of training by several processes", "give --parallel, as --parallel dp=2")
@@ -101,6 +106,10 @@ class How:
             refuse("--store is of agents that come and go", "give --elastic, as --elastic 1:4")
         if self.elastic:
             self._check_elastic(refuse)
+        if self.survive:
+            self._check_survive(refuse)
+        elif self.survivors != 1:
+            refuse("--survivors is of ranks that others go on without", "give --survive too")
         for name, value, known in (("--backend", self.backend, BACKENDS), ("--compress", self.compress, COMPRESSIONS),
                                    ("--offload", self.offload, OFFLOADS), ("--schedule", self.schedule, SCHEDULES),
                                    ("--tensor", self.tensor, SPLITS)):
@@ -165,6 +174,27 @@ class How:
         host, _, port = (self.store or "localhost:1").rpartition(":")
         if not host or not port.isdigit():
             refuse(f"--store {self.store} is no place", "give HOST:PORT")
+
+    def _check_survive(self, refuse: Callable[[str, str], None]) -> None:
+        plan = self.plan
+        assert plan is not None
+        if plan.ps:
+            refuse(f"--survive is of ranks that tell each other, and {plan} has servers, whose workers may come and go",
+                   "leave it out")
+        if plan.pp > 1 or plan.tp > 1 or plan.zero > 1 or plan.shard:
+            refuse(f"--survive goes on with what the other ranks have in memory, and with {plan} a dead rank takes "
+                   f"along what no other has", "give --elastic 1:1, which goes on from the newest checkpoint, or dp "
+                   "alone or with zero=1")
+        if plan.dp == 1:
+            refuse("--survive is of several ranks, and dp=1 is one", "give dp=2 or more")
+        if self.elastic:
+            refuse("--elastic starts all ranks again where one dies, --survive none", "give one of them")
+        if self.backend != "zenoh":
+            refuse("--survive is of the backend that tells who died", "give --backend zenoh")
+        if self.offload:
+            refuse("--offload keeps from memory what --survive goes on from", "leave one of them out")
+        if not 1 <= self.survivors <= plan.dp:
+            refuse(f"--survivors {self.survivors} cannot be of dp={plan.dp}", f"give 1 to {plan.dp}")
 
     def _check_offload(self, plan: Plan, device: str, cuda: bool, refuse: Callable[[str, str], None]) -> None:
         if self.offload == "all" and (plan.zero < 2 or not cuda):

@@ -26,6 +26,8 @@ TRAINERS = {
 The function takes what :class:`brain_training.trainer.Trainer` takes, and ``ranks`` (:class:`.group.Ranks`) and ``how``
 (:class:`.how.How`); that of ``ps`` starts processes of its own, and takes no ``ranks``.
 """
+SURVIVING = "brain_training.parallel.kept:make"
+"""Of ``dp``, with zero=1 or without, where ranks may die and the others go on."""
 MESH = "brain_training.parallel.mesh_trainer:make"
 """Of several forms in one run; ``dp`` with ``zero``, ``shard`` or ``ps`` has one of those above."""
 
@@ -128,8 +130,8 @@ def parse(text: str) -> Plan:
     return plan
 
 
-def maker(plan: Plan) -> Any:
-    """The function that makes a plan's trainer, see :data:`TRAINERS`.
+def maker(plan: Plan, survive: bool = False) -> Any:
+    """The function that makes a plan's trainer, see :data:`TRAINERS`; ``survive``: one whose ranks may die.
 
     Raises:
         PlanError: it has forms that do not go together.
@@ -144,5 +146,5 @@ def maker(plan: Plan) -> Any:
         raise PlanError(f"--parallel {plan}: zero={plan.zero} would gather a stage's weights anew for each of its "
                         f"micro-batches, so of zero 1 alone goes with pp; give zero=1, or tp in place of pp")
     several = len(has) > 1 and bool(set(has) & {"pp", "tp"})
-    module, _, name = (MESH if several else TRAINERS[has[0]]).partition(":")
+    module, _, name = (SURVIVING if survive else MESH if several else TRAINERS[has[0]]).partition(":")
     return getattr(importlib.import_module(module), name)

@@ -24,10 +24,11 @@ import torch.distributed as dist
 from brain_runtime import end_with_parent
 from brain_training.parallel.group import Ranks, leave
 from brain_training.parallel.lost_rank import LostRank, lost
+from brain_training.parallel.plan import PlanError
 from brain_training.task import TrainingError
 
 if TYPE_CHECKING:
-    from brain_training.runs import Settings
+    from brain_training.settings import Settings
 
 REPORT = "BRAIN_TRAINING_REPORT"    # file that rank 0 writes to what was trained came to, for who started it
 TIMEOUT = 600.0     # s that a rank waits for another one; a round of motor's drives takes minutes
@@ -60,6 +61,9 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
     how = settings.how
     assert how.plan is not None
     world = int(os.environ["WORLD_SIZE"])
+    if how.survive and REPORT not in os.environ:
+        raise PlanError("--survive is of ranks that the command itself starts, and torchrun ends all with the first "
+                        "that dies; leave out torchrun")
     if how.elastic is not None:
         how = replace(how, plan=how.plan.scaled(world))
         settings = replace(settings, how=how)
@@ -110,12 +114,13 @@ def command(name: str, out: Path | None, settings: Settings) -> list[str]:
         ("--compress", how.compress), ("--microbatches", how.microbatches), ("--schedule", how.schedule),
         ("--tensor", how.tensor), ("--offload", how.offload), ("--tensorboard", how.tensorboard),
         ("--elastic", how.elastic and ":".join(map(str, how.elastic))), ("--checkpoint-every", settings.period),
-        ("--size", settings.size),
+        ("--size", settings.size), ("--survivors", how.survivors if how.survive else None),
         ("--offload-folder", how.offload_folder), ("--deepspeed-config", how.deepspeed)]
     if settings.bags is not None:
         options += [*(("--bags", folder) for folder in settings.bags.folders), ("--labels", settings.bags.labels),
                     ("--bag-share", settings.bags.share)]
-    flags = [("--quick", settings.quick), ("--resume", settings.resume), ("--exact", how.exact)]
+    flags = [("--quick", settings.quick), ("--resume", settings.resume), ("--exact", how.exact),
+             ("--survive", how.survive)]
     return ["-m", "brain", "train", name, *(str(part) for option in options if option[1] is not None
                                             for part in option), *(flag for flag, given in flags if given)]
 
