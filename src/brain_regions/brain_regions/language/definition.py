@@ -63,12 +63,12 @@ class _Context(torch.autograd.Function):
         beta, rho = decay(p.tau), decay(p.tau_adaptation)
         v, a, s = (torch.zeros_like(x[0]) for _ in range(3))
         spikes, above = torch.empty_like(x), torch.empty_like(x)
-        for t in range(len(x)):
-            v = torch.baddbmm(x[t], s, weight).add_(v, alpha=beta).sub_(s, alpha=p.threshold)
+        none = torch.zeros((), dtype=x.dtype, device=x.device)      # a number would be made one in each step
+        for charge, fired, beyond in zip(x.unbind(0), spikes.unbind(0), above.unbind(0)):
+            v = torch.baddbmm(charge, s, weight).add_(v, alpha=beta).sub_(s, alpha=p.threshold)
             a = a.mul_(rho).add_(s)
-            torch.sub(v, a, alpha=p.adaptation, out=above[t]).sub_(p.threshold)
-            s = spikes[t]
-            torch.gt(above[t], 0, out=s)
+            torch.sub(v, a, alpha=p.adaptation, out=beyond).sub_(p.threshold)
+            s = torch.gt(beyond, none, out=fired)
         ctx.save_for_backward(above, spikes, weight)
         return spikes
 
@@ -80,9 +80,9 @@ class _Context(torch.autograd.Function):
         surrogate = above.abs().mul_(p.slope).add_(1).pow_(-2)      # above stays: a split backward pass comes twice
         grad_x, transposed = torch.empty_like(grad), weight.transpose(1, 2)
         grad_v, grad_a = torch.zeros_like(grad[0]), torch.zeros_like(grad[0])
-        for t in range(len(grad) - 1, -1, -1):
-            grad_s = torch.baddbmm(grad[t], grad_v, transposed).add_(grad_a).mul_(surrogate[t])
-            grad_v = torch.add(grad_s, grad_v, alpha=beta, out=grad_x[t])
+        for told, slope, back in zip(*(reversed(rows.unbind(0)) for rows in (grad, surrogate, grad_x))):
+            grad_s = torch.baddbmm(told, grad_v, transposed).add_(grad_a).mul_(slope)
+            grad_v = torch.add(grad_s, grad_v, alpha=beta, out=back)
             grad_a.mul_(rho).sub_(grad_s, alpha=p.adaptation)
         return grad_x, _outer(spikes, grad_x)
 
