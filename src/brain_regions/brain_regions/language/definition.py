@@ -24,10 +24,8 @@ from brain_regions.neurons import LIFState, lif_run
 FIRST_GAIN = 0.6
 EPSILON = 1e-5
 KEPT = 0.02             # share of a batch in the running statistics, once there were many
-LAYERS = {"letters": (len(z.LETTER_DELAYS) * z.RANK, z.LETTERS), "words": (len(z.WORD_DELAYS) * z.LETTERS, z.WORDS),
-          "context": (len(z.CONTEXT_DELAYS) * z.WORDS, z.CONTEXT),
-          "recall": (z.STREAMS * (z.WORDS + z.CONTEXT), z.RECALL)}
-"""How many synapses each neuron has, and how many neurons there are."""
+LAYERS = ("letters", "words", "context", "recall")
+"""Those whose charges are normalized."""
 NEURONS = {"letters": z.LETTER, "words": z.WORD, "recall": z.RECALLER, "choice": z.CHOOSER}
 """Parameters of those that do not hear themselves."""
 
@@ -226,6 +224,7 @@ class SpikingReader(nn.Module):
 
     Args:
         kinds: of sentences that training asks for, too; no weight file holds their weights.
+        sizes: of the populations; a region runs :data:`brain_regions.language.sizes.BASE`.
 
     Attributes:
         normalize: gives rows normalized over the batch, mean and variance (see :class:`_Normal`); another one where a
@@ -236,29 +235,30 @@ class SpikingReader(nn.Module):
     runs = live.SpikingReader
     normalize = staticmethod(_Normal.apply)
 
-    def __init__(self, kinds: int = 0) -> None:
+    def __init__(self, kinds: int = 0, sizes: z.Sizes = z.BASE) -> None:
         super().__init__()
-        s = z.STREAMS
+        self.sizes = sizes
+        s, shapes = z.STREAMS, live.shapes(sizes)
 
         def drawn(*shape: int, fan: int, gain: float = 1.0) -> nn.Parameter:
             return nn.Parameter(torch.randn(*shape) * gain / math.sqrt(fan))
 
         self.bytes = drawn(s, 256, z.RANK, fan=1)
-        for name, (fan, size) in LAYERS.items():
-            streams = 1 if name == "recall" else s
+        for name in LAYERS:
+            streams, fan, size = shapes[name]
             self.register_parameter(name, drawn(streams, fan, size, fan=fan))
             self.register_parameter(f"{name}_bias", nn.Parameter(torch.zeros(streams, 1, size)))
             self.register_parameter(f"{name}_gain", nn.Parameter(torch.full((streams, 1, size), FIRST_GAIN)))
             self.register_buffer(f"{name}_mean", torch.zeros(streams, 1, size))
             self.register_buffer(f"{name}_variance", torch.ones(streams, 1, size))
-        self.recurrent = drawn(s, z.CONTEXT, z.CONTEXT, fan=z.CONTEXT, gain=0.7)
-        self.evidence = drawn(z.RECALL, z.OUTPUTS, fan=z.RECALL, gain=0.5)
-        self.direct = drawn(s * (z.WORDS + z.CONTEXT), z.OUTPUTS, fan=z.CONTEXT)
+        self.recurrent = drawn(*shapes["recurrent"], fan=sizes.context, gain=0.7)
+        self.evidence = drawn(*shapes["evidence"], fan=sizes.recall, gain=0.5)
+        self.direct = drawn(*shapes["direct"], fan=sizes.context)
         self.evidence_bias = nn.Parameter(torch.full((z.OUTPUTS,), -2.0))
-        self.choice = drawn(z.SUMMARY, z.CHOICE, fan=z.SUMMARY, gain=2.0)
-        self.choice_bias = nn.Parameter(torch.full((z.CHOICE,), 0.1))
-        self.verb = drawn(z.SUMMARY + z.CHOICE, z.VERBS, fan=z.SUMMARY)
-        self.kind = drawn(z.SUMMARY + z.CHOICE, kinds, fan=z.SUMMARY)
+        self.choice = drawn(*shapes["choice"], fan=sizes.summary, gain=2.0)
+        self.choice_bias = nn.Parameter(torch.full((sizes.choice,), 0.1))
+        self.verb = drawn(*shapes["verb"], fan=sizes.summary)
+        self.kind = drawn(sizes.summary + sizes.choice, kinds, fan=sizes.summary)
         self.register_buffer("batches", torch.zeros(()))    # in the running statistics
 
     # -- what differs between spikes and rates ---------------------------------------------------------------------
@@ -330,7 +330,7 @@ class SpikingReader(nn.Module):
 
     def live(self) -> live.SpikingReader:
         """The network as a region runs it, with the weights as a file holds them."""
-        return self.runs(weights.rounded(self.folded()))
+        return self.runs(weights.rounded(self.folded()), sizes=self.sizes)
 
     @staticmethod
     def _said(spikes: Tensor, mirror: Tensor, lengths: Tensor) -> Tensor:
@@ -384,7 +384,7 @@ class AnnReader(SpikingReader):
 
 def of_weights(cls: type[SpikingReader], tensors: Mapping[str, np.ndarray]) -> SpikingReader:
     """A network with the folded weights of a file, for inference."""
-    network = cls()
+    network = cls(sizes=z.sizes_of(tensors))
     state = {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()}
     for name in LAYERS:
         size = state[f"{name}_bias"]

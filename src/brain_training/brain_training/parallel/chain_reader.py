@@ -11,7 +11,7 @@ from brain_regions.language.definition import Answer
 from brain_training.parallel.chain import Chain, Kind, Micro, Said, Section, Values
 from brain_training.task import Lost
 
-SPIKES = {"letters": z.LETTERS, "words": z.WORDS, "context": z.CONTEXT}
+SPIKES = ("letters", "words", "context")
 NORMAL = ("", "_bias", "_gain", "_mean", "_variance")
 
 
@@ -31,8 +31,9 @@ class ReaderChain(Chain):
         size, streams = micro.batch[0].shape[1], z.STREAMS
         own = {name: tuple(f"{name}{what}" for what in NORMAL) for name in (*SPIKES, "recall")}
         # a micro-step of the context is many small products, each with what it costs to begin it
-        cost = {name: streams * size * own_size * float(getattr(self.network, name).shape[1])
-                for name, own_size in SPIKES.items()}
+        sizes = self.network.sizes
+        cost = {name: streams * size * getattr(sizes, name) * float(getattr(self.network, name).shape[1])
+                for name in SPIKES}
         return [
             Section("letters", self._letters, (), ("letters", activity[0]), ("bytes", *own["letters"]),
                     cost["letters"]),
@@ -40,18 +41,19 @@ class ReaderChain(Chain):
             Section("context", self._context, ("words",), ("context", activity[2]),
                     (*own["context"], "recurrent"), 2 * cost["context"]),
             Section("recall", self._recall, ("words", "context"), ("recall", "direct said"),
-                    (*own["recall"], "direct"), size / z.STRIDE * self.network.recall.shape[1] * z.RECALL),
+                    (*own["recall"], "direct"), size / z.STRIDE * self.network.recall.shape[1] * sizes.recall),
             Section("answer", self._answer, ("words", "context", "recall", "direct said", *activity), ("answer",),
                     ("evidence", "evidence_bias", "choice", "choice_bias", "verb", "kind"),
-                    float(z.SUMMARY * z.CHOICE + size * z.RECALL * z.OUTPUTS))]
+                    float(sizes.summary * sizes.choice + size * sizes.recall * z.OUTPUTS))]
 
     def kinds(self, micro: Micro) -> dict[str, Kind]:
         """Spikes [streams, bytes, batch, neurons], which lie with the bytes first."""
         batch, size = micro.batch[0].shape
         recalled = -(-size // z.STRIDE)
-        spikes = {name: Kind((z.STREAMS, size, batch, n), True, (1, 0, 2, 3)) for name, n in SPIKES.items()}
-        rates = {f"activity.{name}": Kind((n,), False, (0,)) for name, n in SPIKES.items()}
-        return {**spikes, **rates, "recall": Kind((recalled, batch, z.RECALL), True, (0, 1, 2)),
+        sizes = self.network.sizes
+        spikes = {name: Kind((z.STREAMS, size, batch, getattr(sizes, name)), True, (1, 0, 2, 3)) for name in SPIKES}
+        rates = {f"activity.{name}": Kind((getattr(sizes, name),), False, (0,)) for name in SPIKES}
+        return {**spikes, **rates, "recall": Kind((recalled, batch, sizes.recall), True, (0, 1, 2)),
                 "direct said": Kind((recalled, batch, z.OUTPUTS), False, (0, 1, 2))}
 
     def _counted(self, micro: Micro) -> None:
