@@ -157,9 +157,8 @@ class Ranks(Together):
             from brain_collectives import counters
 
             return counters().bytes_sent, "the backend's count"
-        if self._near is None:
-            return _sent_by_tcp(), "the kernel's count of TCP"
-        return _sent_by_tcp() + self._near.sent, "the kernel's count of TCP, and what neighbours read"
+        counted = "the kernel's count of TCP" + (", and what went past it on this machine" if Neighbours.by_all else "")
+        return _sent_by_tcp() + Neighbours.by_all, counted
 
 
 class InOrder(ReduceScatter):

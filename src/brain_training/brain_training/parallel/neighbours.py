@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 from contextlib import suppress
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, ClassVar, Sequence
 
 import torch
 from torch import Tensor
@@ -38,7 +38,10 @@ class Neighbours:
 
     Attributes:
         sent: B that this rank has handed to others.
+        by_all: B that this process has, in all groups.
     """
+
+    by_all: ClassVar[int] = 0
 
     def __init__(self, rank: int, peers: dict[int, socket.socket], rooms: Sequence[mmap.mmap]) -> None:
         self.rank, self.size, self.sent = rank, len(rooms), 0
@@ -59,7 +62,7 @@ class Neighbours:
         """The tensors of all ranks, in their order."""
         own = tensor.detach().contiguous()
         data = _bytes(own)
-        self.sent += len(data) * len(self._peers)
+        self._handed(len(data) * len(self._peers))
         self._tell(data)
         found = []
         for rank in range(self.size):
@@ -76,7 +79,7 @@ class Neighbours:
         own = self._laid(tensor)
         self._meet()
         if self.size == 2:      # a + b is b + a
-            self.sent += tensor.numel() * tensor.element_size()
+            self._handed(tensor.numel() * tensor.element_size())
             tensor += self._room(1 - self.rank, tensor)
             return
         # each sums a part of it, and the others read that: less is read than if each summed all
@@ -85,8 +88,8 @@ class Neighbours:
         mine = parts[self.rank]
         own.view(-1)[mine] = in_order([self._room(rank, tensor).view(-1)[mine] for rank in range(self.size)])
         self._meet()
-        each = tensor.element_size()
-        self.sent += (tensor.numel() - mine.stop + mine.start + (mine.stop - mine.start) * (self.size - 1)) * each
+        own_size = mine.stop - mine.start
+        self._handed((tensor.numel() - own_size + own_size * (self.size - 1)) * tensor.element_size())
         tensor.copy_(torch.cat([self._room(rank, tensor).view(-1)[part] for rank, part in enumerate(parts)])
                      .view_as(tensor))
 
@@ -94,7 +97,7 @@ class Neighbours:
         """The sum of this rank's part of all ranks' tensors [ranks * n] into ``output`` [n], in the order of ranks."""
         self._laid(tensor)
         self._meet()
-        self.sent += (tensor.numel() - output.numel()) * tensor.element_size()
+        self._handed((tensor.numel() - output.numel()) * tensor.element_size())
         output.copy_(in_order([self._room(rank, tensor).view(self.size, *output.shape)[self.rank]
                                for rank in range(self.size)]))
 
@@ -102,6 +105,10 @@ class Neighbours:
         """Leaves; the others hear of it when they wait for this rank."""
         for peer in self._peers.values():
             peer.close()
+
+    def _handed(self, size: int) -> None:
+        self.sent += size
+        Neighbours.by_all += size
 
     # -- memory that all see ---------------------------------------------------------------------------------------
 
