@@ -35,8 +35,7 @@ def test_a_size_that_a_task_has_not_is_named(tmp_path):
     for options, why in (
             (["parallel_tasks:Spikes", "--size", "wide"],
              "the networks of spikes have no size 'wide'; give --size base"),
-            (["motor", "--size", "huge"], "there is no size 'huge'; there is base, wide, large"),
-            (["motor", "--size", "wide", "--parallel", "ps=2"], "parameter servers train the size base, not wide")):
+            (["motor", "--size", "huge"], "there is no size 'huge'; there is base, wide, large")):
         told = CliRunner().invoke(app, ["train", *options, "--quick", "--out", str(tmp_path / "a.safetensors")])
         assert told.exit_code and why in " ".join(told.output.split()), told.output
     assert not list(tmp_path.iterdir())
