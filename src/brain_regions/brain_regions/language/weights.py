@@ -30,9 +30,9 @@ def needed(reader: type[SpikingReader], sizes: z.Sizes = z.BASE) -> dict[str, st
             "network": weight_files.meaning_hash(meaning)}
 
 
-def probe(tensors: Mapping[str, np.ndarray], reader: type[SpikingReader]) -> np.ndarray:
+def probe(tensors: Mapping[str, np.ndarray], reader: type[SpikingReader], sizes: z.Sizes = z.BASE) -> np.ndarray:
     """What a network with these weights says of one sentence: evidence and verbs, in a row."""
-    network = reader(tensors, sizes=z.sizes_of(tensors))
+    network = reader(tensors, sizes=sizes)
     state = network.begin(PROBE)
     while not network.done(state):
         state, _ = network.read(state, 10)
@@ -52,7 +52,8 @@ def save(path: Path, tensors: Mapping[str, np.ndarray], reader: type[SpikingRead
         report: held-out figures.
     """
     halves = {name: value.astype(np.float16) for name, value in tensors.items()}
-    weight_files.save(path, needed(reader, z.sizes_of(tensors)), halves, probe(halves, reader), training, report)
+    sizes = z.sizes_of(tensors)
+    weight_files.save(path, needed(reader, sizes), halves, probe(halves, reader, sizes), training, report)
 
 
 def rounded(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
