@@ -33,6 +33,7 @@ Learning, Neural Computation 33, 2021).
 """
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import torch
@@ -153,7 +154,7 @@ class _LIFRun(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, v: Tensor, p: LIF, beta: float) -> tuple[Tensor, Tensor]:
         potentials = torch.empty_like(x)
         spikes = torch.empty_like(x)
-        _integrate(x, v.clone(), p.threshold, beta, spikes, potentials)
+        _integrate(x, v, p.threshold, beta, spikes, potentials)
         ctx.save_for_backward(potentials)
         ctx.p, ctx.beta = p, beta
         return spikes, potentials[-1].clone()
@@ -163,21 +164,21 @@ class _LIFRun(torch.autograd.Function):
         (potentials,) = ctx.saved_tensors
         grad = grad_spikes / (1 + ctx.p.slope * (potentials - ctx.p.threshold).abs()) ** 2
         grad[-1] += grad_v
-        for t in range(len(grad) - 2, -1, -1):
-            grad[t].add_(grad[t + 1], alpha=ctx.beta)
+        rows = grad.unbind(0)
+        for after, now in zip(rows[:0:-1], rows[-2::-1]):
+            now.add_(after, alpha=ctx.beta)
         return grad, ctx.beta * grad[0], None, None
 
 
 def _integrate(x: Tensor, v: Tensor, threshold: float, beta: float, spikes: Tensor, potentials: Tensor | None) -> None:
-    """Runs the recursion in place: ``v`` becomes the last potential, ``spikes`` (and ``potentials``) are filled in."""
+    """Runs the recursion: ``spikes`` are filled in, and ``potentials``; without those ``v`` becomes the last one."""
     reset = (v > threshold).to(v.dtype)
     bound = torch.scalar_tensor(threshold, dtype=v.dtype, device=v.device)      # a number would be made one each time
-    for t, (charge, fired) in enumerate(zip(x.unbind(0), spikes.unbind(0))):
-        torch.add(charge, v, alpha=beta, out=v).sub_(reset, alpha=threshold)
+    after = repeat(v) if potentials is None else potentials.unbind(0)
+    for charge, fired, now in zip(x.unbind(0), spikes.unbind(0), after):
+        v = torch.add(charge, v, alpha=beta, out=now).sub_(reset, alpha=threshold)
         torch.gt(v, bound, out=fired)
         reset = fired
-        if potentials is not None:
-            potentials[t] = v
 
 
 def lif_run(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple[Tensor, LIFState]:

@@ -14,12 +14,13 @@ from brain_regions.language import weights
 from brain_regions.language.decode import decode, spell
 from brain_regions.language.definition import EPSILON, AnnReader, SpikingReader, of_weights
 from brain_regions.language.network import Heard
+from brain_regions.language.sizes import widened
 from brain_training import language_score as score
 from brain_training.language_course import Course
 from brain_training.language_data import Batch, encode, make, pack, sentence
 from brain_training.language_loss import Recipe, hardness, loss
 from brain_training.language_phrases import KINDS
-from brain_training.task import Lost, Progress, Task, one_cycle
+from brain_training.task import BASE, SIZES, Lost, Progress, Task, one_cycle
 
 CLASSES = {"spiking": SpikingReader, "ann": AnnReader}
 REPORT_SEED = 900_000   # of the sentences that are reported on
@@ -69,12 +70,14 @@ class LanguageTask(Task):
     apart = True
     counts = True
     looks = False
+    sizes = tuple(SIZES)
     full = Recipe()
     tiny = Recipe(sentences=640, rate=3e-3)
     lists: Path | None = Path(brain_regions.__file__).parents[1] / "test" / "test_language_sentences"
 
-    def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None) -> None:
-        super().__init__(which, quick=quick, recipe=recipe)
+    def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None, size: str = BASE
+                 ) -> None:
+        super().__init__(which, quick=quick, recipe=recipe, size=size)
         self._made: tuple[int, Batch] | None = None     # with their seed
         self._course: Course | None = None
 
@@ -100,7 +103,7 @@ class LanguageTask(Task):
         """A network before training."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return CLASSES[self.which](len(KINDS))
+            return CLASSES[self.which](len(KINDS), widened(SIZES[self.size]))
 
     def together(self, network: nn.Module) -> None:
         """Lets charges be normalized over the whole batch."""

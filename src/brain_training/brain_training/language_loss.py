@@ -84,18 +84,18 @@ def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Ten
     roles = F.cross_entropy(_for_what(answer), _purpose(marks), reduction="none")
     said, meant, _ = by_word(answer, marks)
     named = each[..., z.NAMED_COLOR.start - z.ACTION.start:].sum(-1)
-    roles, weights, words, count, actions, named, inner = whole.sums(
-        (roles * weight).sum(), weight.sum(), F.cross_entropy(said, meant, reduction="sum"),
-        torch.tensor(len(meant), device=said.device),
-        (each[..., :z.NAMED_COLOR.start - z.ACTION.start].mean(-1) * inside).sum(), (named * weight).sum(),
-        inside.sum())
+    # all that is of the whole batch in one message
+    (roles, weights, words, count, actions, named, inner), (decision, kinds, chosen), layers = whole.sums_and_means(
+        ((roles * weight).sum(), weight.sum(), F.cross_entropy(said, meant, reduction="sum"),
+         torch.tensor(len(meant), device=said.device),
+         (each[..., :z.NAMED_COLOR.start - z.ACTION.start].mean(-1) * inside).sum(), (named * weight).sum(),
+         inside.sum()),
+        (len(verb), (F.cross_entropy(answer.verb, verb, label_smoothing=recipe.smoothing),
+                     F.cross_entropy(answer.kind, kind, label_smoothing=recipe.smoothing), answer.activity[-1])),
+        (inside.sum(), answer.activity[:-1]))
     roles = roles / weights.clamp(min=1.0)
     words = words / count.clamp(min=1)
     actions, named = actions / inner, named / weights
-    decision, kinds, chosen = whole.means(
-        len(verb), F.cross_entropy(answer.verb, verb, label_smoothing=recipe.smoothing),
-        F.cross_entropy(answer.kind, kind, label_smoothing=recipe.smoothing), answer.activity[-1])
-    layers = whole.means(inside.sum(), *answer.activity[:-1])
     busy = sum(F.relu(layer - RATE).pow(2).mean() for layer in (*layers, chosen))
     return (DECISION * decision + WORDS * words + ROLES * roles + ACTIONS * actions + NAMES * named + KIND * kinds
             + recipe.calm * busy)

@@ -54,8 +54,6 @@ class Settings:
         self.how.check(self.device)
         if self.how.plan is not None:
             plans.maker(self.how.plan)
-            if self.how.plan.ps and self.size != BASE:
-                raise ValueError(f"parameter servers train the size {BASE}, not {self.size}; leave out --size, or ps")
         if self.how.tensorboard is not None:
             try:
                 importlib.import_module("torch.utils.tensorboard")

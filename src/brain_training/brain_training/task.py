@@ -34,6 +34,11 @@ SIZES = {BASE: 1, "wide": 2, "large": 4}
 """How many times the hidden neurons of the network that a region runs."""
 
 
+def sized(size: str) -> dict[str, str]:
+    """How a task is told its size: one that has the base size alone need not take any."""
+    return {} if size == BASE else {"size": size}
+
+
 def stream(purpose: str, seed: int, *numbers: int) -> np.random.Generator:
     """The random stream of one purpose in training: the same in every process and on every machine.
 

@@ -34,6 +34,11 @@ class Whole:
         """Means over all parts, of means over ``count`` things of this one."""
         return parts
 
+    def sums_and_means(self, sums: Sequence[Tensor], *means: tuple[Tensor | int, Sequence[Tensor]]
+                       ) -> tuple[tuple[Tensor, ...], ...]:
+        """:meth:`sums` and some :meth:`means`, each of a count and parts, in one message: it costs as much as one."""
+        return (tuple(sums), *(tuple(parts) for _, parts in means))
+
     def most(self, number: int) -> int:
         """The greatest of all parts' numbers."""
         return number

@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from brain_training.language import LanguageTask
+from brain_training.language_loss import Recipe
 from brain_training.motor import MotorTask
 from brain_training.parallel.shards import ShardsTrainer
 from brain_training.parameter_server.client import Servers
@@ -61,10 +62,11 @@ def test_batch_normalization_is_over_the_whole_batch(served):
     assert found.losses == losses and served.bits(found.network) == served.bits(network)
 
 
-@pytest.mark.parametrize("cls", [LanguageTask, MotorTask])
-def test_shipped_networks_are_one_process_with_the_same_shards_to_the_bit(served, cls):
-    found = train_with_servers(cls(quick=True), 5)
-    network, losses = reference(cls(quick=True), 5, 2)
+@pytest.mark.parametrize(("cls", "how"), [(LanguageTask, {"quick": True}), (MotorTask, {"quick": True}), (
+    LanguageTask, {"recipe": Recipe(sentences=32, batch=8, chapters=1), "size": "wide"})])
+def test_networks_of_regions_are_one_process_with_the_same_shards_to_the_bit(served, cls, how):
+    found = train_with_servers(cls(**how), 5)
+    network, losses = reference(cls(**how), 5, 2)
     assert found.losses == losses and served.bits(found.network) == served.bits(network)
 
 

@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from brain_training.checkpoint import CheckpointError
+from brain_training.motor import MotorTask
 from brain_training.parameter_server import tensors as wire
 from brain_training.parameter_server.durable import Durable
 from brain_training.parameter_server.messages import Member, Parts, PushHeader, Report, Step
 from brain_training.parameter_server.mode import Mode
 from brain_training.parameter_server.placement import placed, server_of
 from brain_training.parameter_server.refused import Refused
-from brain_training.parameter_server.shard import Shard
+from brain_training.parameter_server.shard import Shard, about, differ
 from brain_training.parameter_server.shares import Passed, Served, Shares
 from brain_training.task import TrainingError
 
@@ -342,3 +343,11 @@ def test_workers_that_share_different_sums_are_told(served):
     with one.within(0, print), pytest.raises(TrainingError, match="do not share the same sums in step 0: this one has"):
         one.gather(torch.ones(1))
     assert len(one.gather(torch.ones(3))) == 1      # outside of a step it is the whole
+
+
+def test_a_network_of_another_size_is_another_training():
+    base, wide = (about(MotorTask(quick=True, size=size), 3) for size in ("base", "wide"))
+    before = {what: value for what, value in base.items() if what != "size"}    # when there was one size alone
+    assert differ(base, base) is differ(base, before) is differ(wide, wide) is None
+    assert differ(wide, base) == differ(wide, before) == "its size is 'base', and 'wide' here"
+    assert differ(base, wide) == "its size is 'wide', and 'base' here"

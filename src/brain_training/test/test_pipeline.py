@@ -56,8 +56,10 @@ def test_language_with_its_written_out_gradients(tmp_path, schedule, each):
     found = several(tmp_path, 2, piped, "language", schedule, 2, each, 4, 2)
     checked(found)
     if each:
-        assert found[0]["boundaries"][2] == [
-            "activity.letters", "words", "activity.words", "context", "activity.context"]
+        assert found[0]["boundaries"][2] == ["fired.letters", "words", "context"]
+    else:       # spikes, and how often each of 256 letters fired, as two bytes
+        assert found[0]["boundaries"] == [["fired.letters", "words"]]
+        assert 25 * found[0]["sent"].forward < found[0]["sent"].floats
 
 
 @pytest.mark.slow
@@ -114,12 +116,16 @@ def test_what_crosses_a_cut_comes_out_as_it_went_in():
     drawn = torch.Generator().manual_seed(0)
     spikes = (torch.rand(3, 2, 5, 1, 7, generator=drawn) > 0.7).float().permute(0, 1, 4, 2, 3)
     floats = torch.randn(3, 4, generator=drawn).T
-    kinds = [Kind(tuple(spikes.shape), True, (0, 1, 3, 4, 2)), Kind((4, 3), False, (1, 0))]
-    message = to_bytes([spikes, floats], kinds)
-    assert message.dtype == torch.uint8 and len(message) == -(-3 * 2 * 5 * 7 // 8) + 4 * 12
-    for value, back in zip((spikes, floats), from_bytes(message, kinds)):
-        assert torch.equal(value, back) and value.stride(0) == back.stride(0) and value.stride(-1) == back.stride(-1)
+    whole, most = torch.tensor([0.0, 300.0, 65535.0]), torch.tensor([0.0, 255.0])
+    kinds = [Kind(tuple(spikes.shape), True, (0, 1, 3, 4, 2)), Kind((4, 3), False, (1, 0)),
+             Kind((3,), False, (0,), 65535), Kind((2,), False, (0,), 255)]
+    values = [spikes, floats, whole, most]
+    message = to_bytes(values, kinds)
+    assert message.dtype == torch.uint8 and len(message) == -(-3 * 2 * 5 * 7 // 8) + 4 * 12 + 2 * 3 + 2
+    for value, back in zip(values, from_bytes(message, kinds)):
+        assert back.dtype == torch.float32 and torch.equal(value, back)
+        assert value.stride(0) == back.stride(0) and value.stride(-1) == back.stride(-1)
     with pytest.raises(ValueError, match="bytes are not the values"):
         from_bytes(message[:-1], kinds)
     with pytest.raises(ValueError, match="is to cross a cut"):
-        to_bytes([floats, spikes], kinds)
+        to_bytes([floats, spikes, whole, most], kinds)

@@ -24,10 +24,8 @@ from brain_regions.neurons import LIFState, lif_run
 FIRST_GAIN = 0.6
 EPSILON = 1e-5
 KEPT = 0.02             # share of a batch in the running statistics, once there were many
-LAYERS = {"letters": (len(z.LETTER_DELAYS) * z.RANK, z.LETTERS), "words": (len(z.WORD_DELAYS) * z.LETTERS, z.WORDS),
-          "context": (len(z.CONTEXT_DELAYS) * z.WORDS, z.CONTEXT),
-          "recall": (z.STREAMS * (z.WORDS + z.CONTEXT), z.RECALL)}
-"""How many synapses each neuron has, and how many neurons there are."""
+LAYERS = ("letters", "words", "context", "recall")
+"""Those whose charges are normalized."""
 NEURONS = {"letters": z.LETTER, "words": z.WORD, "recall": z.RECALLER, "choice": z.CHOOSER}
 """Parameters of those that do not hear themselves."""
 
@@ -63,12 +61,12 @@ class _Context(torch.autograd.Function):
         beta, rho = decay(p.tau), decay(p.tau_adaptation)
         v, a, s = (torch.zeros_like(x[0]) for _ in range(3))
         spikes, above = torch.empty_like(x), torch.empty_like(x)
-        for t in range(len(x)):
-            v = torch.baddbmm(x[t], s, weight).add_(v, alpha=beta).sub_(s, alpha=p.threshold)
+        none = torch.zeros((), dtype=x.dtype, device=x.device)      # a number would be made one in each step
+        for charge, fired, beyond in zip(x.unbind(0), spikes.unbind(0), above.unbind(0)):
+            v = torch.baddbmm(charge, s, weight).add_(v, alpha=beta).sub_(s, alpha=p.threshold)
             a = a.mul_(rho).add_(s)
-            torch.sub(v, a, alpha=p.adaptation, out=above[t]).sub_(p.threshold)
-            s = spikes[t]
-            torch.gt(above[t], 0, out=s)
+            torch.sub(v, a, alpha=p.adaptation, out=beyond).sub_(p.threshold)
+            s = torch.gt(beyond, none, out=fired)
         ctx.save_for_backward(above, spikes, weight)
         return spikes
 
@@ -80,9 +78,9 @@ class _Context(torch.autograd.Function):
         surrogate = above.abs().mul_(p.slope).add_(1).pow_(-2)      # above stays: a split backward pass comes twice
         grad_x, transposed = torch.empty_like(grad), weight.transpose(1, 2)
         grad_v, grad_a = torch.zeros_like(grad[0]), torch.zeros_like(grad[0])
-        for t in range(len(grad) - 1, -1, -1):
-            grad_s = torch.baddbmm(grad[t], grad_v, transposed).add_(grad_a).mul_(surrogate[t])
-            grad_v = torch.add(grad_s, grad_v, alpha=beta, out=grad_x[t])
+        for told, slope, back in zip(*(reversed(rows.unbind(0)) for rows in (grad, surrogate, grad_x))):
+            grad_s = torch.baddbmm(told, grad_v, transposed).add_(grad_a).mul_(slope)
+            grad_v = torch.add(grad_s, grad_v, alpha=beta, out=back)
             grad_a.mul_(rho).sub_(grad_s, alpha=p.adaptation)
         return grad_x, _outer(spikes, grad_x)
 
@@ -226,6 +224,7 @@ class SpikingReader(nn.Module):
 
     Args:
         kinds: of sentences that training asks for, too; no weight file holds their weights.
+        sizes: of the populations; a region runs :data:`brain_regions.language.sizes.BASE`.
 
     Attributes:
         normalize: gives rows normalized over the batch, mean and variance (see :class:`_Normal`); another one where a
@@ -236,29 +235,30 @@ class SpikingReader(nn.Module):
     runs = live.SpikingReader
     normalize = staticmethod(_Normal.apply)
 
-    def __init__(self, kinds: int = 0) -> None:
+    def __init__(self, kinds: int = 0, sizes: z.Sizes = z.BASE) -> None:
         super().__init__()
-        s = z.STREAMS
+        self.sizes = sizes
+        s, shapes = z.STREAMS, live.shapes(sizes)
 
         def drawn(*shape: int, fan: int, gain: float = 1.0) -> nn.Parameter:
             return nn.Parameter(torch.randn(*shape) * gain / math.sqrt(fan))
 
         self.bytes = drawn(s, 256, z.RANK, fan=1)
-        for name, (fan, size) in LAYERS.items():
-            streams = 1 if name == "recall" else s
+        for name in LAYERS:
+            streams, fan, size = shapes[name]
             self.register_parameter(name, drawn(streams, fan, size, fan=fan))
             self.register_parameter(f"{name}_bias", nn.Parameter(torch.zeros(streams, 1, size)))
             self.register_parameter(f"{name}_gain", nn.Parameter(torch.full((streams, 1, size), FIRST_GAIN)))
             self.register_buffer(f"{name}_mean", torch.zeros(streams, 1, size))
             self.register_buffer(f"{name}_variance", torch.ones(streams, 1, size))
-        self.recurrent = drawn(s, z.CONTEXT, z.CONTEXT, fan=z.CONTEXT, gain=0.7)
-        self.evidence = drawn(z.RECALL, z.OUTPUTS, fan=z.RECALL, gain=0.5)
-        self.direct = drawn(s * (z.WORDS + z.CONTEXT), z.OUTPUTS, fan=z.CONTEXT)
+        self.recurrent = drawn(*shapes["recurrent"], fan=sizes.context, gain=0.7)
+        self.evidence = drawn(*shapes["evidence"], fan=sizes.recall, gain=0.5)
+        self.direct = drawn(*shapes["direct"], fan=sizes.context)
         self.evidence_bias = nn.Parameter(torch.full((z.OUTPUTS,), -2.0))
-        self.choice = drawn(z.SUMMARY, z.CHOICE, fan=z.SUMMARY, gain=2.0)
-        self.choice_bias = nn.Parameter(torch.full((z.CHOICE,), 0.1))
-        self.verb = drawn(z.SUMMARY + z.CHOICE, z.VERBS, fan=z.SUMMARY)
-        self.kind = drawn(z.SUMMARY + z.CHOICE, kinds, fan=z.SUMMARY)
+        self.choice = drawn(*shapes["choice"], fan=sizes.summary, gain=2.0)
+        self.choice_bias = nn.Parameter(torch.full((sizes.choice,), 0.1))
+        self.verb = drawn(*shapes["verb"], fan=sizes.summary)
+        self.kind = drawn(sizes.summary + sizes.choice, kinds, fan=sizes.summary)
         self.register_buffer("batches", torch.zeros(()))    # in the running statistics
 
     # -- what differs between spikes and rates ---------------------------------------------------------------------
@@ -330,7 +330,7 @@ class SpikingReader(nn.Module):
 
     def live(self) -> live.SpikingReader:
         """The network as a region runs it, with the weights as a file holds them."""
-        return self.runs(weights.rounded(self.folded()))
+        return self.runs(weights.rounded(self.folded()), sizes=self.sizes)
 
     @staticmethod
     def _said(spikes: Tensor, mirror: Tensor, lengths: Tensor) -> Tensor:
@@ -384,7 +384,7 @@ class AnnReader(SpikingReader):
 
 def of_weights(cls: type[SpikingReader], tensors: Mapping[str, np.ndarray]) -> SpikingReader:
     """A network with the folded weights of a file, for inference."""
-    network = cls()
+    network = cls(sizes=z.sizes_of(tensors))
     state = {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()}
     for name in LAYERS:
         size = state[f"{name}_bias"]

@@ -18,25 +18,31 @@ import numpy as np
 
 from brain_regions.circuits import INPUT, fan_outs
 from brain_regions.language import sizes as z
-from brain_regions.language.circuit import BLOCKS, STREAMS, circuit
+from brain_regions.language.circuit import STREAMS, blocks, circuit
 from brain_regions.lesions import Lesion
 from brain_regions.membranes import LIF, MOST_STEPS, decay
 
 State = dict[str, np.ndarray]
 READING = ("letters", "words", "context")       # layers that both streams have
-SHAPES = {
-    "bytes": (z.STREAMS, 256, z.RANK),
-    "letters": (z.STREAMS, len(z.LETTER_DELAYS) * z.RANK, z.LETTERS), "letters_bias": (z.STREAMS, 1, z.LETTERS),
-    "words": (z.STREAMS, len(z.WORD_DELAYS) * z.LETTERS, z.WORDS), "words_bias": (z.STREAMS, 1, z.WORDS),
-    "context": (z.STREAMS, len(z.CONTEXT_DELAYS) * z.WORDS, z.CONTEXT), "context_bias": (z.STREAMS, 1, z.CONTEXT),
-    "recurrent": (z.STREAMS, z.CONTEXT, z.CONTEXT),
-    "recall": (1, z.STREAMS * (z.WORDS + z.CONTEXT), z.RECALL), "recall_bias": (1, 1, z.RECALL),
-    "direct": (z.STREAMS * (z.WORDS + z.CONTEXT), z.OUTPUTS),
-    "evidence": (z.RECALL, z.OUTPUTS), "evidence_bias": (z.OUTPUTS,),
-    "choice": (z.SUMMARY, z.CHOICE), "choice_bias": (z.CHOICE,),
-    "verb": (z.SUMMARY + z.CHOICE, z.VERBS),
-}
-"""Weights by name. From bytes to letters there are few: the synapse of a byte on a letter is a product of two."""
+
+
+def shapes(sizes: z.Sizes = z.BASE) -> dict[str, tuple[int, ...]]:
+    """Weights by name. From bytes to letters there are few: the synapse of a byte on a letter is a product of two."""
+    letters, words, context, recall, choice = sizes
+    return {
+        "bytes": (z.STREAMS, 256, z.RANK),
+        "letters": (z.STREAMS, len(z.LETTER_DELAYS) * z.RANK, letters), "letters_bias": (z.STREAMS, 1, letters),
+        "words": (z.STREAMS, len(z.WORD_DELAYS) * letters, words), "words_bias": (z.STREAMS, 1, words),
+        "context": (z.STREAMS, len(z.CONTEXT_DELAYS) * words, context), "context_bias": (z.STREAMS, 1, context),
+        "recurrent": (z.STREAMS, context, context),
+        "recall": (1, sizes.heard, recall), "recall_bias": (1, 1, recall), "direct": (sizes.heard, z.OUTPUTS),
+        "evidence": (recall, z.OUTPUTS), "evidence_bias": (z.OUTPUTS,),
+        "choice": (sizes.summary, choice), "choice_bias": (choice,), "verb": (sizes.summary + choice, z.VERBS),
+    }
+
+
+SHAPES = shapes()
+"""Of the network that a region runs."""
 
 
 class Heard(NamedTuple):
@@ -45,7 +51,7 @@ class Heard(NamedTuple):
     Attributes:
         evidence: logits [bytes, OUTPUTS], frames included.
         verb: logits [VERBS].
-        rates: share of micro-steps in which each neuron of the choice fired, [CHOICE].
+        rates: share of micro-steps in which each neuron of the choice fired, [choice].
     """
 
     evidence: np.ndarray
@@ -72,28 +78,29 @@ class SpikingReader:
         tensors: weights by name, see :data:`SHAPES`.
         silent: no neuron fires: a control, which must not understand anything.
         lesions: by name of the population: letters, words, context, recall, choice.
+        sizes: of its populations.
 
     Raises:
         ValueError: a weight is missing or has another shape.
     """
 
     def __init__(self, tensors: Mapping[str, np.ndarray], silent: bool = False,
-                 lesions: Mapping[str, Lesion] = {}) -> None:
-        for name, shape in SHAPES.items():
+                 lesions: Mapping[str, Lesion] = {}, sizes: z.Sizes = z.BASE) -> None:
+        for name, shape in shapes(sizes).items():
             if name not in tensors or tensors[name].shape != shape:
                 raise ValueError(f"weights {name!r} of shape {shape} are needed")
-        self.silent, self._lesions = silent, lesions
+        self.silent, self._lesions, self.sizes = silent, lesions, sizes
         self._w = {name: np.asarray(tensors[name], np.float32) for name in SHAPES}
         taps = len(z.LETTER_DELAYS)
-        parts = self._w["letters"].reshape(z.STREAMS, taps, z.RANK, z.LETTERS)
+        parts = self._w["letters"].reshape(z.STREAMS, taps, z.RANK, sizes.letters)
         # the synapses of each byte; no byte, behind the others, has none
         table = np.einsum("sbr,strn->stbn", self._w["bytes"], parts)
         self._table = np.concatenate([table, np.zeros_like(table[:, :, :1])], axis=2).astype(np.float32)
         # what a stream says to the recall, and to the evidence past it
         said = np.concatenate([self._w["recall"][0], self._w["direct"]], axis=1)
-        self._say = np.ascontiguousarray(said.reshape(z.STREAMS, z.WORDS + z.CONTEXT, z.RECALL + z.OUTPUTS))
+        self._say = np.ascontiguousarray(said.reshape(z.STREAMS, -1, sizes.said))
         fans = fan_outs(circuit(tensors))
-        lines = np.split(fans.pop(INPUT), BLOCKS)
+        lines = np.split(fans.pop(INPUT), blocks(sizes))
         self._byte_fans, self._said_fan, self._summary_fan = (
             np.stack(lines[:z.STREAMS]), float(lines[-2].sum()), float(lines[-1].sum()))
         self._fans = {part: np.stack([fans[f"{stream}_{part}"] for stream in STREAMS]) for part in READING}
@@ -113,15 +120,14 @@ class SpikingReader:
         def zeros(*shape: int) -> np.ndarray:
             return np.zeros(shape, np.float32)
 
-        s = z.STREAMS
-        return {"sentence": zeros(z.LONGEST), "length": zeros(1), "place": zeros(3), "letters": zeros(s, z.LETTERS),
-                "words": zeros(s, z.WORDS), "context": zeros(s, z.CONTEXT), "thresholds": zeros(s, z.CONTEXT),
-                "fired": zeros(s, z.CONTEXT), "letter_line": zeros(s, z.WORD_DELAYS[-1], z.LETTERS),
-                "word_line": zeros(s, z.CONTEXT_DELAYS[-1], z.WORDS), "synapses": zeros(s, z.RECALL + z.OUTPUTS),
-                "said": zeros(_steps_of(z.LONGEST), z.RECALL + z.OUTPUTS), "recall": zeros(1, z.RECALL),
-                "evidence": zeros(_steps_of(z.LONGEST), z.OUTPUTS), "counts": zeros(s, z.WORDS + z.CONTEXT),
-                "trace": zeros(s, z.CONTEXT), "recalls": zeros(z.RECALL), "choice": zeros(1, z.CHOICE),
-                "choices": zeros(z.CHOICE)}
+        s, steps, n = z.STREAMS, _steps_of(z.LONGEST), self.sizes
+        return {"sentence": zeros(z.LONGEST), "length": zeros(1), "place": zeros(3), "letters": zeros(s, n.letters),
+                "words": zeros(s, n.words), "context": zeros(s, n.context), "thresholds": zeros(s, n.context),
+                "fired": zeros(s, n.context), "letter_line": zeros(s, z.WORD_DELAYS[-1], n.letters),
+                "word_line": zeros(s, z.CONTEXT_DELAYS[-1], n.words), "synapses": zeros(s, n.said),
+                "said": zeros(steps, n.said), "recall": zeros(1, n.recall), "evidence": zeros(steps, z.OUTPUTS),
+                "counts": zeros(s, n.words + n.context), "trace": zeros(s, n.context), "recalls": zeros(n.recall),
+                "choice": zeros(1, n.choice), "choices": zeros(n.choice)}
 
     def begin(self, sentence: bytes) -> State:
         """State before the first byte of a framed sentence.
@@ -180,9 +186,9 @@ class SpikingReader:
 
     def _recall(self, state: State, place: int, steps: int) -> np.ndarray:
         said = state["said"][place:place + steps]
-        charge = said[None, :, :z.RECALL] + self._w["recall_bias"]
+        charge = said[None, :, :self.sizes.recall] + self._w["recall_bias"]
         spikes = self._fire(charge, state, "recall", z.RECALLER)[0]
-        evidence = spikes @ self._w["evidence"] + said[:, z.RECALL:]
+        evidence = spikes @ self._w["evidence"] + said[:, self.sizes.recall:]
         state["evidence"][place:place + steps] = evidence + self._w["evidence_bias"]
         fired = spikes.sum(0)
         state["recalls"] += fired
@@ -191,7 +197,7 @@ class SpikingReader:
 
     def _choose(self, state: State, steps: int) -> np.ndarray:
         charge = _summary(state) @ self._w["choice"] + self._w["choice_bias"]
-        spikes = self._fire(np.broadcast_to(charge, (1, steps, z.CHOICE)), state, "choice", z.CHOOSER)[0]
+        spikes = self._fire(np.broadcast_to(charge, (1, steps, self.sizes.choice)), state, "choice", z.CHOOSER)[0]
         fired = spikes.sum(0)
         state["choices"] += fired
         state["place"][2] += steps
@@ -227,7 +233,7 @@ class SpikingReader:
         front = state["sentence"][:int(state["length"][0])].astype(np.int64)
         at = place + np.arange(steps)[:, None] - np.array(z.LETTER_DELAYS)
         before, taps = at < 0, np.arange(len(z.LETTER_DELAYS))
-        charge = np.empty((z.STREAMS, steps, z.LETTERS), np.float32)
+        charge = np.empty((z.STREAMS, steps, self.sizes.letters), np.float32)
         for k, text in enumerate((front, front[::-1])):
             charge[k] = self._table[k, taps, np.where(before, 256, text[at.clip(min=0)])].sum(1)
         return charge + self._w["letters_bias"]
@@ -324,7 +330,7 @@ class AnnReader(SpikingReader):
 
 
 def _summary(state: Mapping[str, np.ndarray]) -> np.ndarray:
-    """What reading and recalling came to, [SUMMARY]: rates, what the last spikes left behind, and counts."""
+    """What reading and recalling came to, [summary]: rates, what the last spikes left behind, and counts."""
     seen = np.concatenate([state["counts"] / state["length"], state["trace"]], axis=1)
     return np.concatenate([z.GAIN * seen.reshape(-1), z.COUNT_GAIN * state["recalls"]])
 

@@ -2,6 +2,10 @@
 """What the network of language is made of: populations, delays, neurons and what its outputs stand for."""
 from __future__ import annotations
 
+from typing import Mapping, NamedTuple
+
+import numpy as np
+
 from brain_regions.membranes import ALIF, LI, LIF
 
 BYTES = 256             # of a normalized sentence, at most
@@ -39,3 +43,42 @@ NAMED_COLOR, NAMED_SHAPE = slice(8, 12), slice(12, 15)      # whatever it is for
 OUTPUTS = 15
 VERBS = 4               # none, go, find, stop
 AT_REST = (1.0, 0.0, 0.0, 0.0)     # logits of the verbs without a spike: nothing is understood
+
+
+class Sizes(NamedTuple):
+    """How many neurons there are, of letters, words and context in each stream."""
+
+    letters: int = LETTERS
+    words: int = WORDS
+    context: int = CONTEXT
+    recall: int = RECALL
+    choice: int = CHOICE
+
+    @property
+    def heard(self) -> int:
+        """Neurons whose spikes the recall hears."""
+        return STREAMS * (self.words + self.context)
+
+    @property
+    def said(self) -> int:
+        """What the synapses of a stream tell the recall, and the evidence past it."""
+        return self.recall + OUTPUTS
+
+    @property
+    def summary(self) -> int:
+        """What all is summed up to for the choice."""
+        return STREAMS * (self.words + 2 * self.context) + self.recall
+
+
+BASE = Sizes()
+"""Of the network that a region runs."""
+
+
+def widened(factor: int) -> Sizes:
+    """So many times the neurons: for training; a region runs :data:`BASE`."""
+    return Sizes(*(factor * size for size in BASE))
+
+
+def sizes_of(tensors: Mapping[str, np.ndarray]) -> Sizes:
+    """Those of a network with these weights."""
+    return Sizes(*(tensors[f"{name}_bias"].shape[-1] for name in Sizes._fields))

@@ -19,10 +19,10 @@ REMEDY = "make new ones with `brain train language`"
 PROBE = b"\x02find the red ball, but stay away from any box. \xe8\xb5\xa4\xe3\x81\x84\x03"
 
 
-def needed(reader: type[SpikingReader]) -> dict[str, str]:
-    """Metadata that a file must have to fit this code."""
-    meaning = [z.STREAMS, z.LETTER_DELAYS, z.WORD_DELAYS, z.CONTEXT_DELAYS, z.STRIDE, z.RANK, z.LETTERS, z.WORDS,
-               z.CONTEXT, z.RECALL, z.CHOICE, z.CHOICE_STEPS, z.LETTER, z.WORD, z.CONTEXT_NEURON, z.RECALLER, z.CHOOSER,
+def needed(reader: type[SpikingReader], sizes: z.Sizes = z.BASE) -> dict[str, str]:
+    """Metadata that a file must have to fit this code; of other sizes what no region takes."""
+    meaning = [z.STREAMS, z.LETTER_DELAYS, z.WORD_DELAYS, z.CONTEXT_DELAYS, z.STRIDE, z.RANK, *sizes,
+               z.CHOICE_STEPS, z.LETTER, z.WORD, z.CONTEXT_NEURON, z.RECALLER, z.CHOOSER,
                z.SYNAPSE, z.TRACE, z.GAIN, z.COUNT_GAIN, z.AT_REST, z.OUTPUTS, z.VERBS, z.BEGIN, z.END]
     # the name of the ANN baseline in files that there are
     region = "language" if reader is SpikingReader else "language (rate twin)"
@@ -30,9 +30,9 @@ def needed(reader: type[SpikingReader]) -> dict[str, str]:
             "network": weight_files.meaning_hash(meaning)}
 
 
-def probe(tensors: Mapping[str, np.ndarray], reader: type[SpikingReader]) -> np.ndarray:
+def probe(tensors: Mapping[str, np.ndarray], reader: type[SpikingReader], sizes: z.Sizes = z.BASE) -> np.ndarray:
     """What a network with these weights says of one sentence: evidence and verbs, in a row."""
-    network = reader(tensors)
+    network = reader(tensors, sizes=sizes)
     state = network.begin(PROBE)
     while not network.done(state):
         state, _ = network.read(state, 10)
@@ -42,7 +42,7 @@ def probe(tensors: Mapping[str, np.ndarray], reader: type[SpikingReader]) -> np.
 
 def save(path: Path, tensors: Mapping[str, np.ndarray], reader: type[SpikingReader], training: dict[str, Any],
          report: dict[str, Any]) -> None:
-    """Writes a weight file.
+    """Writes a weight file; one of other sizes does not fit the region, and says so.
 
     Args:
         path: of the file.
@@ -52,7 +52,8 @@ def save(path: Path, tensors: Mapping[str, np.ndarray], reader: type[SpikingRead
         report: held-out figures.
     """
     halves = {name: value.astype(np.float16) for name, value in tensors.items()}
-    weight_files.save(path, needed(reader), halves, probe(halves, reader), training, report)
+    sizes = z.sizes_of(tensors)
+    weight_files.save(path, needed(reader, sizes), halves, probe(halves, reader, sizes), training, report)
 
 
 def rounded(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

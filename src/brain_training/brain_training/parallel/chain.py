@@ -49,11 +49,13 @@ class Kind(NamedTuple):
         shape: of the tensor.
         spikes: 0 or 1, which go as one bit each; else floats.
         order: axes as they lie in memory, the one with the largest stride first.
+        most: of whole numbers from 0 the greatest that there may be, which go in as few bytes as that needs; 0: any.
     """
 
     shape: tuple[int, ...]
     spikes: bool
     order: tuple[int, ...]
+    most: int = 0
 
 
 class Section(NamedTuple):

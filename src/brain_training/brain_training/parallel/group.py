@@ -6,6 +6,7 @@ import gc
 import os
 import socket
 import struct
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Sequence
@@ -15,8 +16,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
+from brain_training.parallel.neighbours import Neighbours, met
 from brain_training.parallel.together import Together, in_order
 
+PATIENCE = 600.0    # s that a rank waits for another one of its machine; a round of motor's drives takes minutes
 TCP_INFO_SIZE, TCP_INFO_SENT = 232, 200     # B of Linux's struct tcp_info, and where tcpi_bytes_sent is in it
 
 
@@ -26,12 +29,15 @@ class Ranks(Together):
     Args:
         group: of torch.distributed; None: the default one.
         exact: gradients are summed in the order of ranks, on every backend.
+        near: of ranks of one machine on gloo what is summed or gathered goes past the network.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None, exact: bool = False) -> None:
+    def __init__(self, group: dist.ProcessGroup | None = None, exact: bool = False, near: bool = True) -> None:
         super().__init__()
         self.group = group or dist.group.WORLD
         self.exact = exact
+        self._near: Neighbours | None = None
+        self._looks = near      # around, at the first message
         self._beside: dist.ProcessGroup | None = None
         self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
         self.backend = dist.get_backend(self.group)
@@ -41,9 +47,27 @@ class Ranks(Together):
         tensor = self._here(tensor).contiguous()
         if self.size == 1:
             return [tensor]
+        near = self.near
+        if near is not None and near.short(tensor):
+            return near.gather(tensor)
+        return self._gathered(tensor)
+
+    def _gathered(self, tensor: Tensor) -> list[Tensor]:
+        """By the backend."""
         found = [torch.empty_like(tensor) for _ in range(self.size)]
         dist.all_gather(found, tensor, group=self.group)
         return found
+
+    @property
+    def near(self) -> Neighbours | None:
+        """The other ranks as neighbours; None: not all of them are. All ranks ask for it at the same time."""
+        if self._looks:
+            self._looks = False
+            if self.backend == "gloo" and self.size > 1:
+                self._near = met(self.rank, self.size, self._gathered, PATIENCE)
+                if self._near is not None:
+                    weakref.finalize(self, self._near.close)
+        return self._near
 
     def _here(self, tensor: Tensor) -> Tensor:
         """A tensor where the backend takes it: NCCL takes none from the CPU."""
@@ -52,6 +76,10 @@ class Ranks(Together):
     def sum_(self, tensor: Tensor) -> None:
         """Sums tensors of all ranks in place, in the order of ranks where that is asked for."""
         if self.size == 1:
+            return
+        near = self.near
+        if near is not None and near.fits(tensor):
+            near.sum_(tensor)
             return
         if not self.exact or self.size == 2:    # a + b is b + a
             dist.all_reduce(tensor, group=self.group)
@@ -67,6 +95,10 @@ class Ranks(Together):
 
     def sum_part(self, output: Tensor, tensor: Tensor) -> None:
         """The sum of this rank's part of a tensor, [parts * n], into ``output``, [n]; in order where asked for."""
+        near = self.near
+        if near is not None and near.fits(tensor):
+            near.sum_part(output, tensor)
+            return
         if not self.exact and self.backend != "gloo":   # whose reduce_scatter is an all_reduce: twice the bytes
             dist.reduce_scatter_single(output, tensor, group=self.group)
             return
@@ -94,6 +126,8 @@ class Ranks(Together):
 
     def agreed(self, flag: bool) -> bool:
         """What rank 0 says."""
+        if self.near is not None:
+            return bool(self.gather(torch.tensor([int(flag)]))[0])
         tensor = self._here(torch.tensor([int(flag)]))
         dist.broadcast(tensor, group=self.group, group_src=0)
         return bool(tensor)
@@ -104,7 +138,10 @@ class Ranks(Together):
             tensor = bucket.buffer()
             if compress:
                 small = tensor.to(torch.bfloat16)
-                dist.all_reduce(small, group=self.group)
+                if self.near is not None and self.near.fits(small):
+                    self.near.sum_(small)
+                else:
+                    dist.all_reduce(small, group=self.group)
                 tensor.copy_(small)
             else:
                 self.sum_(tensor)
@@ -120,7 +157,8 @@ class Ranks(Together):
             from brain_collectives import counters
 
             return counters().bytes_sent, "the backend's count"
-        return _sent_by_tcp(), "the kernel's count of TCP"
+        counted = "the kernel's count of TCP" + (", and what went past it on this machine" if Neighbours.by_all else "")
+        return _sent_by_tcp() + Neighbours.by_all, counted
 
 
 class InOrder(ReduceScatter):

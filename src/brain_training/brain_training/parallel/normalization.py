@@ -46,11 +46,14 @@ class _Normal(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Any, ...]:
         x, mean, rate, gain, count = ctx.saved_tensors
-        normal = (x - mean).mul_(rate)
+        around = x - mean
         grad_bias = grad.sum(ctx.dims, keepdim=True)
-        grad_gain = (grad * normal).sum(ctx.dims, keepdim=True)
+        grad_gain = (grad * around).sum(ctx.dims, keepdim=True) * rate
         all_bias, all_gain = ctx.whole.total(torch.stack([grad_bias, grad_gain]))
-        grad_x = (grad - all_bias / count - normal * (all_gain / count)) * (gain * rate)
+        # (grad - all_bias / count - (x - mean) * rate * all_gain / count) * gain * rate, in two passes over the rows
+        scale, each = gain * rate, 1.0 / count
+        grad_x = torch.addcmul(-scale * all_bias * each, grad, scale)
+        grad_x.addcmul_(around, -scale * rate * all_gain * each)
         return None, grad_x, grad_gain, grad_bias, None, None, None
 
 

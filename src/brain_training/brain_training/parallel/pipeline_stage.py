@@ -5,7 +5,7 @@ torch's ``PipelineStage`` sends each output as it is, and takes for the gradient
 So spikes as uint8 would have no gradient: it leaves the stage before without one, and says nothing. Here the tensors of
 autograd stay floats on both sides, and what is sent of all of a boundary's values is one message each way:
 
-    forward    the spikes of all values, one bit each, and behind them the floats
+    forward    the spikes of all values, one bit each, whole numbers in the bytes that they need, and floats
     backward   a float for every spike and every float
 
 It also wants the same shapes in each step, and keeps buffers for all micro-batches from the first step to the last. A
@@ -187,12 +187,14 @@ class PackedStage(PipelineStage):
 
 
 def _sent_size(kind: Kind) -> int:
-    return packed_size(kind.shape) if kind.spikes else torch.get_default_dtype().itemsize * prod(kind.shape)
+    return packed_size(kind.shape) if kind.spikes else _type(kind).itemsize * prod(kind.shape)
 
 
-def _float() -> np.dtype:
-    """Of floats on the wire: torch's default type, which those of a network are."""
-    return np.dtype(str(torch.get_default_dtype()).removeprefix("torch."))
+def _type(kind: Kind) -> np.dtype:
+    """Of numbers on the wire: torch's default type, which a network's are; of whole numbers the smallest."""
+    whole = np.min_scalar_type(kind.most)
+    own = np.dtype(str(torch.get_default_dtype()).removeprefix("torch."))
+    return whole if kind.most and whole.itemsize < own.itemsize else own
 
 
 def _as(flat: Tensor, kind: Kind) -> Tensor:
@@ -212,7 +214,7 @@ def to_bytes(values: list[Tensor], kinds: list[Kind]) -> Tensor:
         if tuple(value.shape) != kind.shape:
             raise ValueError(f"a value of shape {tuple(value.shape)} is to cross a cut as one of {kind.shape}")
         flat = value.permute(kind.order).cpu().numpy()
-        parts.append(packed(flat > 0) if kind.spikes else np.ascontiguousarray(flat, _float()).reshape(-1).view(
+        parts.append(packed(flat > 0) if kind.spikes else np.ascontiguousarray(flat, _type(kind)).reshape(-1).view(
             np.uint8))
     return torch.from_numpy(np.concatenate(parts))
 
@@ -234,6 +236,6 @@ def from_bytes(message: Tensor, kinds: list[Kind]) -> list[Tensor]:
             unpacked(part, fired)
             flat = torch.from_numpy(fired).to(torch.get_default_dtype())
         else:
-            flat = torch.from_numpy(np.frombuffer(part.tobytes(), _float()).copy())
+            flat = torch.from_numpy(np.frombuffer(part.tobytes(), _type(kind)).copy()).to(torch.get_default_dtype())
         found.append(_as(flat, kind))
     return found

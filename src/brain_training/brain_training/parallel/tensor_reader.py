@@ -16,13 +16,11 @@ import torch
 from torch import Tensor
 
 from brain_regions.language import sizes as z
-from brain_regions.language.definition import SpikingReader, _Normal
+from brain_regions.language.definition import LAYERS, SpikingReader, _Normal
 from brain_regions.membranes import decay
 from brain_training.parallel.gathering import Gathering
 from brain_training.parallel.normalization import Place
 from brain_training.parallel.tensor_networks import CLASSIC, Handing, Share, Splits
-
-COLUMNS = {"letters": z.LETTERS, "words": z.WORDS, "context": z.CONTEXT, "recall": z.RECALL}
 
 
 class _SplitContext(torch.autograd.Function):
@@ -78,20 +76,21 @@ class SplitReader(Handing, SpikingReader):
     whole_class = SpikingReader
 
     def _plan(self) -> Splits:
-        found: Splits = {"recurrent": Share(2, z.CONTEXT)}
-        for name, columns in COLUMNS.items():
+        found: Splits = {"recurrent": Share(2, self.sizes.context)}
+        for name in LAYERS:
+            columns = getattr(self.sizes, name)
             if name == "words" and self.mode == CLASSIC:
-                found[name] = Share(1, z.LETTERS, len(z.WORD_DELAYS))
+                found[name] = Share(1, self.sizes.letters, len(z.WORD_DELAYS))
             else:
                 found |= {which: Share(2, columns) for which in (
                     name, *(f"{name}_{what}" for what in ("bias", "gain", "mean", "variance")))}
-        return {**found, "choice": Share(1, z.CHOICE), "choice_bias": Share(0, z.CHOICE)}
+        return {**found, "choice": Share(1, self.sizes.choice), "choice_bias": Share(0, self.sizes.choice)}
 
     def _fire(self, x: Tensor, name: str) -> Tensor:
         spikes = super()._fire(x, name)
         if name == "words" and self.mode == CLASSIC:
             return spikes
-        return self._handed(spikes, z.CHOICE if name == "choice" else COLUMNS[name], spikes.dim() - 1)
+        return self._handed(spikes, getattr(self.sizes, name), spikes.dim() - 1)
 
     def _charge(self, x: Tensor, name: str, delays: tuple[int, ...]) -> Tensor:
         self._layer = name
@@ -104,7 +103,7 @@ class SplitReader(Handing, SpikingReader):
 
     def place(self, rows: Tensor) -> Place | None:
         """Where the columns of ``rows`` stand in their layer; None: they are all of it."""
-        columns = COLUMNS[self._layer]
+        columns = getattr(self.sizes, self._layer)
         return None if rows.shape[-1] == columns else (-1, self.gathering.own(columns).start, columns)
 
     def _remember(self, x: Tensor) -> Tensor:
@@ -119,7 +118,7 @@ class SplitReader(Handing, SpikingReader):
         return super()._summed_up(self.gathering.copied(summary))
 
     def _empty(self) -> SpikingReader:
-        return SpikingReader(self.kind.shape[1])
+        return SpikingReader(self.kind.shape[1], self.sizes)
 
     def folded(self) -> Any:
         """That of the whole network; all ranks call it."""

@@ -85,11 +85,22 @@ class Together(Whole):
 
     def means(self, count: Tensor | int, *parts: Tensor) -> tuple[Tensor, ...]:
         """See :class:`Whole`."""
-        if self._apart or not parts:
-            return parts
-        here = torch.as_tensor(count, dtype=parts[0].dtype, device=parts[0].device)
-        *found, of = self.sums(*(part * here for part in parts), here)
-        return tuple(part / of for part in found)
+        return self.sums_and_means((), (count, parts))[1]
+
+    def sums_and_means(self, sums: Sequence[Tensor], *means: tuple[Tensor | int, Sequence[Tensor]]
+                       ) -> tuple[tuple[Tensor, ...], ...]:
+        """See :class:`Whole`."""
+        if self._apart:
+            return super().sums_and_means(sums, *means)
+        told, ends = list(sums), [len(sums)]
+        for count, parts in means:
+            if parts:
+                here = torch.as_tensor(count, dtype=parts[0].dtype, device=parts[0].device)
+                told += [*(part * here for part in parts), here]
+            ends.append(len(told))
+        total = self.sums(*told)
+        found = [total[a:b] for a, b in zip(ends, ends[1:])]
+        return (total[:ends[0]], *(tuple(part / each[-1] for part in each[:-1]) for each in found))
 
     def most(self, number: int) -> int:
         """See :class:`Whole`."""

@@ -17,6 +17,8 @@ TaskName = Annotated[str, typer.Option("--task", metavar="REGION", help="A regio
 Network = Annotated[str, typer.Option("--network", help="spiking, or ann: the baseline.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of weights, data and order.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works.")]
+Size = Annotated[str, typer.Option(help="Of the network: base, which a region runs, wide or large; the same for all "
+                                   "servers and workers.")]
 Graph = Annotated[str, typer.Option(help="Graph of the brain whose regions are trained, a name or a file.")]
 
 
@@ -31,6 +33,7 @@ def server(listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where 
                                                "parameters.")] = 0,
            servers: Annotated[int, typer.Option(min=1, help="How many share the parameters.")] = 1,
            network: Network = "spiking", seed: Seed = 0, quick: Quick = False, graph: Graph = "brain",
+           size: Size = "base",
            every: Annotated[int, typer.Option(min=1, help="Steps between two checkpoints.")] = 50,
            lease: Annotated[float, typer.Option(min=1.0, help="Seconds without a word of a worker after which its "
                                                 "place is another's.")] = 15.0,
@@ -59,7 +62,7 @@ def server(listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where 
 
     if number >= servers:
         fail(f"there is no server {number} of {servers}; they are numbered from 0", 2)
-    made, host = _task(task, network, quick, graph), _host(listen)
+    made, host = _task(task, network, quick, graph, size), _host(listen)
     torch.set_num_threads(1)
     try:
         keys = read_keys(SERVER, secure, serves=True)
@@ -97,6 +100,7 @@ def worker(servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", help="A
            task: TaskName, out: Annotated[Path | None, typer.Option(
                help="Weight file to write at the end. Default: none, as for all workers but one.")] = None,
            network: Network = "spiking", seed: Seed = 0, quick: Quick = False, graph: Graph = "brain",
+           size: Size = "base",
            keep: Annotated[float, typer.Option(help="Share of each gradient's elements that is sent, the largest; the "
                                                "others are added to the next.")] = 1.0,
            threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
@@ -118,7 +122,7 @@ def worker(servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", help="A
     from brain_training.train import _progress
     from brain_wire.credentials import CredentialsProblem
 
-    made = _task(task, network, quick, graph)
+    made = _task(task, network, quick, graph, size)
     addresses = [address.strip() for address in servers.split(",")]
     for address in addresses:
         _host(address)
@@ -158,12 +162,16 @@ def _need(package: str) -> None:
         fail(lacks(package))
 
 
-def _task(name: str, network: str, quick: bool, graph: str) -> Task:
+def _task(name: str, network: str, quick: bool, graph: str, size: str) -> Task:
     from brain_runtime.graph import GraphError
     from brain_training import tasks
+    from brain_training.task import sized
 
     try:
-        return tasks.load(name, graph)(network, quick=quick)
+        cls = tasks.load(name, graph)
+        if size not in cls.sizes:
+            fail(f"the networks of {cls.name} have no size {size!r}; there is {', '.join(cls.sizes)}", 2)
+        return cls(network, quick=quick, **sized(size))
     except (GraphError, ValueError) as error:
         fail(str(error), 2)
 

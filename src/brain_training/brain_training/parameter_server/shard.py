@@ -20,14 +20,14 @@ from brain_training.parameter_server.mode import Mode
 from brain_training.parameter_server.placement import placed
 from brain_training.parameter_server.places import Deal, Places
 from brain_training.parameter_server.refused import stale, unfit, wrong
-from brain_training.task import Task
+from brain_training.task import BASE, Task, sized
 
 MOST_STEPS = 2**31
 
 
 def about(task: Task, seed: int) -> dict[str, Any]:
     """What workers and servers of one training agree about."""
-    return json.loads(json.dumps({"task": task.name, "network": task.which, "seed": seed,
+    return json.loads(json.dumps({"task": task.name, "network": task.which, "seed": seed, "size": task.size,
                                   "recipe": asdict(task.recipe)}))
 
 
@@ -36,8 +36,9 @@ def differ(here: Mapping[str, Any], theirs: Any) -> str | None:
     if not isinstance(theirs, dict):
         return "it does not say what it trains"
     for what, value in here.items():
-        if theirs.get(what) != value:
-            return f"its {what} is {theirs.get(what)!r}, and {value!r} here"
+        its = theirs.get(what, BASE if what == "size" else None)    # which was not said when there was one size alone
+        if its != value:
+            return f"its {what} is {its!r}, and {value!r} here"
     return None
 
 
@@ -97,7 +98,7 @@ class Shard:
             raise wrong(f"{steps} is no number of steps of a training")
         # Only the schedule asks for them, and a server prepares no data, from which some tasks count them.
         counted = type(f"Counted{type(self.task).__name__}", (type(self.task),), {"steps": steps})
-        task = counted(self.task.which, quick=self.task.quick, recipe=self.task.recipe)
+        task = counted(self.task.which, quick=self.task.quick, recipe=self.task.recipe, **sized(self.task.size))
         self.schedule, self.steps = task.schedule(self.optimizer), steps
 
     # -- pushes ----------------------------------------------------------------------------------------------------

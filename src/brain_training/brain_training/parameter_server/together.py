@@ -28,7 +28,7 @@ from brain_training.parameter_server.mode import Mode
 from brain_training.parameter_server.server import LEASE, serve
 from brain_training.parameter_server.shard import Shard
 from brain_training.parameter_server.worker import ServedTrainer
-from brain_training.task import Progress, Task, TrainingError
+from brain_training.task import BASE, Progress, Task, TrainingError, sized
 
 RESTARTS = 100          # of processes that were killed
 TOLD = (CheckpointError, OSError, TrainingError, ValueError)
@@ -58,6 +58,7 @@ class Plan(NamedTuple):
     Attributes:
         task: class of the task, with its network, whether it is quick, and its recipe.
         secure: folder of credentials; None: as ``BRAIN_SECURITY`` says.
+        size: of the network, see :data:`brain_training.task.SIZES`.
     """
 
     task: tuple[type[Task], str, bool, Any]
@@ -72,11 +73,12 @@ class Plan(NamedTuple):
     threads: int
     log: Path | None
     secure: Path | None
+    size: str = BASE
 
     def make(self) -> Task:
         """The task anew."""
         cls, which, quick, recipe = self.task
-        return cls(which, quick=quick, recipe=recipe)
+        return cls(which, quick=quick, recipe=recipe, **sized(self.size))
 
 
 def _server(plan: Plan, number: int, address: str, news: Connection, parent: int) -> None:
@@ -306,7 +308,7 @@ def train_with_servers(task: Task, seed: int, *, servers: int = 2, workers: int 
                 if old.suffix in (".checkpoint", ".log", ".curriculum"):
                     old.unlink()
         plan = Plan((type(task), task.which, task.quick, task.recipe), seed, servers, workers, mode, folder, every,
-                    lease, keep, threads, log, secure)
+                    lease, keep, threads, log, secure, task.size)
         together = Together(plan, progress or (lambda what, done, of, note: None))
         closing.callback(together.end)
         together.watch()

@@ -147,12 +147,20 @@ def shared_out(rank: int, name: str, checkpoint: Any) -> dict:
     return {**found, "dp=2,pp=2,zero=1": trained(rank, name, "dp=2,pp=2,zero=1", checkpoint)}
 
 
-def wide(rank: int, plan: str) -> dict:
-    """A step of a wide network."""
+WIDE = {"language": language.LanguageTask, "motor": motor.MotorTask}
+
+
+def wide(name: str) -> Any:
+    """The task of a wide network."""
+    return WIDE[name](recipe=RECIPES[name], size="wide")
+
+
+def all_wide(rank: int, plan: str) -> dict:
+    """A step of wide networks."""
     warnings.simplefilter("ignore", FutureWarning)
-    one = trainer(motor.MotorTask(recipe=wide.recipe, size="wide"), plan)
-    one.advance()
-    return {"losses": one.losses, "state": one.trained().state_dict()}
-
-
-wide.recipe = RECIPES["motor"]      # type: ignore[attr-defined]
+    found = {}
+    for name in WIDE:
+        one = trainer(wide(name), plan)
+        one.advance()
+        found[name] = {"losses": one.losses, "state": one.trained().state_dict()}
+    return found

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ranks of one machine do in ``test_neighbours.py``."""
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from brain_training.parallel.group import Ranks
+from brain_training.parallel.lost_rank import lost
+from brain_training.parallel.neighbours import SHORT
+
+
+def drawn(rank: int, *shape: int) -> Tensor:
+    """Numbers whose sum depends on the order."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(rank)) * 10.0 ** (rank - 1)
+
+
+def exchanged(rank: int) -> dict[str, Any]:
+    """What came of all that neighbours do, and what the backend says of the same."""
+    found: dict[str, Any] = {}
+    for name, ranks in (("near", Ranks(exact=True)), ("far", Ranks(exact=True, near=False))):
+        size, got = ranks.size, []
+        for tensor in (drawn(rank, 3, 5), torch.tensor(rank), torch.full((7,), rank, dtype=torch.uint8),
+                       torch.tensor([rank > 0]), drawn(rank, SHORT), drawn(rank, 4, 6).double().T):
+            got += ranks.gather(tensor)
+        for number in range(5):     # more often than there are halves of the memory
+            tensor = drawn(rank + number, 1001)
+            ranks.sum_(tensor)
+            part = torch.empty(3, 7)
+            ranks.sum_part(part, drawn(rank + number, 3 * size, 7))
+            got += [tensor, part]
+        small = drawn(rank, 33).to(torch.bfloat16)
+        ranks.sum_(small)
+        found[name] = [*got, small, torch.tensor([ranks.agreed(rank == 0), ranks.agreed(rank == 1)])]
+        found[f"{name} at all"] = ranks.near is not None
+
+    return found
+
+
+def counted(rank: int) -> tuple[int, int]:
+    """B that a rank has handed on for a gathered message, and then for a sum."""
+    ranks = Ranks()
+    ranks.gather(torch.zeros(6))
+    first = ranks.near.sent
+    ranks.sum_(torch.zeros(300))
+    return first, ranks.near.sent - first
+
+
+def left(rank: int, path: Path) -> None:
+    """Rank 1 is killed, and rank 0 writes down what it hears of it."""
+    ranks = Ranks()
+    ranks.agreed(True)
+    if rank:
+        os.kill(os.getpid(), signal.SIGKILL)
+    for _ in range(2):      # heard where it waits, and where it tells
+        try:
+            ranks.sum_(torch.zeros(9))
+        except RuntimeError as error:
+            path.write_text(f"{path.read_text() if path.exists() else ''}{lost(error)} {error}\n")
