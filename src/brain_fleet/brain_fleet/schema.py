@@ -57,7 +57,7 @@ def _refuse(constant: str) -> Any:
 
 
 def check_plain(value: Any, deepest: int = DEEPEST, most: int = MOST_VALUES) -> None:
-    """Raises FormProblem where plain values are nested too deep, too many, or hold a number that is none."""
+    """Raises FormProblem where values are nested too deep, too many, or hold what JSON has not, as YAML has dates."""
     waiting, seen = [(value, 0)], 0
     while waiting:
         one, depth = waiting.pop()
@@ -67,6 +67,8 @@ def check_plain(value: Any, deepest: int = DEEPEST, most: int = MOST_VALUES) -> 
         if seen > most:
             raise FormProblem(f"it holds more than {most} values")
         if isinstance(one, dict):
+            if not all(isinstance(key, str) for key in one):
+                raise FormProblem("it holds a field whose name is no text; put it in quotes")
             waiting += [(item, depth + 1) for item in one.values()]
         elif isinstance(one, list):
             waiting += [(item, depth + 1) for item in one]
@@ -76,6 +78,8 @@ def check_plain(value: Any, deepest: int = DEEPEST, most: int = MOST_VALUES) -> 
             raise FormProblem("it holds a whole number of more than 64 bits")
         elif isinstance(one, str) and not one.isascii() and any("\ud800" <= c <= "\udfff" for c in one):
             raise FormProblem("it holds text that is none (half of a surrogate pair)")
+        elif not isinstance(one, (str, int, float, type(None))):
+            raise FormProblem(f"it holds a {type(one).__name__}, which JSON has not; put it in quotes to have a text")
 
 
 @functools.cache

@@ -55,16 +55,16 @@ class Store:
         self.path, self.member = Path(folder) / FILE, member
         self._mutex = threading.RLock()
         self._lock = _locked(Path(folder))
-        try:
-            self._db = self._open()
-            self.incarnation = self._whose()
-            self.elapsed = Elapsed(self._db)
-        except sqlite3.Error as error:
-            self._lock.close()
-            raise self._problem(error) from error
-        except StoreProblem:
-            self._lock.close()
-            raise
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._lock.close)
+            try:
+                self._db = self._open()
+                undo.callback(self._db.close)
+                self.incarnation = self._whose()
+                self.elapsed = Elapsed(self._db)
+            except sqlite3.Error as error:
+                raise self._problem(error) from error
+            undo.pop_all()
 
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)

@@ -31,6 +31,7 @@ from brain_wire.waking import Signal
 PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
 KEEP = 30.0         # s between two times that the age of the database is written down
 REFUSED = 2.0       # s before a peer is asked again that did not understand
+TIMEOUT = b"Timeout"    # what Zenoh itself answers where nobody has
 
 log = logging.getLogger(__name__)
 seldom = Seldom(log)
@@ -162,12 +163,14 @@ class Courier:
     def _deliver(self, peer: str, route: _Route, now: float) -> None:
         known = self._store.read("SELECT epoch, apart, pending FROM peers WHERE name = ?", (peer,))
         epoch, apart, pending = known[0] if known else (None, None, 0)
-        if self._founds and (epoch is None or apart is not None or pending):
+        if self._founds and (epoch is None or (apart is not None and not pending)):
             route.due = now + route.keepalive   # it has to come by itself
             return
-        shut = epoch is None or apart is not None
+        # One that has not heard of its new epoch is only told that there is one: then it asks.
+        shut = epoch is None or apart is not None or pending
         portions = [] if shut else self._outbox.take(peer, route.ahead)
-        request = Request(self._store.member, peer, self._store.incarnation, epoch, portions, apart, self._software)
+        request = Request(self._store.member, peer, self._store.incarnation, epoch, portions,
+                          None if self._founds else apart, self._software)
         data = envelope.write_request(request)
         self._number += 1
         number, came = self._number, []
@@ -200,6 +203,7 @@ class Courier:
         if number != route.asked:
             return      # long given up
         route.asked = None
+        came = [reply for reply in came if reply.err is None or reply.err.payload.to_bytes() != TIMEOUT]
         answer = self._answer(peer, came)
         if answer is None:
             self._failed(route, REFUSED if came else 0.0)

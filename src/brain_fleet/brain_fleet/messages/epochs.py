@@ -44,6 +44,7 @@ class Standing(NamedTuple):
         epoch: that holds here.
         open: its messages may be applied.
         joined: the robot has just been taken in: it must be told all that is wanted of it.
+        begun: the sender has just begun this epoch: what waits for it can be delivered.
         found: the sender is to begin this epoch.
         apart: why nothing is exchanged with it.
     """
@@ -51,6 +52,7 @@ class Standing(NamedTuple):
     epoch: str | None
     open: bool = False
     joined: bool = False
+    begun: bool = False
     found: bool = False
     apart: str | None = None
 
@@ -83,7 +85,7 @@ def admit(db: sqlite3.Connection, request: Request) -> Standing:
             return Standing(known.epoch, found=True)
         db.execute("UPDATE peers SET pending = 0, apart = NULL, incarnation = ? WHERE name = ?",
                    (request.incarnation, robot))
-        return Standing(known.epoch, open=True)
+        return Standing(known.epoch, open=True, begun=True)
     if known.apart is not None:
         return Standing(known.epoch, apart=known.apart)
     if request.apart is not None:

@@ -46,6 +46,7 @@ class Desk:
         standing: what a request may do; within the transaction.
         apply: applies one message; within the transaction.
         joined: a peer has just been taken in, or begins a new epoch; within the transaction.
+        begun: a peer begins an epoch: what waits for it can be delivered.
         apart: a peer was set apart: its name and why.
         applied: messages of a peer were applied, and that is on the disk.
         heard: a peer has delivered something.
@@ -56,6 +57,7 @@ class Desk:
     standing: Callable[[sqlite3.Connection, Request], Standing]
     apply: inbox.Apply
     joined: Callable[[sqlite3.Connection, str], None] = lambda db, peer: None
+    begun: Callable[[str], None] = lambda peer: None
     apart: Callable[[str, str], None] = lambda peer, why: None
     applied: Callable[[str], None] = lambda peer: None
     heard: Callable[[str], None] = lambda peer: None
@@ -161,6 +163,8 @@ class Reception:
             return self._wait(sender, AGAIN, f"{self._store.member} cannot write its database just now")
         if standing.apart is not None and not before:
             self._desk.apart(sender, standing.apart)
+        if standing.joined or standing.begun:
+            self._desk.begun(sender)
         for stream, number, why in refused:
             self._desk.refused(sender, stream, number, why)
         if standing.open and applied != first:

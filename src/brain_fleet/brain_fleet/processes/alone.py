@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Callable
 
 from brain_fleet.store import Store
 
@@ -16,12 +17,13 @@ class Alone:
 
     Args:
         store: the robot's database.
+        now: steady time (s).
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, now: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._now = store, now
         self._lock = threading.Lock()
-        self._heard = time.monotonic()      # not yet, but it gets a moment
+        self._heard = now()                 # not yet, but it gets a moment
         self._answered = False
         rows = store.read("SELECT value FROM about WHERE key = ?", (SINCE,))
         self._since: float | None = float(rows[0][0]) if rows else None
@@ -29,7 +31,7 @@ class Alone:
     def heard(self) -> None:
         """The cloud has answered."""
         with self._lock:
-            self._heard, self._answered = time.monotonic(), True
+            self._heard, self._answered = self._now(), True
 
     def look(self) -> str | None:
         """What is to be told, once: that the cloud does not answer any more, or that it does again.
@@ -38,7 +40,7 @@ class Alone:
             StoreProblem: the database cannot be written.
         """
         with self._lock:
-            silent, answered = time.monotonic() - self._heard, self._answered
+            silent, answered = self._now() - self._heard, self._answered
         if self._since is None and silent > AFTER:
             since = self._store.elapsed.now() - silent
             self._write(since)

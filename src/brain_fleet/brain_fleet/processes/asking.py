@@ -11,7 +11,7 @@ from typing import Any
 import zenoh
 
 from brain_fleet.processes.orders import ANSWER
-from brain_fleet.processes.settings import CLOUD_AT, CLOUD_VARIABLE, ZENOH
+from brain_fleet.processes.settings import CLOUD_AT, CLOUD_VARIABLE, ZENOH, refused
 from brain_fleet.schema import FormProblem, read_json
 from brain_security.fleet_keys import orders
 from brain_wire import NoRouter, Session, open_session
@@ -44,10 +44,10 @@ class Asking:
             self._session: Session = open_session(self._at, identity=OPERATOR, more=ZENOH,
                                                   elsewhere=Elsewhere(credentials))
         except NoRouter as problem:
-            why = str(problem) if "TLS" in str(problem) or "refuses" in str(problem) or "trust" in str(problem) else (
-                f"no cloud at {self._at}; start one with `brain cloud`, or name its endpoint with --cloud or "
-                f"{CLOUD_VARIABLE}")
-            raise NoCloud(why) from None
+            if refused(problem):
+                raise NoCloud(str(problem)) from None
+            raise NoCloud(f"no cloud at {self._at}; start one with `brain cloud`, or name its endpoint with --cloud or "
+                          f"{CLOUD_VARIABLE}") from None
         found = self._session.credentials
         self._person = _person() if found is None else found.name.rpartition("/")[2]
 

@@ -18,7 +18,7 @@ from brain_fleet.messages.outbox import Limits, Outbox
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.messages.reception import Desk, Reception
 from brain_fleet.processes.alone import Alone
-from brain_fleet.processes.settings import FROM_ROBOT, ZENOH, software
+from brain_fleet.processes.settings import FROM_ROBOT, ZENOH, refused, software
 from brain_fleet.state.effects import Effects
 from brain_fleet.state.held import Held
 from brain_fleet.store import Store, StoreProblem
@@ -94,7 +94,7 @@ class Edge:
                     self._talk(session)
                 return
             except NoRouter as problem:
-                why = str(problem) if "refuses" in str(problem) or "TLS" in str(problem) else "nobody listens there"
+                why = str(problem) if refused(problem) else "nobody listens there"
             except SessionProblem as problem:
                 why = str(problem)
             if why != said:
@@ -139,11 +139,11 @@ class Edge:
         known = epochs.read(db, CLOUD)
         if known is None or known.epoch is None:
             return Standing(None)
-        if known.apart is not None:
-            return Standing(known.epoch, apart=known.apart)
         if request.epoch != known.epoch:
             self._something()   # the cloud will say what holds
-            return Standing(known.epoch)
+            return Standing(known.epoch, apart=known.apart)
+        if known.apart is not None:
+            return Standing(known.epoch, apart=known.apart)
         return Standing(known.epoch, open=True)
 
     def _applied(self, peer: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +10,13 @@ from typing import Annotated
 import typer
 
 from brain_fleet.processes.options import FOLDER, CloudAt, FleetSecure
-from brain_runtime.command.options import Domain, Namespace, Router, fail, use_domain, use_security
+from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
 
 
 def edge(cloud: CloudAt = None,
          name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The robot's name in its fleet. "
-                                                  "Default: the one that it has in the folder, else this machine's."
-                                                  )] = None,
+                                                  "Default: that of its credentials, or that it had before, else this "
+                                                  "machine's.")] = None,
          folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "edge",
          secure: FleetSecure = None,
          rate: Annotated[float, typer.Option(min=0.0, metavar="KB", help="At most so many kilobytes a second are sent. "
@@ -35,27 +33,11 @@ def edge(cloud: CloudAt = None,
     use_domain(domain)
     use_security(brain_secure)
     folder = folder.expanduser().absolute()
-    words = [sys.executable, "-m", "brain_fleet.processes.run_edge", "--folder", str(folder), "--name",
-             name or _name(folder)]
-    for option, value in (("--cloud", cloud), ("--router", router), ("--namespace", namespace or None),
+    words = [sys.executable, "-m", "brain_fleet.processes.run_edge", "--folder", str(folder)]
+    for option, value in (("--name", name), ("--cloud", cloud), ("--router", router), ("--namespace", namespace or None),
                           ("--secure", None if secure is None else secure.expanduser().absolute()),
                           ("--rate", str(1000.0 * rate) if rate else None)):
         if value is not None:
             words += [option, str(value)]
     # What runs for months on a small computer need not hold what the command was read with.
     os.execv(sys.executable, words)
-
-
-def _name(folder: Path) -> str:
-    """The name that the folder was made with, or one from the machine's."""
-    from brain_fleet.reading import Reading
-    from brain_fleet.store import StoreProblem
-
-    try:
-        with Reading(folder) as found:
-            return found.member
-    except FileNotFoundError:
-        plain = re.sub(r"[^a-z0-9]+", "_", socket.gethostname().partition(".")[0].lower()).strip("_")
-        return plain if plain[:1].isalpha() else f"robot_{plain}".rstrip("_")
-    except StoreProblem as problem:
-        fail(str(problem))

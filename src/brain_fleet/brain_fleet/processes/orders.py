@@ -146,6 +146,7 @@ class Orders:
                 raise FormProblem(f"no robot {quoted(unknown[0])} has come yet; see `brain fleet nodes`")
         for robot in robots:
             log.info("%s is taken in anew, ordered by %s", robot, person)
+            self._cloud.wake(robot)
         return {"robots": robots}
 
     def _logs(self, order: dict[str, Any], person: str) -> dict[str, Any]:

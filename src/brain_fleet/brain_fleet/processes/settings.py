@@ -7,6 +7,7 @@ from importlib import metadata
 from brain_fleet.messages import envelope
 from brain_fleet.messages.outbox import Stream
 from brain_fleet.state import desired, held
+from brain_wire import NoRouter
 from brain_wire.shared_memory import UNSHARED
 
 PORT = 7460         # beside 7447, which a brain's own router has
@@ -20,6 +21,11 @@ FROM_CLOUD = (Stream(desired.STREAM, 0),)
 
 # Nothing larger is put together at all. Other machines are told, so there is no memory to share.
 ZENOH = {"transport/link/rx/max_message_size": 2 * envelope.REQUEST, **UNSHARED}
+
+
+def refused(problem: NoRouter) -> bool:
+    """Whether somebody is there, and does not let a session in; what the problem says then names the remedy."""
+    return not str(problem).startswith(("no Zenoh router", "stopped"))
 
 
 def software() -> str:

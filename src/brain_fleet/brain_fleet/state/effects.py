@@ -129,20 +129,21 @@ def _equal(have: Any, value: Any) -> bool:
 def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
     """What needs no brain to be told of: kinds without an effect, and what another resource wants otherwise."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    claims: dict[tuple[str, str], Wanted] = {}
+    claims: dict[tuple[str, str], tuple[Wanted, Any]] = {}
     for one in reversed(wanted):        # what was ordered last holds
         if one.kind not in EFFECTIVE:
             found[one[:2]] = {"state": "kept", "why": f"robots of this version do nothing about a {one.kind}"}
             continue
-        claimed = [(one.spec["region"], name) for name in one.spec.get("values", ("",))]
-        taken = next((claim for claim in claimed if claim in claims), None)
+        claimed = {(one.spec["region"], name): value
+                   for name, value in one.spec.get("values", {"": one.spec.get("active")}).items()}
+        taken = next((claim for claim, value in claimed.items() if claim in claims and claims[claim][1] != value), None)
         if taken is not None:
-            other = claims[taken]
+            other = claims[taken][0]
             what = f"{taken[1]} of {taken[0]}" if taken[1] else f"whether {taken[0]} is active"
-            found[one[:2]] = {"state": "refused", "why": f"{other.kind} {other.name}, ordered later, says {what}; "
-                                                         f"delete one of them"}
+            found[one[:2]] = {"state": "refused", "why": f"{other.kind} {other.name}, ordered later, says otherwise "
+                                                         f"of {what}; delete one of them"}
             continue
-        claims.update(dict.fromkeys(claimed, one))
+        claims.update({claim: (one, value) for claim, value in claimed.items()})
     return found
 
 
