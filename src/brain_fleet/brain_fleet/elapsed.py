@@ -41,7 +41,8 @@ class Elapsed:
                  seconds: Callable[[], float] = since_boot) -> None:
         self._boot, self._seconds = boot or boot_id(), seconds
         row = db.execute("SELECT boot, since, elapsed FROM clock").fetchone()
-        self._since, self._base = (seconds(), 0.0) if row is None else (row[1], row[2])
+        self._since: float = seconds() if row is None else row[1]
+        self._base: float = 0.0 if row is None else row[2]
         if row is not None and row[0] != self._boot:    # the machine was off
             self._since = seconds()
 

@@ -38,7 +38,8 @@ _STATE = (
     "CREATE TABLE desired (robot TEXT, kind TEXT, name TEXT, version INTEGER NOT NULL, spec TEXT NOT NULL, "
     "listed TEXT NOT NULL DEFAULT '', PRIMARY KEY (robot, kind, name)) WITHOUT ROWID",
     # the newest version that was given, or heard of
-    "CREATE TABLE versions (robot TEXT PRIMARY KEY, last INTEGER NOT NULL, list TEXT NOT NULL DEFAULT '') WITHOUT ROWID",
+    "CREATE TABLE versions (robot TEXT PRIMARY KEY, last INTEGER NOT NULL, list TEXT NOT NULL DEFAULT '') "
+    "WITHOUT ROWID",
     # at both ends: what a robot says of it
     "CREATE TABLE reported (robot TEXT, kind TEXT, name TEXT, version INTEGER NOT NULL, status TEXT NOT NULL, "
     "PRIMARY KEY (robot, kind, name)) WITHOUT ROWID",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a database beside the process that has it: what a robot knows, asked on the robot, with its cloud or without."""
+"""Reads a database beside the process that has it: what a robot knows, with its cloud or without."""
 from __future__ import annotations
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases that are lost, restored from a backup or copied: noticed, not obeyed backwards, and told with the remedy."""
+"""Databases that are lost, restored from a backup or copied: noticed, not obeyed backwards, told with the remedy."""
 from __future__ import annotations
 
 import json

@@ -213,7 +213,7 @@ def test_ages_are_counted_whatever_the_calendar_says_and_go_on_after_a_restart(t
         machine[0] += 10.0
         assert Elapsed(db, "first boot", lambda: machine[0]).now() == 60.0     # the process was started again
         machine[0] = 5.0
-        after = Elapsed(db, "second boot", lambda: machine[0])                 # the machine was off: nobody knows how long
+        after = Elapsed(db, "second boot", lambda: machine[0])      # the machine was off: nobody knows how long
         machine[0] += 1.0
         assert after.now() == 51.0
 

@@ -41,6 +41,7 @@ def ask(session: zenoh.Session, key: str, **more: object) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_each_speaks_for_itself_only(fleet, keys, wanted):
     fleet.secure = keys
     fleet.cloud()
@@ -49,7 +50,8 @@ def test_each_speaks_for_itself_only(fleet, keys, wanted):
     fleet.ask("apply", resources=[wanted()])
     fleet.until_robot(waiting=0)
     assert fleet.here()["version"] == 1
-    with open_session(f"tls/localhost:{fleet.port}", identity="robot2", elsewhere=Elsewhere(keys), more=ZENOH) as other:
+    with open_session(f"tls/localhost:{fleet.port}", identity="robot2", elsewhere=Elsewhere(keys),
+                      more=ZENOH) as other:
         own = json.loads(ask(other.zenoh, up("robot2"), **{"from": "robot2"}))
         assert own["found"]
         assert ask(other.zenoh, up("robot1"), **{"from": "robot1"}) == ""
@@ -80,8 +82,8 @@ def test_each_speaks_for_itself_only(fleet, keys, wanted):
 
 
 def test_credentials_of_another_are_refused_before_anything_runs(keys, tmp_path):
-    for name, secure, why in (("robot1", keys / "robot2.json5", "are those of robot2, not of robot1: a robot speaks for "
-                                                                "itself only"),
+    for name, secure, why in (("robot1", keys / "robot2.json5", "are those of robot2, not of robot1: a robot speaks "
+                                                                "for itself only"),
                               ("robot3", keys, "no credentials for robot3")):
         done = subprocess.run([sys.executable, "-m", "brain_fleet.processes.run_edge", "--name", name, "--folder",
                                tmp_path / "a", "--secure", secure], capture_output=True, text=True, timeout=60)

@@ -50,7 +50,8 @@ def test_what_is_ordered_is_so_on_the_running_brain_and_stays_so_without_a_cloud
     assert gain(fleet, until) == 0.25
     # One that the region refuses does not spoil the other, and what is ordered later holds.
     fleet.ask("apply", resources=[wanted("wild", gain=99.0)])
-    told = until(lambda: [r for r in fleet.ask("status")["resources"] if r["name"] == "wild" and r["state"] == "refused"])
+    told = until(lambda: [r for r in fleet.ask("status")["resources"]
+                          if r["name"] == "wild" and r["state"] == "refused"])
     assert "gain of gauge is 99.0, but must be between 0.0 and 10.0" in told[0]["why"]
     fleet.ask("delete", resources=[{"kind": "Parameters", "name": "wild"}])
     fleet.until_robot(resources={"applied": 1})

@@ -110,8 +110,9 @@ def test_only_its_owner_may_look_into_it(tmp_path):
 
 
 def test_the_lock_goes_with_its_process(tmp_path):
-    code = "import sys, time; from brain_fleet.store import Store; held = Store(sys.argv[1], 'robot1'); print(1, flush=True); "
-    holder = subprocess.Popen([sys.executable, "-c", code + "time.sleep(60)", str(tmp_path)], stdout=subprocess.PIPE)
+    code = ("import sys, time; from brain_fleet.store import Store; held = Store(sys.argv[1], 'robot1'); "
+            "print(1, flush=True); time.sleep(60)")
+    holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
     holder.stdout.readline()
     with pytest.raises(StoreProblem, match="another process"):
         Store(tmp_path, "robot1")

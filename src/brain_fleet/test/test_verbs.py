@@ -36,7 +36,8 @@ WRONG = {
     "a robot that is none": (GOOD.replace("robot1", "Robot1"), "metadata.robots: a robot cannot be called 'Robot1'"),
     "some": (GOOD.replace("[robot1]", "some"), "metadata.robots must be a list of robots, or all, but is 'some'"),
     "nobody": (GOOD.replace("robot1", ""), "metadata.robots must have at least 1 elements"),
-    "a value that is none": (GOOD.replace("0.5", "{a: 1}"), "spec.values.gain must be a boolean or a number or a string"),
+    "a value that is none": (GOOD.replace("0.5", "{a: 1}"), "spec.values.gain must be a boolean or a number or a "
+                                                            "string"),
     "no finite number": (GOOD.replace("0.5", ".nan"), "not finite"),
     "a date": (GOOD.replace("0.5", "2026-11-25"), "it holds a date, which JSON has not; put it in quotes"),
     "a key that is none": (GOOD.replace("gain", "1"), "a field whose name is no text"),
@@ -75,12 +76,13 @@ def test_a_manifest_that_cannot_be_meant_so_is_refused_by_name(tmp_path):
                                                           f"directory\n")
 
 
+@pytest.mark.slow
 def test_orders_are_given_and_looked_at_by_the_command(fleet, tmp_path, until):
     path = tmp_path / "file.yaml"
     path.write_text(GOOD + "---\n" + GOOD.replace("Parameters", "DeviceSettings").replace("region", "device"))
     at = ("--cloud", f"tcp/localhost:{fleet.port}")
-    assert invoke("nodes", *at) == (1, f"brain: no cloud at tcp/localhost:{fleet.port}; start one with `brain cloud`, or "
-                                       f"name its endpoint with --cloud or BRAIN_CLOUD\n")
+    assert invoke("nodes", *at) == (1, f"brain: no cloud at tcp/localhost:{fleet.port}; start one with `brain cloud`, "
+                                       f"or name its endpoint with --cloud or BRAIN_CLOUD\n")
     fleet.cloud()
     fleet.ask("status")
     assert "no robot has come yet; start `brain edge` on one" in invoke("nodes", *at)[1]
@@ -109,6 +111,7 @@ def test_orders_are_given_and_looked_at_by_the_command(fleet, tmp_path, until):
     assert "ordered Parameters calm for robot1" in invoke("logs", *at)[1]
 
 
+@pytest.mark.slow
 def test_what_cannot_run_says_so_in_a_line(tmp_path, fleet):
     def run(verb: str, *words: object) -> tuple[int, str]:
         done = subprocess.run([sys.executable, "-m", f"brain_fleet.processes.run_{verb}", *map(str, words)],
@@ -130,6 +133,15 @@ def test_what_cannot_run_says_so_in_a_line(tmp_path, fleet):
            "with a letter and has at most 40 characters\n")
 
 
+def test_an_edge_loads_neither_training_nor_simulator_nor_the_command():
+    code = "import sys; import brain_fleet.processes.run_edge; print(*{m.partition('.')[0] for m in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "zenoh" in loaded
+    assert loaded & {"torch", "mujoco", "matplotlib", "typer", "rich", "yaml", "cryptography", "brain", "brain_regions",
+                     "brain_sim", "brain_training"} == set()
+
+
 @pytest.mark.slow
 def test_an_edge_is_small_and_idle_costs_little(fleet, wanted, tmp_path):
     fleet.brain_router()
@@ -147,7 +159,7 @@ def test_an_edge_is_small_and_idle_costs_little(fleet, wanted, tmp_path):
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     before, began = used(), time.monotonic()
-    time.sleep(10.0)
+    time.sleep(5.0)
     share = (used() - before) / (time.monotonic() - began)
     pss = int(next(line.split()[1] for line in (process / "smaps_rollup").read_text().splitlines()
                    if line.startswith("Pss:"))) / 1024

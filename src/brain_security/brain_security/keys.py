@@ -27,8 +27,8 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
              "server's, with --server. Default: this machine's.")] = None,
          operator: Operators = None, maintainer: Maintainers = None,
          node: Annotated[list[str] | None, typer.Option(
-             "--node", metavar="ROBOT", help="A robot of a fleet. The folder is then the fleet's, for `brain cloud`, and "
-             "knows no graph; robots that it has keep their rights.")] = None,
+             "--node", metavar="ROBOT", help="A robot of a fleet. The folder is then the fleet's, for `brain cloud`, "
+             "and knows no graph; robots that it has keep their rights.")] = None,
          server: Annotated[list[str] | None, typer.Option(
              "--server", metavar="NAME", help="A program that people connect to and that is no node, as `parameters` "
              "for `brain parameter-server`. It has no rights at the router.")] = None,

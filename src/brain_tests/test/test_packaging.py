@@ -43,7 +43,7 @@ DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "grpc_
                  "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
-ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain"]
+ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain", "brain_fleet"]
 # What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
 ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
             "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}

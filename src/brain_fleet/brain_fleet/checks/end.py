@@ -16,6 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import zenoh
+from zenoh.handlers import Callback
+
 from brain_fleet.messages import epochs
 from brain_fleet.messages.courier import Courier
 from brain_fleet.messages.epochs import Standing
@@ -29,7 +32,6 @@ from brain_security.fleet_keys import CLOUD, alive, down, up
 from brain_wire import Session, open_session
 from brain_wire.router import Router
 from brain_wire.session import Elsewhere
-from zenoh.handlers import Callback
 
 ROBOT = "robot1"
 STREAMS = (Stream("a", 0), Stream("b", 1))
@@ -63,9 +65,12 @@ class End:
         Reception(session, key, store, Desk(lambda _: self.peer, standing, self._arrive))
         self.courier.serve(self.peer, down(ROBOT) if role == CLOUD else up(ROBOT), 1.0)
         self._tokens = session.zenoh.liveliness().declare_subscriber(
-            alive(self.peer), Callback(lambda sample: self.courier.wake(self.peer), indirect=False), history=True)
+            alive(self.peer), Callback(self._token, indirect=False), history=True)
         self.courier.start()
         self._own = session.zenoh.liveliness().declare_token(alive(store.member))
+
+    def _token(self, sample: zenoh.Sample) -> None:
+        self.courier.wake(self.peer)
 
     @staticmethod
     def _standing(db: sqlite3.Connection, request: Any) -> Standing:

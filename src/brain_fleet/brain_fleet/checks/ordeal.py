@@ -104,7 +104,6 @@ class Ordeal:
         took: s.
         cut, killed: how many there were.
         arrived: messages by end and stream.
-        drained: messages a second after a cut, see :func:`drain`.
     """
 
     messages: int
@@ -126,6 +125,7 @@ class Link:
 
     def __init__(self, folder: Path) -> None:
         self.folder, port = folder, free_port()
+        folder.mkdir(parents=True, exist_ok=True)
         self.cloud = Member(CLOUD, folder / CLOUD, port, folder / "cloud.log")
         self.relay = Relay(port)
         self.robot = Member(ROBOT, folder / ROBOT, self.relay.port, folder / "robot.log")
@@ -180,7 +180,7 @@ def run(folder: Path, ordeal: Ordeal, progress: Callable[[str], None] = lambda t
             part = _targets(ordeal.messages, min(1.0, (number + 1) / max(1, ordeal.cuts)))
             for member in link.members:
                 member.target(part[member.role])
-            link.wait(lambda: bool(link.relay._pairs), "a link")
+            link.wait(link.relay.linked, "a link")
             time.sleep(draw.uniform(0.0, BEFORE_CUT))
             kills = sum(member.kills for member in link.members)
             if kills < ordeal.kills and number >= kills * every:
@@ -244,8 +244,8 @@ def check(folder: Path, wanted: dict[str, int], promised: dict[str, int]) -> dic
     for stream, numbers in found.items():
         if numbers != list(range(1, wanted[stream] + 1)):
             wrong = next((i for i, number in enumerate(numbers, 1) if number != i), len(numbers) + 1)
-            raise NotArrived(f"stream {stream} in {folder}: {len(numbers)} of {wanted[stream]} messages; the first that "
-                             f"is wrong is in place {wrong}")
+            raise NotArrived(f"stream {stream} in {folder}: {len(numbers)} of {wanted[stream]} messages; the first "
+                             f"that is wrong is in place {wrong}")
         if promised.get(stream, 0) > len(numbers):
             raise NotArrived(f"stream {stream} in {folder}: {promised[stream]} were accepted, {len(numbers)} arrived")
     return {stream: len(numbers) for stream, numbers in found.items()}

@@ -76,9 +76,14 @@ class Relay:
         self._open = not stay
         with self._lock:
             pairs = list(self._pairs)
-        cut = any([self._drop(pair) for pair in pairs])
-        self.cuts += cut
-        return cut
+        cut = sum(self._drop(pair) for pair in pairs)
+        self.cuts += cut > 0
+        return cut > 0
+
+    def linked(self) -> bool:
+        """Whether there is a connection just now."""
+        with self._lock:
+            return bool(self._pairs)
 
     def mend(self) -> None:
         """Lets connections through again."""

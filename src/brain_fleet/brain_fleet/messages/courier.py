@@ -102,7 +102,7 @@ class Courier:
 
     def serve(self, peer: str, key: str, keepalive: float) -> None:
         """Delivers to a peer from now on: on ``key``, and at least every ``keepalive`` s."""
-        self._tell("serve", peer, (key, keepalive))
+        self._tell("serve", peer, _Route(key, keepalive))
 
     def wake(self, peer: str) -> None:
         """There is something for a peer, or it is back: deliver now."""
@@ -119,6 +119,9 @@ class Courier:
             except StoreProblem as problem:
                 seldom("store", f"{problem}; deliveries go on when it can be written")
                 pause = 1.0
+            except Exception:   # whatever one peer answers, the others' messages are delivered
+                seldom("turn", "a delivery failed", trace=True, level=logging.ERROR)
+                pause = 1.0
             self._wake.wait(pause)
 
     def _turn(self) -> float:
@@ -126,9 +129,8 @@ class Courier:
         while self._orders:
             what, peer, more = self._orders.popleft()
             if what == "serve":
-                key, keepalive = more   # type: ignore[misc]
-                if peer not in self._routes or self._routes[peer].key != key:
-                    self._routes[peer] = _Route(key, keepalive)
+                if isinstance(more, _Route) and peer not in self._routes:
+                    self._routes[peer] = more
             elif (route := self._routes.get(peer)) is not None:
                 if what == "wake":
                     route.failures = 0

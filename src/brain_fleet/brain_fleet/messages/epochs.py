@@ -16,6 +16,7 @@ from typing import NamedTuple
 from brain_fleet.messages.envelope import Answer, Request
 from brain_fleet.messages.outbox import Outbox
 
+MOST = 20_000       # robots of a cloud
 REMEDY = "`brain fleet accept {}` at the cloud takes it in anew"
 
 
@@ -60,7 +61,7 @@ class Standing(NamedTuple):
 def read(db: sqlite3.Connection, name: str) -> Peer | None:
     """A peer; None where nobody of that name is known."""
     row = db.execute("SELECT name, incarnation, epoch, apart, pending FROM peers WHERE name = ?", (name,)).fetchone()
-    return None if row is None else Peer(*row[:4], bool(row[4]))
+    return None if row is None else Peer(row[0], row[1], row[2], row[3], bool(row[4]))
 
 
 def set_apart(db: sqlite3.Connection, name: str, why: str) -> bool:
@@ -72,14 +73,16 @@ def set_apart(db: sqlite3.Connection, name: str, why: str) -> bool:
 def admit(db: sqlite3.Connection, request: Request) -> Standing:
     """What the cloud makes of a robot's request."""
     robot, known = request.sender, read(db, request.sender)
+    if known is None and db.execute("SELECT COUNT(*) FROM peers").fetchone()[0] >= MOST:
+        return Standing(None, apart=f"this cloud knows {MOST} robots already, and takes no more in")
     if known is None and request.epoch is None:
         epoch = secrets.token_hex(8)
         db.execute("INSERT INTO peers (name, incarnation, epoch, software) VALUES (?, ?, ?, ?)",
                    (robot, request.incarnation, epoch, request.software))
         return Standing(epoch, joined=True, found=True)
     if known is None:
-        return _apart(db, robot, None, f"{robot} belongs to a fleet that the database of this cloud does not know: that "
-                                       f"was lost, or {robot} had another cloud before")
+        return _apart(db, robot, None, f"{robot} belongs to a fleet that the database of this cloud does not know: "
+                                       f"that was lost, or {robot} had another cloud before")
     if known.pending:
         if request.epoch != known.epoch:
             return Standing(known.epoch, found=True)

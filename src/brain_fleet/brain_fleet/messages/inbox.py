@@ -103,7 +103,8 @@ def _apply(db: sqlite3.Connection, peer: str, stream: str, entry: Entry, apply: 
             raise
         why = f"it does not fit the database ({error})"
     except Exception as error:  # whatever one message does, the next is applied
-        seldom(f"apply {entry.kind}", f"a message of the kind {entry.kind} from {peer} could not be applied", trace=True)
+        seldom(f"apply {entry.kind}", f"a message of the kind {entry.kind} from {peer} could not be applied",
+               trace=True)
         why = f"it could not be applied: {type(error).__name__}: {error}"
     else:
         db.execute("RELEASE message")

@@ -147,7 +147,7 @@ class Outbox:
         return found
 
     def _rows(self, peer: str, stream: str, after: int, most: int, room: int) -> list[Entry]:
-        found = []
+        found: list[Entry] = []
         for seq, ident, kind, body, gone in self._store.read(
                 "SELECT seq, id, kind, body, gone FROM outbox WHERE peer = ? AND stream = ? AND seq > ? ORDER BY seq "
                 "LIMIT ?", (peer, stream, after, most)):
@@ -217,7 +217,8 @@ class Outbox:
     def tidy(self, db: sqlite3.Connection) -> None:
         """Forgets places without a message, but the last of each run, which stands for them."""
         db.execute("DELETE FROM outbox AS one WHERE body IS NULL AND EXISTS (SELECT 1 FROM outbox AS next WHERE "
-                   "next.peer = one.peer AND next.stream = one.stream AND next.seq = one.seq + 1 AND next.body IS NULL)")
+                   "next.peer = one.peer AND next.stream = one.stream AND next.seq = one.seq + 1 AND next.body IS "
+                   "NULL)")
         self._gone = 0
 
     def untidy(self) -> bool:

@@ -38,5 +38,5 @@ class Bucket:
 
 
 def pause(failures: int) -> float:
-    """Seconds to wait after so many failures in a row, at least 1; drawn, so that a fleet does not come back at once."""
+    """Seconds to wait after so many failures in a row (at least 1); drawn, so that not all of a fleet come at once."""
     return min(LONGEST, FIRST * 2.0 ** min(failures - 1, 20)) * random.uniform(0.5, 1.0)

@@ -79,7 +79,8 @@ class Cloud:
         self._courier.serve(robot, down(robot), KEEPALIVE)
 
     def _apart(self, robot: str, why: str) -> None:
-        log.warning("%s is set apart: %s. Nothing is exchanged with it until `brain fleet accept %s`", robot, why, robot)
+        log.warning("%s is set apart: %s. Nothing is exchanged with it until `brain fleet accept %s`", robot, why,
+                    robot)
         self._event(robot, f"{robot} is set apart: {why}")
         self._courier.serve(robot, down(robot), KEEPALIVE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edge: on a robot, it keeps the brain as it was last told, and talks with the cloud whenever that can be reached."""
+"""The edge: on a robot, it keeps the brain as it was last told, and talks with the cloud when that can be reached."""
 from __future__ import annotations
 
 import logging
@@ -166,4 +166,3 @@ class Edge:
 
     def _refused(self, peer: str, stream: str, number: int, why: str) -> None:
         seldom("refused", f"the cloud could not take in message {number} of the stream {stream}: {why}")
-

@@ -19,12 +19,12 @@ def edge(cloud: CloudAt = None,
                                                   "machine's.")] = None,
          folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "edge",
          secure: FleetSecure = None,
-         rate: Annotated[float, typer.Option(min=0.0, metavar="KB", help="At most so many kilobytes a second are sent. "
-                                             "0: no limit.")] = 0.0,
+         rate: Annotated[float, typer.Option(min=0.0, metavar="KB", help="At most so many kilobytes a second are "
+                                             "sent. 0: no limit.")] = 0.0,
          router: Router = None,
          brain_secure: Annotated[Path | None, typer.Option(
-             "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own brain, "
-             "with those of a maintainer `edge`: brain keys FOLDER --maintainer edge.")] = None,
+             "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
+             "brain, with those of a maintainer `edge`: brain keys FOLDER --maintainer edge.")] = None,
          domain: Domain = None, namespace: Namespace = "") -> None:
     """Runs a robot's side of a fleet until Ctrl-C, beside `brain up` or `ros2 launch`.
 
@@ -34,7 +34,8 @@ def edge(cloud: CloudAt = None,
     use_security(brain_secure)
     folder = folder.expanduser().absolute()
     words = [sys.executable, "-m", "brain_fleet.processes.run_edge", "--folder", str(folder)]
-    for option, value in (("--name", name), ("--cloud", cloud), ("--router", router), ("--namespace", namespace or None),
+    for option, value in (("--name", name), ("--cloud", cloud), ("--router", router),
+                          ("--namespace", namespace or None),
                           ("--secure", None if secure is None else secure.expanduser().absolute()),
                           ("--rate", str(1000.0 * rate) if rate else None)):
         if value is not None:

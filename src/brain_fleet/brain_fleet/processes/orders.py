@@ -114,7 +114,7 @@ class Orders:
                 found.append(resource(one))
             except FormProblem as problem:
                 raise FormProblem(f"resource {number}: {problem}") from None
-        done = []
+        done: list[dict[str, Any]] = []
         with self._cloud.store.change() as db:      # all of a file, or nothing
             for one in found:
                 changed = self._cloud.desired.apply(db, one, person)
@@ -124,7 +124,7 @@ class Orders:
         return {"resources": done}
 
     def _delete(self, order: dict[str, Any], person: str) -> dict[str, Any]:
-        done = []
+        done: list[dict[str, Any]] = []
         with self._cloud.store.change() as db:
             for one in order.get("resources", ()):
                 kind, name = one.get("kind"), one.get("name")

@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = check_robot(options.name or _name(options.folder, options.secure))
         _check_credentials(options.secure, name)
         with Store(options.folder, name) as store:
-            log.info("brain_fleet %s: robot %s, its cloud at %s, what it knows in %s", software(), name, cloud, store.path)
+            log.info("brain_fleet %s: robot %s, its cloud at %s, what it knows in %s", software(), name, cloud,
+                     store.path)
             Edge(store, cloud, credentials=options.secure, router=options.router, namespace=options.namespace,
                  rate=options.rate, limits=Limits(messages=options.most_messages), stop=ending.asked).run()
     except (FleetNameProblem, StoreProblem, SessionProblem) as problem:

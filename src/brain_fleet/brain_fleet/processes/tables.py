@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from brain_fleet.messages.epochs import REMEDY
 from brain_fleet.processes.alone import duration
 
 _STYLES = {"connected": "green", "applied": "green", "away": "yellow", "waiting": "yellow", "ordered": "yellow",
@@ -33,8 +34,8 @@ def robots_table(found: Mapping[str, Any]) -> Any:
         counts = ", ".join(f"{count} {state}" for state, count in sorted(one["resources"].items())) or "none"
         table.add_row(one["robot"], _state(one["state"]), heard, str(one["waiting"]), str(one["version"]), counts,
                       one["software"] or "")
-    reasons = [Text(f"{one['robot']} is set apart: {one['apart']}; `brain fleet accept {one['robot']}` takes it in anew",
-                    "red") for one in found["robots"] if one["apart"]]
+    reasons = [Text(f"{one['robot']} is set apart: {one['apart']}; {REMEDY.format(one['robot'])}", "red")
+               for one in found["robots"] if one["apart"]]
     return Group(table if found["robots"] else Text("no robot has come yet; start `brain edge` on one"), *reasons)
 
 

@@ -143,8 +143,8 @@ def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that 
 
 
 @app.command()
-def logs(robot: Annotated[str | None, typer.Argument(help="What is about this robot only.")] = None, watch: Watch = False,
-         as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+def logs(robot: Annotated[str | None, typer.Argument(help="What is about this robot only.")] = None,
+         watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Prints what happened, and who ordered it, oldest first."""
 
     def work(ask: Any) -> None:

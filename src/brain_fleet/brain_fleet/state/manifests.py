@@ -101,8 +101,8 @@ def read_manifests(path: Path) -> list[Resource]:
         except (YamlProblem, FormProblem) as problem:
             raise ManifestProblem(f"{path}, document {number}: {problem}") from None
         if (one.kind, one.name) in found:
-            raise ManifestProblem(f"{path}, document {number}: {one.kind} {one.name} stands twice in it; take one away, "
-                                  f"or give it another name")
+            raise ManifestProblem(f"{path}, document {number}: {one.kind} {one.name} stands twice in it; take one "
+                                  f"away, or give it another name")
         found[one.kind, one.name] = one
     if not found:
         raise ManifestProblem(f"{path} holds no resource")

@@ -39,12 +39,14 @@ def main(folder: Path, statement: int) -> None:
         while made < MESSAGES or outbox.waiting("cloud"):
             if made < MESSAGES:
                 with sender.change() as db:
-                    for made in range(made + 1, min(MESSAGES, made + 4) + 1):
-                        db.execute("INSERT INTO made VALUES (?)", (made,))
+                    numbers = range(made + 1, min(MESSAGES, made + 4) + 1)
+                    for number in numbers:
+                        db.execute("INSERT INTO made VALUES (?)", (number,))
                         # every fifth is of no use any more when it is delivered
-                        outbox.put(db, "cloud", "numbers", "number", {"number": made}, lives=0.0 if made % 5 == 0
+                        outbox.put(db, "cloud", "numbers", "number", {"number": number}, lives=0.0 if number % 5 == 0
                                    else None)
                     outbox.expire(db)
+                made = numbers[-1]
             request = Request("robot1", "cloud", sender.incarnation, "0" * 16, outbox.take("cloud", most=7))
             request = envelope.read_request(envelope.write_request(request))
             with receiver.change() as db:
