@@ -15,7 +15,7 @@ from typing import Any, Mapping
 
 from brain_wire.shown import quoted
 
-DEEPEST = 16            # lists and objects within each other
+DEEPEST = 32            # lists and objects within each other
 WHOLE = 2**63 - 1       # of a whole number, either way
 MOST_VALUES = 20_000    # in one text, those within others too
 

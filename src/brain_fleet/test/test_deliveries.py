@@ -12,10 +12,12 @@ import zenoh
 
 from brain_fleet.checks import ordeal
 from brain_fleet.messages import envelope
+from brain_fleet.messages.courier import Courier
 from brain_fleet.messages.envelope import Entry, Portion, Position, Request
+from brain_fleet.messages.outbox import Outbox
 from brain_fleet.messages.pace import Bucket, pause
 from brain_fleet.processes.cloud import Cloud
-from brain_fleet.processes.settings import ZENOH
+from brain_fleet.processes.settings import FROM_ROBOT, ZENOH
 from brain_fleet.schema import FormProblem, check, load_schema, read_json
 from brain_fleet.store import Store
 from brain_security.fleet_keys import CLOUD, robot_of, up
@@ -59,7 +61,7 @@ HOSTILE = {
     "nothing at all": (None, "it is no JSON"),
     "no JSON": (b"\xff{", "it is no JSON"),
     "brackets without an end": (b"[" * 100_000, "it is no JSON"),
-    "deep": (b'{"a":' * 50 + b"1" + b"}" * 50, "nested more than 16 deep"),
+    "deep": (b'{"a":' * 50 + b"1" + b"}" * 50, "nested more than 32 deep"),
     "a list": (b"[]", "it must be an object"),
     "not a number": (head(streams=float("nan")), "NaN is no number"),
     "too many digits": (b'{"format":' + b"9" * 5000 + b"}", "it is no JSON"),
@@ -156,6 +158,42 @@ def test_a_rate_is_kept_and_attempts_become_rarer():
     now[0] = 1.5
     assert bucket.wait() == 0.0
     assert 0.0 < pause(1) <= 0.05 and 2.5 <= pause(30) <= 5.0
+
+
+def test_a_receiver_whose_disk_is_full_says_so_and_takes_the_message_later(cloud):
+    running, session = cloud
+    data = head(**{"from": "robot6"})
+    running.store._db.execute("PRAGMA query_only=1")       # as a disk that takes nothing more
+    try:
+        answer = json.loads(send(session, data, up("robot6")))
+    finally:
+        running.store._db.execute("PRAGMA query_only=0")
+    assert answer["wait"] == 2.0 and answer["epoch"] is None and "cannot write its database" in answer["why"]
+    assert json.loads(send(session, data, up("robot6")))["found"]
+
+
+def test_what_waits_is_delivered_though_the_senders_disk_is_full(cloud, tmp_path, until):
+    running, session = cloud
+    with Store(tmp_path, "robot5") as store:
+        outbox = Outbox(store, FROM_ROBOT)
+        courier = Courier(Session(session, "the test's"), store, outbox, founds=False)
+        courier.serve(CLOUD, up("robot5"), 0.2)
+        courier.start()
+        until(lambda: store.read("SELECT epoch FROM peers"))
+        with store.change() as db:
+            for number in range(1200):
+                outbox.put(db, CLOUD, "events", "event", {"at": "now", "text": str(number)})
+            db.execute("PRAGMA query_only=1")
+        courier.wake(CLOUD)
+        place = "SELECT applied FROM incoming WHERE peer = 'robot5' AND stream = 'events'"
+        until(lambda: running.store.read(place) == [(1200,)])
+        assert outbox.waiting(CLOUD) == 1200
+        with store._mutex:
+            store._db.execute("PRAGMA query_only=0")
+        until(lambda: outbox.waiting(CLOUD) == 0)
+        courier.stop()
+        told = running.store.read("SELECT text FROM events WHERE robot = 'robot5' ORDER BY number")
+        assert [text for (text,) in told if text.isdigit()] == [str(number) for number in range(1200)]
 
 
 @pytest.mark.slow

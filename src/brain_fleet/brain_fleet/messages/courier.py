@@ -30,6 +30,7 @@ from brain_wire.waking import Signal
 
 PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
 KEEP = 30.0         # s between two times that the age of the database is written down
+LOOK = 1.0          # s between two looks at what has waited too long
 REFUSED = 2.0       # s before a peer is asked again that did not understand
 TIMEOUT = b"Timeout"    # what Zenoh itself answers where nobody has
 
@@ -90,6 +91,7 @@ class Courier:
         self._number = 0
         self._stopping = False
         self._kept = time.monotonic()
+        self._looked = -math.inf
 
     def start(self) -> None:
         """Begins to deliver, until the session is closed or :meth:`stop`."""
@@ -153,14 +155,19 @@ class Courier:
 
     def _housekeeping(self) -> None:
         """Lets go of what is of no use any more, and writes down how old the database is."""
-        late = time.monotonic() - self._kept >= KEEP
-        if late or self._outbox.overdue():
+        now = time.monotonic()
+        if now - self._kept < KEEP and not (now - self._looked >= LOOK and self._outbox.overdue()):
+            return
+        self._looked = now
+        try:
             with self._store.change() as db:
                 self._outbox.expire(db)
                 if self._outbox.untidy():
                     self._outbox.tidy(db)
                 self._store.elapsed.keep(db)
-            self._kept = time.monotonic()
+        except StoreProblem as problem:     # what waits is delivered all the same
+            seldom("housekeeping", str(problem))
+        self._kept = now
 
     def _deliver(self, peer: str, route: _Route, now: float) -> None:
         known = self._store.read("SELECT epoch, apart, pending FROM peers WHERE name = ?", (peer,))

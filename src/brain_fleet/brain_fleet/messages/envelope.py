@@ -14,7 +14,7 @@ from brain_fleet.schema import FormProblem, check, check_plain, load_schema, rea
 
 FORMAT = 1
 BODY = 256 * 1024           # bytes of one message's body
-BODY_DEEPEST = 10           # lists and objects within each other in a body
+BODY_DEEPEST = 24           # lists and objects within each other in a body
 BODY_VALUES = 20_000
 BATCH = 512 * 1024          # bytes of bodies in one delivery, or one message
 MOST = 500                  # messages in one delivery

@@ -147,7 +147,7 @@ class Edge:
         return Standing(known.epoch, open=True)
 
     def _applied(self, peer: str) -> None:
-        log.info("the cloud wants something else: version %d", self.held.version())
+        log.info("the cloud has told what it wants: version %d", self.held.version())
         self._effects.wake()
 
     def _begun(self, db: sqlite3.Connection, peer: str, dropped: int) -> None:

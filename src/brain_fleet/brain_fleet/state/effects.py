@@ -14,7 +14,7 @@ from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.state.kinds import EFFECTIVE
 from brain_fleet.store import StoreProblem
-from brain_wire import NoAnswer, NoRouter, Node, ParameterError, SessionProblem, messages, open_session
+from brain_wire import Client, NoAnswer, NoRouter, Node, ParameterError, SessionProblem, messages, open_session
 from brain_wire.parameter_services import value_message, value_of
 from brain_wire.seldom import Seldom
 from brain_wire.waking import Flag, Signal
@@ -22,6 +22,7 @@ from brain_wire.waking import Flag, Signal
 LOOK = 2.0          # s between two looks at whether the brain still is as it is wanted
 AGAIN = 1.0         # s until the next attempt where a region or the router is not there
 ANSWER = 2.0        # s that a region gets to answer
+CLIENTS = 100       # of services that are kept open
 NODE = "brain_edge"
 
 log = logging.getLogger(__name__)
@@ -45,17 +46,20 @@ class Brain:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._clients: dict[str, Client] = {}       # each is a token for all to see, so it is kept
 
     def _call(self, region: str, service: str, kind: str, **fields: Any) -> Any:
-        client = self._node.client(f"{region}/{service}", kind, ANSWER)
+        name = f"{region}/{service}"
         try:
-            return client.call(messages.make(f"{kind}_Request", **fields), ANSWER)
+            if name not in self._clients:
+                if len(self._clients) >= CLIENTS:
+                    self._node.let_go(self._clients.pop(next(iter(self._clients))))
+                self._clients[name] = self._node.client(name, kind, ANSWER)
+            return self._clients[name].call(messages.make(f"{kind}_Request", **fields), ANSWER)
         except NoAnswer as problem:
             raise NotNow(str(problem)) from problem
         except messages.MessageError as problem:
             raise NotNow(f"{region} cannot be asked: {problem}") from problem
-        finally:
-            self._node.let_go(client)
 
     def set_parameters(self, region: str, values: Mapping[str, Any]) -> bool:
         """Sets those that have another value; whether there were any.
