@@ -173,8 +173,12 @@ def test_of_two_orders_about_one_parameter_the_later_holds_and_the_earlier_says_
     other = Wanted("Parameters", "other", 3, {"region": "gauge", "values": {"gain": 2.0}})      # says the same
     on, off = (Wanted("Region", name, version, {"region": "gauge", "active": bool(version % 2)})
                for name, version in (("on", 5), ("off", 6)))
-    found = settled([early, late, other, on, off])
-    assert set(found) == {("Parameters", "early"), ("Region", "on")}
+    newer = Wanted("Region", "newer", 7, {"region": "gauge", "energy": 3})
+    strange = Wanted("Dream", "strange", 8, {})
+    found = settled([early, late, other, on, off, newer, strange])
+    assert set(found) == {("Parameters", "early"), ("Region", "on"), ("Region", "newer"), ("Dream", "strange")}
+    assert found["Dream", "strange"]["state"] == "kept"
+    assert "does not know it so: spec.active is missing" in found["Region", "newer"]["why"]
     assert found["Parameters", "early"]["why"] == (
         "Parameters late, ordered later, says otherwise of gain of gauge; delete one of them")
     assert "whether gauge is active" in found["Region", "on"]["why"]

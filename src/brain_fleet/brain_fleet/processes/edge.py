@@ -58,6 +58,7 @@ class Edge:
         self._effects = Effects(self.held, router, namespace, self._something, stop)
         self._courier: Courier | None = None
         self._alone = Alone(store)
+        self._over = threading.Event()      # a Flag wakes one thread; this one, all
 
     def run(self) -> None:
         """Runs until ``stop``."""
@@ -70,6 +71,7 @@ class Edge:
         linking.start()
         while not self._stop.wait(LOOK):
             self._look()
+        self._over.set()
         linking.join(5.0)
         self._effects.join()
 
@@ -87,7 +89,7 @@ class Edge:
     def _link(self) -> None:
         """Opens the session with the cloud, however long that takes; Zenoh itself links it again after a cut."""
         said = ""
-        while not self._stop.is_set():
+        while not self._over.is_set():
             try:
                 with open_session(self._cloud, identity=self.store.member, patience=0.0, more=ZENOH,
                                   elsewhere=Elsewhere(self._credentials)) as session:
@@ -101,7 +103,7 @@ class Edge:
                 log.info("no cloud at %s (%s); this robot goes on as it was last told, and tries again", self._cloud,
                          why)
                 said = why
-            self._stop.wait(RETRY)
+            self._over.wait(RETRY)
 
     def _talk(self, session: Session) -> None:
         version = software()
@@ -117,7 +119,7 @@ class Edge:
         courier.start()
         own = session.zenoh.liveliness().declare_token(alive(self.store.member))
         log.info("linked with the cloud at %s", self._cloud)
-        self._stop.wait()
+        self._over.wait()
         courier.stop()
         own.undeclare()
         cloud.undeclare()

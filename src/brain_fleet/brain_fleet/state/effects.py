@@ -11,8 +11,9 @@ import threading
 from typing import Any, Callable, Mapping
 
 from brain_fleet.messages.outbox import OutboxFull
+from brain_fleet.schema import FormProblem
 from brain_fleet.state.held import Held, Wanted
-from brain_fleet.state.kinds import EFFECTIVE
+from brain_fleet.state.kinds import EFFECTIVE, check_spec
 from brain_fleet.store import StoreProblem
 from brain_wire import Client, NoAnswer, NoRouter, Node, ParameterError, SessionProblem, messages, open_session
 from brain_wire.parameter_services import value_message, value_of
@@ -131,12 +132,17 @@ def _equal(have: Any, value: Any) -> bool:
 
 
 def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
-    """What needs no brain to be told of: kinds without an effect, and what another resource wants otherwise."""
+    """What is known without a brain: kinds without an effect, specs of another version, what a later order contradicts."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     claims: dict[tuple[str, str], tuple[Wanted, Any]] = {}
     for one in reversed(wanted):        # what was ordered last holds
         if one.kind not in EFFECTIVE:
             found[one[:2]] = {"state": "kept", "why": f"robots of this version do nothing about a {one.kind}"}
+            continue
+        try:
+            check_spec(one.kind, one.spec)
+        except FormProblem as problem:      # the cloud is of another version
+            found[one[:2]] = {"state": "refused", "why": f"this robot's brain_fleet does not know it so: {problem}"}
             continue
         claimed = {(one.spec["region"], name): value
                    for name, value in one.spec.get("values", {"": one.spec.get("active")}).items()}
