@@ -113,5 +113,22 @@ def test_a_robot_that_lost_all_and_a_second_one_of_its_name_are_kept_out(fleet, 
     until(lambda: gains(fleet, "second") == [1.0])
     # the first, when it comes back, is from before
     fleet.edge()
-    assert "from before it was taken in anew" in fleet.until_robot(state="apart")["apart"] or "another database" in (
-        fleet.robot()["apart"])
+    assert "comes with another database than before" in fleet.until_robot(state="apart")["apart"]
+
+
+def test_a_cloud_from_before_a_robot_was_taken_in_anew_is_noticed(fleet, wanted):
+    fleet.cloud()
+    fleet.edge()
+    fleet.until_robot(state="connected")
+    fleet.end("cloud", signal.SIGTERM)
+    fleet.keep_copy("cloud")
+    fleet.cloud()
+    fleet.until_robot(state="connected")
+    fleet.ask("accept", robots=["robot1"])
+    order(fleet, wanted, 1)
+    fleet.end("cloud")
+    fleet.restore("cloud")
+    fleet.cloud()
+    assert "not in the same epoch: the database of one of them was restored" in (
+        fleet.until_robot(state="apart")["apart"])
+    assert gains(fleet) == [1.0]

@@ -14,6 +14,8 @@ from brain_fleet.messages.outbox import Outbox
 from brain_fleet.processes.alone import Alone, duration
 from brain_fleet.processes.settings import FROM_ROBOT
 from brain_fleet.reading import Reading
+from brain_fleet.state import events
+from brain_fleet.state.desired import hear
 from brain_fleet.state.effects import settled
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.store import Store
@@ -182,6 +184,19 @@ def test_of_two_orders_about_one_parameter_the_later_holds_and_the_earlier_says_
     assert found["Parameters", "early"]["why"] == (
         "Parameters late, ordered later, says otherwise of gain of gauge; delete one of them")
     assert "whether gauge is active" in found["Region", "on"]["why"]
+
+
+def test_no_robot_fills_the_clouds_disk_or_talks_an_order_out_of_its_log(tmp_path, monkeypatch):
+    monkeypatch.setattr("brain_fleet.state.events.KEPT", 50)
+    with Store(tmp_path, "cloud") as store, store.change() as db:
+        events.write(db, "", "ann", "ordered something")
+        for number in range(300):
+            hear(db, Message("robot1", "events", number, "event", {"at": "now", "text": f"said {number}"}))
+            hear(db, Message("robot1", "reports", number, "report", {
+                "kind": "Parameters", "name": f"n{number}", "version": 1, "status": {"state": "applied"}}))
+        assert db.execute("SELECT COUNT(*) FROM reported").fetchone() == (0,)
+        told = [text for (text,) in db.execute("SELECT text FROM events ORDER BY number")]
+        assert told[0] == "ordered something" and told[-1] == "said 299" and len(told) < 200
 
 
 def test_durations_are_told_as_people_say_them():

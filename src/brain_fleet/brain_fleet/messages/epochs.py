@@ -99,8 +99,8 @@ def admit(db: sqlite3.Connection, request: Request) -> Standing:
     if request.epoch is None:       # the answer that told it was lost
         return Standing(known.epoch, found=True)
     if request.epoch != known.epoch:
-        return _apart(db, robot, known.epoch, f"{robot} comes with a database from before it was taken in anew: it was "
-                                              f"restored from an older state")
+        return _apart(db, robot, known.epoch, f"{robot} and this cloud are not in the same epoch: the database of one "
+                                              f"of them was restored, from before {robot} was taken in anew")
     return Standing(known.epoch, open=True)
 
 

@@ -24,7 +24,7 @@ from brain_wire.shown import quoted
 
 WAITING = 64
 LONGEST = 2**20         # bytes of an order
-ANSWER = 4 * 2**20      # bytes of an answer
+ANSWER = 12 * 2**20     # bytes of an answer
 LINES = 1000            # events in an answer
 
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
@@ -73,6 +73,8 @@ class Orders:
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
                 "delete": self._delete, "accept": self._accept, "logs": self._logs}
             answer = json.dumps(does[order["do"]](order, person)).encode()
+            if len(answer) > ANSWER:
+                raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
             query.reply(key, answer)
         except (FormProblem, OutboxFull, StoreProblem) as problem:
             self._refuse(query, str(problem))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from brain_fleet.messages import envelope
 from brain_fleet.messages.outbox import Stream
 from brain_fleet.state import desired, held
 from brain_wire import NoRouter
@@ -19,8 +18,9 @@ SECURITY_VARIABLE = "BRAIN_FLEET_SECURITY"
 FROM_ROBOT = (Stream(held.REPORTS, 1, 0.9), Stream(held.EVENTS, 5, 0.5))
 FROM_CLOUD = (Stream(desired.STREAM, 0),)
 
-# Nothing larger is put together at all. Other machines are told, so there is no memory to share.
-ZENOH = {"transport/link/rx/max_message_size": 2 * envelope.REQUEST, **UNSHARED}
+LARGEST = 16 * 2**20    # bytes; Zenoh puts nothing larger together
+# Other machines are told, so there is no memory to share.
+ZENOH = {"transport/link/rx/max_message_size": LARGEST, **UNSHARED}
 
 
 def refused(problem: NoRouter) -> bool:

@@ -136,6 +136,9 @@ def hear(db: sqlite3.Connection, message: Message) -> None:
         if message.kind == "report":
             body = message.body
             check(body, REPORT)
+            if db.execute("SELECT 1 FROM desired WHERE robot = ? AND kind = ? AND name = ?",
+                          (message.peer, body["kind"], body["name"])).fetchone() is None:
+                return      # it was taken back meanwhile, or never wanted: then nothing is kept of it
             db.execute("INSERT INTO reported VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET version = "
                        "excluded.version, status = excluded.status",
                        (message.peer, body["kind"], body["name"], body["version"], json.dumps(body["status"])))

@@ -132,7 +132,7 @@ def _equal(have: Any, value: Any) -> bool:
 
 
 def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
-    """What is known without a brain: kinds without an effect, specs of another version, what a later order contradicts."""
+    """What is known without a brain: kinds without effect, specs of another version, what a later order contradicts."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     claims: dict[tuple[str, str], tuple[Wanted, Any]] = {}
     for one in reversed(wanted):        # what was ordered last holds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime, timezone
 
-KEPT = 20_000
+KEPT = 20_000   # of what people ordered, and as many of all else: no robot can talk an order out of the log
 
 
 def now() -> str:
@@ -24,4 +24,6 @@ def write(db: sqlite3.Connection, robot: str, person: str, text: str, at: str | 
     number = db.execute("INSERT INTO events (at, robot, person, text) VALUES (?, ?, ?, ?)",
                         (at or now(), robot, person, text[:1000])).lastrowid or 0
     if number % 100 == 0:
-        db.execute("DELETE FROM events WHERE number <= ?", (number - KEPT,))
+        for which in ("person = ''", "person != ''"):
+            db.execute(f"DELETE FROM events WHERE {which} AND number <= (SELECT number FROM events WHERE {which} "
+                       f"ORDER BY number DESC LIMIT 1 OFFSET ?)", (KEPT,))
