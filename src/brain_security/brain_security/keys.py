@@ -81,7 +81,7 @@ def _fleet(folder: Path, nodes: list[str], operators: list[str] | None, maintain
            ) -> tuple[int, list, dict]:
     """Rights of a fleet: of the robots that are named, and of those that the folder has keys for already.
 
-    None where the folder is no fleet's, and is not to become one.
+    Nobody's where the folder is no fleet's, and is not to become one.
     """
     from brain_security.fleet_keys import FleetNameProblem
     from brain_security.folder import FolderError, metadata_of
@@ -89,15 +89,21 @@ def _fleet(folder: Path, nodes: list[str], operators: list[str] | None, maintain
     from brain_wire import NameProblem
 
     try:
-        before = metadata_of(folder) if nodes or (folder / "router.json5").exists() else None
+        try:
+            before = metadata_of(folder)
+        except FolderError:
+            if nodes:
+                raise
+            before = None       # a brain's is written anew, whatever there was
         if not nodes and "robots" not in (before or {}):
             return 0, [], {}
         if maintainers:
             fail("--maintainer is for a brain's folder; a fleet has robots (--node) and operators", 2)
         if before is not None and "robots" not in before:
             fail(f"{folder} has the keys of a brain; name another folder for those of a fleet")
-        known = [name for name in (before or {}).get("robots", ()) if (folder / f"{name}.key").exists()]
-        people = [name for name in (before or {}).get("operators", ()) if (folder / f"{name}.key").exists()]
+        known, people = (
+            [name for name in found if isinstance(name, str) and (folder / f"{name}.key").exists()]
+            if isinstance(found := (before or {}).get(kind), list) else [] for kind in ("robots", "operators"))
         robots = list(dict.fromkeys([*known, *nodes]))
         people = list(dict.fromkeys([OPERATOR, *people, *(operators or ())]))
         return 0, rights_of_fleet(robots, people), {"robots": robots, "operators": people}
