@@ -183,7 +183,7 @@ def units() -> list[str]:
 
 def test_units_are_read_by_systemd(tmp_path: Path) -> None:
     names = re.findall(r"`/etc/systemd/system/([\w-]+\.service)`", DEPLOYMENT)
-    assert len(names) == len(units()) == 2
+    assert len(names) == len(units()) == 3
     for name, text in zip(names, units()):
         unit = configparser.ConfigParser(strict=True, interpolation=None)
         unit.optionxform = str
