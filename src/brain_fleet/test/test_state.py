@@ -2,6 +2,8 @@
 """What is wanted reaches robots, and a running brain; robots go on alone; nothing is missed or sent twice."""
 from __future__ import annotations
 
+import json
+import random
 import signal
 import sqlite3
 import time
@@ -103,6 +105,41 @@ def test_the_first_order_after_a_cut_arrives_and_each_once(fleet, wanted, until)
     assert [(r["name"], r["version"]) for r in here["resources"]] == [("calm", here["version"] - 1)]
     # The same order again is nothing new.
     assert fleet.ask("apply", resources=[wanted(gain=2.0)])["resources"][0]["changed"] == []
+
+
+@pytest.mark.slow
+def test_orders_hold_whatever_is_cut_and_killed_between_them(fleet, wanted, until):
+    draw, have = random.Random(2), {}
+    fleet.cloud()
+    fleet.edge()
+    fleet.until_robot(state="connected")
+    for _ in range(20):
+        name = f"n{draw.randrange(4)}"
+        if name in have and draw.random() < 0.3:
+            fleet.ask("delete", resources=[{"kind": "Parameters", "name": name}])
+            del have[name]
+        else:
+            have[name] = draw.random()
+            fleet.ask("apply", resources=[wanted(name, gain=have[name])])
+        happens = draw.random()
+        if happens < 0.2:
+            fleet.end("cloud")
+            fleet.cloud()
+        elif happens < 0.4:
+            fleet.end("robot1")
+            fleet.edge()
+        elif happens < 0.7:
+            fleet.relay.cut()
+
+    def held():
+        with closing(sqlite3.connect(f"file:{fleet.database('robot1')}/fleet.db?mode=ro", uri=True)) as db:
+            return {name: json.loads(spec)["values"]["gain"]
+                    for name, spec in db.execute("SELECT name, spec FROM desired")}
+
+    until(lambda: held() == have, lambda: (held(), have, fleet.robot()))
+    told = until(lambda: (found := fleet.robot())["waiting"] == 0 and "ordered" not in found["resources"] and found,
+                 fleet.robot)
+    assert told["state"] == "connected" and sum(told["resources"].values()) == len(have)
 
 
 def test_a_robot_that_joins_later_is_told_all(fleet, wanted):
