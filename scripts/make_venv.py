@@ -36,7 +36,7 @@ OLDEST_PYTHON = (3, 11)
 # In the order of their imports; pip gets them all at once, so their requirements of one another are met here.
 PACKAGES = ("brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain",
             "brain_baselines", "brain_sim", "brain_observe", "brain_collectives", "brain_eval", "brain_training",
-            "brain_bench")
+            "brain_fleet", "brain_bench")
 TEST_PACKAGES = ("brain_tests",)
 # What `make check` runs beside the tests; no package of ours imports them.
 TEST_TOOLS = ("mypy", "pytest-xdist", "ruff", "types-PyYAML")

@@ -22,7 +22,8 @@ class Verb(NamedTuple):
     help: str
 
 
-RUN, LOOK, LEARN, MEASURE, SECURE, OTHER = ("Run a brain", "Look inside", "Train", "Measure", "Secure", "Others'")
+RUN, LOOK, FLEET, LEARN, MEASURE, SECURE, OTHER = (
+    "Run a brain", "Look inside", "Run a fleet", "Train", "Measure", "Secure", "Others'")
 VERBS = {
     "up": Verb("brain", RUN, "Run a brain until Ctrl-C, and start again what dies."),
     "run": Verb("brain", RUN, "Join one region to a brain that is running."),
@@ -34,6 +35,9 @@ VERBS = {
     "look": Verb("brain_observe", LOOK, "Save what the brain sees now as a picture."),
     "film": Verb("brain_eval", LOOK, "Draw what each region did in an episode."),
     "docs": Verb("brain", LOOK, "Write the reference from the code."),
+    "cloud": Verb("brain_fleet", FLEET, "Run the cloud of a fleet of robots."),
+    "edge": Verb("brain_fleet", FLEET, "Run a robot's side of a fleet, beside its brain."),
+    "fleet": Verb("brain_fleet", FLEET, "Ask the cloud, and order what is wanted of its robots."),
     "train": Verb("brain_training", LEARN, "Train the networks anew."),
     "parameter-server": Verb("brain_training", LEARN, "Hold weights that workers train."),
     "parameter-worker": Verb("brain_training", LEARN, "Train with parameter servers."),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from brain_security.rights import MAINTAINS, OPERATES, Rights
+from brain_security import fleet_keys
+from brain_security.rights import MAINTAINS, MEMBER, OPERATES, Rights
 from brain_wire import names
 
 INGRESS, EGRESS = "ingress", "egress"
@@ -46,7 +47,7 @@ def access_control(rights: Iterable[Rights], domain: int, routers: Iterable[str]
         routers: common names of routers, which trust each other: each watches over its own clients.
     """
     rights = list(rights)
-    regions = [r.name for r in rights if not r.any_node]
+    regions = [r.name for r in rights if not r.any_node and r.role != MEMBER]
     rules: list[dict[str, Any]] = []
     subjects = [{"id": "routers", "cert_common_names": sorted(routers)}]
     policies = [{"rules": ["routers"], "subjects": ["routers"]}]
@@ -55,7 +56,7 @@ def access_control(rights: Iterable[Rights], domain: int, routers: Iterable[str]
                       "put", "delete", "declare_subscriber", "query", "reply", "declare_queryable", "liveliness_token",
                       "liveliness_query", "declare_liveliness_subscriber"]})
     for one in rights:
-        own = _rules(one, domain, regions)
+        own = _member_rules(one) if one.role == MEMBER else _rules(one, domain, regions)
         rules += own
         subjects.append({"id": one.name, "cert_common_names": [one.name]})
         policies.append({"rules": [rule["id"] for rule in own], "subjects": [one.name]})
@@ -107,5 +108,24 @@ def _rules(rights: Rights, domain: int, regions: list[str]) -> list[dict[str, An
     if rights.role in (OPERATES, MAINTAINS):
         rule("is a rank", INGRESS, ["put", "declare_subscriber", "liveliness_token", "liveliness_query",
                                     "declare_liveliness_subscriber"], [COLLECTIVES])
+        asks = [fleet_keys.orders(rights.node)]
+        rule("asks the cloud", INGRESS, ["query"], asks)
+        rule("is answered by the cloud", EGRESS, ["reply"], asks)
         rule("hears other ranks", EGRESS, ["put", "declare_subscriber", "liveliness_token"], [COLLECTIVES])
     return found
+
+
+def _member_rules(rights: Rights) -> list[dict[str, Any]]:
+    """A robot of a fleet speaks on the keys with its own name, and hears the cloud: see brain_security.fleet_keys."""
+    name = rights.node
+    up, down = [fleet_keys.up(name)], [fleet_keys.down(name)]
+    cloud = [fleet_keys.alive(fleet_keys.CLOUD)]
+    return [{"id": f"{rights.name} {what}", "permission": "allow", "flows": [flow], "messages": messages,
+             "key_exprs": keys} for what, flow, messages, keys in (
+        ("delivers", INGRESS, ["query"], up),
+        ("is answered", EGRESS, ["reply"], up),
+        ("takes deliveries", INGRESS, ["declare_queryable", "reply"], down),
+        ("is handed deliveries", EGRESS, ["query"], down),
+        ("is there", INGRESS, ["liveliness_token"], [fleet_keys.alive(name)]),
+        ("looks for the cloud", INGRESS, ["liveliness_query", "declare_liveliness_subscriber"], cloud),
+        ("is shown the cloud", EGRESS, ["liveliness_token"], cloud))]

@@ -98,6 +98,28 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
     return done
 
 
+def metadata_of(folder: Path) -> dict[str, Any] | None:
+    """What the router's configuration of a folder says of itself; None where there is none yet.
+
+    Raises:
+        FolderError: it does not read.
+    """
+    path = Path(folder) / f"{ROUTER}.json5"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FolderError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    try:
+        found = json.loads(text.removeprefix(NOTE))["metadata"]["brain"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = None
+    if isinstance(found, dict):
+        return found
+    raise FolderError(f"{path} was not written by `brain keys`; name another folder, or move that file away")
+
+
 def _servers(folder: Path, known: Mapping[str, Any]) -> dict[str, set[str]]:
     """Certificates of a folder that are a server's, beside ``known``: the hosts of each."""
     found = {}

@@ -26,6 +26,9 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
              metavar="NAME", help="Name or address of the router's machine, for others that connect to it; of the "
              "server's, with --server. Default: this machine's.")] = None,
          operator: Operators = None, maintainer: Maintainers = None,
+         node: Annotated[list[str] | None, typer.Option(
+             "--node", metavar="ROBOT", help="A robot of a fleet. The folder is then the fleet's, for `brain cloud`, "
+             "and knows no graph; robots that it has keep their rights.")] = None,
          server: Annotated[list[str] | None, typer.Option(
              "--server", metavar="NAME", help="A program that people connect to and that is no node, as `parameters` "
              "for `brain parameter-server`. It has no rights at the router.")] = None,
@@ -39,7 +42,9 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
     Run it again after the graph has changed: it adds keys for new regions, writes the rules anew, and leaves the keys
     that are there alone.
     """
-    number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer)
+    number, rights, about = _fleet(folder, node or [], operator, maintainer)
+    if not rights:
+        number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer)
     from brain_security.certificates import CertificateError
     from brain_security.folder import FolderError, fill
     from brain_wire import NameProblem
@@ -60,10 +65,50 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
         tell(f"kept: {', '.join(done.kept)}")
     for name in done.left:
         tell(f"{name} is not in the graph any more: it has no rights; its key is kept", "yellow", err=True)
+    if "robots" in about:
+        first = (node or about["robots"])[0]
+        tell(f"a fleet of {', '.join(about['robots'])}. Run its cloud with: brain cloud --secure {folder}; copy "
+             f"{first}.json5 to {first}, and run there: brain edge --secure {first}.json5. Keep {folder / 'ca.key'} "
+             f"elsewhere: whoever has it can be anybody.", "green")
+        return
     shown = about["world"]
     tell(f"domain {number}, namespace {absolute(namespace)}, world {shown}. Run it with: brain up --world {shown} "
          f"--secure {folder}; tell it with: brain say --secure {folder} \"go to the red ball\". Keep "
          f"{folder / 'ca.key'} elsewhere: whoever has it can be anybody.", "green")
+
+
+def _fleet(folder: Path, nodes: list[str], operators: list[str] | None, maintainers: list[str] | None
+           ) -> tuple[int, list, dict]:
+    """Rights of a fleet: of the robots that are named, and of those that the folder has keys for already.
+
+    Nobody's where the folder is no fleet's, and is not to become one.
+    """
+    from brain_security.fleet_keys import FleetNameProblem
+    from brain_security.folder import FolderError, metadata_of
+    from brain_security.rights import OPERATOR, RightsError, rights_of_fleet
+    from brain_wire import NameProblem
+
+    try:
+        try:
+            before = metadata_of(folder)
+        except FolderError:
+            if nodes:
+                raise
+            before = None       # a brain's is written anew, whatever there was
+        if not nodes and "robots" not in (before or {}):
+            return 0, [], {}
+        if maintainers:
+            fail("--maintainer is for a brain's folder; a fleet has robots (--node) and operators", 2)
+        if before is not None and "robots" not in before:
+            fail(f"{folder} has the keys of a brain; name another folder for those of a fleet")
+        known, people = (
+            [name for name in found if isinstance(name, str) and (folder / f"{name}.key").exists()]
+            if isinstance(found := (before or {}).get(kind), list) else [] for kind in ("robots", "operators"))
+        robots = list(dict.fromkeys([*known, *nodes]))
+        people = list(dict.fromkeys([OPERATOR, *people, *(operators or ())]))
+        return 0, rights_of_fleet(robots, people), {"robots": robots, "operators": people}
+    except (FleetNameProblem, FolderError, RightsError, NameProblem) as error:
+        fail(str(error))
 
 
 def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",

@@ -12,11 +12,13 @@ from typing import Iterable, Mapping
 from brain_runtime import diagnostics, heartbeat
 from brain_wire.parameter_services import EVENTS
 from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_security.fleet_keys import check_robot
 from brain_wire import names, rosout
 from brain_wire.clock import SimulatedTime
 from brain_wire.credentials import OPERATOR
 
 REGION, OPERATES, MAINTAINS, ROBOT_ROLE = "region", "operator", "maintainer", "robot"
+MEMBER = "member"       # a robot of a fleet, at the cloud's router
 ROBOT = "robot"         # whose credentials the drivers of a real robot take
 ROUTER = "router"
 AUTHORITY = "ca"
@@ -48,7 +50,7 @@ class Rights:
 
     Attributes:
         name: fully qualified name; the common name of its certificate.
-        role: REGION, OPERATES, MAINTAINS or ROBOT_ROLE.
+        role: REGION, OPERATES, MAINTAINS, ROBOT_ROLE or MEMBER.
         publishes, hears: topics, fully qualified; those of actions are not among them.
         serves, calls: services, fully qualified; those of actions are not among them.
         executes, commands: actions, fully qualified.
@@ -76,7 +78,7 @@ class Rights:
     @property
     def any_node(self) -> bool:
         """May announce nodes of other names than its own, except those of the graph."""
-        return self.role != REGION
+        return self.role not in (REGION, MEMBER)
 
     def topics_out(self) -> frozenset[str]:
         """All topics that it may publish on, those of actions too."""
@@ -151,6 +153,22 @@ def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), mai
         found.append(Rights(_join(namespace, ROBOT), ROBOT_ROLE, publishes=robot_says | stop | others.all(ROBOT_SAYS),
                             hears=(said - heard) | others.all(EVERY_NODE_HEARS)))
     return found
+
+
+def rights_of_fleet(robots: Iterable[str], operators: Iterable[str] = (OPERATOR,)) -> list[Rights]:
+    """Rights at a cloud's router: of each robot to speak for itself, and of people to give orders.
+
+    Raises:
+        RightsError: a name stands for two.
+        FleetNameProblem, NameProblem: a name that is not allowed.
+    """
+    robots, operators = list(dict.fromkeys(map(check_robot, robots))), list(dict.fromkeys(operators))
+    for name in sorted(set(robots) & set(operators)):
+        raise RightsError(f"{name} would stand for two: robots and operators need names of their own")
+    for name in sorted({ROUTER, AUTHORITY} & set(operators)):
+        raise RightsError(f"the name {name} is kept; choose another")
+    return [*(Rights(_join("/", name), MEMBER) for name in robots),
+            *(Rights(_join("/", name), OPERATES) for name in operators)]
 
 
 def _join(namespace: str, name: str) -> str:

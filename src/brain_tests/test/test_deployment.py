@@ -78,8 +78,8 @@ def test_a_robots_image_has_neither_simulator_nor_training_nor_tests() -> None:
     assert re.findall(r"requirements-[\w-]+\.txt", dependencies) == ["requirements-ros.txt"] * 2
     assert "requirements" not in build + run and stages()["run"].endswith("ros-core")
     (selected,) = re.findall(r"--packages-select ([\w ]+)$", build, re.M)
-    assert sorted(selected.split()) == ["brain", "brain_interfaces", "brain_regions", "brain_runtime", "brain_security",
-                                        "brain_wire"]
+    assert sorted(selected.split()) == ["brain", "brain_fleet", "brain_interfaces", "brain_regions", "brain_runtime",
+                                        "brain_security", "brain_wire"]
     assert set(re.findall(r"--from=(\S+)", run)) == {"dependencies", "build"}
     simulator = DOCKERFILE.partition(" AS simulator\n")[2]
     assert stages()["simulator"] == "run" and simulator.rindex("USER brain") > simulator.index("USER root")
@@ -183,7 +183,7 @@ def units() -> list[str]:
 
 def test_units_are_read_by_systemd(tmp_path: Path) -> None:
     names = re.findall(r"`/etc/systemd/system/([\w-]+\.service)`", DEPLOYMENT)
-    assert len(names) == len(units()) == 2
+    assert len(names) == len(units()) == 3
     for name, text in zip(names, units()):
         unit = configparser.ConfigParser(strict=True, interpolation=None)
         unit.optionxform = str

@@ -20,10 +20,10 @@ import brain_tests
 from brain_tests.cases import of_all
 
 ROOT = Path(__file__).resolve().parents[3]
-# From the lowest layer up. brain_fleet joins when it holds something.
+# From the lowest layer up.
 LAYERS = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain",
           "brain_baselines", "brain_sim", "brain_observe", "brain_collectives", "brain_eval", "brain_training",
-          "brain_bench", "brain_tests"]
+          "brain_fleet", "brain_bench", "brain_tests"]
 PYTHON_PACKAGES = LAYERS[1:]
 # What a package may import of the others: the arrows of docs/architecture.md.
 _REGIONS = {"brain_interfaces", "brain_wire", "brain_runtime"}
@@ -31,6 +31,7 @@ MAY = {
     "brain_wire": {"brain_interfaces"}, "brain_runtime": {"brain_interfaces", "brain_wire"}, "brain_regions": _REGIONS,
     "brain_security": _REGIONS, "brain_sim": _REGIONS, "brain_observe": _REGIONS,
     "brain_collectives": {"brain_interfaces", "brain_wire"},
+    "brain_fleet": {*_REGIONS, "brain_security"},
     "brain_baselines": {*_REGIONS, "brain_regions"},
     "brain": {*_REGIONS, "brain_regions", "brain_security"},
     "brain_eval": {*_REGIONS, "brain_regions", "brain_baselines", "brain_sim", "brain_observe"},
@@ -42,7 +43,7 @@ DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "grpc_
                  "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
-ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain"]
+ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain", "brain_fleet"]
 # What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
 ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
             "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}

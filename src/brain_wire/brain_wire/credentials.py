@@ -95,12 +95,13 @@ def place() -> Path | None:
     return Path(text).expanduser() if text else None
 
 
-def credentials_file(where: Path, identity: str) -> Path:
+def credentials_file(where: Path, identity: str, variable: str = SECURITY_VARIABLE) -> Path:
     """The file to use.
 
     Args:
         where: a folder that ``brain keys`` made, or one file of it, which may have been copied elsewhere.
         identity: node name, ``operator`` or ``router``.
+        variable: what named ``where``, for messages.
 
     Raises:
         CredentialsProblem: there is none.
@@ -108,7 +109,7 @@ def credentials_file(where: Path, identity: str) -> Path:
     if where.is_file():
         return where
     if not where.is_dir():
-        raise CredentialsProblem(f"{SECURITY_VARIABLE}: there is no {where}; `brain keys {where}` makes it")
+        raise CredentialsProblem(f"{variable}: there is no {where}; `brain keys {where}` makes it")
     path = where / f"{identity}.json5"
     try:
         found = path.is_file()

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import zenoh
 
@@ -108,6 +108,8 @@ class Router:
         connect: endpoints of other routers to link with.
         config_file: all settings but these, as `brain keys` writes it; None: ours, or those of
             ``ZENOH_ROUTER_CONFIG_URI`` where ``listen`` is None.
+        more: further settings of Zenoh by key, which win over all others; then no override is taken from the
+            environment, which is meant for the brain's own router.
 
     Raises:
         RouterRuns: another router has the endpoint.
@@ -116,7 +118,7 @@ class Router:
     """
 
     def __init__(self, listen: Sequence[str] | None = None, *, port: int = PORT, connect: Sequence[str] = (),
-                 config_file: Path | None = None) -> None:
+                 config_file: Path | None = None, more: Mapping[str, Any] | None = None) -> None:
         self.endpoints = list(listen or loopback_endpoints(port, "tls" if config_file else "tcp"))
         path = os.environ.get(CONFIG_VARIABLE, "").strip()
         if config_file is not None:
@@ -130,7 +132,10 @@ class Router:
             config = zenoh.Config()
             for key, value in settings(self.endpoints, connect).items():
                 insert(config, key, json.dumps(value), "the router's endpoint" if "endpoints" in key else "settings")
-        apply_override(config, os.environ.get(OVERRIDE_VARIABLE, ""))
+        if more is None:
+            apply_override(config, os.environ.get(OVERRIDE_VARIABLE, ""))
+        for key, value in (more or {}).items():
+            insert(config, key, json.dumps(value), "settings")
         if config_file is None:
             for endpoint in filter(open_to_a_network, self.endpoints):
                 security_log.warning("the router is open to a network at %s and not secured: whoever reaches it can "

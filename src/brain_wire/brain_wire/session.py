@@ -17,6 +17,7 @@ import os
 import threading
 import time
 import weakref
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
@@ -104,7 +105,7 @@ def config_from_file(path: str, variable: str) -> zenoh.Config:
         raise SessionProblem(f"{variable}: cannot use {path}: {_short(error)}") from error
 
 
-def session_config(router: str | None = None, identity: str = OPERATOR
+def session_config(router: str | None = None, identity: str = OPERATOR, elsewhere: Elsewhere | None = None
                    ) -> tuple[zenoh.Config, str, Credentials | None]:
     """The configuration of a session; for messages, where it connects; and its credentials, if it has any.
 
@@ -115,11 +116,17 @@ def session_config(router: str | None = None, identity: str = OPERATOR
     Raises:
         SessionProblem: one of them is wrong.
     """
-    endpoint = router or os.environ.get(ROUTER_VARIABLE, "").strip() or None
-    path, variable = os.environ.get(CONFIG_VARIABLE, "").strip(), CONFIG_VARIABLE
-    secured = place()
-    if not path and secured is not None:
-        path, variable = str(credentials_file(secured, identity)), SECURITY_VARIABLE
+    if elsewhere is None:
+        endpoint = router or os.environ.get(ROUTER_VARIABLE, "").strip() or None
+        path, override = os.environ.get(CONFIG_VARIABLE, "").strip(), os.environ.get(OVERRIDE_VARIABLE, "")
+        secured, variable = place(), SECURITY_VARIABLE
+    else:
+        endpoint, path, override = router, "", ""
+        secured, variable = elsewhere.credentials, elsewhere.variable
+    if path:
+        variable = CONFIG_VARIABLE
+    elif secured is not None:
+        path = str(credentials_file(secured, identity, variable))
     credentials = None
     if path:
         credentials = read_credentials(Path(path.removeprefix("file://")), variable)
@@ -130,7 +137,6 @@ def session_config(router: str | None = None, identity: str = OPERATOR
         config = zenoh.Config()
         for key, value in default_settings(endpoint or DEFAULT_ROUTER).items():
             insert(config, key, json.dumps(value), "the router's endpoint" if "endpoints" in key else "our settings")
-    override = os.environ.get(OVERRIDE_VARIABLE, "")
     apply_override(config, override)
     endpoints = _endpoints(config)
     if credentials is not None:
@@ -156,6 +162,19 @@ def _say_once(text: str | None) -> None:
     if text and text not in _warned:
         _warned.add(text)
         security_log.warning(text)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Says that a session goes to another place than the brain's own router, which the environment tells of.
+
+    Attributes:
+        credentials: a folder of them, or a file; None: nothing is secured there.
+        variable: what named it, for messages.
+    """
+
+    credentials: Path | None = None
+    variable: str = "--secure"
 
 
 class Session:
@@ -236,7 +255,8 @@ def _close_all() -> None:
 
 
 def open_session(router: str | None = None, *, identity: str = OPERATOR, patience: float = 2.0,
-                 stop: threading.Event | Flag | None = None, more: Mapping[str, Any] | None = None) -> Session:
+                 stop: threading.Event | Flag | None = None, more: Mapping[str, Any] | None = None,
+                 elsewhere: Elsewhere | None = None) -> Session:
     """Opens a session, waiting for a router that is not there yet.
 
     Args:
@@ -245,12 +265,13 @@ def open_session(router: str | None = None, *, identity: str = OPERATOR, patienc
         patience: s to wait for the router; ``inf``: for ever, saying so every few seconds.
         stop: ends the waiting when set.
         more: further settings of Zenoh by key, which win over all others.
+        elsewhere: it goes to another place than the brain's router; then nothing is taken from the environment.
 
     Raises:
         NoRouter: none answered within ``patience``, or ``stop`` was set.
         SessionProblem: the settings are wrong.
     """
-    config, endpoint, credentials = session_config(router, identity)
+    config, endpoint, credentials = session_config(router, identity, elsewhere)
     for key, value in (more or {}).items():
         insert(config, key, json.dumps(value), "our settings")
     stop = stop or threading.Event()

@@ -9,8 +9,8 @@ SETS = {"grpc": "test", "grpc_tools": "test",
         "mujoco": "sim", "nir": "test", "nirtorch": "test", "rosbags": "test", "snntorch": "test"}
 DISTRIBUTIONS = {"matplotlib": "python3-matplotlib", "PIL": "python3-pil", "cryptography": "python3-cryptography",
                  "protobuf": "python3-protobuf", "yaml": "python3-yaml", "numpy": "python3-numpy"}
-PACKAGES = ("brain_baselines", "brain_bench", "brain_collectives", "brain_eval", "brain_observe", "brain_regions",
-            "brain_runtime", "brain_security", "brain_sim", "brain_training", "brain_wire")
+PACKAGES = ("brain_baselines", "brain_bench", "brain_collectives", "brain_eval", "brain_fleet", "brain_observe",
+            "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_training", "brain_wire")
 
 
 def lacks(package: str) -> str:

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reception: one thread that takes what others deliver, has it applied, and acknowledges what is on the disk.
+
+Who delivers is hostile until it is shown otherwise. The key on which a delivery comes has the sender's name in it, and
+a router with the rules of ``brain keys`` lets each certificate use its own key alone: so a message that names another
+sender than its key is refused.
+"""
+from __future__ import annotations
+
+import logging
+import sqlite3
+from dataclasses import dataclass
+from typing import Callable
+
+import zenoh
+from zenoh.handlers import RingChannel
+
+from brain_fleet.messages import envelope, epochs, inbox
+from brain_fleet.messages.envelope import Answer, Request
+from brain_fleet.messages.epochs import Standing
+from brain_fleet.messages.outbox import Diverged
+from brain_fleet.messages.pace import Bucket
+from brain_fleet.schema import FormProblem
+from brain_fleet.store import Store, StoreProblem
+from brain_wire import Session
+from brain_wire.messages import clip_utf8
+from brain_wire.seldom import Seldom
+from brain_wire.shown import quoted
+
+WAITING = 256           # deliveries that wait; an older one is let go of, and comes again
+RATE, BURST = 10_000.0, 20_000.0            # messages a second of one peer, and at once
+BYTES, BYTES_BURST = 20e6, 40e6
+PEERS = 20_000          # whose rates are kept
+AGAIN = 2.0             # s after which a peer is to try again where the disk is full
+
+log = logging.getLogger(__name__)
+seldom = Seldom(log)
+
+
+@dataclass
+class Desk:
+    """How an end takes deliveries.
+
+    Attributes:
+        sender: the peer that a key stands for; None where it is nobody's key.
+        standing: what a request may do; within the transaction.
+        apply: applies one message; within the transaction.
+        joined: a peer has just been taken in, or begins a new epoch; within the transaction.
+        begun: a peer begins an epoch: what waits for it can be delivered.
+        apart: a peer was set apart: its name and why.
+        applied: messages of a peer were applied, and that is on the disk.
+        heard: a peer has delivered something.
+        refused: a message was put aside: peer, stream, number, reason.
+    """
+
+    sender: Callable[[str], str | None]
+    standing: Callable[[sqlite3.Connection, Request], Standing]
+    apply: inbox.Apply
+    joined: Callable[[sqlite3.Connection, str], None] = lambda db, peer: None
+    begun: Callable[[str], None] = lambda peer: None
+    apart: Callable[[str, str], None] = lambda peer, why: None
+    applied: Callable[[str], None] = lambda peer: None
+    heard: Callable[[str], None] = lambda peer: None
+    refused: Callable[[str, str, int, str], None] = lambda peer, stream, number, why: None
+
+
+class Reception:
+    """Takes deliveries on a key, until the session is closed.
+
+    Args:
+        session: open session.
+        key: may have a ``*`` where the sender's name stands.
+        store: where what is applied is kept.
+        desk: see there.
+        software: version that others are told.
+        rate: messages a second of one peer.
+    """
+
+    def __init__(self, session: Session, key: str, store: Store, desk: Desk, *, software: str = "",
+                 rate: float = RATE) -> None:
+        self._store, self._desk, self._software, self._rate = store, desk, software, rate
+        self._buckets: dict[str, tuple[Bucket, Bucket]] = {}
+        self._queryable = session.zenoh.declare_queryable(key, RingChannel(WAITING), complete=True)
+        session.run(self._run, "reception")
+
+    def _run(self) -> None:
+        while True:
+            try:
+                query = self._queryable.recv()
+            except zenoh.ZError:
+                return      # the session is closed
+            try:
+                with query:
+                    self._serve(query)
+            except Exception:   # whatever one delivery is, the next is taken
+                seldom("delivery", "a delivery could not be taken", trace=True, level=logging.ERROR)
+
+    def _serve(self, query: zenoh.Query) -> None:
+        key = str(query.key_expr)
+        try:
+            sender = self._desk.sender(key)
+            if sender is None:
+                raise FormProblem(f"{quoted(key)} is no robot's key")
+            size = 0 if query.payload is None else len(query.payload)
+            if size > envelope.REQUEST:
+                raise FormProblem(f"it has {size} bytes, and at most {envelope.REQUEST} are taken")
+            messages, bytes_in = self._bucket(sender)
+            held = max(messages.wait(), bytes_in.wait())
+            if held > 0.0:
+                answer = self._wait(sender, min(held, 60.0), "more came than one robot may hand in")
+            else:
+                bytes_in.take(size)
+                request = envelope.read_request(b"" if query.payload is None else query.payload.to_bytes())
+                if request.sender != sender:
+                    raise FormProblem(f"it says that it is from {request.sender}, on the key of {sender}: each speaks "
+                                      f"for itself only")
+                if request.to != self._store.member:
+                    raise FormProblem(f"it is to {request.to}, and this is {self._store.member}")
+                messages.take(1 + sum(len(portion.entries) for portion in request.portions))
+                self._desk.heard(sender)
+                answer = self._answer(request)
+        except FormProblem as problem:
+            seldom(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
+            query.reply_err(clip_utf8(str(problem), envelope.WHY))
+            return
+        query.reply(key, envelope.write_answer(answer))
+
+    def _bucket(self, sender: str) -> tuple[Bucket, Bucket]:
+        if sender not in self._buckets:
+            if len(self._buckets) >= PEERS:
+                self._buckets.clear()
+            self._buckets[sender] = Bucket(self._rate, 2 * self._rate), Bucket(BYTES, BYTES_BURST)
+        return self._buckets[sender]
+
+    def _wait(self, sender: str, wait: float, why: str) -> Answer:
+        # It says nothing of what is applied, so it must not be taken for an acknowledgement: the epoch is missing.
+        return Answer(self._store.member, sender, self._store.incarnation, None, wait=wait, why=why,
+                      software=self._software)
+
+    def _answer(self, request: Request) -> Answer:
+        """Applies what may be applied, and says how far we are once that is on the disk."""
+        sender = request.sender
+        try:
+            with self._store.change() as db:
+                known = epochs.read(db, sender)
+                before = known is not None and known.apart is not None
+                standing = self._desk.standing(db, request)
+                refused: list[tuple[str, int, str]] = []
+                first = {} if not standing.open else inbox.places(db, sender)
+                if standing.joined:
+                    self._desk.joined(db, sender)
+                if standing.open:
+                    refused = inbox.receive(db, sender, request.portions, self._desk.apply)
+                applied = inbox.places(db, sender)
+        except Diverged as problem:
+            with self._store.change() as db:
+                epochs.set_apart(db, sender, str(problem))
+                applied = inbox.places(db, sender)
+            self._desk.apart(sender, str(problem))
+            return self._reply(request, Standing(request.epoch, apart=str(problem)), applied, [])
+        except StoreProblem as problem:
+            seldom("store", str(problem))
+            return self._wait(sender, AGAIN, f"{self._store.member} cannot write its database just now")
+        if standing.apart is not None and not before:
+            self._desk.apart(sender, standing.apart)
+        if standing.joined or standing.begun:
+            self._desk.begun(sender)
+        for stream, number, why in refused:
+            self._desk.refused(sender, stream, number, why)
+        if standing.open and applied != first:
+            self._desk.applied(sender)
+        return self._reply(request, standing, applied, refused)
+
+    def _reply(self, request: Request, standing: Standing, applied: dict[str, envelope.Position],
+               refused: list[tuple[str, int, str]]) -> Answer:
+        return Answer(self._store.member, request.sender, self._store.incarnation, standing.epoch, applied, refused,
+                      standing.found, standing.apart, software=self._software)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cloud of a fleet: it takes robots in, tells each what is wanted of it, and hears what each reports."""
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from typing import Any
+
+import zenoh
+from zenoh.handlers import Callback
+
+from brain_fleet.messages import epochs
+from brain_fleet.messages.courier import Courier, Hooks
+from brain_fleet.messages.inbox import Message
+from brain_fleet.messages.outbox import Limits, Outbox
+from brain_fleet.messages.reception import Desk, Reception
+from brain_fleet.processes.settings import FROM_CLOUD, software
+from brain_fleet.state import events
+from brain_fleet.state.desired import Desired, hear
+from brain_fleet.store import Store, StoreProblem
+from brain_security.fleet_keys import CLOUD, alive, down, robot_of, up
+from brain_wire import Session
+from brain_wire.seldom import Seldom
+
+KEEPALIVE = 60.0    # s; robots tell of themselves far more often
+HERE = 15.0         # s since a robot has been heard, up to which it counts as connected
+
+log = logging.getLogger("brain.cloud")
+seldom = Seldom(log)
+
+
+class Cloud:
+    """A cloud that runs until its session is closed.
+
+    Args:
+        store: its database.
+        session: open session in which, or beside which, a router runs that robots reach.
+        limits: of what may wait for one robot.
+
+    Attributes:
+        store, outbox, desired: its parts.
+        began: steady time.
+    """
+
+    def __init__(self, store: Store, session: Session, limits: Limits = Limits()) -> None:
+        self.store, self.session = store, session
+        self.outbox = Outbox(store, FROM_CLOUD, limits)
+        self.desired = Desired(self.outbox)
+        self.began = time.monotonic()
+        self._heard: dict[str, float] = {}      # steady time, by robot
+        self._here: set[str] = set()            # robots whose token is there
+        self._lock = threading.Lock()
+        version = software()
+        self._courier = Courier(session, store, self.outbox, founds=True, software=version,
+                                hooks=Hooks(apart=self._apart, heard=self._hear, refused=self._refused))
+        desk = Desk(sender=lambda key: robot_of(key, "up"), standing=epochs.admit, apply=self._apply,
+                    joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear)
+        for (robot,) in store.read("SELECT name FROM peers"):
+            self._courier.serve(robot, down(robot), KEEPALIVE)
+        self._reception = Reception(session, up("*"), store, desk, software=version)
+        self._tokens = session.zenoh.liveliness().declare_subscriber(
+            alive("*"), Callback(self._token, indirect=False), history=True)
+        self._courier.start()
+        self._own = session.zenoh.liveliness().declare_token(alive(CLOUD))
+
+    def stop(self) -> None:
+        """Delivers nothing more; then the session may be closed."""
+        self._courier.stop()
+
+    def _apply(self, db: sqlite3.Connection, message: Message) -> None:
+        hear(db, message)
+
+    def _joined(self, db: sqlite3.Connection, robot: str) -> None:
+        self.desired.joined(db, robot)
+        events.write(db, robot, "", f"{robot} was taken in")
+        log.info("%s was taken in", robot)
+        self._courier.serve(robot, down(robot), KEEPALIVE)
+
+    def _apart(self, robot: str, why: str) -> None:
+        log.warning("%s is set apart: %s. Nothing is exchanged with it until `brain fleet accept %s`", robot, why,
+                    robot)
+        self._event(robot, f"{robot} is set apart: {why}")
+        self._courier.serve(robot, down(robot), KEEPALIVE)
+
+    def _refused(self, robot: str, stream: str, number: int, why: str) -> None:
+        seldom(f"refused {robot}", f"{robot} could not take in message {number} of the stream {stream}: {why}")
+        self._event(robot, f"{robot} could not take in message {number} of the stream {stream}: {why}")
+
+    def _event(self, robot: str, text: str) -> None:
+        try:
+            with self.store.change() as db:
+                events.write(db, robot, "", text)
+        except StoreProblem as problem:
+            seldom("event", f"an event is not written down: {problem}")
+
+    def _hear(self, robot: str) -> None:
+        with self._lock:
+            self._heard[robot] = time.monotonic()
+
+    def _token(self, sample: zenoh.Sample) -> None:
+        """In Zenoh's thread: it only notes, and wakes."""
+        robot = robot_of(str(sample.key_expr), "alive")
+        if robot is None:
+            return
+        with self._lock:
+            if sample.kind == zenoh.SampleKind.PUT:
+                self._here.add(robot)
+            else:
+                self._here.discard(robot)
+        if sample.kind == zenoh.SampleKind.PUT:
+            self._courier.wake(robot)
+
+    def wake(self, robot: str) -> None:
+        """There is something for a robot."""
+        self._courier.wake(robot)
+
+    def accept(self, db: sqlite3.Connection, robot: str, person: str) -> bool:
+        """Takes a robot in anew, and is to tell it all that is wanted; whether it is known."""
+        if not epochs.accept(db, robot, self.outbox):
+            return False
+        db.execute("DELETE FROM reported WHERE robot = ?", (robot,))
+        self.desired.joined(db, robot)
+        events.write(db, robot, person, f"{robot} is taken in anew")
+        return True
+
+    def connected(self, robot: str) -> tuple[bool, float | None]:
+        """Whether a robot is connected, and how long ago it was heard (s; None: not since this process began)."""
+        with self._lock:
+            heard, here = self._heard.get(robot), robot in self._here
+        ago = None if heard is None else time.monotonic() - heard
+        return here and ago is not None and ago < HERE, ago
+
+    def robots(self) -> list[dict[str, Any]]:
+        """All robots that are known, and how each is."""
+        found = []
+        counts: dict[str, dict[str, int]] = {}
+        for robot, state, count in self.store.read(
+                "SELECT desired.robot, json_extract(status, '$.state'), COUNT(*) FROM desired LEFT JOIN reported ON "
+                "reported.robot = desired.robot AND reported.kind = desired.kind AND reported.name = desired.name AND "
+                "reported.version = desired.version GROUP BY 1, 2"):
+            counts.setdefault(robot, {})[state or "ordered"] = count
+        rows = self.store.read(
+            "SELECT name, apart, pending, software, COALESCE((SELECT last FROM versions WHERE robot = name), 0), "
+            "COALESCE((SELECT SUM(waiting) FROM outgoing WHERE peer = name), 0) FROM peers ORDER BY name")
+        for name, apart, pending, version, wanted, waiting in rows:
+            here, ago = self.connected(name)
+            state = "apart" if apart is not None and not pending else "connected" if here else "away"
+            found.append({"robot": name, "state": state, "apart": None if pending else apart, "heard_s": ago,
+                          "waiting": waiting, "version": wanted, "resources": counts.pop(name, {}),
+                          "software": version})
+        # ordered for robots that have not come yet
+        found += [{"robot": name, "state": "unknown", "apart": None, "heard_s": None, "waiting": 0, "version": 0,
+                   "resources": count, "software": None} for name, count in sorted(counts.items())]
+        return found

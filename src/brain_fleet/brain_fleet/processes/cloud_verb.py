@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain cloud``: runs the cloud of a fleet."""
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brain_fleet.processes.options import FOLDER, FleetSecure
+
+
+def cloud(listen: Annotated[list[str] | None, typer.Option(
+              "--listen", metavar="ENDPOINT", help="Where robots reach it, as tcp/0.0.0.0:7460. Default: port 7460 of "
+              "this machine only.")] = None,
+          folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "cloud",
+          secure: FleetSecure = None) -> None:
+    """Runs the cloud of a fleet until Ctrl-C: it tells each robot what is wanted of it, and hears what each reports.
+
+    Give orders with `brain fleet apply FILE`, and look with `brain fleet nodes`.
+    """
+    words = [sys.executable, "-m", "brain_fleet.processes.run_cloud", "--folder", str(folder.expanduser().absolute())]
+    for endpoint in listen or ():
+        words += ["--listen", endpoint]
+    if secure is not None:
+        words += ["--secure", str(secure.expanduser().absolute())]
+    # A process that runs for months need not hold what the command was read with.
+    os.execv(sys.executable, words)

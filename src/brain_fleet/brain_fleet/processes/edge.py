@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The edge: on a robot, it keeps the brain as it was last told, and talks with the cloud when that can be reached."""
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from pathlib import Path
+
+import zenoh
+from zenoh.handlers import Callback
+
+from brain_fleet.messages import epochs
+from brain_fleet.messages.courier import Courier, Hooks
+from brain_fleet.messages.envelope import Request
+from brain_fleet.messages.epochs import Standing
+from brain_fleet.messages.outbox import Limits, Outbox
+from brain_fleet.messages.pace import Bucket
+from brain_fleet.messages.reception import Desk, Reception
+from brain_fleet.processes.alone import Alone
+from brain_fleet.processes.settings import FROM_ROBOT, ZENOH, refused, software
+from brain_fleet.state.effects import Effects
+from brain_fleet.state.held import Held
+from brain_fleet.store import Store, StoreProblem
+from brain_security.fleet_keys import CLOUD, alive, down, robot_of, up
+from brain_wire import NoRouter, Session, SessionProblem, open_session
+from brain_wire.seldom import Seldom
+from brain_wire.session import Elsewhere
+from brain_wire.waking import Flag
+
+KEEPALIVE = 5.0     # s between two deliveries, be they empty
+LOOK = 1.0          # s between two looks at whether the cloud is there
+RETRY = 0.5         # s between attempts to reach a cloud that was not reached yet
+
+log = logging.getLogger("brain.edge")
+seldom = Seldom(log)
+
+
+class Edge:
+    """What runs on a robot.
+
+    Args:
+        store: its database.
+        cloud: endpoint.
+        credentials: file or folder that lets it into a secured fleet; None: it is not secured.
+        router, namespace: of the brain.
+        rate: bytes a second that are sent to the cloud at most; 0: no limit.
+        limits: of what may wait for the cloud.
+        stop: ends it.
+    """
+
+    def __init__(self, store: Store, cloud: str, *, credentials: Path | None, router: str | None, namespace: str,
+                 rate: float = 0.0, limits: Limits = Limits(), stop: Flag) -> None:
+        self.store, self._cloud, self._credentials, self._stop = store, cloud, credentials, stop
+        self.outbox = Outbox(store, FROM_ROBOT, limits)
+        self.held = Held(store, self.outbox)
+        self._bucket = Bucket(rate, 2 * rate) if rate else None
+        self._effects = Effects(self.held, router, namespace, self._something, stop)
+        self._courier: Courier | None = None
+        self._alone = Alone(store)
+        self._over = threading.Event()      # a Flag wakes one thread; this one, all
+
+    def run(self) -> None:
+        """Runs until ``stop``."""
+        # First what needs no cloud, so that a robot that starts without one is as it was last told.
+        self._effects.start()
+        wanted = self.held.wanted()
+        log.info("%s begins with %d resources that are wanted, version %d", self.store.member, len(wanted),
+                 self.held.version())
+        linking = threading.Thread(target=self._link, name="link", daemon=True)
+        linking.start()
+        while not self._stop.wait(LOOK):
+            self._look()
+        self._over.set()
+        linking.join(5.0)
+        self._effects.join()
+
+    def _look(self) -> None:
+        """Says once when the cloud has been away for a while, and once when it is back."""
+        try:
+            news = self._alone.look()
+            if news is not None:
+                log.info("%s", news)
+                self.held.event(news)
+                self._something()
+        except StoreProblem as problem:
+            seldom("look", str(problem))
+
+    def _link(self) -> None:
+        """Opens the session with the cloud, however long that takes; Zenoh itself links it again after a cut."""
+        said = ""
+        while not self._over.is_set():
+            try:
+                with open_session(self._cloud, identity=self.store.member, patience=0.0, more=ZENOH,
+                                  elsewhere=Elsewhere(self._credentials)) as session:
+                    self._talk(session)
+                return
+            except NoRouter as problem:
+                why = str(problem) if refused(problem) else "nobody listens there"
+            except SessionProblem as problem:
+                why = str(problem)
+            if why != said:
+                log.info("no cloud at %s (%s); this robot goes on as it was last told, and tries again", self._cloud,
+                         why)
+                said = why
+            self._over.wait(RETRY)
+
+    def _talk(self, session: Session) -> None:
+        version = software()
+        courier = Courier(session, self.store, self.outbox, founds=False, bucket=self._bucket, software=version,
+                          hooks=Hooks(apart=self._apart, begun=self._begun, heard=self._heard, refused=self._refused))
+        self._courier = courier
+        desk = Desk(sender=self._sender, standing=self._standing, apply=self.held.hear, applied=self._applied,
+                    apart=self._apart)
+        Reception(session, down(self.store.member), self.store, desk, software=version)
+        cloud = session.zenoh.liveliness().declare_subscriber(
+            alive(CLOUD), Callback(self._token, indirect=False), history=True)
+        courier.serve(CLOUD, up(self.store.member), KEEPALIVE)
+        courier.start()
+        own = session.zenoh.liveliness().declare_token(alive(self.store.member))
+        log.info("linked with the cloud at %s", self._cloud)
+        self._over.wait()
+        courier.stop()
+        own.undeclare()
+        cloud.undeclare()
+
+    def _something(self) -> None:
+        """There is something for the cloud."""
+        if self._courier is not None:
+            self._courier.wake(CLOUD)
+
+    def _token(self, sample: zenoh.Sample) -> None:
+        if sample.kind == zenoh.SampleKind.PUT:
+            self._something()   # the cloud is back
+
+    def _sender(self, key: str) -> str | None:
+        return CLOUD if robot_of(key, "down") == self.store.member else None
+
+    def _standing(self, db: sqlite3.Connection, request: Request) -> Standing:
+        """What the cloud may do: a robot obeys it within their epoch only."""
+        known = epochs.read(db, CLOUD)
+        if known is None or known.epoch is None:
+            return Standing(None)
+        if request.epoch != known.epoch:
+            self._something()   # the cloud will say what holds
+            return Standing(known.epoch, apart=known.apart)
+        if known.apart is not None:
+            return Standing(known.epoch, apart=known.apart)
+        return Standing(known.epoch, open=True)
+
+    def _applied(self, peer: str) -> None:
+        log.info("the cloud has told what it wants: version %d", self.held.version())
+        self._effects.wake()
+
+    def _begun(self, db: sqlite3.Connection, peer: str, dropped: int) -> None:
+        text = f"{self.store.member} was taken in by its cloud"
+        if dropped:
+            text += f"; {dropped} messages that waited are let go of, since the cloud may have them already"
+        log.info("%s", text)
+        self.held.event_within(db, text)
+
+    def _heard(self, peer: str) -> None:
+        self._alone.heard()
+
+    def _apart(self, peer: str, why: str) -> None:
+        log.warning("the cloud and this robot are apart: %s. The robot goes on as it was last told; "
+                    f"{epochs.REMEDY.format(self.store.member)}", why)
+
+    def _refused(self, peer: str, stream: str, number: int, why: str) -> None:
+        seldom("refused", f"the cloud could not take in message {number} of the stream {stream}: {why}")

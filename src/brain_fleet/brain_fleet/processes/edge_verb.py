@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain edge``: runs a robot's side of a fleet."""
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brain_fleet.processes.options import FOLDER, CloudAt, FleetSecure
+from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
+
+
+def edge(cloud: CloudAt = None,
+         name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The robot's name in its fleet. "
+                                                  "Default: that of its credentials, or that it had before, else this "
+                                                  "machine's.")] = None,
+         folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "edge",
+         secure: FleetSecure = None,
+         rate: Annotated[float, typer.Option(min=0.0, metavar="KB", help="At most so many kilobytes a second are "
+                                             "sent. 0: no limit.")] = 0.0,
+         router: Router = None,
+         brain_secure: Annotated[Path | None, typer.Option(
+             "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
+             "brain, with those of a maintainer `edge`: brain keys FOLDER --maintainer edge.")] = None,
+         domain: Domain = None, namespace: Namespace = "") -> None:
+    """Runs a robot's side of a fleet until Ctrl-C, beside `brain up` or `ros2 launch`.
+
+    It keeps the brain as the cloud last wanted it, whether the cloud can be reached or not.
+    """
+    use_domain(domain)
+    use_security(brain_secure)
+    folder = folder.expanduser().absolute()
+    words = [sys.executable, "-m", "brain_fleet.processes.run_edge", "--folder", str(folder)]
+    for option, value in (("--name", name), ("--cloud", cloud), ("--router", router),
+                          ("--namespace", namespace or None),
+                          ("--secure", None if secure is None else secure.expanduser().absolute()),
+                          ("--rate", str(1000.0 * rate) if rate else None)):
+        if value is not None:
+            words += [option, str(value)]
+    # What runs for months on a small computer need not hold what the command was read with.
+    os.execv(sys.executable, words)

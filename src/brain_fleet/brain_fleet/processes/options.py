@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that the verbs of a fleet share."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FOLDER = Path("~/.brain")
+FleetSecure = Annotated[Path | None, typer.Option(
+    "--secure", metavar="FOLDER", envvar="BRAIN_FLEET_SECURITY", help="The fleet's credentials, that `brain keys "
+    "FOLDER --node ROBOT` made: the folder, or one file of it. Default: nothing is secured.")]
+CloudAt = Annotated[str | None, typer.Option(
+    "--cloud", metavar="ENDPOINT", envvar="BRAIN_CLOUD", help="Where the cloud is, as tcp/192.168.1.5:7460. Default: "
+    "port 7460 of this machine.")]

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The edge's process: ``python -m brain_fleet.processes.run_edge``; ``brain edge`` becomes it.
+
+Status 0: ended in good order; 1: it cannot run, and says why.
+"""
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported, which would make room for more
+
+import argparse  # noqa: E402
+import logging  # noqa: E402
+import re  # noqa: E402
+import socket  # noqa: E402
+import sys  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Sequence  # noqa: E402
+
+from brain_fleet.messages.outbox import Limits  # noqa: E402
+from brain_fleet.processes.edge import Edge  # noqa: E402
+from brain_fleet.processes.settings import CLOUD_AT, SECURITY_VARIABLE, software  # noqa: E402
+from brain_fleet.reading import Reading  # noqa: E402
+from brain_fleet.store import Store, StoreProblem  # noqa: E402
+from brain_runtime.ending import Ending, leave  # noqa: E402
+from brain_security.fleet_keys import FleetNameProblem, check_robot  # noqa: E402
+from brain_wire import SessionProblem, shown  # noqa: E402
+from brain_wire.credentials import credentials_file, read_credentials  # noqa: E402
+from brain_wire.logs import survive_full_disk  # noqa: E402
+
+log = logging.getLogger("brain.edge")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs an edge until SIGINT or SIGTERM; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="brain edge", description=__doc__.split("\n")[0])
+    parser.add_argument("--name")
+    parser.add_argument("--cloud")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--secure", type=Path)
+    parser.add_argument("--router")
+    parser.add_argument("--namespace", default="")
+    parser.add_argument("--rate", type=float, default=0.0, help="bytes a second")
+    parser.add_argument("--most-messages", type=int, default=Limits.messages)
+    options = parser.parse_args(argv)
+    ending = Ending()
+    survive_full_disk()
+    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s edge: %(message)s")
+    secured = options.secure is not None
+    cloud = options.cloud or (CLOUD_AT.replace("tcp/", "tls/") if secured else CLOUD_AT)
+    try:
+        name = check_robot(options.name or _name(options.folder, options.secure))
+        _check_credentials(options.secure, name)
+        with Store(options.folder, name) as store:
+            log.info("brain_fleet %s: robot %s, its cloud at %s, what it knows in %s", software(), name, cloud,
+                     store.path)
+            Edge(store, cloud, credentials=options.secure, router=options.router, namespace=options.namespace,
+                 rate=options.rate, limits=Limits(messages=options.most_messages), stop=ending.asked).run()
+    except (FleetNameProblem, StoreProblem, SessionProblem) as problem:
+        print(f"brain edge: {shown.line(problem)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _name(folder: Path, secured: Path | None) -> str:
+    """The name in the credentials, or the one that the folder was made with, or one from the machine's.
+
+    Raises:
+        StoreProblem, SessionProblem: these cannot be read.
+    """
+    if secured is not None and secured.is_file():
+        found = read_credentials(secured, "--secure")
+        if found is not None:
+            return found.name.lstrip("/")
+    try:
+        with Reading(folder) as reading:
+            return reading.member
+    except FileNotFoundError:
+        plain = re.sub(r"[^a-z0-9]+", "_", socket.gethostname().partition(".")[0].lower()).strip("_")
+        return plain if plain[:1].isalpha() else f"robot_{plain}".rstrip("_")
+
+
+def _check_credentials(secured: Path | None, name: str) -> None:
+    """Says before anything runs that credentials are another robot's: the cloud's router would drop all in silence.
+
+    Raises:
+        SessionProblem: see there, or they cannot be read.
+    """
+    if secured is None:
+        return
+    found = read_credentials(credentials_file(secured, name, "--secure"), "--secure")
+    if found is not None and found.name != f"/{name}":
+        raise SessionProblem(f"the credentials in {secured} ({SECURITY_VARIABLE}) are those of {found.name[1:]}, not "
+                             f"of {name}: a robot speaks for itself only; give --name {found.name[1:]}, or make some "
+                             f"for {name} with `brain keys FOLDER --node {name}`")
+
+
+if __name__ == "__main__":
+    leave(main())

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the processes of a fleet have in common: endpoints, folders, streams, settings of Zenoh."""
+from __future__ import annotations
+
+from importlib import metadata
+
+from brain_fleet.messages.outbox import Stream
+from brain_fleet.state import desired, held
+from brain_wire import NoRouter
+from brain_wire.shared_memory import UNSHARED
+
+PORT = 7460         # beside 7447, which a brain's own router has
+CLOUD_AT = f"tcp/localhost:{PORT}"
+CLOUD_VARIABLE = "BRAIN_CLOUD"
+SECURITY_VARIABLE = "BRAIN_FLEET_SECURITY"
+
+# Of a robot: what is done about what is wanted, then what has happened. Events leave room for reports.
+FROM_ROBOT = (Stream(held.REPORTS, 1, 0.9), Stream(held.EVENTS, 5, 0.5))
+FROM_CLOUD = (Stream(desired.STREAM, 0),)
+
+LARGEST = 16 * 2**20    # bytes; Zenoh puts nothing larger together
+# Other machines are told, so there is no memory to share.
+ZENOH = {"transport/link/rx/max_message_size": LARGEST, **UNSHARED}
+
+
+def refused(problem: NoRouter) -> bool:
+    """Whether somebody is there, and does not let a session in; what the problem says then names the remedy."""
+    return not str(problem).startswith(("no Zenoh router", "stopped"))
+
+
+def software() -> str:
+    """The version of this package, which others are told."""
+    try:
+        return metadata.version("brain-fleet")[:40]
+    except metadata.PackageNotFoundError:
+        return "source tree"

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``brain fleet`` shows, as tables."""
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from brain_fleet.messages.epochs import REMEDY
+from brain_fleet.processes.alone import duration
+
+_STYLES = {"connected": "green", "applied": "green", "away": "yellow", "waiting": "yellow", "ordered": "yellow",
+           "apart": "red", "refused": "red", "kept": "dim", "unknown": "dim"}
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _state(state: str) -> Text:
+    return Text(state, _STYLES.get(state, ""))
+
+
+def robots_table(found: Mapping[str, Any]) -> Any:
+    """Each robot in a line, and below why one is set apart."""
+    table = _table("robot", "state", "heard", "waiting", "version", "resources", "software")
+    for one in found["robots"]:
+        heard = "never" if one["heard_s"] is None else f"{duration(one['heard_s'])} ago"
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(one["resources"].items())) or "none"
+        table.add_row(one["robot"], _state(one["state"]), heard, str(one["waiting"]), str(one["version"]), counts,
+                      one["software"] or "")
+    reasons = [Text(f"{one['robot']} is set apart: {one['apart']}; {REMEDY.format(one['robot'])}", "red")
+               for one in found["robots"] if one["apart"]]
+    return Group(table if found["robots"] else Text("no robot has come yet; start `brain edge` on one"), *reasons)
+
+
+def resources_table(resources: Any) -> Table:
+    """Each resource of each robot in a line."""
+    table = _table("kind", "name", "robot", "version", "state", "why")
+    for one in resources:
+        table.add_row(one["kind"], one["name"], one["robot"], str(one["version"]), _state(one["state"]),
+                      one.get("why", ""))
+    return table
+
+
+def status_table(found: Mapping[str, Any]) -> Any:
+    """The cloud in a line, and all resources."""
+    robots = ", ".join(f"{count} {state}" for state, count in found["robots"].items()) or "none"
+    head = (f"brain_fleet {found['software']} for {duration(found['runs_s'])}; robots: {robots}; "
+            f"{found['waiting']} messages wait")
+    return Group(Text(head), resources_table(found["resources"]) if found["resources"] else
+                 Text("nothing is wanted of any robot; order it with `brain fleet apply FILE`"))
+
+
+def here_table(found: Mapping[str, Any]) -> Any:
+    """What a robot knows by itself."""
+    alone = found["alone_s"]
+    if not found["joined"]:
+        link = "no cloud has taken it in yet"
+    elif found["apart"]:
+        link = f"apart from its cloud: {found['apart']}"
+    else:
+        link = "with its cloud" if alone is None else f"without its cloud for {duration(alone)}"
+    head = f"{found['robot']}: {link}; version {found['version']}; {found['waiting']} messages wait"
+    return Group(Text(head), resources_table([{"robot": found["robot"], **one} for one in found["resources"]]))

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain fleet``: what a person asks the cloud, and orders of it."""
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, Callable
+
+import typer
+
+from brain_fleet.processes.options import CloudAt, FleetSecure
+from brain_runtime.command.options import Json, fail, tell, tell_json
+
+REFRESH = 1.0       # s between two pictures of --watch
+Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
+File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
+
+app = typer.Typer(help="Ask the cloud of a fleet, and order what is wanted of its robots.", no_args_is_help=True)
+
+
+def _ask(cloud: str | None, secure: Path | None, work: Callable[[Any], None]) -> None:
+    """Does something with a session to the cloud; ends the command with a line where there is none."""
+    from brain_fleet.processes.asking import Asking, NoCloud
+    from brain_wire import SessionProblem
+
+    try:
+        with Asking(cloud, None if secure is None else secure.expanduser()) as asking:
+            work(asking)
+    except (NoCloud, SessionProblem) as problem:
+        fail(str(problem))
+    except KeyboardInterrupt:
+        return
+
+
+def _look(look: Callable[[], dict[str, Any]], show: Callable[[dict[str, Any]], Any], watch: bool, as_json: bool
+          ) -> None:
+    """Shows something once, or again and again."""
+    from brain_runtime.command.terminal import Terminal
+
+    console = Terminal()
+    if not watch:
+        found = look()
+        tell_json(found) if as_json else console.print(show(found), soft_wrap=False)
+        return
+    if as_json:
+        while True:
+            tell_json(look(), None)
+            time.sleep(REFRESH)
+    from rich.live import Live
+
+    with Live(show(look()), console=console, auto_refresh=False, screen=False) as live:
+        while True:
+            time.sleep(REFRESH)
+            live.update(show(look()), refresh=True)
+
+
+@app.command()
+def status(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None,
+           folder: Annotated[Path | None, typer.Option(
+               "--folder", metavar="DIR", help="On a robot: read what its edge knows, as ~/.brain/edge, without the "
+               "cloud.")] = None) -> None:
+    """Shows what is wanted of each robot, and how that is done."""
+    from brain_fleet.processes.tables import here_table, status_table
+
+    if folder is not None:
+        from brain_fleet.reading import Reading
+        from brain_fleet.store import StoreProblem
+
+        try:
+            with Reading(folder.expanduser()) as reading:
+                _look(reading.status, here_table, watch, as_json)
+        except (StoreProblem, FileNotFoundError) as problem:
+            fail(str(problem))
+        except KeyboardInterrupt:
+            return
+        return
+    _ask(cloud, secure, lambda ask: _look(lambda: ask("status"), status_table, watch, as_json))
+
+
+@app.command()
+def nodes(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Shows each robot: whether it is connected, and what waits for it."""
+    from brain_fleet.processes.tables import robots_table
+
+    _ask(cloud, secure, lambda ask: _look(lambda: ask("robots"), robots_table, watch, as_json))
+
+
+@app.command()
+def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Orders the resources of a file: all of them or, where one cannot be meant so, none."""
+    wanted = [one.to_dict() for one in _read(file)]
+
+    def work(ask: Any) -> None:
+        found = ask("apply", resources=wanted)
+        if as_json:
+            tell_json(found)
+            return
+        for one in found["resources"]:
+            robots = ", ".join(one["changed"])
+            tell(f"{one['kind']} {one['name']}: " + (f"ordered for {robots}" if robots else "nothing is new"))
+            if not one["effect"]:
+                tell(f"robots of this version keep a {one['kind']}, and do nothing about it", "yellow", err=True)
+
+    _ask(cloud, secure, work)
+
+
+@app.command()
+def delete(file: File, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Takes the resources of a file back. What they have changed on a robot stays until something else is ordered."""
+    wanted = [{"kind": one.kind, "name": one.name} for one in _read(file)]
+
+    def work(ask: Any) -> None:
+        found = ask("delete", resources=wanted)
+        if as_json:
+            tell_json(found)
+            return
+        for one in found["resources"]:
+            robots = ", ".join(one["changed"]) or "nobody"
+            tell(f"{one['kind']} {one['name']}: " + (f"taken back from {robots}" if one["known"] else "there was none"))
+
+    _ask(cloud, secure, work)
+
+
+@app.command()
+def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that are set apart.")] = None,
+           every: Annotated[bool, typer.Option("--all", help="All that are set apart.")] = False,
+           as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Takes robots in anew whose database, or whose cloud's, was lost or restored.
+
+    What the cloud wants now holds then, and the robot begins a new epoch.
+    """
+    if bool(robots) == every:
+        fail("name robots, or give --all", 2)
+
+    def work(ask: Any) -> None:
+        found = ask("accept", **({} if every else {"robots": robots}))
+        if as_json:
+            tell_json(found)
+            return
+        tell(f"taken in anew: {', '.join(found['robots'])}" if found["robots"] else "no robot is set apart")
+
+    _ask(cloud, secure, work)
+
+
+@app.command()
+def logs(robot: Annotated[str | None, typer.Argument(help="What is about this robot only.")] = None,
+         watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Prints what happened, and who ordered it, oldest first."""
+
+    def work(ask: Any) -> None:
+        after = 0
+        while True:
+            found = ask("logs", after=after, **({} if robot is None else {"robot": robot}))
+            if as_json:
+                tell_json(found, None if watch else 1)
+            else:
+                for one in found["events"]:
+                    who = one["person"] or one["robot"] or "cloud"
+                    tell(f"{one['at']}  {who}: {one['text']}")
+            after = max([after, *(one["number"] for one in found["events"])])
+            if not watch:
+                return
+            time.sleep(REFRESH)
+
+    _ask(cloud, secure, work)
+
+
+def _read(file: Path) -> Any:
+    from brain_fleet.state.manifests import ManifestProblem, read_manifests
+
+    try:
+        return read_manifests(file)
+    except OSError as error:
+        fail(f"cannot read {file}: {error.strerror or error}")
+    except ManifestProblem as problem:
+        fail(str(problem))

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of resources: a schema for each in this folder, and whether a robot of this version does anything about it."""
+from __future__ import annotations
+
+import difflib
+from typing import Any, Mapping
+
+from brain_fleet.schema import FormProblem, check, load_schema
+from brain_wire.shown import quoted
+
+API_VERSION = "fleet.brain/v1"
+# Those that robots of this version bring about; the others are kept on the robot for what will.
+EFFECTIVE = ("Parameters", "Region")
+KINDS = ("DeviceSettings", "Job", "Model", *EFFECTIVE)
+
+
+def check_spec(kind: str, spec: Any, place: str = "spec") -> None:
+    """Raises FormProblem where a resource of that kind cannot be meant so; names the field, or the kind."""
+    check(spec, schema_of(kind), place)
+
+
+def schema_of(kind: str) -> Mapping[str, Any]:
+    """The schema of a kind's ``spec``.
+
+    Raises:
+        FormProblem: there is no such kind.
+    """
+    if kind not in KINDS:
+        near = difflib.get_close_matches(kind[:80], KINDS, 1)
+        raise FormProblem(f"there is no kind {quoted(kind)}; " + (f"did you mean {near[0]}?" if near else
+                                                                   f"there are {', '.join(KINDS)}"))
+    return load_schema("brain_fleet.state.kinds", kind)
