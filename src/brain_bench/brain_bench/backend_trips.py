@@ -103,11 +103,15 @@ def _by_turns(sides: dict[str, Any], size: int, blocks: int, many: int, left_out
     for number in range(blocks):
         turn = number % len(names)
         for name in answering(dict.fromkeys(names[turn:] + names[:turn]), left_out):
-            taken = sides[name].block(size, many)
+            why = f"of {many} messages of {size} bytes not all came back in time"
+            try:
+                taken = sides[name].block(size, many)
+            except NoPeer as error:
+                taken, why = [], f"{why}: {error}"
             if taken:
                 times[name].append(taken[int(WARM_UP * many):])
             else:
-                left_out[_there_and_back(name)] = f"of {many} messages of {size} bytes not all came back in time"
+                left_out[_there_and_back(name)] = why
     return times
 
 

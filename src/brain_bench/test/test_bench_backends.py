@@ -126,10 +126,14 @@ class Mute(Steady):
 
 def test_a_side_that_does_not_answer_is_named_and_not_asked_again():
     mute, left_out = Mute(2), {}
-    sides = {"steady": Steady(1e-4), "mute": mute}
+    class Gone(Steady):
+        def block(self, size, count):
+            raise NoPeer("it has ended")
+    sides = {"steady": Steady(1e-4), "mute": mute, "gone": Gone(1e-4)}
     first, second = backend_trips.round_trips(sides, [8, 16], [], 3, 50, left_out, told)
     assert (first["steady"]["n"], first["mute"]["n"]) == (120, 80)
-    assert set(left_out) == {"mute, there and back"} and "8 bytes" in left_out["mute, there and back"]
+    assert set(left_out) == {"mute, there and back", "gone, there and back"}
+    assert all("8 bytes" in why for why in left_out.values()) and "it has ended" in left_out["gone, there and back"]
     assert "mute" not in second and mute.blocks == -1
 
 
