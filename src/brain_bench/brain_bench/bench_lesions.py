@@ -54,12 +54,12 @@ GROUNDS = {
     "late": Ground("vision is late", ("vision=late",)),
     "astray": Ground("motor errs", ("motor.output=noise:0.1",))}    # into whatever is near, but for the reflex
 PLAIN = ("plain",)
-WHERE = {   # populations that can matter elsewhere than on plain ground, or more
-    "pfc.memory": ("plain", "confused", "late"), "pfc.target": ("plain", "confused"), "pfc.avoid": ("avoid",),
-    "pfc.candidates": ("plain", "confused"), "pfc.commitment": ("plain", "confused"), "motor.output": ("plain", "low")}
+WHERE = {   # populations that can matter more elsewhere than on plain ground
+    "pfc.memory": ("confused", "late"), "pfc.target": ("confused",), "pfc.avoid": ("avoid",),
+    "pfc.candidates": ("confused",), "pfc.commitment": ("confused",)}
 OTHERS = {  # what has no spikes, and the memory's readers hearing all of its spikes, but nothing past them
-    "pfc.memory=drop:0": ("plain", "confused", "late"), "lexicon=off": PLAIN, "lexicon=alone": PLAIN,
-    "place=off": ("plain", "late"), "brainstem=passive": ("plain", "low", "moving", "astray")}
+    "pfc.memory=drop:0": ("confused", "late"), "lexicon=off": PLAIN, "lexicon=alone": PLAIN, "place=off": PLAIN,
+    "brainstem=passive": ("low", "moving", "astray")}
 
 
 class Run(NamedTuple):

@@ -62,20 +62,20 @@ def test_grounds_are_what_they_say():
 
 def test_pairs_are_of_the_same_episodes_and_what_was_not_played_is_empty(tmp_path):
     write(tmp_path, Run("", "plain"), [row(n, "success") for n in range(4)])
-    write(tmp_path, Run("pfc.memory=silent", "plain"), [row(2, "contact"), row(0, "timeout"), row(1, "success")])
+    write(tmp_path, Run("vision.edges=silent", "plain"), [row(2, "contact"), row(0, "timeout"), row(1, "success")])
     found = bench_lesions.report(tmp_path, "val", SEED, 3)
-    memory = next(r for r in found["populations"] if r["what"] == "pfc.memory")
-    assert memory["silent"]["n"] == 3 and memory["silent"]["success"]["difference"] == pytest.approx(-2 / 3, abs=1e-4)
-    assert memory["silent"]["contact"]["difference"] == pytest.approx(1 / 3, abs=1e-4)
-    assert memory["drop"] is None and memory["shuffle"] is None and found["commits"] == ["abc"]
+    edges = next(r for r in found["populations"] if r["what"] == "vision.edges")
+    assert edges["silent"]["n"] == 3 and edges["silent"]["success"]["difference"] == pytest.approx(-2 / 3, abs=1e-4)
+    assert edges["silent"]["contact"]["difference"] == pytest.approx(1 / 3, abs=1e-4)
+    assert edges["drop"] is None and edges["shuffle"] is None and found["commits"] == ["abc"]
     fewer = bench_lesions.report(tmp_path, "val", SEED, 1)["populations"]
-    assert next(r for r in fewer if r["what"] == "pfc.memory")["silent"]["n"] == 1
+    assert next(r for r in fewer if r["what"] == "vision.edges")["silent"]["n"] == 1
     assert all(r["off"] is None for r in found["others"])
 
 
 def test_episodes_of_other_weights_are_not_mixed_in(tmp_path):
     write(tmp_path, Run("", "plain"), [row(0, "success")], weights={})
-    result = invoke(tmp_path, "--only", "pfc.memory=silent")
+    result = invoke(tmp_path, "--only", "vision.edges=silent")
     assert result.exit_code == 2 and "brain.jsonl holds episodes of another weights; move it away" in result.stderr
 
 
