@@ -2,6 +2,7 @@
 """A side of ``brain bench backends`` that another Python runs: it takes orders as lines of JSON by a local socket."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -103,7 +104,8 @@ class OutsidePeer:
         """Ends it."""
         line = getattr(self, "_line", None)
         if line is not None:
-            line.close()        # which it takes for the end
+            with contextlib.suppress(OSError):      # what it was asked last may still be on its way to one that is gone
+                line.close()        # which it takes for the end
         try:
             self._process.wait(END)
         except subprocess.TimeoutExpired:

@@ -213,6 +213,15 @@ def test_a_group_of_three_beside_three_nodes():
     assert rows["gloo"]["connections"] >= 2         # with each other rank
 
 
+def test_an_outside_peer_that_ends_early_costs_what_it_was_asked(tmp_path):
+    short = ("import os, socket\n"
+             "socket.create_connection(('127.0.0.1', int(os.environ['BENCH_ORDERS']))).sendall(b'{\"about\": 1}\\n')")
+    with OutsidePeer("it", [sys.executable, "-c", short], {}, tmp_path / "log") as peer:
+        for _ in range(3):      # the first may still be written
+            with pytest.raises(NoPeer, match="it "):
+                peer.block(8, 1)
+
+
 def test_an_outside_peer_that_does_not_start_says_why(tmp_path):
     with pytest.raises(NoPeer, match="no such luck"):
         OutsidePeer("it", [sys.executable, "-c", "raise SystemExit('no such luck')"], {}, tmp_path / "log")
