@@ -125,10 +125,10 @@ class Mute(Steady):
 
 
 def test_a_side_that_does_not_answer_is_named_and_not_asked_again():
-    mute, left_out = Mute(2), {}
     class Gone(Steady):
         def block(self, size, count):
             raise NoPeer("it has ended")
+    mute, left_out = Mute(2), {}
     sides = {"steady": Steady(1e-4), "mute": mute, "gone": Gone(1e-4)}
     first, second = backend_trips.round_trips(sides, [8, 16], [], 3, 50, left_out, told)
     assert (first["steady"]["n"], first["mute"]["n"]) == (120, 80)

@@ -62,7 +62,8 @@ def circuit(tensors: Mapping[str, np.ndarray]) -> Circuit:
         read[:, 256 * s:256 * (s + 1)] = table[s]
         taps(INPUT, letters, read, t["letters_bias"][s], z.LETTER_DELAYS)
         taps(letters, words, t["words"][s].reshape(-1, sizes.letters, sizes.words), t["words_bias"][s], z.WORD_DELAYS)
-        taps(words, context, t["context"][s].reshape(-1, sizes.words, sizes.context), t["context_bias"][s], z.CONTEXT_DELAYS)
+        taps(words, context, t["context"][s].reshape(-1, sizes.words, sizes.context), t["context_bias"][s],
+             z.CONTEXT_DELAYS)
         projections.append(Dense(context, context, np.ascontiguousarray(t["recurrent"][s].T), delay=1))
         projections += [Dense(words, said, np.ascontiguousarray(say[s, :sizes.words].T)),
                         Dense(context, said, np.ascontiguousarray(say[s, sizes.words:].T))]

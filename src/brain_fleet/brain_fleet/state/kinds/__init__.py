@@ -27,6 +27,6 @@ def schema_of(kind: str) -> Mapping[str, Any]:
     """
     if kind not in KINDS:
         near = difflib.get_close_matches(kind[:80], KINDS, 1)
-        raise FormProblem(f"there is no kind {quoted(kind)}; " + (f"did you mean {near[0]}?" if near else
-                                                                   f"there are {', '.join(KINDS)}"))
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
+        raise FormProblem(f"there is no kind {quoted(kind)}; {hint}")
     return load_schema("brain_fleet.state.kinds", kind)
