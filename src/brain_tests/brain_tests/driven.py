@@ -62,13 +62,17 @@ class Brain:
         self._status = hear("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(10))
         self._goal = self.node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
         self._mark = self.node.publisher("sim/mark", "std_msgs/msg/String", FEATURE)
-        self.report, self.commands, self.status = {}, [], None
+        self.report, self.commands, self.status, self.broken = {}, [], None, 0
 
     def listen(self, seconds=0.05):
         """Takes in what has come, after a moment; this brain."""
         time.sleep(seconds)
         for arrival in self._beats.take():
-            beat = messages.decode(arrival.data, self._beats.type)
+            try:
+                beat = messages.decode(arrival.data, self._beats.type)
+            except messages.MessageError:   # in a flood now and then; whoever hears heartbeats drops such a message
+                self.broken += 1
+                continue
             self.beats[beat.name.strip("/")] = (arrival.received, beat)
         for arrival in self._verdict.take():
             self.report = json.loads(messages.decode(arrival.data, self._verdict.type).data)

@@ -99,7 +99,7 @@ def tell(found: dict[str, Any]) -> None:
     """Writes what there is to be told for who started this rank; without that nothing."""
     if REPORT in os.environ:
         path = Path(f"{os.environ[REPORT]}.{os.environ['RANK']}")
-        temporary = path.with_suffix(".part")
+        temporary = path.with_name(f".{path.name}")     # of this rank alone: several may tell at once
         temporary.write_text(json.dumps(found), encoding="utf-8")
         temporary.replace(path)
 
