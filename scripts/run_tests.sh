@@ -30,9 +30,6 @@ export OMP_NUM_THREADS=1
 # Only the plugins that are named, whatever else is installed.
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 
-# What was just installed, gigabytes, is to be on the disk: a region's snapshot would wait behind it in its fsync.
-sync
-
 # Remove what earlier runs built, since files that are gone from the sources would stay installed. Messages take
 # half a minute to compile, so theirs are kept while nothing that they are made from has changed.
 clear_builds() {
@@ -66,7 +63,6 @@ run_colcon() {
   }
   grep -E '^(Finished|Summary)' "$work/build.log"
   echo "brain: colcon build: $SECONDS s"
-  sync
   SECONDS=0
   export ROS_PYTHON_CHECK_FIELDS=1
   "${colcon[@]}" test --base-paths src --build-base "$work/build" --install-base "$work/install" \

@@ -62,7 +62,8 @@ class Brain:
         self._status = hear("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(10))
         self._goal = self.node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
         self._mark = self.node.publisher("sim/mark", "std_msgs/msg/String", FEATURE)
-        self.report, self.commands, self.status, self.broken = {}, [], None, 0
+        self.report, self.commands, self.status = {}, [], None
+        self.flooded, self.broken = False, 0    # heartbeats that cannot be read are counted, and elsewhere an error
 
     def listen(self, seconds=0.05):
         """Takes in what has come, after a moment; this brain."""
@@ -70,8 +71,10 @@ class Brain:
         for arrival in self._beats.take():
             try:
                 beat = messages.decode(arrival.data, self._beats.type)
-            except messages.MessageError:   # in a flood now and then; whoever hears heartbeats drops such a message
-                self.broken += 1
+            except messages.MessageError:
+                if not self.flooded:
+                    raise
+                self.broken += 1    # as whoever hears heartbeats does
                 continue
             self.beats[beat.name.strip("/")] = (arrival.received, beat)
         for arrival in self._verdict.take():

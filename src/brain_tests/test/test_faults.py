@@ -228,8 +228,12 @@ with open_node("flood", domain=int(sys.argv[2]), router=sys.argv[1]) as node:
         for _ in range(1000):
             publisher.publish_bytes(data)
 """
+    # One or two in hundreds of thousands have come with the end of another message; why is not known.
+    brain.flooded = True
     subprocess.run([sys.executable, "-c", flood, brain.router, str(brain.domain)], check=True, timeout=60)
     brain.until(brain.whole, "everybody")
+    brain.flooded = False
+    assert brain.broken <= 2
     assert {n: brain.pid(n) for n in REGIONS} == pids
     brain.keep_moving()
 
