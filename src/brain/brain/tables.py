@@ -117,7 +117,10 @@ def _wide(described: Mapping[str, Any], results: Mapping[str, dict], name: str) 
     rows = described.get("rows")
     if rows is None:
         of, at = described["each"]["of"], described["each"]["at"]
-        many = _value(_result(results, of, name)["figures"], at, of)
+        sources[of] = _result(results, of, name)
+        many = _value(sources[of]["figures"], at, of)
+        if not many:
+            lines = ["None."]
         rows = [{"of": of, "at": f"{at}.{number}"} for number in range(len(many))]
     for row in rows:
         sources[row["of"]] = _result(results, row["of"], name)
