@@ -131,7 +131,8 @@ sides:
     assert made.startswith("|  | x |\n|---|---|\n| one | 50 % |\n| other |  |\n\nFrom `")
     assert tables.used(tables.read(tree / "results")["speed"]) == {"many", "wire"}
     saved.write("many", {"cases": [], "sides": {}}, {})
-    assert tables.table(tables.read(tree / "results"), saved.read(tree / "results"), "speed").startswith("None.\n\nFrom `")
+    made = tables.table(tables.read(tree / "results"), saved.read(tree / "results"), "speed")
+    assert made.startswith("None.\n\nFrom `")
 
 
 @beside
