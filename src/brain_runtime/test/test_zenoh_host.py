@@ -18,6 +18,7 @@ from brain_wire import Watch, open_node
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
 REGIONS = '''
+import os
 import time
 from dataclasses import dataclass
 import numpy as np
@@ -51,6 +52,18 @@ class Echo(Region):
             out["said"] = self.said(source=self.name, confidence=float(state["count"][0]),
                                     hazard=message.hazard * self.parameters.gain)
         return out, state
+
+class OnABusyDisk(Echo):
+    """Its disk says that something is safe while there is a file "quiet"; a file "asked" says that it was asked."""
+
+    def configure(self, parameters):
+        super().configure(parameters)
+        os.fsync = self.fsync
+
+    def fsync(self, descriptor):
+        (self.storage / "asked").touch()
+        while not (self.storage / "quiet").exists():
+            time.sleep(0.02)
 '''
 
 
@@ -79,8 +92,8 @@ def wire(tmp_path):
         def router(self):
             return self.spawn("brain_wire.router", "--listen", self.endpoint)
 
-        def echo(self, *argv):
-            return self.spawn("brain_runtime.process", "--class", "regions:Echo", "--name", "echo", "--router",
+        def echo(self, *argv, of="Echo"):
+            return self.spawn("brain_runtime.process", "--class", f"regions:{of}", "--name", "echo", "--router",
                               self.endpoint, *argv)
 
         def node(self, name="tester"):
@@ -154,12 +167,40 @@ def test_kill_9_loses_at_most_what_came_since_the_last_snapshot(wire, tmp_path):
     with wire.node() as node:
         for _ in range(5):
             ask(node)
+        until(file.exists)
         before = file.stat().st_mtime_ns
         until(lambda: file.exists() and file.stat().st_mtime_ns > before)
         first.kill()
         first.wait()
         wire.echo("--state-dir", str(tmp_path / "state"))
         assert ask(node).confidence >= 6
+
+
+def test_a_disk_that_does_not_answer_stops_neither_heart_nor_end(wire, tmp_path):
+    wire.router()
+    folder = tmp_path / "state"
+    file, quiet = folder / "echo.safetensors", folder / "quiet"
+    child = wire.echo("--state-dir", str(folder), of="OnABusyDisk")
+    with wire.node() as node:
+        until((folder / "asked").exists)
+        beats = node.subscription("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+        heard = beats.messages(timeout=20.0)
+        for _ in range(20):
+            next(heard)
+        ask(node)
+        assert not file.exists()
+        quiet.touch()
+        until(file.exists)
+        quiet.unlink()
+        (folder / "asked").unlink()
+        until((folder / "asked").exists)
+        kept = file.read_bytes()
+        child.terminate()
+        assert child.wait(30) == 0
+        assert file.read_bytes() == kept and "has not taken the snapshot" in child.log.read_text()
+        wire.echo("--state-dir", str(folder), of="OnABusyDisk")
+        ask(node)
+    assert "restored the state" in wire.children[-1].log.read_text()
 
 
 def test_a_step_that_raises_ends_the_process_with_the_reason_in_its_heartbeat(wire):

@@ -25,6 +25,7 @@ from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.host import Arrived, Host
 from brain_runtime.hosts.inlet import Inlet
 from brain_runtime.hosts.policy import Policy
+from brain_runtime.hosts.snapshot_writer import SnapshotWriter
 from brain_runtime.region import Region, State
 from brain_runtime.stepper import RegionError, Stepper
 from brain_wire import messages
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 WARN_EVERY = 5.0        # s between warnings about one topic
 TURN = 1.0              # s that a change of a parameter waits for the step that is being made
 GOAL_TURN = 0.02        # s that a goal does; it is tried again soon
+SETTLE = 2.0            # s that a snapshot gets to be on the disk where the state is needed from there soon
 TRANSITION_EVENT = "lifecycle_msgs/msg/TransitionEvent"
 EVENT_QUALITY = QoS(reliable=True, latched=False, depth=10)     # of what transitions are told with
 
@@ -74,6 +76,8 @@ class HostedRegion(Host):
         if folder is not None:
             region.storage = folder
         self._snapshot = None if folder is None else folder / f"{region.name}.safetensors"
+        self._writer = None if self._snapshot is None else SnapshotWriter(
+            self._snapshot, region.name, functools.partial(self.warn, "snapshot"))
         self._restored = False
         self.state, self._reason = beat.UNCONFIGURED, ""
         self.stepper: Stepper | None = None
@@ -130,6 +134,7 @@ class HostedRegion(Host):
         """The state that a snapshot holds, where there is one that fits."""
         if self._snapshot is None:
             return None
+        self.settle(SETTLE)     # what was saved when it was cleaned up
         state, warnings = snapshot.restore(self._snapshot, self.region)
         for warning in warnings:
             log.warning(warning)
@@ -163,6 +168,7 @@ class HostedRegion(Host):
     def cleanup(self) -> None:
         """Saves the state and lets go of what was configured. Raises what the region raises."""
         self.save(wait=1.0)
+        self.settle(SETTLE)
         self.region.cleanup()
         self.end_shards()
         self.stepper = None
@@ -308,9 +314,12 @@ class HostedRegion(Host):
         return self.stepper is not None and self.connections.heed(self.state == beat.ACTIVE)
 
     def save(self, wait: float) -> None:
-        """Writes a snapshot of the state between two steps; skipped when a step takes longer than ``wait`` s."""
+        """Has a snapshot of the state between two steps written; skipped when a step takes longer than ``wait`` s.
+
+        It is on the disk soon after; :meth:`settle` waits for that.
+        """
         stepper = self.stepper  # a transition in another thread may take it away
-        if self._snapshot is None or stepper is None or not self.turn.acquire(timeout=wait or 0.02):
+        if self._writer is None or stepper is None or not self.turn.acquire(timeout=wait or 0.02):
             return
         try:
             state = {name: np.array(value, dtype=np.float32) for name, value in stepper.state.items()}
@@ -319,10 +328,14 @@ class HostedRegion(Host):
             return
         finally:
             self.turn.release()
-        try:
-            snapshot.write(self._snapshot, self.region, state)
-        except snapshot.SnapshotError as error:
-            self.warn("snapshot", str(error))
+        self._writer.hand_in(snapshot.pack(self.region, state))
+
+    def settle(self, timeout: float) -> None:
+        """Waits up to ``timeout`` s until what was saved is on the disk, and warns where it is not."""
+        if self._writer is not None and not self._writer.settle(timeout):
+            self.warn("slow disk", f"the disk has not taken the snapshot {self._snapshot} within {timeout:g} s; until "
+                                   f"it has, the one before holds. Look at that disk, or choose another folder with "
+                                   f"--state-dir.")
 
     # -- what others are told ----------------------------------------------------------------------------------------
 

@@ -99,6 +99,7 @@ class ProcessHost(HostedRegion):
             self.rest()
             if self.failure is None:
                 self.save(wait=STOP_PATIENCE)   # first of all, since whoever ends us may lose patience
+                self.settle(STOP_PATIENCE)
             self._over = True
             return self._end(worker)
         finally:
@@ -155,6 +156,7 @@ class ProcessHost(HostedRegion):
             self.change("deactivate")       # which leads into error processing
         self.state, self._reason = beat.ERROR, str(failure)
         young = self.stepper is None or self.stepper.steps < YOUNG
+        self.settle(LAST_WORDS)     # or what is still being written would come after what is set aside
         if self._restored and young and self._snapshot is not None and self._snapshot.exists():
             aside = snapshot.set_aside(self._snapshot)
             log.error("it failed right after its state was restored; the snapshot is set aside as %s", aside)
