@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
-from brain_fleet.placement.relay import SlowRelay
+from brain_fleet.placement.relay import command as relay_command
 from brain_fleet.placement.tiers import ROBOT, Tiers
 from brain_runtime.child import Child
 from brain_runtime.crew import ROUTER, Crew, CrewError, region_children
@@ -55,17 +55,16 @@ class PlacedBrain:
     def __init__(self, resolved: Resolved, tiers: Tiers, place: Mapping[str, str], folder: Path, domain: int,
                  sentences: list[str]) -> None:
         self._sentences, self._ended = itertools.cycle(sentences), True
-        self.relays: dict[str, SlowRelay] = {}
         self._stack = ExitStack()
         used = [tier for tier in tiers.names if any(there in tiers.beyond(tier) for there in [ROBOT, *place.values()])]
         ports = {tier: free_port() for tier in used}
         children = [_router(ROUTER, ports[ROBOT])]
         try:
             for number, tier in enumerate(tier for tier in used if tier != ROBOT):
-                link = tiers.link(tier)
-                self.relays[tier] = relay = SlowRelay(ports[link.to], link.way, 100 * number)
-                self._stack.callback(relay.close)
-                children.append(_router(f"{ROUTER}_{tier}", ports[tier], relay.port))
+                link, relay = tiers.link(tier), free_port()
+                argv = relay_command(ports[link.to], relay, link.way, 100 * number)
+                children += [Child(f"relay_{tier}", argv, stop_after=4),
+                             _router(f"{ROUTER}_{tier}", ports[tier], relay)]
             for tier in used:
                 here = tuple(one for one in resolved.regions if place.get(one.name, ROBOT) == tier)
                 (folder / tier).mkdir(parents=True)
@@ -99,7 +98,7 @@ class PlacedBrain:
             self.round()
 
     def close(self) -> None:
-        """Ends all processes and relays."""
+        """Ends all processes."""
         self._stack.close()
 
 

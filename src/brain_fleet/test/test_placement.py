@@ -23,7 +23,6 @@ from brain_fleet.placement.rehearsal import rehearse
 from brain_fleet.placement.solve import FULL, GB, HOUR, Problem, allowed, price
 from brain_fleet.placement.tiers import ROBOT, Link, Tier, Tiers
 from brain_fleet.placement.verbs import shipped
-from brain_tests.cases import of_all
 
 pytest.importorskip("highspy")
 
@@ -189,7 +188,7 @@ BAD = {
 }
 
 
-@of_all(BAD)
+@pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_line_that_names_it(name: str, tmp_path: Path) -> None:
     text, more, wanted = BAD[name]
     file = tmp_path / f"{name}.yaml"

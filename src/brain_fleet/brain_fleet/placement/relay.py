@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """A link between two processes of this machine that is as late, uneven, narrow and lossy as one between two tiers.
 
+It is a class, and a process of its own: ``python -m brain_fleet.placement.relay``.
+
 What comes over a TCP connection is handed on by :class:`.channel.Channel`, the same that predicts. A lost segment is a
 stop of the whole connection until it would have come again, since the connection itself runs over this machine's
 loopback, which loses nothing.
 """
 from __future__ import annotations
 
+import argparse
 import contextlib
+import signal
 import socket
+import sys
 import threading
 import time
 from collections import deque
+from dataclasses import asdict, fields
+from typing import Sequence
 
 from brain_fleet.placement.channel import Channel, Way
+from brain_wire.waking import Flag
 
 CHUNK = 1 << 16         # bytes that are read at once
 LONGEST_QUEUE = 1 << 22     # bytes under way, beyond which nothing more is read: the sender's TCP then waits
@@ -26,19 +34,23 @@ class SlowRelay:
         to: port of this machine.
         way: what the link is like, in both directions.
         seed: of what is drawn.
+        listen: port of this machine; 0: any that is free.
+
+    Raises:
+        OSError: it cannot listen there.
 
     Attributes:
         port: where it listens.
         carried: bytes that came in, towards ``to`` and back.
     """
 
-    def __init__(self, to: int, way: Way, seed: int = 0) -> None:
+    def __init__(self, to: int, way: Way, seed: int = 0, listen: int = 0) -> None:
         self._to, self._way, self._seed = to, way, seed
         self._sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._lock, self._over = threading.Lock(), False
         self.carried = [0, 0]
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = socket.create_server(("127.0.0.1", listen))
         self.port: int = self._listening.getsockname()[1]
         self._start(self._accept)
 
@@ -135,3 +147,37 @@ class _Line:
         self.end()      # who still puts must not wait for ever
         with contextlib.suppress(OSError):
             self._target.shutdown(socket.SHUT_RDWR)
+
+
+def command(to: int, listen: int, way: Way, seed: int) -> tuple[str, ...]:
+    """The command line of a relay as a process; see :class:`SlowRelay`."""
+    given = {"to": to, "listen": listen, "seed": seed, **asdict(way)}
+    return (sys.executable, "-m", "brain_fleet.placement.relay",
+            *(word for name, value in given.items() for word in (f"--{name}", repr(value))))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Relays until SIGINT or SIGTERM. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m brain_fleet.placement.relay", description=__doc__.split("\n")[0])
+    for name in ("to", "listen", "seed"):
+        parser.add_argument(f"--{name}", type=int, required=name == "to", default=0)
+    for field in fields(Way):
+        parser.add_argument(f"--{field.name}", type=float, required=True)
+    given = vars(parser.parse_args(argv))
+    stop = Flag()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    to, listen, seed = (given.pop(name) for name in ("to", "listen", "seed"))
+    try:
+        relay = SlowRelay(to, Way(**given), seed, listen)
+    except OSError as error:
+        print(f"cannot listen at port {listen}: {error.strerror or error}; choose another with --listen",
+              file=sys.stderr)
+        return 1
+    stop.wait()
+    relay.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

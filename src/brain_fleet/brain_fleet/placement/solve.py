@@ -9,18 +9,17 @@ and prices.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Collection, Iterable, Mapping
 
 from brain_fleet.placement.demand import Budget, Demand, Edge
-from brain_fleet.placement.files import PlacementProblem
+from brain_fleet.placement.highspy_program import Program, Terms
 from brain_fleet.placement.tiers import ROBOT, Direction, Tiers
 
 FULL = 0.8              # share of a link's bandwidth that is planned for: queues grow without a bound near all of it
 HOUR = 3600.0           # s
 GB = 1e9                # bytes
 SAME = 1e-7             # share of a price within which two plans cost the same
-Terms = dict[int, float]
 Key = tuple[str, Any]   # of what limits: ("budget", i), ("cores", tier), ("memory", tier), ("link", direction)
 
 
@@ -37,25 +36,6 @@ class Solution:
     price: float
 
 
-@dataclass
-class _Program:
-    """Columns and rows of a mixed-integer program, to be made as small as possible."""
-
-    costs: list[float] = field(default_factory=list)
-    whole: list[bool] = field(default_factory=list)
-    rows: list[tuple[float, float, Terms]] = field(default_factory=list)
-
-    def column(self, cost: float = 0.0, whole: bool = False) -> int:
-        """A variable between 0 and 1."""
-        self.costs.append(cost)
-        self.whole.append(whole)
-        return len(self.costs) - 1
-
-    def row(self, low: float, high: float, terms: Terms) -> None:
-        """``low`` <= sum of terms <= ``high``."""
-        self.rows.append((low, high, terms))
-
-
 class Problem:
     """The program of a demand.
 
@@ -68,7 +48,7 @@ class Problem:
 
     def __init__(self, demand: Demand, tiers: Tiers, within: Mapping[str, Collection[str]] | None = None,
                  without: Collection[Key] = ()) -> None:
-        self._demand, self._tiers, self._program = demand, tiers, _Program()
+        self._demand, self._tiers, self._program = demand, tiers, Program()
         self._pairs: dict[tuple[str, str], dict[tuple[str, str], Terms]] = {}
         self._without = without
         self._x = {name: {tier: self._program.column(self._price(name, tier), whole=True) for tier in tiers.names
@@ -169,7 +149,7 @@ class Problem:
         """
         if not all(self._x.values()):
             return None
-        values = _solved(self._program, self._program.costs)
+        values = self._program.solve(self._program.costs)
         if values is None:
             return None
         total = sum(cost * value for cost, value in zip(self._program.costs, values, strict=True))
@@ -181,7 +161,7 @@ class Problem:
             more = SAME * (1 + abs(total))
             self._program.row(-math.inf, total + more, {column: cost for column, cost in enumerate(self._program.costs)
                                                          if cost})
-            values = _solved(self._program, depths) or values
+            values = self._program.solve(depths) or values
             self._program.rows.pop()
         return Solution({name: max(columns, key=lambda tier: values[columns[tier]])
                          for name, columns in self._x.items()}, total)
@@ -209,43 +189,3 @@ def price(demand: Demand, tiers: Tiers, name: str, tier: str) -> float:
 def _add(terms: Terms, more: Terms, factor: float = 1.0) -> None:
     for column, value in more.items():
         terms[column] = terms.get(column, 0.0) + factor * value
-
-
-def _solved(program: _Program, costs: list[float]) -> list[float] | None:
-    """Values of the columns at the least cost; None: no values keep all rows.
-
-    Raises:
-        PlacementProblem: the solver is not installed, or found no answer.
-    """
-    try:
-        import highspy
-        import numpy as np
-    except ModuleNotFoundError as error:
-        raise PlacementProblem(f"a plan is solved by HiGHS, and {error.name} is not installed; "
-                               f"pip install 'brain-fleet[plan]', or without ROS: make venv") from None
-    largest = max(map(abs, costs), default=0.0) or 1.0
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = len(costs), len(program.rows)
-    model.col_cost_ = np.array(costs) / largest     # else the solver's own tolerances would be those of a small price
-    model.col_lower_, model.col_upper_ = np.zeros(len(costs)), np.ones(len(costs))
-    model.row_lower_ = np.array([row[0] for row in program.rows])
-    model.row_upper_ = np.array([row[1] for row in program.rows])
-    model.integrality_ = [highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous
-                          for whole in program.whole]
-    matrix = model.a_matrix_
-    matrix.format_ = highspy.MatrixFormat.kRowwise
-    matrix.start_ = np.cumsum([0, *(len(row[2]) for row in program.rows)], dtype=np.int32)
-    matrix.index_ = np.array([column for row in program.rows for column in row[2]], dtype=np.int32)
-    matrix.value_ = np.array([value for row in program.rows for value in row[2].values()], dtype=float)
-    solver = highspy._Highs()   # what Highs is made of, which writes a line to standard output when it is made
-    for option, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0), ("mip_abs_gap", 1e-9)):
-        solver.setOptionValue(option, value)
-    solver.passModel(model)
-    solver.run()
-    status = solver.getModelStatus()
-    if status == highspy.HighsModelStatus.kInfeasible:
-        return None
-    if status != highspy.HighsModelStatus.kOptimal:
-        raise PlacementProblem(f"HiGHS found no answer ({solver.modelStatusToString(status)}); look for numbers in the "
-                               f"files that are far too large or too small")
-    return list(solver.getSolution().col_value)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from brain_runtime.command.options import (
-    Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
+    Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security)
 
 EXAMPLE = "example"
 KNOWN = "brain"     # the graph whose needs and costs come with the package
@@ -57,14 +57,14 @@ def plan(graph: Graph,
                  f"and then give --costs FILE", 2)
         said = (read_needs(needs) if needs is not None else
                 read_needs(shipped("brain.needs.yaml")) if name == KNOWN else Needs())
-        wanted = demand(name, regions, read_costs(costs or shipped("brain.costs.yaml")), said, found_tiers, asked)
+        wanted = demand(name, regions, read_costs(costs or shipped("brain.costs.json")), said, found_tiers, asked)
         found = planned(wanted, found_tiers)
         predicted = {chain.name: rehearse(wanted, found_tiers, found.place, chain) for chain in wanted.chains}
     except PlacementProblem as problem:
         fail(str(problem))
     plain = to_dict(wanted, found_tiers, found, predicted)
     if out is not None:
-        _write(out, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+        _write(out, plain)
     if as_json:
         tell_json(plain)
         return
@@ -84,8 +84,6 @@ def costs(graph: Graph = KNOWN,
     """
     use_domain(domain)
     use_security(secure)
-    import yaml
-
     from brain_fleet.placement.demand import regions_of, types_of
     from brain_fleet.placement.files import PlacementProblem
     from brain_fleet.placement.measuring import measure
@@ -99,13 +97,15 @@ def costs(graph: Graph = KNOWN,
         fail(str(problem))
     except KeyboardInterrupt:
         return
-    text = yaml.safe_dump(found, sort_keys=False, width=120, allow_unicode=True)
     if out is not None:
-        _write(out, text)
+        _write(out, found)
     if as_json:
         tell_json(found)
-    else:
-        tell(text.rstrip())
+        return
+    from brain_fleet.placement.words import costs_told
+    from brain_runtime.command.terminal import Terminal
+
+    Terminal().print(costs_told(found), soft_wrap=False)
 
 
 def _asked(place: list[str]) -> dict[str, str]:
@@ -120,10 +120,11 @@ def _asked(place: list[str]) -> dict[str, str]:
     return found
 
 
-def _write(path: Path, text: Any) -> None:
+def _write(path: Path, found: Any) -> None:
+    """Writes plain values as JSON, which is YAML too, all at once."""
     part = path.with_name(path.name + ".part")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         part.replace(path)
     except (OSError, ValueError) as error:
         fail(f"cannot write {path}: {getattr(error, 'strerror', None) or error}; name another file with --out")

@@ -80,3 +80,15 @@ def _cuts(plan: Plan) -> list[Text]:
         if cut.chains:
             found.append(Text(f"  broken: {', '.join(cut.chains)}", "dim"))
     return found
+
+
+def costs_told(found: Mapping[str, Any]) -> Any:
+    """What was measured, as :meth:`.costs.Costs.to_dict` has it, as a Rich renderable."""
+    regions, topics = _table("region", "cores", "MB", "step p50, ms", "p99"), _table("topic", "Hz", "bytes", "kB/s")
+    for name, one in found["regions"].items():
+        regions.add_row(name, *(f"{one[key]:.4g}" for key in ("cores", "memory_mb", "step_ms", "step_p99_ms")))
+    for name, one in found["topics"].items():
+        topics.add_row(name, f"{one['hz']:.4g}", f"{one['bytes']}", f"{1e-3 * one['hz'] * one['bytes']:.4g}")
+    return Group(regions, Text(), topics, Text(), Text(
+        f"{found['measured']}; from publishing to receipt {found['hop_ms']:.3g} ms (p50), {found['hop_p99_ms']:.3g} ms "
+        f"(p99)"))
