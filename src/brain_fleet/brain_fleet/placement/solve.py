@@ -158,9 +158,9 @@ class Problem:
             for columns in self._x.values():
                 for tier, column in columns.items():
                     depths[column] = float(self._tiers.depth(tier))
-            more = SAME * (1 + abs(total))
-            self._program.row(-math.inf, total + more, {column: cost for column, cost in enumerate(self._program.costs)
-                                                         if cost})
+            largest = max(self._program.costs) or 1.0   # the solver's tolerances are those of numbers about 1
+            prices = {column: cost / largest for column, cost in enumerate(self._program.costs) if cost}
+            self._program.row(-math.inf, (1 + SAME) * total / largest, prices)
             values = self._program.solve(depths) or values
             self._program.rows.pop()
         return Solution({name: max(columns, key=lambda tier: values[columns[tier]])
