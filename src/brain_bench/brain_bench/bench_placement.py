@@ -37,10 +37,9 @@ def placement(seconds: Annotated[float, typer.Option(min=2.0, help="How long eac
 
     use_no_security()
     domain = use_domain(free_port() % 200)
-    say = (lambda text: None) if as_json else (lambda text: tell(text, err=True))
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         try:
-            found = compare(Path(folder), seconds, read_plans()[:plans], domain, say)
+            found = compare(Path(folder), seconds, read_plans()[:plans], domain)
         except (PlacementProblem, CrewError, GraphError, NoRouter, SessionProblem, OSError) as error:
             fail(str(error))
     if as_json:
@@ -66,7 +65,7 @@ def tiers_of(plan: Mapping[str, Any]) -> Any:
                   *(tier_from(name, {**CAPACITY, "link": link}) for name, link in plan["links"].items())])
 
 
-def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: int, say: Any) -> dict[str, Any]:
+def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: int) -> dict[str, Any]:
     """Measures costs on one tier, predicts a plan and runs it, for one plan after the other.
 
     Returns:
@@ -135,7 +134,7 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
             "measured": measured["p50"], "measured_p95": measured["p95"], "n": measured["n"],
             "off": (predicted["p50"] + waiting) / measured["p50"] - 1, "first": measured["first"],
             "restarts": measured["restarts"], "load": os.getloadavg()[0]})
-        say(_line(rows[-1]))
+        tell(_line(rows[-1]), err=True)
     return {"seconds": seconds, "cores": os.cpu_count(), "plans": rows, "n": len(rows),
             "within": sum(abs(row["off"]) <= GOAL for row in rows), "worst": max(abs(row["off"]) for row in rows),
             "loads": [min(row["load"] for row in rows), max(row["load"] for row in rows)], "costs": costs.to_dict()}

@@ -17,12 +17,13 @@ from brain_fleet.placement.costs import Costs, RegionCost, TopicCost
 from brain_fleet.placement.cuts import cuts
 from brain_fleet.placement.demand import Demand, Heard, Region, demand
 from brain_fleet.placement.files import PlacementProblem
-from brain_fleet.placement.needs import ChainNeed, Needs
+from brain_fleet.placement.needs import ChainNeed, EdgeNeed, Needs
 from brain_fleet.placement.planning import bits, conflict, keys, plan, spent
 from brain_fleet.placement.rehearsal import rehearse
 from brain_fleet.placement.solve import FULL, GB, HOUR, Problem, allowed, price
 from brain_fleet.placement.tiers import ROBOT, Link, Tier, Tiers
 from brain_fleet.placement.verbs import shipped
+from brain_wire.router import Router, free_port
 
 pytest.importorskip("highspy")
 
@@ -216,7 +217,36 @@ def test_json_goes_to_standard_output_alone(capfd: pytest.CaptureFixture[str]) -
     assert ended.value.code == 0 and json.loads(capfd.readouterr().out)["place"]["vision"] == ROBOT
 
 
-def test_a_chain_that_no_triggers_make_is_refused() -> None:
-    with pytest.raises(PlacementProblem, match="no triggers lead from 'eye' to 'ear'; from there they lead to command"):
-        wanted = chain()
-        demand("toy", wanted.regions, wanted.costs, Needs((ChainNeed("eye", "ear", 1.0),)), row())
+@pytest.mark.parametrize(("needs", "wanted"), [
+    (Needs((ChainNeed("eye", "ear", 1.0),)), "no triggers lead from 'eye' to 'ear'; from there they lead to command"),
+    (Needs(edges=(EdgeNeed("smell", "", 1.0),)), "budget for 'smell', which no region hears; there are command"),
+    (Needs(edges=(EdgeNeed("seen", "act", 1.0),)), "budget for 'seen' to 'act', which that region does not hear"),
+    (Needs(without={"nose": "nothing"}), "without 'nose', which is no region"),
+    (Needs(place={"act": ("far",)}), "act never leaves the robot, since it commands actuators"),
+])
+def test_needs_of_what_there_is_not_are_refused(needs: Needs, wanted: str) -> None:
+    known = chain()
+    with pytest.raises(PlacementProblem, match=wanted):
+        demand("toy", known.regions, known.costs, needs, row())
+
+
+def test_what_the_costs_do_not_tell_of_is_named() -> None:
+    known = chain()
+    with pytest.raises(PlacementProblem, match="the costs tell nothing of region decide, move, act of graph toy"):
+        demand("toy", known.regions, Costs({"see": RegionCost(1.0, 1.0, 0.1, 0.1)}), Needs(), row())
+
+
+def test_a_flood_is_rehearsed_for_as_long_as_it_can_be() -> None:
+    known = chain()
+    flood = Costs(known.costs.regions, {**known.costs.topics, "wanted": TopicCost(1e6, 1e5)}, 0.001)
+    wanted = chain(flood)
+    told = rehearse(wanted, row(), {"see": "near", "decide": "near", "move": ROBOT, "act": ROBOT}, wanted.chains[0])
+    assert told["n"] <= 20      # it ends, and soon
+
+
+def test_costs_of_a_brain_that_is_not_there_are_not_measured() -> None:
+    at = f"tcp/127.0.0.1:{free_port()}"
+    with Router([at]):
+        done = CliRunner().invoke(app, ["fleet", "costs", "brain", "--router", at, "--domain", "93", "--seconds", "1"])
+    assert done.exit_code == 1 and done.stderr.count("\n") == 1
+    assert "region vision of graph brain is not heard; start all of it on this machine" in done.stderr

@@ -25,7 +25,8 @@ from brain_fleet.placement.tiers import ROBOT, Direction, Tiers
 LONG = 60.0             # s that are played
 BEGIN = 2.0             # s at the beginning that do not count
 FRAMING = 100           # bytes of Zenoh's and TCP's own around each message: key, attachment, headers
-MOST = 400_000          # events that are played
+SELDOM = 5.0            # Hz at which a chain is played that begins more seldom, so that there is something to count
+MOST = 60_000           # messages that are played: of floods, a shorter time
 
 
 @dataclass(order=True)
@@ -72,34 +73,31 @@ class _Play:
         self._waiting: dict[int, float] = {}            # by stage, the newest that came during a step
         self._found: list[float] = []
         self._newest = -1.0
+        self._begin_at = BEGIN
 
     def _push(self, time: float, edge: Edge | None, path: list[Direction], stage: int, origin: float = 0.0) -> None:
         heapq.heappush(self._events, _Event(time, next(self._order), edge, path, stage, origin))
 
     def times(self) -> list[float]:
         """What the chain took, each time (s)."""
-        first = self._chain.edges[0]
-        rate = first.rate or 1.0
-        for number in range(int(LONG * rate)):
-            self._send(number / rate + self._chain.age, 0, number / rate)
+        rate = max(SELDOM, self._chain.edges[0].rate)
         chain = {(edge.topic, edge.source) for edge in self._chain.edges}
         crossing: dict[tuple[str, str, Direction], Edge] = {}
         for edge in self._demand.edges:
             for direction in self._tiers.path(self._where[edge.source], self._where[edge.target]):
                 crossing.setdefault((edge.topic, edge.source, direction), edge)
-        for number, ((topic, source, direction), edge) in enumerate(crossing.items()):
-            if not edge.rate:
-                continue
-            # A chain's topics are played as they come; what their publishers say beyond that, from other triggers, too.
-            extra = edge.rate - (rate if (topic, source) in chain else 0.0)
-            if extra <= 0.01 * edge.rate:
-                continue
+        # A chain's topics are played as they come; what their publishers say beyond that, from other triggers, too.
+        others = [(edge, direction, extra) for (topic, source, direction), edge in crossing.items()
+                  if (extra := edge.rate - (rate if (topic, source) in chain else 0.0)) > 0.01 * edge.rate]
+        long = min(LONG, MOST / (rate * len(self._chain.edges) + sum(extra for _, _, extra in others)))
+        self._begin_at = min(BEGIN, 0.1 * long)
+        for number in range(int(long * rate)):
+            self._send(number / rate + self._chain.age, 0, number / rate)
+        for number, (edge, direction, extra) in enumerate(others):
             phase = (0.37 * number) % 1.0
-            for beat in range(int(LONG * extra)):
+            for beat in range(int(long * extra)):
                 self._push((beat + phase) / extra, edge, [direction], -1)
-        for _ in range(MOST):
-            if not self._events:
-                break
+        while self._events:
             self._take(heapq.heappop(self._events))
         return self._found
 
@@ -143,7 +141,7 @@ class _Play:
             self._send(event.time, event.stage + 1, event.origin)
         elif event.origin > self._newest:
             self._newest = event.origin
-            if event.origin >= BEGIN:
+            if event.origin >= self._begin_at:
                 self._found.append(event.time - event.origin)
         if event.stage in self._waiting:
             self._begin(event.time, event.stage, self._waiting.pop(event.stage))
