@@ -10,6 +10,7 @@ from brain_bench.bench_headings import headings
 from brain_bench.bench_integration import integration
 from brain_bench.bench_lesions import lesions
 from brain_bench.bench_operations import operations
+from brain_bench.bench_placement import placement
 from brain_bench.bench_sentences import sentences
 from brain_bench.bench_shards import shards
 from brain_bench.bench_training import training
@@ -19,7 +20,7 @@ from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
 for verb in (backends, fleet_messages, headings, integration, lesions, sentences, weights, gaps, neurons, nir,
-             operations, scale, shards, training):
+             operations, placement, scale, shards, training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__.replace("_", "-"))

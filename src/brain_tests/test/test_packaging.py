@@ -51,7 +51,7 @@ ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "l
 # package.xml says in a comment from which of SETS it comes.
 ROSDEP_KEYS = {
     "cryptography": "python3-cryptography", "eclipse-zenoh": None, "expecttest": None,
-    "grpcio": None, "grpcio-tools": None, "hypothesis": "python3-hypothesis",
+    "grpcio": None, "grpcio-tools": None, "highspy": None, "hypothesis": "python3-hypothesis",
     "matplotlib": "python3-matplotlib", "mujoco": None, "nir": None, "nirtorch": None,
     "numpy": "python3-numpy", "packaging": "python3-packaging",
     "pillow": "python3-pil", "protobuf": "python3-protobuf", "psutil": "python3-psutil", "pytest": "python3-pytest",
@@ -88,7 +88,7 @@ def required(package: str, extra: str | None = None) -> dict[str, Requirement]:
 
 def optional(package: str) -> dict[str, Requirement]:
     """Return what some of a package's users do without."""
-    return {**required(package, "torch"), **required(package, "protobuf")}
+    return {**required(package, "torch"), **required(package, "protobuf"), **required(package, "highspy")}
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 # What a robot, or an installation without tests, does without.
-SETS = {"grpc": "test", "grpc_tools": "test",
+SETS = {"grpc": "test", "grpc_tools": "test", "highspy": "test",
         "mujoco": "sim", "nir": "test", "nirtorch": "test", "rosbags": "test", "snntorch": "test"}
 DISTRIBUTIONS = {"matplotlib": "python3-matplotlib", "PIL": "python3-pil", "cryptography": "python3-cryptography",
                  "protobuf": "python3-protobuf", "yaml": "python3-yaml", "numpy": "python3-numpy"}
