@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mapper: one thread that keeps the drivers of all devices, and their twins."""
+from __future__ import annotations
+
+import logging
+import math
+import os
+import selectors
+import threading
+import time
+from typing import Any, Callable, Mapping
+
+from brain_fleet.devices.driver import Around
+from brain_fleet.devices.models import Device
+from brain_fleet.devices.supervised import LEAVING, Lie, Supervised
+from brain_fleet.devices.twin import Twin
+from brain_wire.seldom import Seldom
+
+LOOK = 0.25         # s between two looks at what time alone brings about
+HELD_UP = 30.0      # s without a turn, after which what is believed counts no more
+
+log = logging.getLogger("brain.devices")
+seldom = Seldom(log)
+Fresh = Callable[[Device, str, Mapping[str, Any], float], None]
+
+
+class _Kept:
+    """A device that is wanted: its driver, its twin, and what is being written."""
+
+    def __init__(self, device: Device, around: Around, named: bool, now: float) -> None:
+        self.device, self.driver, self.twin = device, Supervised(device, around, named), Twin(device, now)
+        self.said = ""      # why it was offline last, which is logged once
+
+
+class Mapper:
+    """Keeps devices as they are wanted, whatever their drivers do.
+
+    Args:
+        router, namespace: of the brain.
+        named: whether only drivers that are installed under a name may run.
+        fresh: called at each good value, in the mapper's thread: with the device, the property, all that is fresh of
+            the device, and the steady time of the value (s). It must not block.
+        changed: called when a twin may have changed, in the mapper's thread.
+    """
+
+    def __init__(self, router: str | None, namespace: str, *, named: bool, fresh: Fresh,
+                 changed: Callable[[], None] = lambda: None) -> None:
+        self._router, self._namespace, self._named = router, namespace, named
+        self._fresh, self._changed = fresh, changed
+        self._lock = threading.Lock()
+        self._wanted: tuple[Mapping[str, Device], Mapping[str, Mapping[str, Any]]] | None = None
+        self._twins: dict[str, dict[str, Any]] = {}
+        self._waits: dict[tuple[str, str], tuple[Any, str | None]] = {}
+        self._refused: dict[str, str] = {}
+        self._kept: dict[str, _Kept] = {}
+        self._selector = selectors.DefaultSelector()
+        self._ear, self._mouth = os.pipe()
+        os.set_blocking(self._mouth, False)
+        os.set_blocking(self._ear, False)
+        self._stopping = False
+        self._number = 0
+        self._turned = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="devices", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends all drivers, and then returns."""
+        self._stopping = True
+        self._wake()
+        self._thread.join(LEAVING + 5.0)
+
+    def want(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]]) -> None:
+        """What is wanted from now on: devices by name, and values by device and property (checked by who gives them)."""
+        with self._lock:
+            self._wanted = devices, desired
+        self._wake()
+
+    def twins(self) -> dict[str, dict[str, Any]]:
+        """The twins by device, as they are told."""
+        with self._lock:
+            return self._twins
+
+    def waits(self, device: str, name: str, value: Any) -> str | None:
+        """Why a property is not as desired; None where it is."""
+        with self._lock:
+            found = self._waits.get((device, name))
+        if found is None or found[0] != value or type(found[0]) is not type(value):
+            return "it is to be written"
+        return found[1]
+
+    @property
+    def turns(self) -> bool:
+        """Whether devices are looked after: otherwise what is believed of them is of the past."""
+        return not self._kept or time.monotonic() - self._turned < HELD_UP
+
+    def refused(self, device: str) -> str | None:
+        """Why a driver refuses a device as it is described."""
+        with self._lock:
+            return self._refused.get(device)
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._mouth, b"!")
+        except BlockingIOError:
+            return      # it is woken already
+
+    def _run(self) -> None:
+        self._selector.register(self._ear, selectors.EVENT_READ)
+        while not self._stopping:
+            try:
+                self._turn()
+            except Exception:   # whatever one driver brings about, the others go on
+                seldom("turn", "the devices could not be looked after", trace=True, level=logging.ERROR)
+                time.sleep(LOOK)
+        self._end()
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        nearest = min((one.driver.due() for one in self._kept.values()), default=math.inf)
+        pause = LOOK if self._kept else 60.0
+        if self._selector.select(max(0.0, min(pause, nearest - now))):
+            try:
+                os.read(self._ear, 1000)
+            except BlockingIOError:
+                pass    # a driver has said something, and nobody has woken this thread
+        now = time.monotonic()
+        with self._lock:
+            wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self._take_on(*wanted, now)
+        for one in list(self._kept.values()):
+            self._look_after(one, now)
+        self._listen()
+        self._tell()
+        self._turned = now
+
+    def _take_on(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]], now: float) -> None:
+        gone = [one for name, one in self._kept.items() if devices.get(name) != one.device]
+        for one in gone:
+            one.driver.leave()
+        until = time.monotonic() + LEAVING
+        for one in gone:
+            one.driver.gone(until)
+            del self._kept[one.device.name]
+        for name, device in devices.items():
+            if name not in self._kept:
+                around = Around(name, self._router, self._namespace)
+                self._kept[name] = _Kept(device, around, self._named, now)
+            self._kept[name].twin.want(desired.get(name, {}))
+
+    def _look_after(self, one: _Kept, now: float) -> None:
+        driver, twin = one.driver, one.twin
+        try:
+            if driver.running:
+                said, ended = driver.hear(now)
+                for line in said:
+                    self._hear(one, line, now)
+                ended = ended or driver.hung(now)
+                if ended is not None:
+                    self._lose(one, driver.refused or ended, now)
+            elif driver.refused is None and now >= driver.due():
+                self._starts(one, now)
+            twin.look(now)
+            if twin.state == "online":
+                for name, kept in twin.properties.items():
+                    raw = kept.to_write(now)
+                    if raw is not None:
+                        self._number += 1
+                        driver.send(do="write", name=name, value=raw, number=self._number)
+        except Lie as lie:
+            self._lose(one, f"its driver lies: {lie}", now)
+
+    def _starts(self, one: _Kept, now: float) -> None:
+        why = one.driver.start(now)
+        if why is not None:
+            one.twin.become("offline", why, now)
+        elif one.twin.state != "offline":   # what died stays offline until its device answers
+            one.twin.become("starting", "", now)
+
+    def _hear(self, one: _Kept, line: Mapping[str, Any], now: float) -> None:
+        twin, says = one.twin, line["say"]
+        if says == "online":
+            twin.become("online", "", now)
+            if one.said:
+                log.info("%s is online again", one.device.name)
+                one.said = ""
+            return
+        if says == "offline":
+            self._says_offline(one, line["why"], now)
+            return
+        if "name" not in line:
+            return
+        kept = twin.properties.get(line["name"])
+        if kept is None:
+            raise Lie("it speaks of a property that it was not asked for")
+        if says == "value":
+            if twin.state != "online":
+                raise Lie("it has a value of a device that is not online")
+            if kept.take(line["value"], float(line["at"]), line["unit"], line["kept"], now):
+                self._fresh(one.device, line["name"], twin.fresh(), kept.at or now)
+        elif says == "failed":
+            kept.become("invalid", line["why"][:300], now)
+        elif says == "unwritten":
+            kept.trouble = f"it cannot be written: {line['why'][:250]}"
+        elif says == "written":
+            kept.trouble = ""
+
+    def _lose(self, one: _Kept, why: str, now: float) -> None:
+        one.driver.end(now)
+        self._says_offline(one, why, now)
+
+    def _says_offline(self, one: _Kept, why: str, now: float) -> None:
+        one.twin.become("offline", why[:300], now)
+        if why != one.said:
+            one.said = why
+            seldom(f"offline {one.device.name}", f"{one.device.name} is offline: {why}")
+
+    def _listen(self) -> None:
+        """Has the selector look at the pipes of the processes that run now."""
+        wanted = {pipe.fileno() for one in self._kept.values() for pipe in one.driver.pipes()} | {self._ear}
+        have = set(self._selector.get_map())
+        for descriptor in have - wanted:
+            self._selector.unregister(descriptor)
+        for descriptor in wanted - have:
+            self._selector.register(descriptor, selectors.EVENT_READ)
+
+    def _tell(self) -> None:
+        twins = {name: one.twin.to_dict() for name, one in self._kept.items()}
+        waits = {(device, name): (kept.desired, None if kept.done else kept.waits())
+                 for device, one in self._kept.items() for name, kept in one.twin.properties.items()
+                 if kept.desired is not None}
+        refused = {name: one.driver.refused for name, one in self._kept.items() if one.driver.refused is not None}
+        with self._lock:
+            changed = (twins, waits, refused) != (self._twins, self._waits, self._refused)
+            self._twins, self._waits, self._refused = twins, waits, refused
+        if changed:
+            self._changed()
+
+    def _end(self) -> None:
+        for one in self._kept.values():
+            one.driver.leave()
+        until = time.monotonic() + LEAVING
+        for one in self._kept.values():
+            one.driver.gone(until)
+        self._selector.close()
+        for end in (self._ear, self._mouth):
+            os.close(end)

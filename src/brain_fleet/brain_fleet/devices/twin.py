@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The twin of a device: what is believed of it, and what is wanted. It computes; who asks knows the time."""
+from __future__ import annotations
+
+import math
+import time
+from datetime import datetime, timezone
+from typing import Any, Mapping
+
+from brain_fleet.devices import values
+from brain_fleet.devices.models import Device, Mapped
+
+STALE = 3           # periods without a value, after which the last is not fresh any more
+LEAST = 1.0         # s; a value is fresh for so long at least
+AGAIN, LONGEST_AGAIN = 1.0, 60.0    # s until a desired value is written again, doubled each time
+
+
+def date(steady: float) -> str:
+    """The date (UTC) of a steady time, by this machine's clock: for people only."""
+    when = datetime.fromtimestamp(time.time() - (time.monotonic() - steady), timezone.utc)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class PropertyTwin:
+    """What is believed of one property.
+
+    Attributes:
+        state: see :data:`brain_fleet.devices.twin_form.STATES`.
+        why: of any state but ``ok``.
+        value, at: the last good value, and when it was read (steady, s); None before the first.
+        desired: None: nothing is wanted of it.
+    """
+
+    def __init__(self, mapped: Mapped, now: float) -> None:
+        self.mapped = mapped
+        self.state, self.why = "unknown", "nothing was read yet"
+        self.value: Any = None
+        self.at: float | None = None
+        self.desired: Any = None
+        self.trouble = ""           # of the last attempt to write
+        self._since = date(now)
+        self._at = ""
+        self._again, self._pause, self._tries = -math.inf, AGAIN, 0
+
+    def become(self, state: str, why: str, now: float) -> None:
+        """Takes a state on; the date is that of the change."""
+        if state != self.state:
+            self._since = date(now)
+        self.state, self.why = state, why
+
+    def take(self, raw: Any, at: float, unit: str | None, kept: bool, now: float) -> bool:
+        """Takes in what a driver read; whether it is a good and fresh value."""
+        at = min(at, now)
+        known = self.mapped.property
+        if unit is not None and unit != known.unit:
+            self.become("invalid", f"it came with the unit {values.shown(unit)[:60]}, and the model's is "
+                                   f"{values.shown(known.unit)}", now)
+            return False
+        try:
+            value = values.read(self.mapped, raw)
+        except values.Misfit as problem:
+            self.become("out of limits" if problem.limits else "invalid", str(problem)[:300], now)
+            return False
+        if self.at is not None and at < self.at:
+            return False
+        self.value, self.at, self._at = value, at, date(at)
+        if kept:
+            self.become("stale", "it is the last that something kept, of unknown age", now)
+            return False
+        if now - at > self.fresh_for:
+            self.become("stale", "it was on its way for too long", now)
+            return False
+        self.become("ok", "", now)
+        return True
+
+    @property
+    def fresh_for(self) -> float:
+        """Seconds for which a value is fresh."""
+        return max(STALE * self.mapped.period, LEAST)
+
+    def look(self, now: float) -> None:
+        """A value becomes old by itself."""
+        if self.state == "ok" and self.at is not None and now - self.at > self.fresh_for:
+            self.become("stale", f"no value came for {self.fresh_for:g} s", now)
+
+    def want(self, desired: Any) -> None:
+        """Something is wanted of it, or (None) nothing more."""
+        if desired != self.desired or type(desired) is not type(self.desired):
+            self.desired, self.trouble = desired, ""
+            self._again, self._pause, self._tries = -math.inf, AGAIN, 0
+
+    @property
+    def done(self) -> bool:
+        """Whether the device has said, freshly, that it is as desired."""
+        return self.state == "ok" and self.desired is not None and values.same(self.mapped, self.value, self.desired)
+
+    def to_write(self, now: float) -> Any:
+        """The raw value that is to be written now; None: none."""
+        if self.desired is None or now < self._again:
+            return None
+        if self.done:
+            self._pause, self._tries, self.trouble = AGAIN, 0, ""
+            return None
+        self._again = now + self._pause
+        self._pause, self._tries = min(2 * self._pause, LONGEST_AGAIN), self._tries + 1
+        return values.written(self.mapped, self.desired)
+
+    def waits(self) -> str:
+        """Why it is not as desired, where it is not."""
+        if self.state in ("offline", "unknown"):
+            return f"it is {self.state}: {self.why}"
+        if self.trouble:
+            return self.trouble
+        if self._tries == 0:
+            return "it is to be written"
+        if self.state != "ok":
+            return f"it was written, and what the device says is {self.state}"
+        return "it was written, and the device says another value"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is told."""
+        found: dict[str, Any] = {"state": self.state, "since": self._since}
+        if self.why:
+            found["why"] = self.why[:300]
+        if self.at is not None:
+            found |= {"value": self.value, "at": self._at}
+        if self.desired is not None:
+            found["desired"] = self.desired
+        if self.mapped.property.unit:
+            found["unit"] = self.mapped.property.unit
+        return found
+
+
+class Twin:
+    """What is believed of one device.
+
+    Attributes:
+        state: online, starting or offline.
+    """
+
+    def __init__(self, device: Device, now: float) -> None:
+        self.device = device
+        self.properties = {name: PropertyTwin(mapped, now) for name, mapped in device.properties.items()}
+        self.state, self.why, self._since = "starting", "", date(now)
+
+    def become(self, state: str, why: str, now: float) -> None:
+        """Takes a state on; what is not online has no property that is fresh."""
+        if state != self.state:
+            self._since = date(now)
+        self.state, self.why = state, why
+        if state == "offline":
+            for one in self.properties.values():
+                one.become("offline", why, now)
+        elif state == "online":
+            for one in self.properties.values():
+                if one.state == "offline":
+                    one.become("unknown" if one.at is None else "stale", "nothing was read since it is back", now)
+
+    def want(self, desired: Mapping[str, Any]) -> None:
+        """What is wanted of its properties; of the others nothing."""
+        for name, one in self.properties.items():
+            one.want(desired.get(name))
+
+    def look(self, now: float) -> None:
+        """Time has passed."""
+        for one in self.properties.values():
+            one.look(now)
+
+    def fresh(self) -> dict[str, Any]:
+        """Good and fresh values by property."""
+        return {name: one.value for name, one in self.properties.items() if one.state == "ok"}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is told: see :mod:`brain_fleet.devices.twin_form`."""
+        found: dict[str, Any] = {"state": self.state, "since": self._since,
+                                 "properties": {name: one.to_dict() for name, one in self.properties.items()}}
+        if self.why:
+            found["why"] = self.why[:300]
+        return found
