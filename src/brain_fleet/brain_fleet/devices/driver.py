@@ -89,11 +89,12 @@ class Driver:
         around: where it runs.
 
     Attributes:
+        settings_form, visitor_form: see :func:`form`; anything goes where a driver has none.
         polls: whether :meth:`read` is called every period; otherwise it tells by itself.
     """
 
-    settings_form: ClassVar[Mapping[str, Any]] = {"type": "object"}
-    visitor_form: ClassVar[Mapping[str, Any]] = {"type": "object"}
+    settings_form: ClassVar[Mapping[str, Any]] = {"type": "object", "additionalProperties": True}
+    visitor_form: ClassVar[Mapping[str, Any]] = {"type": "object", "additionalProperties": True}
     polls: ClassVar[bool] = True
 
     def __init__(self, settings: Mapping[str, Any], visitors: Mapping[str, Mapping[str, Any]], around: Around) -> None:

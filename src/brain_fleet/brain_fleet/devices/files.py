@@ -80,8 +80,8 @@ def _settings(found: Described, name: str, spec: Mapping[str, Any], taken: dict[
     for one, value in wanted.items():
         other = taken.get((device.name, one))
         if other is not None and found.desired[device.name][one] != value:
-            raise FormProblem(f"DeviceSettings {other}, ordered later, says otherwise of {one} of {device.name}; delete "
-                              f"one of them")
+            raise FormProblem(f"DeviceSettings {other}, ordered later, says otherwise of {one} of {device.name}; "
+                              f"delete one of them")
     for one, value in wanted.items():
         found.desired.setdefault(device.name, {})[one] = value
         taken.setdefault((device.name, one), name)

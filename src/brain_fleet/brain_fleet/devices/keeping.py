@@ -102,7 +102,7 @@ class Keeping:
             self._shown.start()
             self._mapper.start()
         self._mapper.want(found.devices, found.desired)
-        log.info("%d devices are wanted%s", len(found.devices), f": {', '.join(found.devices)}" if found.devices else "")
+        log.info("devices that are wanted: %s", ", ".join(found.devices) or "none")
 
     def _report(self, one: Wanted) -> None:
         status = self.status(one)
@@ -159,4 +159,5 @@ def _parts(status: Mapping[str, Any]) -> tuple[str, str]:
     properties = twin["properties"].items()
     states = {name: [about["state"], about.get("desired")] for name, about in properties}
     values = {name: [about.get("value"), about.get("why")] for name, about in properties}
-    return json.dumps([status["state"], status.get("why"), twin.get("state"), twin.get("why"), states]), json.dumps(values)
+    about = [status["state"], status.get("why"), twin.get("state"), twin.get("why"), states]
+    return json.dumps(about), json.dumps(values)

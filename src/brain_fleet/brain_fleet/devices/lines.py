@@ -12,7 +12,7 @@ _NAME = {"type": "string", "maxLength": 40}
 _WHY = {"type": "string", "maxLength": 2000}
 _SAYS: dict[str, dict[str, Any]] = {
     "begun": {}, "alive": {}, "online": {}, "offline": {"why": _WHY}, "refused": {"why": _WHY},
-    "value": {"name": _NAME, "value": {"type": ["boolean", "number", "string"]}, "at": {"type": "number"},
+    "value": {"name": _NAME, "at": {"type": "number"},
               "unit": {"type": ["string", "null"], "maxLength": 100}, "kept": {"type": "boolean"}},
     "failed": {"name": _NAME, "why": _WHY},
     "written": {"name": _NAME, "number": {"type": "integer"}},
@@ -41,5 +41,6 @@ def read(line: bytes) -> dict[str, Any]:
     says = found.get("say")
     if not isinstance(says, str) or says not in FORMS:
         raise FormProblem(f"it says {str(says)[:40]!r}, and a driver says {', '.join(FORMS)}")
-    check(found, FORMS[says])
-    return found
+    # A value may be anything: one that is none of the property's is told of that, and is no lie of the driver's.
+    check({name: value for name, value in found.items() if (says, name) != ("value", "value")}, FORMS[says])
+    return found if says != "value" else {"value": None, **found}

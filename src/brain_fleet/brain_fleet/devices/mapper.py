@@ -54,6 +54,7 @@ class Mapper:
         self._refused: dict[str, str] = {}
         self._kept: dict[str, _Kept] = {}
         self._selector = selectors.DefaultSelector()
+        self._mouth: int | None
         self._ear, self._mouth = os.pipe()
         os.set_blocking(self._mouth, False)
         os.set_blocking(self._ear, False)
@@ -67,13 +68,13 @@ class Mapper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends all drivers, and then returns."""
+        """Ends all drivers, and then returns. May be called twice."""
         self._stopping = True
         self._wake()
         self._thread.join(LEAVING + 5.0)
 
     def want(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]]) -> None:
-        """What is wanted from now on: devices by name, and values by device and property (checked by who gives them)."""
+        """What is wanted from now on: devices by name, and values by device and property, checked already."""
         with self._lock:
             self._wanted = devices, desired
         self._wake()
@@ -102,10 +103,12 @@ class Mapper:
             return self._refused.get(device)
 
     def _wake(self) -> None:
-        try:
-            os.write(self._mouth, b"!")
-        except BlockingIOError:
-            return      # it is woken already
+        with self._lock:
+            try:
+                if self._mouth is not None:
+                    os.write(self._mouth, b"!")
+            except BlockingIOError:
+                return      # it is woken already
 
     def _run(self) -> None:
         self._selector.register(self._ear, selectors.EVENT_READ)
@@ -172,6 +175,9 @@ class Mapper:
                         driver.send(do="write", name=name, value=raw, number=self._number)
         except Lie as lie:
             self._lose(one, f"its driver lies: {lie}", now)
+        except Exception as error:  # nothing that one driver brings about may reach the others
+            seldom(f"trouble {one.device.name}", f"{one.device.name} brings trouble", trace=True, level=logging.ERROR)
+            self._lose(one, f"its driver says what cannot be dealt with ({type(error).__name__})", now)
 
     def _starts(self, one: _Kept, now: float) -> None:
         why = one.driver.start(now)
@@ -246,5 +252,8 @@ class Mapper:
         for one in self._kept.values():
             one.driver.gone(until)
         self._selector.close()
-        for end in (self._ear, self._mouth):
-            os.close(end)
+        with self._lock:
+            mouth, self._mouth = self._mouth, None
+        for end in (self._ear, mouth):
+            if end is not None:
+                os.close(end)

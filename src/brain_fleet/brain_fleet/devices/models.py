@@ -16,6 +16,9 @@ PERIOD = 1.0        # s between two samples
 PATIENCE = 10.0     # s that a driver may be busy without a word
 REPORT = 5.0        # s between two reports of values to the cloud
 LONGEST = 256       # characters of a text
+# Types of a message's fields, by the type of the property that goes into them.
+FITS: Mapping[str, tuple[type, ...]] = {
+    "boolean": (bool,), "integer": (int, float), "float": (float,), "string": (str,)}
 LONGEST_SOURCE = 56     # characters of a name that stands in sensor/features
 
 
@@ -180,8 +183,8 @@ def _mapped(device: str, known: Property, about: Mapping[str, Any], place: str) 
         raise FormProblem(f"{place}.scale is 0, so that every value would be the same")
     unit = about.get("unit", known.unit)
     if unit != known.unit:
-        raise FormProblem(f"{place}.unit is {quoted(unit)}, and the model's is {quoted(known.unit)}; give the scale and "
-                          f"offset that lead from the device's to the model's, and take the unit away")
+        raise FormProblem(f"{place}.unit is {quoted(unit)}, and the model's is {quoted(known.unit)}; give the scale "
+                          f"and offset that lead from the device's to the model's, and take the unit away")
     topic = None
     if "topic" in about:
         topic = _topic(device, known, about["topic"], f"{place}.topic")
@@ -193,11 +196,12 @@ def _topic(device: str, known: Property, about: Mapping[str, Any], place: str) -
     kind, member = about.get("type", PLAIN[known.type]), about.get("field", "data")
     try:
         check_topic(name, kind)
-        value: Any = {"boolean": False, "integer": 0, "float": 0.0, "string": ""}[known.type]
         if not messages.has_field(kind, member):
             names = ", ".join(one for one, _ in messages.fields_of(kind))
             raise FormProblem(f"{kind} has no field {member}; it has {names}")
-        messages.encode(messages.make(kind, **{member: value}))
+        plain = type(getattr(messages.message_class(kind)(), member))
+        if plain not in FITS[known.type]:
+            raise FormProblem(f"{known.name} is a {known.type}, which does not go into {member} of {kind}")
     except (FormProblem, messages.MessageError) as problem:
         raise FormProblem(f"{place}: {problem}") from None
     return Topic(name, kind, member)

@@ -43,8 +43,8 @@ def find(protocol: str, named: bool) -> type[Driver]:
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise FormProblem(f"there is no protocol {quoted(protocol)} here; {hint}")
         if named:
-            raise FormProblem(f"the protocol {quoted(protocol)} is a class, which `brain devices run` takes, but no order: "
-                              f"install it on the robot under a name, as an entry point of the group {GROUP}")
+            raise FormProblem(f"the protocol {quoted(protocol)} is a class, which `brain devices run` takes, but no "
+                              f"order: install it on the robot under a name, as an entry point of the group {GROUP}")
         place = protocol
     module, _, name = place.partition(":")
     try:

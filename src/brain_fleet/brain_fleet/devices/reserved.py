@@ -19,9 +19,10 @@ TYPES = (*PLAIN.values(), "std_msgs/msg/Float32", "std_msgs/msg/Int32", "std_msg
          "sensor_msgs/msg/BatteryState", "sensor_msgs/msg/FluidPressure", "sensor_msgs/msg/Illuminance",
          "sensor_msgs/msg/Range", "sensor_msgs/msg/RelativeHumidity", "sensor_msgs/msg/Temperature")
 # The brain's own (a test compares them with its graph), and those of every ROS 2 node.
-TOPICS = ("brain/heartbeat", "brain/spikes", "brain/trace", "camera/camera_info", "camera/image_raw", "clock", "cmd_vel",
-          "diagnostics", "estop", "estop/release", "estop/status", "goal/status", "goal/text", "lang/features",
-          "motor/command", "motor/status", "odom", "parameter_events", "pfc/control", "place/headings", "rosout", "scan",
+TOPICS = ("brain/heartbeat", "brain/spikes", "brain/trace", "camera/camera_info", "camera/image_raw", "clock",
+          "cmd_vel", "diagnostics", "estop", "estop/release", "estop/status", "goal/status", "goal/text", "imu",
+          "joint_states", "lang/features", "motor/command", "motor/status", "odom", "parameter_events", "pfc/choice",
+          "pfc/control", "pfc/memory", "pfc/sheet", "place/headings", "robot_description", "rosout", "scan",
           "sensor/features", "tf", "tf_static", "vision/objects")
 BELOW = ("inside", "sim")   # all topics below these
 
@@ -41,7 +42,7 @@ def check_topic(name: str, type_name: str) -> None:
 
 
 def check_key(key: str) -> None:
-    """Raises FormProblem where a key is no single key of Zenoh's, or is one of ROS 2's, for which there is a protocol."""
+    """Raises FormProblem where a key is no single key of Zenoh's, or is one of ROS 2's, which have a protocol."""
     chunks = key.split("/")
     if not all(chunks) or re.search(r"[*$?#\s\x00-\x1f]", key):
         raise FormProblem(f"{quoted(key)} is no key: chunks with / between them, and none of * $ ? #")

@@ -67,7 +67,7 @@ class Shown:
 
     def _run(self) -> None:
         while not self._stopping:
-            if not self._wake.wait(AGAIN):
+            if not self._wake.wait(AGAIN) or self._stopping:
                 continue    # nothing to say, and no session for it
             try:
                 with open_session(self._router, identity="edge", patience=0.0) as session, \
@@ -93,14 +93,19 @@ class Shown:
                 news, self._news = self._news, {}
             for (_, name), one in news.items():
                 topic = one.device.properties[name].topic
-                if topic is not None and name in one.fresh:
-                    publisher(topic.name, topic.type).publish(_message(topic.type, topic.field, one.fresh[name], one.at))
+                if topic is None or name not in one.fresh:
+                    continue
+                try:
+                    message = _message(topic.type, topic.field, one.fresh[name], one.at)
+                    publisher(topic.name, topic.type).publish(message)
+                except messages.MessageError as problem:    # it is larger than the type of the topic allows
+                    seldom(topic.name, f"{name} of {one.device.name} is not published: {problem}")
             # Of a device that has several new values one map, the newest.
             for one in {one.device.name: one for one in sorted(news.values(), key=lambda n: n.at)}.values():
                 features = one.device.features
                 if features is not None and any(patch.property in one.fresh for patch in features.patches):
-                    publisher(TOPIC, TYPE, FEATURE.with_depth(10)).publish(features_of(one.device, features, one.fresh,
-                                                                                       one.at))
+                    message = features_of(one.device, features, one.fresh, one.at)
+                    publisher(TOPIC, TYPE, FEATURE.with_depth(10)).publish(message)
             self._wake.wait()
 
 
@@ -132,4 +137,5 @@ def features_of(device: Device, features: Features, fresh: Mapping[str, Any], at
         found = maps[patch.map]
         found[where] = np.maximum(found[where], min(max(share, 0.0), 1.0))
     return messages.make(TYPE, header=messages.make("std_msgs/msg/Header", stamp=_stamp(at), frame_id="base_link"),
-                         source=SOURCE + device.name, modality=features.modality, confidence=features.confidence, **maps)
+                         source=SOURCE + device.name, modality=features.modality, confidence=features.confidence,
+                         **maps)

@@ -11,6 +11,7 @@ from brain_fleet.devices import values
 from brain_fleet.devices.models import Device, Mapped
 
 STALE = 3           # periods without a value, after which the last is not fresh any more
+OLDEST = 86400.0    # s; nothing that comes just now is older
 LEAST = 1.0         # s; a value is fresh for so long at least
 AGAIN, LONGEST_AGAIN = 1.0, 60.0    # s until a desired value is written again, doubled each time
 
@@ -50,7 +51,7 @@ class PropertyTwin:
 
     def take(self, raw: Any, at: float, unit: str | None, kept: bool, now: float) -> bool:
         """Takes in what a driver read; whether it is a good and fresh value."""
-        at = min(at, now)
+        at = min(max(at, now - OLDEST), now)
         known = self.mapped.property
         if unit is not None and unit != known.unit:
             self.become("invalid", f"it came with the unit {values.shown(unit)[:60]}, and the model's is "

@@ -89,7 +89,10 @@ class Modbus(Driver):
             if not low <= value <= high:
                 raise ValueError(f"{value} does not go into a {kind}, which holds {low} to {high}")
         registers = self._client.convert_to_registers(value, self._type(kind), visitor.get("words", "big"))
-        self._ask("write_registers", visitor["address"], registers)
+        if len(registers) == 1:     # which every device knows
+            self._ask("write_register", visitor["address"], registers[0])
+        else:
+            self._ask("write_registers", visitor["address"], registers)
 
     def close(self) -> None:
         """See the base."""
