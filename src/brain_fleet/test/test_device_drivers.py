@@ -26,9 +26,8 @@ def start():
     running = []
 
     def begin(*words):
-        running.append(subprocess.Popen([sys.executable, *map(str, words)] if not Path(words[0]).is_absolute() or
-                                        str(words[0]).endswith(".py") else list(map(str, words)),
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        running.append(subprocess.Popen(list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True))
         return running[-1]
 
     yield begin
@@ -97,7 +96,7 @@ def test_modbus_registers_are_properties(start, ports, run, until):
     port, _ = ports
 
     def server():
-        process = start(PROGRAMS / "modbus_server.py", port)
+        process = start(sys.executable, PROGRAMS / "modbus_server.py", port)
         assert process.stdout.readline() == "ready\n"
         until(lambda: listens(port))
         return process
@@ -155,8 +154,9 @@ def test_mqtt_topics_are_properties(broker, start, ports, run, until):
     port, _ = ports
 
     def begin():
-        process = (start(shutil.which("mosquitto"), "-p", port) if broker == "mosquitto" else
-                   start(PROGRAMS / "mqtt_broker.py", port))
+        words = (shutil.which("mosquitto"), "-p") if broker == "mosquitto" else (
+            sys.executable, PROGRAMS / "mqtt_broker.py")
+        process = start(*words, port)
         until(lambda: listens(port))
         return process
 
@@ -173,7 +173,8 @@ def test_mqtt_topics_are_properties(broker, start, ports, run, until):
         heard.append((message.topic, message.payload)),
         client.publish("plant/goal", json.dumps({"is": json.loads(message.payload)["to"]})))
     other.subscribe("plant/goal/set")
-    look, becomes = run(model(heat=HEAT, old=HEAT, goal={**HEAT, "access": "ReadWrite"}, name={"type": "string"}) + device(
+    plant = model(heat=HEAT, old=HEAT, goal={**HEAT, "access": "ReadWrite"}, name={"type": "string"})
+    look, becomes = run(plant + device(
         "mqtt", {"host": "127.0.0.1", "port": port}, {
             "heat": {"visitor": {"topic": "plant/state", "field": "sensors[1].heat", "unit_field": "sensors[1].unit"},
                      "period": 0.05},
@@ -204,7 +205,7 @@ def test_mqtt_topics_are_properties(broker, start, ports, run, until):
     said(lambda: other.publish("plant/state", b"\xff"), "heat", state="invalid")
     said(lambda: other.publish("plant/state", b"1" * 100_000), "heat", state="invalid",
          why="a payload of 100000 bytes came, and at most 65536 are looked into")
-    said(lambda: [say(22.0) for _ in range(300)], "heat", state="ok", value=22.0)       # too many, and the newest counts
+    said(lambda: [say(22.0) for _ in range(300)], "heat", state="ok", value=22.0)   # too many: the newest counts
     process.kill()
     process.wait()
     assert "the broker is gone" in becomes("heat", state="offline", value=22.0, fresh=False)["why"]
@@ -221,12 +222,13 @@ def test_keys_and_topics_are_properties_and_are_shown(start, ports, run, until):
     router = f"tcp/127.0.0.1:{port}"
 
     def begin():
-        process = start("-m", "brain_wire.router", "--listen", router)
+        process = start(sys.executable, "-m", "brain_wire.router", "--listen", router)
         until(lambda: listens(port))
         return process
 
     process = begin()
-    text = model(heat=HEAT, front={"type": "float", "unit": "m", "minimum": 0, "maximum": 4}) + device("zenoh", {}, {
+    plant = model(heat=HEAT, front={"type": "float", "unit": "m", "minimum": 0, "maximum": 4})
+    text = plant + device("zenoh", {}, {
         "heat": {"visitor": {"key": "plant/heat"}, "period": 0.05, "topic": {
             "type": "sensor_msgs/msg/Temperature", "field": "temperature"}},
         "front": {"visitor": {"key": "plant/front", "field": "m"}, "period": 0.05}},
@@ -251,7 +253,8 @@ def test_keys_and_topics_are_properties_and_are_shown(start, ports, run, until):
         heat = node.subscription("devices/plant/heat", "sensor_msgs/msg/Temperature")
         maps = node.subscription("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10))
         battery = node.publisher("tank", "sensor_msgs/msg/BatteryState")
-        lamp, order = node.publisher("lamp/is", "std_msgs/msg/Bool"), node.subscription("lamp/set", "std_msgs/msg/Bool")
+        lamp = node.publisher("lamp/is", "std_msgs/msg/Bool")
+        order = node.subscription("lamp/set", "std_msgs/msg/Bool")
         said(lambda: put("plant/heat", "21.5"), "heat", state="ok", value=21.5)
         shown = until(lambda: (put("plant/heat", "21.5"), heat.take())[1])[0]
         message = messages.decode(shown.data, heat.type)
