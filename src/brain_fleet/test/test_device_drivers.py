@@ -175,7 +175,7 @@ def test_mqtt_topics_are_properties(broker, start, ports, run, until):
     other.subscribe("plant/goal/set")
     plant = model(heat=HEAT, old=HEAT, goal={**HEAT, "access": "ReadWrite"}, name={"type": "string"})
     look, becomes = run(plant + device(
-        "mqtt", {"host": "127.0.0.1", "port": port}, {
+        "mqtt", {"host": "127.0.0.1", "port": port, "version": "5" if broker == "mosquitto" else "3.1.1"}, {
             "heat": {"visitor": {"topic": "plant/state", "field": "sensors[1].heat", "unit_field": "sensors[1].unit"},
                      "period": 0.05},
             "name": {"visitor": {"topic": "plant/state", "field": "name"}, "period": 0.05},

@@ -14,7 +14,8 @@ from brain_wire.shown import quoted
 
 GROUP = "brain.device_drivers"
 # Those that come with this package. Their modules load no library before a device is opened.
-OWN = {"modbus-tcp": "brain_fleet.devices.drivers.pymodbus_tcp:Modbus", "mqtt": "brain_fleet.devices.drivers.paho_mqtt:Mqtt",
+OWN = {"modbus-tcp": "brain_fleet.devices.drivers.pymodbus_tcp:Modbus",
+       "mqtt": "brain_fleet.devices.drivers.paho_mqtt:Mqtt",
        "ros-topic": "brain_fleet.devices.drivers.ros_topic:RosTopic",
        "zenoh": "brain_fleet.devices.drivers.zenoh_keys:ZenohKeys"}
 
