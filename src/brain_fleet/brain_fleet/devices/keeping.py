@@ -142,7 +142,7 @@ class Keeping:
 
     def _due(self, one: Wanted, status: Mapping[str, Any]) -> bool:
         """Whether a device is to be reported now: states at once, values as often as the device says, dates seldom."""
-        states, values = _parts(status)
+        states, values = _parts(one.version, status)
         at, had_states, had_values = self._told.get(one.name, (0.0, "", ""))
         now = time.monotonic()
         if one.name in self._told and states == had_states:
@@ -153,11 +153,11 @@ class Keeping:
         return True
 
 
-def _parts(status: Mapping[str, Any]) -> tuple[str, str]:
+def _parts(version: int, status: Mapping[str, Any]) -> tuple[str, str]:
     """What of a status is told at once, and what may wait; but for the dates of values."""
     twin = status.get("twin") or {"properties": {}}
     properties = twin["properties"].items()
     states = {name: [about["state"], about.get("desired")] for name, about in properties}
     values = {name: [about.get("value"), about.get("why")] for name, about in properties}
-    about = [status["state"], status.get("why"), twin.get("state"), twin.get("why"), states]
+    about = [version, status["state"], status.get("why"), twin.get("state"), twin.get("why"), states]
     return json.dumps(about), json.dumps(values)

@@ -15,8 +15,7 @@ _SAYS: dict[str, dict[str, Any]] = {
     "value": {"name": _NAME, "at": {"type": "number"},
               "unit": {"type": ["string", "null"], "maxLength": 100}, "kept": {"type": "boolean"}},
     "failed": {"name": _NAME, "why": _WHY},
-    "written": {"name": _NAME, "number": {"type": "integer"}},
-    "unwritten": {"name": _NAME, "number": {"type": "integer"}, "why": _WHY}}
+    "written": {"name": _NAME}, "unwritten": {"name": _NAME, "why": _WHY}}
 FORMS = {says: {"type": "object", "required": ["say", *fields], "properties": {"say": {"const": says}, **fields}}
          for says, fields in _SAYS.items()}
 

@@ -53,13 +53,14 @@ class Mapper:
         self._waits: dict[tuple[str, str], tuple[Any, str | None]] = {}
         self._refused: dict[str, str] = {}
         self._kept: dict[str, _Kept] = {}
+        self._leaving: dict[str, tuple[Supervised, float]] = {}     # what was told to end, and until when it may
         self._selector = selectors.DefaultSelector()
+        self._pipes: dict[int, Any] = {}    # those that it looks at, by number
         self._mouth: int | None
         self._ear, self._mouth = os.pipe()
         os.set_blocking(self._mouth, False)
         os.set_blocking(self._ear, False)
         self._stopping = False
-        self._number = 0
         self._turned = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="devices", daemon=True)
 
@@ -123,7 +124,7 @@ class Mapper:
     def _turn(self) -> None:
         now = time.monotonic()
         nearest = min((one.driver.due() for one in self._kept.values()), default=math.inf)
-        pause = LOOK if self._kept else 60.0
+        pause = LOOK if self._kept or self._leaving else 60.0
         if self._selector.select(max(0.0, min(pause, nearest - now))):
             try:
                 os.read(self._ear, 1000)
@@ -134,6 +135,9 @@ class Mapper:
             wanted, self._wanted = self._wanted, None
         if wanted is not None:
             self._take_on(*wanted, now)
+        for name, (driver, until) in list(self._leaving.items()):
+            if driver.left(now, until):
+                del self._leaving[name]
         for one in list(self._kept.values()):
             self._look_after(one, now)
         self._listen()
@@ -143,11 +147,12 @@ class Mapper:
     def _take_on(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]], now: float) -> None:
         gone = [one for name, one in self._kept.items() if devices.get(name) != one.device]
         for one in gone:
+            name = one.device.name
+            del self._kept[name]
+            if name in self._leaving:       # it has not begun anything yet, for it waits for the one before
+                continue
             one.driver.leave()
-        until = time.monotonic() + LEAVING
-        for one in gone:
-            one.driver.gone(until)
-            del self._kept[one.device.name]
+            self._leaving[name] = one.driver, now + LEAVING
         for name, device in devices.items():
             if name not in self._kept:
                 around = Around(name, self._router, self._namespace)
@@ -164,15 +169,14 @@ class Mapper:
                 ended = ended or driver.hung(now)
                 if ended is not None:
                     self._lose(one, driver.refused or ended, now)
-            elif driver.refused is None and now >= driver.due():
+            elif driver.refused is None and now >= driver.due() and one.device.name not in self._leaving:
                 self._starts(one, now)
             twin.look(now)
             if twin.state == "online":
                 for name, kept in twin.properties.items():
                     raw = kept.to_write(now)
                     if raw is not None:
-                        self._number += 1
-                        driver.send(do="write", name=name, value=raw, number=self._number)
+                        driver.send(name=name, value=raw)
         except Lie as lie:
             self._lose(one, f"its driver lies: {lie}", now)
         except Exception as error:  # nothing that one driver brings about may reach the others
@@ -226,12 +230,15 @@ class Mapper:
 
     def _listen(self) -> None:
         """Has the selector look at the pipes of the processes that run now."""
-        wanted = {pipe.fileno() for one in self._kept.values() for pipe in one.driver.pipes()} | {self._ear}
-        have = set(self._selector.get_map())
-        for descriptor in have - wanted:
-            self._selector.unregister(descriptor)
-        for descriptor in wanted - have:
-            self._selector.register(descriptor, selectors.EVENT_READ)
+        wanted = {pipe.fileno(): pipe for one in self._kept.values() for pipe in one.driver.pipes()}
+        for number, pipe in list(self._pipes.items()):
+            if wanted.get(number) is not pipe:      # closed; another may have its number by now
+                self._selector.unregister(number)
+                del self._pipes[number]
+        for number, pipe in wanted.items():
+            if number not in self._pipes:
+                self._selector.register(number, selectors.EVENT_READ)
+                self._pipes[number] = pipe
 
     def _tell(self) -> None:
         twins = {name: one.twin.to_dict() for name, one in self._kept.items()}
@@ -246,11 +253,13 @@ class Mapper:
             self._changed()
 
     def _end(self) -> None:
+        ending = [driver for driver, _ in self._leaving.values()]
         for one in self._kept.values():
             one.driver.leave()
+            ending.append(one.driver)
         until = time.monotonic() + LEAVING
-        for one in self._kept.values():
-            one.driver.gone(until)
+        while ending := [driver for driver in ending if not driver.left(time.monotonic(), until)]:
+            time.sleep(0.02)
         self._selector.close()
         with self._lock:
             mouth, self._mouth = self._mouth, None

@@ -13,6 +13,8 @@ from brain_wire import messages
 from brain_wire.shown import quoted
 
 PERIOD = 1.0        # s between two samples
+STALE = 3           # periods for which a value is fresh
+LEAST = 1.0         # s for which it is, however short the period is
 PATIENCE = 10.0     # s that a driver may be busy without a word
 REPORT = 5.0        # s between two reports of values to the cloud
 LONGEST = 256       # characters of a text
@@ -65,6 +67,7 @@ class Mapped:
         visitor: what the driver finds it by: a register, a topic, a key.
         scale, offset: the value is ``raw * scale + offset``.
         period: s between two samples.
+        fresh_for: s for which a value is one of now.
         topic: None: it is not published.
     """
 
@@ -73,6 +76,7 @@ class Mapped:
     scale: float = 1.0
     offset: float = 0.0
     period: float = PERIOD
+    fresh_for: float = STALE * PERIOD
     topic: Topic | None = None
 
     def scaled(self) -> bool:
@@ -188,7 +192,9 @@ def _mapped(device: str, known: Property, about: Mapping[str, Any], place: str) 
     topic = None
     if "topic" in about:
         topic = _topic(device, known, about["topic"], f"{place}.topic")
-    return Mapped(known, about["visitor"], scale, offset, float(about.get("period", PERIOD)), topic)
+    period = float(about.get("period", PERIOD))
+    return Mapped(known, about["visitor"], scale, offset, period,
+                  float(about.get("fresh_for", max(STALE * period, LEAST))), topic)
 
 
 def _topic(device: str, known: Property, about: Mapping[str, Any], place: str) -> Topic:

@@ -28,17 +28,27 @@ def check_orders(db: sqlite3.Connection, found: Iterable[Resource]) -> None:
     places = ", ".join("?" * len(DEVICES))
     known = {(kind, name): json.loads(spec) for kind, name, spec in db.execute(
         f"SELECT kind, name, spec FROM resources WHERE kind IN ({places})", DEVICES)}
-    # What others of the cloud's say of the same property is between robots, of which each may have another device.
-    others = {key: spec for key, spec in known.items() if key[0] != "DeviceSettings"}
-    for key, spec in new.items():
-        _check(key, {**others, **{k: s for k, s in new.items() if k[0] != "DeviceSettings"}, key: spec})
-    for key, spec in known.items():     # a model that is ordered anew, which devices or settings were ordered by
-        if key not in new and _concerns(key, spec, new, known):
-            _check(key, {**others, **new, key: spec})
+    every = {**known, **new}
+    for key in new:
+        _check(key, every)
+    for key in known.keys() - new.keys():       # what was ordered by a model, or for a device, that is ordered anew
+        if any(one in new for one in _needs(key, every)):
+            _check(key, every)
+
+
+def _needs(key: tuple[str, str], every: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The resources that one refers to, those among them that there are; it may be in any form."""
+    found: list[tuple[str, str]] = []
+    if key[0] == "DeviceSettings":
+        found.append(("Device", str(every[key].get("device"))))
+    for one in [*found, key]:
+        if one[0] == "Device" and one in every:
+            found.append(("DeviceModel", str(every[one].get("model"))))
+    return [one for one in found if one in every]
 
 
 def _check(key: tuple[str, str], every: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
-    told = described([(*one, spec) for one, spec in every.items() if one == key or one[0] != "DeviceSettings"])
+    told = described([(*one, every[one]) for one in (*_needs(key, every), key)])
     if key in told.problems:
         raise FormProblem(f"{key[0]} {key[1]}: {told.problems[key]}")
     device = told.devices.get(key[1]) if key[0] == "Device" else None
@@ -49,18 +59,6 @@ def _check(key: tuple[str, str], every: Mapping[tuple[str, str], Mapping[str, An
                          {name: one.property.writable for name, one in device.properties.items()})
         except FormProblem as problem:
             raise FormProblem(f"Device {device.name}: {problem}") from None
-
-
-def _concerns(key: tuple[str, str], spec: Mapping[str, Any], new: Mapping[tuple[str, str], Any],
-              known: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
-    """Whether something that was ordered before depends on what is ordered now."""
-    if key[0] == "Device":
-        return ("DeviceModel", spec.get("model", "")) in new
-    if key[0] == "DeviceSettings":
-        device = spec.get("device", "")
-        model = known.get(("Device", device), {}).get("model", "")
-        return ("Device", device) in new or ("DeviceModel", model) in new
-    return False
 
 
 def devices(rows: Iterable[tuple[str, str, int, str, int | None, str | None]], here: Mapping[str, bool]

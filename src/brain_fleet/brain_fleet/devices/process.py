@@ -177,19 +177,19 @@ class Runner:
     def _write(self) -> None:
         while self.commands:
             command = self.commands.popleft()
-            name, number = command["name"], command["number"]
+            name = command["name"]
             if self._driver is None:
-                self._say(say="unwritten", name=name, number=number, why="the device is offline")
+                self._say(say="unwritten", name=name, why="the device is offline")
                 continue
             try:
                 self._driver.write(self._visitors[name], command["value"])
             except Unreachable:
-                self._say(say="unwritten", name=name, number=number, why="the device went away while it was written to")
+                self._say(say="unwritten", name=name, why="the device went away while it was written to")
                 raise
             except Exception as error:
-                self._say(say="unwritten", name=name, number=number, why=_why(error)[:300])
+                self._say(say="unwritten", name=name, why=_why(error)[:300])
             else:
-                self._say(say="written", name=name, number=number)
+                self._say(say="written", name=name)
                 self._due[name] = 0.0   # what it is now, at once
 
     def _lose(self, why: str) -> None:

@@ -6,7 +6,6 @@ import logging
 import os
 import subprocess
 import sys
-import time
 from typing import Any
 
 from brain_fleet.devices import lines
@@ -204,20 +203,23 @@ class Supervised:
         self._pause = min(2 * self._pause, LONGEST_AGAIN)
 
     def leave(self) -> None:
-        """Tells it to close its device and end; see :meth:`gone`."""
+        """Tells it to close its device and end; see :meth:`left`."""
         if self._process is not None and self._process.stdin is not None:
             self.flush()
             self._process.stdin.close()
 
-    def gone(self, until: float) -> None:
-        """Waits for the end until a steady time (s), and then makes it."""
+    def left(self, now: float, until: float) -> bool:
+        """Whether it has ended; from the steady time ``until`` (s) on it is made to."""
         if self._process is None:
-            return
-        try:
-            self._process.wait(max(0.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
+            return True
+        if self._process.poll() is None and now < until:
+            _read(self._process.stdout)     # or it might wait for somebody to listen
+            _read(self._process.stderr)
+            return False
+        if self._process.returncode is None:
             log.warning("%s: its driver does not end, and is ended", self.device.name)
-        self.end(time.monotonic())
+        self.end(now)
+        return True
 
 
 def _read(pipe: Any) -> bytes | None:

@@ -10,9 +10,7 @@ from typing import Any, Mapping
 from brain_fleet.devices import values
 from brain_fleet.devices.models import Device, Mapped
 
-STALE = 3           # periods without a value, after which the last is not fresh any more
 OLDEST = 86400.0    # s; nothing that comes just now is older
-LEAST = 1.0         # s; a value is fresh for so long at least
 AGAIN, LONGEST_AGAIN = 1.0, 60.0    # s until a desired value is written again, doubled each time
 
 
@@ -68,21 +66,16 @@ class PropertyTwin:
         if kept:
             self.become("stale", "it is the last that something kept, of unknown age", now)
             return False
-        if now - at > self.fresh_for:
+        if now - at > self.mapped.fresh_for:
             self.become("stale", "it was on its way for too long", now)
             return False
         self.become("ok", "", now)
         return True
 
-    @property
-    def fresh_for(self) -> float:
-        """Seconds for which a value is fresh."""
-        return max(STALE * self.mapped.period, LEAST)
-
     def look(self, now: float) -> None:
         """A value becomes old by itself."""
-        if self.state == "ok" and self.at is not None and now - self.at > self.fresh_for:
-            self.become("stale", f"no value came for {self.fresh_for:g} s", now)
+        if self.state == "ok" and self.at is not None and now - self.at > self.mapped.fresh_for:
+            self.become("stale", f"no value came for {self.mapped.fresh_for:g} s", now)
 
     def want(self, desired: Any) -> None:
         """Something is wanted of it, or (None) nothing more."""

@@ -108,6 +108,7 @@ class Orders:
         found = []
         for robot, kind, name, version, told, status in rows:
             status = json.loads(status) if status is not None and told == version else {"state": "ordered"}
+            status.pop("twin", None)    # which is asked for by itself
             found.append({"kind": kind, "name": name, "robot": robot, "version": version, **status})
         return {"resources": found}
 
@@ -164,6 +165,7 @@ class Orders:
     def _devices(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         rows = self._cloud.store.read(
             "SELECT desired.robot, desired.name, desired.version, desired.spec, reported.version, reported.status FROM "
-            "desired LEFT JOIN reported USING (robot, kind, name) WHERE kind = 'Device' ORDER BY 1, 2 LIMIT 10000")
+            "desired LEFT JOIN reported USING (robot, kind, name) WHERE kind = 'Device' AND (? = '' OR desired.robot = "
+            "?) ORDER BY 1, 2 LIMIT 10000", (order.get("robot", ""), order.get("robot", "")))
         return {"devices": ordered.devices(rows, {robot: self._cloud.connected(robot)[0] for robot in
                                                   {row[0] for row in rows}})}

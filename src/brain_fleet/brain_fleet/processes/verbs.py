@@ -86,7 +86,8 @@ def nodes(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, se
 
 
 @app.command()
-def devices(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None,
+def devices(robot: Annotated[str | None, typer.Argument(help="Those of this robot only.")] = None,
+            watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None,
             folder: Annotated[Path | None, typer.Option(
                 "--folder", metavar="DIR", help="On a robot: those that its edge knows, as ~/.brain/edge, without the "
                 "cloud.")] = None) -> None:
@@ -106,7 +107,8 @@ def devices(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, 
         except KeyboardInterrupt:
             return
         return
-    _ask(cloud, secure, lambda ask: _look(lambda: ask("devices"), devices_table, watch, as_json))
+    _ask(cloud, secure, lambda ask: _look(lambda: ask("devices", **({} if robot is None else {"robot": robot})),
+                                    devices_table, watch, as_json))
 
 
 @app.command()
