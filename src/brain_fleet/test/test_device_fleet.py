@@ -72,6 +72,9 @@ def test_devices_are_ordered_and_run_with_the_cloud_and_without(fleet, server, u
         found = fleet.ask("devices")["devices"]
         return found[0] if found else {"state": "none", "properties": {}}
 
+    def here():
+        return json.loads(invoke("devices", "--json", "--folder", fleet.database("robot1"))[1])["devices"][0]
+
     def becomes(name, **wanted):
         return until(lambda: (found := device())["properties"].get(name, {}).items() >= wanted.items() and found,
                      lambda: (wanted, device(), fleet.said("robot1")))
@@ -120,12 +123,13 @@ def test_devices_are_ordered_and_run_with_the_cloud_and_without(fleet, server, u
     # Without its cloud, and started again, the edge has its devices as it was last told.
     fleet.end("cloud")
     fleet.end("robot1", signal.SIGTERM)
-    process = server()
     fleet.edge(cut=False)
+    last = until(lambda: (found := here()["properties"].get("heat", {})).get("state") == "offline" and found, here)
+    assert (last["value"], last["at"], last["fresh"]) == (21.5, off["properties"]["heat"]["at"], False)
+    process = server()
     assert process.stdout.readline() == "written holding 1 21\n"
-    here = until(lambda: (found := json.loads(invoke("devices", "--json", "--folder", fleet.database("robot1"))[1])[
-        "devices"][0])["properties"]["goal"].get("fresh") and found)
-    assert here["properties"]["goal"]["value"] == 21.0
+    until(lambda: here()["properties"]["goal"].get("fresh"), here)
+    assert here()["properties"]["goal"]["value"] == 21.0
     # A robot that is killed takes its drivers along, and what it said last is nothing of now.
     fleet.end("robot1")
     fleet.cloud()

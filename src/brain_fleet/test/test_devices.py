@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from brain_fleet.devices import values
+from brain_fleet.devices import lines, values
 from brain_fleet.devices.files import described
 from brain_fleet.devices.mapper import Mapper
 from brain_fleet.devices.models import Property, read_device, read_model
@@ -22,12 +23,12 @@ from brain_fleet.devices.reserved import check_key, check_topic
 from brain_fleet.devices.shown import features_of
 from brain_fleet.devices.twin import Twin
 from brain_fleet.devices.twin_form import TWIN
-from brain_fleet.schema import FormProblem, check
+from brain_fleet.schema import FormProblem, check, check_plain
 
 MODEL = {"properties": {
     "heat": {"type": "float", "unit": "degC", "minimum": 0, "maximum": 100, "access": "ReadWrite"},
     "pid": {"type": "integer"}, "on": {"type": "boolean", "access": "ReadWrite"},
-    "name": {"type": "string", "longest": 8}}}
+    "label": {"type": "string", "longest": 8}}}
 DEVICE = {"model": "oven", "protocol": "modbus-tcp", "settings": {"host": "127.0.0.1"}, "properties": {
     "heat": {"visitor": {"register": "holding", "address": 0, "type": "int16"}, "scale": 0.1, "period": 0.1}}}
 
@@ -58,7 +59,7 @@ WRONG_MODELS = {
     "a field too many": (changed(MODEL, properties__heat__unt="C"), "no field 'unt'; did you mean unit?")}
 WRONG_DEVICES = {
     "a property that the model has not": (changed(DEVICE, properties__hat={"visitor": {}}), "has no such property; it "
-                                          "has heat, pid, on, name"),
+                                          "has heat, pid, on, label"),
     "a scale of nothing": (changed(DEVICE, properties__heat__scale=0), "scale is 0"),
     "a scaled flag": (changed(DEVICE, properties__on={"visitor": {}, "scale": 2}), "neither scaled nor offset"),
     "another unit": (changed(DEVICE, properties__heat__unit="degF"), "unit is 'degF', and the model's is 'degC'; give "
@@ -240,6 +241,47 @@ def test_a_twin_says_what_is_fresh_and_never_calls_old_what_is_not():
     assert tried == [0, 1, 3, 7, 15, 31, 63]
     assert heat.take(40.0, now + 110.0, None, False, now + 110.0) and heat.done
     assert heat.to_write(now + 200.0) is None
+
+
+def test_whatever_a_driver_says_a_twin_can_be_told():
+    rng = random.Random(7)
+    odd = [math.nan, -math.inf, 1e400, 2**70, "x" * 900, "\udc80", None, True, [], {"a": 1}, -0.0, 5, 99.5, "degC",
+           "\n\x1b"]
+    twin, taken = Twin(device(heat={}, pid={}, on={}, label={}), 1000.0), 0
+    for step in range(3000):
+        now = 1000.0 + step
+        line = {"say": rng.choice(["value", "failed", "online", "begun", "written", 3]), "value": rng.choice(odd),
+                "name": rng.choice(["heat", *odd]), "at": rng.choice([now, now - 0.5, *odd]),
+                "why": rng.choice(["no", *odd]), "unit": rng.choice([None, "degC", *odd]),
+                "kept": rng.choice([False, True, *odd])}
+        fields = rng.sample(list(line), rng.randint(1, len(line)))
+        if rng.random() < 0.5:      # in the right form, and with any value
+            line |= {"say": "value", "name": "heat", "at": now, "unit": None, "kept": False}
+            fields = ["say", "name", "value", "at", "unit", "kept"]
+        try:
+            said = lines.read(json.dumps({name: line[name] for name in fields}).encode())
+        except FormProblem as problem:
+            assert "\n" not in str(problem)
+            continue
+        if said["say"] == "value":
+            known = twin.properties[rng.choice(["heat", "pid", "on", "label"])]
+            taken += known.take(said["value"], said["at"], said["unit"], said["kept"], now)
+            check(json.loads(json.dumps(twin.to_dict())), TWIN)
+            check_plain(twin.to_dict())
+    assert 100 < taken < 1500
+
+
+def test_a_driver_of_another_package_is_found_by_its_name(tmp_path, monkeypatch):
+    about = tmp_path / "brain_oven-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: brain-oven\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[brain.device_drivers]\noven = brain_oven:Oven\nmqtt = brain_oven:Oven\n")
+    (tmp_path / "brain_oven.py").write_text("from brain_fleet.devices.driver import Driver\n\n\nclass Oven(Driver):\n"
+                                            "    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find("oven", named=True).__name__ == "Oven"
+    assert find("mqtt", named=True).__name__ == "Mqtt"      # nobody takes the place of those that come with it
+    assert "oven" in told(lambda: find("ovn", named=True))
 
 
 def test_a_map_says_what_is_fresh_and_where():

@@ -91,9 +91,12 @@ class Keeping:
         from brain_fleet.devices.files import described
 
         found = self._described = described([(one.kind, one.name, one.spec) for one in wanted])
+        before: dict[str, Any] = {}
         if self._mapper is None:
             if not found.devices:
                 return
+            before = {one.name: (self._held.reported(one) or {}).get("twin", {})
+                      for one in wanted if one.kind == "Device"}
             from brain_fleet.devices.mapper import Mapper
             from brain_fleet.devices.shown import Shown
 
@@ -101,7 +104,7 @@ class Keeping:
             self._mapper = Mapper(self._router, self._namespace, named=True, fresh=self._shown.fresh)
             self._shown.start()
             self._mapper.start()
-        self._mapper.want(found.devices, found.desired)
+        self._mapper.want(found.devices, found.desired, before)
         log.info("devices that are wanted: %s", ", ".join(found.devices) or "none")
 
     def _report(self, one: Wanted) -> None:

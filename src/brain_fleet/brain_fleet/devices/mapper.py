@@ -48,7 +48,7 @@ class Mapper:
         self._router, self._namespace, self._named = router, namespace, named
         self._fresh, self._changed = fresh, changed
         self._lock = threading.Lock()
-        self._wanted: tuple[Mapping[str, Device], Mapping[str, Mapping[str, Any]]] | None = None
+        self._wanted: tuple[Mapping[str, Device], Mapping[str, Mapping[str, Any]], Mapping[str, Any]] | None = None
         self._twins: dict[str, dict[str, Any]] = {}
         self._waits: dict[tuple[str, str], tuple[Any, str | None]] = {}
         self._refused: dict[str, str] = {}
@@ -74,10 +74,17 @@ class Mapper:
         self._wake()
         self._thread.join(LEAVING + 5.0)
 
-    def want(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]]) -> None:
-        """What is wanted from now on: devices by name, and values by device and property, checked already."""
+    def want(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]],
+             before: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """What is wanted from now on.
+
+        Args:
+            devices: by name.
+            desired: values by device and property, checked already.
+            before: twins of an earlier process, by device.
+        """
         with self._lock:
-            self._wanted = devices, desired
+            self._wanted = devices, desired, before or {}
         self._wake()
 
     def twins(self) -> dict[str, dict[str, Any]]:
@@ -144,7 +151,8 @@ class Mapper:
         self._tell()
         self._turned = now
 
-    def _take_on(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]], now: float) -> None:
+    def _take_on(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]],
+                 before: Mapping[str, Mapping[str, Any]], now: float) -> None:
         gone = [one for name, one in self._kept.items() if devices.get(name) != one.device]
         for one in gone:
             name = one.device.name
@@ -157,6 +165,7 @@ class Mapper:
             if name not in self._kept:
                 around = Around(name, self._router, self._namespace)
                 self._kept[name] = _Kept(device, around, self._named, now)
+                self._kept[name].twin.remember(before.get(name, {}), now)
             self._kept[name].twin.want(desired.get(name, {}))
 
     def _look_after(self, one: _Kept, now: float) -> None:

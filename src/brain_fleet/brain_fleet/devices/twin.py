@@ -26,7 +26,8 @@ class PropertyTwin:
     Attributes:
         state: see :data:`brain_fleet.devices.twin_form.STATES`.
         why: of any state but ``ok``.
-        value, at: the last good value, and when it was read (steady, s); None before the first.
+        value: the last good value; None before the first.
+        at: when it was read (steady, s); None where that was by an earlier process.
         desired: None: nothing is wanted of it.
     """
 
@@ -40,6 +41,14 @@ class PropertyTwin:
         self._since = date(now)
         self._at = ""
         self._again, self._pause, self._tries = -math.inf, AGAIN, 0
+
+    def remember(self, told: Mapping[str, Any], now: float) -> None:
+        """Takes over the last good value of what was told by an earlier process: old, however old that is."""
+        try:
+            self.value, self._at = values.fitted(self.mapped.property, told["value"]), str(told["at"])
+        except (KeyError, values.Misfit):
+            return
+        self.become("stale", "it is the last from before this process began", now)
 
     def become(self, state: str, why: str, now: float) -> None:
         """Takes a state on; the date is that of the change."""
@@ -84,6 +93,11 @@ class PropertyTwin:
             self._again, self._pause, self._tries = -math.inf, AGAIN, 0
 
     @property
+    def known(self) -> bool:
+        """Whether there is a last good value."""
+        return bool(self._at)
+
+    @property
     def done(self) -> bool:
         """Whether the device has said, freshly, that it is as desired."""
         return self.state == "ok" and self.desired is not None and values.same(self.mapped, self.value, self.desired)
@@ -116,7 +130,7 @@ class PropertyTwin:
         found: dict[str, Any] = {"state": self.state, "since": self._since}
         if self.why:
             found["why"] = self.why[:300]
-        if self.at is not None:
+        if self._at:
             found |= {"value": self.value, "at": self._at}
         if self.desired is not None:
             found["desired"] = self.desired
@@ -148,7 +162,13 @@ class Twin:
         elif state == "online":
             for one in self.properties.values():
                 if one.state == "offline":
-                    one.become("unknown" if one.at is None else "stale", "nothing was read since it is back", now)
+                    one.become("stale" if one.known else "unknown", "nothing was read since it is back", now)
+
+    def remember(self, told: Mapping[str, Any], now: float) -> None:
+        """Takes over the last good values of what was told of this device by an earlier process."""
+        for name, about in told.get("properties", {}).items():
+            if name in self.properties:
+                self.properties[name].remember(about, now)
 
     def want(self, desired: Mapping[str, Any]) -> None:
         """What is wanted of its properties; of the others nothing."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drivers that are well, and drivers that die, hang and lie: what the mapper has to live with."""
+import mmap
 import os
 import threading
-import time
 
 from brain_fleet.devices.driver import Driver, Sample, Unreachable
 
@@ -98,10 +98,9 @@ class Eats(Well):
     """Takes all the memory that it gets."""
 
     def read(self, visitor):
-        time.sleep(0.2)
         eaten = []
         try:
             while True:
-                eaten.append(bytearray(2**24))
-        except MemoryError:
+                eaten.append(mmap.mmap(-1, 2**26, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        except OSError:     # not MemoryError: it is asked of the kernel itself
             os._exit(9)
