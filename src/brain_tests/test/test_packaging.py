@@ -40,7 +40,7 @@ MAY = {
 }
 # Where the name that is imported is not the one that is installed.
 DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "grpc_tools": "grpcio-tools",
-                 "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
+                 "paho": "paho-mqtt", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
 ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain", "brain_fleet"]
@@ -54,7 +54,8 @@ ROSDEP_KEYS = {
     "grpcio": None, "grpcio-tools": None, "highspy": None, "hypothesis": "python3-hypothesis",
     "matplotlib": "python3-matplotlib", "mujoco": None, "nir": None, "nirtorch": None,
     "numpy": "python3-numpy", "packaging": "python3-packaging",
-    "pillow": "python3-pil", "protobuf": "python3-protobuf", "psutil": "python3-psutil", "pytest": "python3-pytest",
+    "paho-mqtt": None, "pillow": "python3-pil", "protobuf": "python3-protobuf", "psutil": "python3-psutil",
+    "pymodbus": None, "pytest": "python3-pytest",
     "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": None,
     "rosbags": None, "safetensors": None, "snntorch": None, "torch": None,
     "typer": None, "xxhash": None,
@@ -88,7 +89,8 @@ def required(package: str, extra: str | None = None) -> dict[str, Requirement]:
 
 def optional(package: str) -> dict[str, Requirement]:
     """Return what some of a package's users do without."""
-    return {**required(package, "torch"), **required(package, "protobuf"), **required(package, "highspy")}
+    return {name: requirement for extra in ("torch", "protobuf", "highspy", "modbus", "mqtt")
+            for name, requirement in required(package, extra).items()}
 
 
 @cache
@@ -166,7 +168,7 @@ def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
              if m not in {*sys.stdlib_module_names, *ROS_ONLY, package}}
     declared = required(package)
     # What an extra brings, the modules that are named after it may import, which nobody else imports unasked.
-    extra = {name for name in optional(package) if needs[name].name.startswith(name)}
+    extra = {name for name in optional(package) if needs[name].name.startswith(name.replace("-", "_"))}
     assert {name: str(file) for name, file in needs.items() if name not in {*declared, *extra}} == {}
 
     known = {*declared, *required(package, "test"), *map(distribution, ROS_ONLY), distribution(package)}

@@ -10,6 +10,7 @@ from pathlib import Path
 import zenoh
 from zenoh.handlers import Callback
 
+from brain_fleet.devices.keeping import Keeping
 from brain_fleet.messages import epochs
 from brain_fleet.messages.courier import Courier, Hooks
 from brain_fleet.messages.envelope import Request
@@ -56,6 +57,7 @@ class Edge:
         self.held = Held(store, self.outbox)
         self._bucket = Bucket(rate, 2 * rate) if rate else None
         self._effects = Effects(self.held, router, namespace, self._something, stop)
+        self._devices = Keeping(self.held, router, namespace, self._something, stop)
         self._courier: Courier | None = None
         self._alone = Alone(store)
         self._over = threading.Event()      # a Flag wakes one thread; this one, all
@@ -64,6 +66,7 @@ class Edge:
         """Runs until ``stop``."""
         # First what needs no cloud, so that a robot that starts without one is as it was last told.
         self._effects.start()
+        self._devices.start()
         wanted = self.held.wanted()
         log.info("%s begins with %d resources that are wanted, version %d", self.store.member, len(wanted),
                  self.held.version())
@@ -74,6 +77,7 @@ class Edge:
         self._over.set()
         linking.join(5.0)
         self._effects.join()
+        self._devices.join()
 
     def _look(self) -> None:
         """Says once when the cloud has been away for a while, and once when it is back."""
@@ -151,6 +155,7 @@ class Edge:
     def _applied(self, peer: str) -> None:
         log.info("the cloud has told what it wants: version %d", self.held.version())
         self._effects.wake()
+        self._devices.wake()
 
     def _begun(self, db: sqlite3.Connection, peer: str, dropped: int) -> None:
         text = f"{self.store.member} was taken in by its cloud"

@@ -10,6 +10,7 @@ from typing import Any, Callable
 import zenoh
 from zenoh.handlers import RingChannel
 
+from brain_fleet.devices import ordered
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.settings import software
@@ -29,7 +30,7 @@ LINES = 1000            # events in an answer
 
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
 _FORM = {"type": "object", "required": ["do"], "properties": {
-    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs"]},
+    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "devices"]},
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
     "after": {"type": "integer", "minimum": 0}}}
@@ -71,7 +72,8 @@ class Orders:
             check(order, _FORM)
             does: dict[str, Callable[[dict[str, Any], str], Any]] = {
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
-                "delete": self._delete, "accept": self._accept, "logs": self._logs}
+                "delete": self._delete, "accept": self._accept, "logs": self._logs,
+                "devices": self._devices}
             answer = json.dumps(does[order["do"]](order, person)).encode()
             if len(answer) > ANSWER:
                 raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
@@ -106,6 +108,7 @@ class Orders:
         found = []
         for robot, kind, name, version, told, status in rows:
             status = json.loads(status) if status is not None and told == version else {"state": "ordered"}
+            status.pop("twin", None)    # which is asked for by itself
             found.append({"kind": kind, "name": name, "robot": robot, "version": version, **status})
         return {"resources": found}
 
@@ -118,6 +121,7 @@ class Orders:
                 raise FormProblem(f"resource {number}: {problem}") from None
         done: list[dict[str, Any]] = []
         with self._cloud.store.change() as db:      # all of a file, or nothing
+            ordered.check_orders(db, found)
             for one in found:
                 changed = self._cloud.desired.apply(db, one, person)
                 done.append({"kind": one.kind, "name": one.name, "changed": changed, "effect": one.kind in EFFECTIVE})
@@ -157,3 +161,11 @@ class Orders:
             "?) ORDER BY number DESC LIMIT ?) ORDER BY number",
             (order.get("after", 0), order.get("robot", ""), order.get("robot", ""), LINES))
         return {"events": [dict(zip(("number", "at", "robot", "person", "text"), row)) for row in rows]}
+
+    def _devices(self, order: dict[str, Any], person: str) -> dict[str, Any]:
+        rows = self._cloud.store.read(
+            "SELECT desired.robot, desired.name, desired.version, desired.spec, reported.version, reported.status FROM "
+            "desired LEFT JOIN reported USING (robot, kind, name) WHERE kind = 'Device' AND (? = '' OR desired.robot = "
+            "?) ORDER BY 1, 2 LIMIT 10000", (order.get("robot", ""), order.get("robot", "")))
+        return {"devices": ordered.devices(rows, {robot: self._cloud.connected(robot)[0] for robot in
+                                                  {row[0] for row in rows}})}

@@ -89,6 +89,32 @@ def nodes(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, se
 
 
 @app.command()
+def devices(robot: Annotated[str | None, typer.Argument(help="Those of this robot only.")] = None,
+            watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None,
+            folder: Annotated[Path | None, typer.Option(
+                "--folder", metavar="DIR", help="On a robot: those that its edge knows, as ~/.brain/edge, without the "
+                "cloud.")] = None) -> None:
+    """Shows the devices of each robot: what is desired of each property, and what it was last."""
+    from brain_fleet.devices.tables import devices_table
+
+    if folder is not None:
+        from brain_fleet.devices.tables import devices_here
+        from brain_fleet.reading import Reading
+        from brain_fleet.store import StoreProblem
+
+        try:
+            with Reading(folder.expanduser()) as reading:
+                _look(lambda: devices_here(reading.status()), devices_table, watch, as_json)
+        except (StoreProblem, FileNotFoundError) as problem:
+            fail(str(problem))
+        except KeyboardInterrupt:
+            return
+        return
+    _ask(cloud, secure, lambda ask: _look(lambda: ask("devices", **({} if robot is None else {"robot": robot})),
+                                    devices_table, watch, as_json))
+
+
+@app.command()
 def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Orders the resources of a file: all of them or, where one cannot be meant so, none."""
     wanted = [one.to_dict() for one in _read(file)]

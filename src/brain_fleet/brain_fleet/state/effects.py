@@ -13,7 +13,7 @@ from typing import Any, Callable, Mapping
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.schema import FormProblem
 from brain_fleet.state.held import Held, Wanted
-from brain_fleet.state.kinds import EFFECTIVE, check_spec
+from brain_fleet.state.kinds import DEVICES, EFFECTIVE, check_spec
 from brain_fleet.store import StoreProblem
 from brain_wire import Client, NoAnswer, NoRouter, Node, ParameterError, SessionProblem, messages, open_session
 from brain_wire.parameter_services import value_message, value_of
@@ -209,7 +209,7 @@ class Effects:
         """Keeps the brain as it is wanted until its router goes, or ``stop``."""
         while not self._stop.is_set() and linked():
             absent: dict[str, dict[str, Any]] = {}      # regions that do not answer; each is waited for once
-            wanted = self._held.wanted()
+            wanted = [one for one in self._held.wanted() if one.kind not in DEVICES]
             known = settled(wanted)
             for one in wanted:
                 if self._stop.is_set():
@@ -221,7 +221,7 @@ class Effects:
             self._wake.wait(AGAIN if absent else LOOK)
 
     def _all_wait(self, why: str) -> None:
-        wanted = self._held.wanted()
+        wanted = [one for one in self._held.wanted() if one.kind not in DEVICES]
         known = settled(wanted)
         for one in wanted:
             self._report(one, known.get(one[:2], {"state": "waiting", "why": why[:500]}))

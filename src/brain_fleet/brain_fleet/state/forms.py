@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from brain_fleet.devices.twin_form import TWIN
+
 _KIND = {"type": "string", "pattern": "[A-Z][A-Za-z0-9]*", "maxLength": 40}
 _NAME = {"type": "string", "pattern": "[a-z0-9]([-a-z0-9]*[a-z0-9])?", "maxLength": 63}
 _VERSION = {"type": "integer", "minimum": 0}
@@ -23,5 +25,6 @@ LISTED = _form(list=_LIST, version=_VERSION)
 # From a robot: how it does a resource; what has happened, and when by its clock.
 REPORT = _form(kind=_KIND, name=_NAME, version=_VERSION, status={
     "type": "object", "required": ["state"], "properties": {
-        "state": {"enum": ["applied", "waiting", "refused", "kept"]}, "why": {"type": "string", "maxLength": 500}}})
+        "state": {"enum": ["applied", "waiting", "refused", "kept"]}, "why": {"type": "string", "maxLength": 500},
+        "twin": TWIN}})     # of a Device
 EVENT = _form(at={"type": "string", "maxLength": 40}, text={"type": "string", "maxLength": 1000})

@@ -94,6 +94,12 @@ class Held:
         return [Wanted(kind, name, version, json.loads(spec)) for kind, name, version, spec in self._store.read(
             "SELECT kind, name, version, spec FROM desired WHERE robot = ? ORDER BY version", (self._robot,))]
 
+    def reported(self, wanted: Wanted) -> dict[str, Any] | None:
+        """What was reported last of a resource, of this version of it; None: nothing."""
+        found = self._store.read("SELECT status FROM reported WHERE robot = ? AND kind = ? AND name = ? AND version = "
+                                 "?", (self._robot, *wanted[:3]))
+        return json.loads(found[0][0]) if found else None
+
     def version(self) -> int:
         """The newest version that is held."""
         found = self._store.read("SELECT last FROM versions WHERE robot = ?", (self._robot,))

@@ -75,8 +75,12 @@ def resource(found: Any) -> Resource:
     return Resource(found["kind"], about["name"], robots, found["spec"])
 
 
-def read_manifests(path: Path) -> list[Resource]:
+def read_manifests(path: Path, robots: str | None = None) -> list[Resource]:
     """All resources of a file.
+
+    Args:
+        path: of the file.
+        robots: of whom those are wanted that do not say it; None: all have to.
 
     Raises:
         OSError: it cannot be read.
@@ -97,6 +101,8 @@ def read_manifests(path: Path) -> list[Resource]:
             value = parse(text)
             if value is None:
                 continue
+            if robots is not None and isinstance(value, dict) and isinstance(value.get("metadata"), dict):
+                value["metadata"].setdefault("robots", robots)
             one = resource(value)
         except (YamlProblem, FormProblem) as problem:
             raise ManifestProblem(f"{path}, document {number}: {problem}") from None

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices of a file, on a robot that belongs to no fleet."""
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from brain_fleet.devices import ordered, values
+from brain_fleet.devices.files import Described, described
+from brain_fleet.devices.mapper import Mapper
+from brain_fleet.devices.shown import Shown
+from brain_fleet.schema import FormProblem
+from brain_fleet.state.kinds import DEVICES
+from brain_fleet.state.manifests import ALL, ManifestProblem, read_manifests
+from brain_wire.shown import quoted
+
+
+def read_devices(path: Path, settings: list[str]) -> Described:
+    """The devices of a file.
+
+    Args:
+        path: manifests; those of other kinds than devices' are left out, and nobody needs to say of which robot.
+        settings: ``DEVICE.PROPERTY=VALUE`` each, which hold before the file's DeviceSettings.
+
+    Raises:
+        OSError: it cannot be read.
+        ManifestProblem: it cannot be meant so.
+    """
+    found = [(one.kind, one.name, one.spec) for one in read_manifests(path, ALL) if one.kind in DEVICES]
+    told = described(found)
+    for key, why in [*told.problems.items(), *told.waiting.items()]:
+        raise ManifestProblem(f"{path}, {key[0]} {key[1]}: {why}")
+    if not told.devices:
+        raise ManifestProblem(f"{path} holds no Device")
+    for one in settings:
+        _set(told, one)
+    return told
+
+
+def _set(told: Described, text: str) -> None:
+    from brain_runtime.yaml_text import YamlProblem, parse
+
+    place, equals, value = text.partition("=")
+    device, dot, name = place.partition(".")
+    if not (equals and dot):
+        raise ManifestProblem(f"--set {quoted(text)}: it is written DEVICE.PROPERTY=VALUE")
+    if device not in told.devices:
+        raise ManifestProblem(f"--set {quoted(text)}: there is no device {quoted(device)}; there are "
+                              f"{', '.join(told.devices)}")
+    mapped = told.devices[device].properties.get(name)
+    try:
+        wanted = values.settable(None if mapped is None else mapped.property, device, name, parse(value))
+    except (values.Misfit, YamlProblem, FormProblem) as problem:
+        raise ManifestProblem(f"--set {quoted(text)}: {problem}") from None
+    told.desired.setdefault(device, {})[name] = wanted
+
+
+class Alone:
+    """A mapper without a cloud.
+
+    Args:
+        told: what is to run.
+        router, namespace: of the brain.
+    """
+
+    def __init__(self, told: Described, router: str | None, namespace: str) -> None:
+        self.changed = threading.Event()
+        self._told = told
+        self._shown = Shown(router, namespace)
+        self._mapper = Mapper(router, namespace, named=False, fresh=self._shown.fresh, changed=self.changed.set)
+
+    def look(self) -> dict[str, Any]:
+        """All devices, as they are shown."""
+        twins = self._mapper.twins()
+        found = []
+        for name, one in self._told.devices.items():
+            why = self._mapper.refused(name)
+            status: dict[str, Any] = {"state": "refused", "why": why} if why else {
+                "state": "starting", **({"twin": twins[name]} if name in twins else {})}
+            found.append(ordered.device("", name, one.spec, status, True))
+        return {"devices": found}
+
+    def __enter__(self) -> Alone:
+        self._shown.start()
+        self._mapper.start()
+        self._mapper.want(self._told.devices, self._told.desired)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._mapper.stop()
+        self._shown.stop()

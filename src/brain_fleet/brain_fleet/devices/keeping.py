@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joins devices to the state of the fleet: keeps those that are wanted of this robot, and reports their twins.
+
+What is wanted is in the robot's database, so that a robot that starts without its cloud has its devices as it was last
+told. Where no device is wanted there is neither a mapper nor anything of what that needs.
+"""
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Callable, Mapping
+
+from brain_fleet.messages.outbox import OutboxFull
+from brain_fleet.state.held import Held, Wanted
+from brain_fleet.state.kinds import DEVICES
+from brain_fleet.store import StoreProblem
+from brain_wire.seldom import Seldom
+from brain_wire.waking import Flag, Signal
+
+if TYPE_CHECKING:
+    from brain_fleet.devices.files import Described
+    from brain_fleet.devices.mapper import Mapper
+
+LOOK = 1.0          # s between two looks at what is to be reported
+AGAIN = 30.0        # s after which values are reported though none has changed, so that their date is one of now
+LARGEST = 200_000   # bytes of a twin that is reported
+
+log = logging.getLogger("brain.devices")
+seldom = Seldom(log)
+
+
+class Keeping:
+    """One thread that keeps a robot's devices.
+
+    Args:
+        held: what is wanted.
+        router, namespace: of the brain.
+        reported: called when something was reported.
+        stop: ends it.
+    """
+
+    def __init__(self, held: Held, router: str | None, namespace: str, reported: Callable[[], None], stop: Flag
+                 ) -> None:
+        self._held, self._router, self._namespace = held, router, namespace
+        self._reported, self._stop = reported, stop
+        self._wake = Signal()
+        self._mapper: Mapper | None = None
+        self._shown: Any = None
+        self._last: list[Wanted] = []
+        self._described: Described | None = None
+        self._told: dict[str, tuple[float, str, str]] = {}  # by device: when it was reported, its states, all of it
+        self._thread = threading.Thread(target=self._run, name="keeping", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something else is wanted: look now."""
+        self._wake.set()
+
+    def join(self) -> None:
+        """Ends all drivers, once ``stop`` is set."""
+        self._wake.set()
+        self._thread.join(10.0)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._look()
+            except (StoreProblem, OutboxFull) as problem:
+                seldom("look", f"of devices nothing is reported: {problem}")
+            except Exception:   # whatever devices bring about, the robot's side of the fleet goes on
+                seldom("keeping", "the devices could not be looked after", trace=True, level=logging.ERROR)
+            self._wake.wait(LOOK)
+        if self._mapper is not None:
+            self._mapper.stop()
+            self._shown.stop()
+
+    def _look(self) -> None:
+        wanted = [one for one in self._held.wanted() if one.kind in DEVICES]
+        if wanted != self._last:
+            self._take_on(wanted)
+            self._last = wanted
+        for one in wanted:
+            self._report(one)
+
+    def _take_on(self, wanted: list[Wanted]) -> None:
+        from brain_fleet.devices.files import described
+
+        found = self._described = described([(one.kind, one.name, one.spec) for one in wanted])
+        before: dict[str, Any] = {}
+        if self._mapper is None:
+            if not found.devices:
+                return
+            before = {one.name: (self._held.reported(one) or {}).get("twin", {})
+                      for one in wanted if one.kind == "Device"}
+            from brain_fleet.devices.mapper import Mapper
+            from brain_fleet.devices.shown import Shown
+
+            self._shown = Shown(self._router, self._namespace)
+            self._mapper = Mapper(self._router, self._namespace, named=True, fresh=self._shown.fresh)
+            self._shown.start()
+            self._mapper.start()
+        self._mapper.want(found.devices, found.desired, before)
+        log.info("devices that are wanted: %s", ", ".join(found.devices) or "none")
+
+    def _report(self, one: Wanted) -> None:
+        status = self.status(one)
+        if one.kind == "Device" and not self._due(one, status):
+            return
+        if self._held.report(one, status):
+            if status["state"] == "refused":
+                log.warning("%s %s cannot be done: %s", one.kind, one.name, status["why"])
+            self._reported()
+
+    def status(self, one: Wanted) -> dict[str, Any]:
+        """How a resource is done, as it is reported."""
+        found, mapper, key = self._described, self._mapper, (one.kind, one.name)
+        assert found is not None
+        if key in found.problems:
+            return {"state": "refused", "why": found.problems[key][:500]}
+        if key in found.waiting:
+            return {"state": "waiting", "why": found.waiting[key][:500]}
+        if one.kind == "DeviceModel" or mapper is None:
+            return {"state": "applied"}
+        if not mapper.turns:
+            return {"state": "waiting", "why": "the thread that looks after devices does not come round"}
+        if one.kind == "Device":
+            why = mapper.refused(one.name)
+            if why is not None:
+                return {"state": "refused", "why": why[:500]}
+            twin = mapper.twins().get(one.name)
+            if twin is None:
+                return {"state": "waiting", "why": "its driver is being started"}
+            if len(json.dumps(twin)) > LARGEST:
+                return {"state": "applied", "why": f"its twin is larger than the {LARGEST} bytes that are reported"}
+            return {"state": "applied", "twin": twin}
+        device, wanted = found.settings[one.name]
+        waits = [f"{name}: {why}" for name, value in wanted.items()
+                 if (why := mapper.waits(device, name, value)) is not None]
+        return {"state": "waiting", "why": "; ".join(waits)[:500]} if waits else {"state": "applied"}
+
+    def _due(self, one: Wanted, status: Mapping[str, Any]) -> bool:
+        """Whether a device is to be reported now: states at once, values as often as the device says, dates seldom."""
+        states, values = _parts(one.version, status)
+        at, had_states, had_values = self._told.get(one.name, (0.0, "", ""))
+        now = time.monotonic()
+        if one.name in self._told and states == had_states:
+            every = AGAIN if values == had_values else float(one.spec.get("report", 5.0))
+            if now - at < every:
+                return False
+        self._told[one.name] = now, states, values
+        return True
+
+
+def _parts(version: int, status: Mapping[str, Any]) -> tuple[str, str]:
+    """What of a status is told at once, and what may wait; but for the dates of values."""
+    twin = status.get("twin") or {"properties": {}}
+    properties = twin["properties"].items()
+    states = {name: [about["state"], about.get("desired")] for name, about in properties}
+    values = {name: [about.get("value"), about.get("why")] for name, about in properties}
+    about = [version, status["state"], status.get("why"), twin.get("state"), twin.get("why"), states]
+    return json.dumps(about), json.dumps(values)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of properties: whether one can be what it is said to be, and the way from the wire's numbers and back."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from brain_fleet.devices.models import Mapped, Property
+from brain_fleet.schema import WHOLE
+from brain_wire.shown import quoted
+
+
+class Misfit(ValueError):
+    """A value is none that the property can have; says why, in a line.
+
+    Attributes:
+        limits: whether it is of the right type, and only beyond the limits.
+    """
+
+    def __init__(self, text: str, limits: bool = False) -> None:
+        super().__init__(text)
+        self.limits = limits
+
+
+def fitted(known: Property, value: Any) -> Any:
+    """The value, as the property has it.
+
+    Raises:
+        Misfit: wrong type, not finite, beyond a limit, too long.
+    """
+    if known.type == "boolean":
+        if isinstance(value, bool):
+            return value
+        raise Misfit(f"{shown(value)} is no boolean")
+    if known.type == "string":
+        if not isinstance(value, str):
+            raise Misfit(f"{shown(value)} is no string")
+        if len(value) > known.longest:
+            raise Misfit(f"a string of {len(value)} characters is more than the {known.longest} that are allowed", True)
+        if any("\ud800" <= one <= "\udfff" for one in value):
+            raise Misfit("it holds text that is none (half of a surrogate pair)")
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Misfit(f"{shown(value)} is no number")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Misfit(f"{value} is no finite number")
+    if isinstance(value, int) and not -WHOLE <= value <= WHOLE:
+        raise Misfit("a whole number of more than 64 bits is none that anything here has")
+    if known.type == "integer":
+        if value != math.floor(value):
+            raise Misfit(f"{value!r} is no whole number")
+        value = int(value)
+    else:
+        value = float(value)
+    if not known.minimum <= value <= known.maximum:
+        bound = f"less than the minimum {known.minimum:g}" if value < known.minimum else (
+            f"more than the maximum {known.maximum:g}")
+        raise Misfit(f"{value:g}{unit(known)} is {bound}{unit(known)}", True)
+    return value
+
+
+def read(mapped: Mapped, raw: Any) -> Any:
+    """The value of what a driver read.
+
+    Raises:
+        Misfit: as of :func:`fitted`.
+    """
+    if mapped.scaled() and isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        raw = _float(raw) * mapped.scale + mapped.offset
+        if mapped.property.type == "integer" and math.isfinite(raw):
+            raw = float(round(raw))
+    return fitted(mapped.property, raw)
+
+
+def written(mapped: Mapped, value: Any) -> Any:
+    """What a driver writes to bring a value about.
+
+    Raises:
+        Misfit: as of :func:`fitted`.
+    """
+    value = fitted(mapped.property, value)
+    return (value - mapped.offset) / mapped.scale if mapped.scaled() else value
+
+
+def same(mapped: Mapped, value: Any, other: Any) -> bool:
+    """Whether two values are the same to a device: within half a step of its scale, or in single precision."""
+    if not mapped.property.number:
+        return type(value) is type(other) and value == other
+    step = 0.5 * abs(mapped.scale) if mapped.scale != 1.0 else 0.0
+    return abs(value - other) <= max(step, 1e-6 * max(abs(value), abs(other))) * (1 + 1e-9)
+
+
+def settable(known: Property | None, device: str, name: str, value: Any) -> Any:
+    """The value that a person or the cloud wants a property to have.
+
+    Args:
+        known: None: there is no such property.
+
+    Raises:
+        Misfit: it cannot be set so.
+    """
+    if known is None:
+        raise Misfit(f"{device} has no property {quoted(name)}")
+    if not known.writable:
+        raise Misfit(f"{name} of {device} is ReadOnly")
+    try:
+        return fitted(known, value)
+    except Misfit as problem:
+        raise Misfit(f"{name} of {device}: {problem}", problem.limits) from None
+
+
+def unit(known: Property) -> str:
+    """The unit as it stands behind a number."""
+    return f" {known.unit}" if known.unit else ""
+
+
+def shown(value: Any) -> str:
+    """A foreign value within a message."""
+    if isinstance(value, str):
+        return quoted(value)
+    return repr(value)[:60] if isinstance(value, (bool, int, float, type(None))) else f"a {type(value).__name__}"
+
+
+def _float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices: what cannot be meant so is refused by name, and a driver that dies, hangs or lies changes nothing else."""
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from brain_fleet.devices import lines, values
+from brain_fleet.devices.files import described
+from brain_fleet.devices.mapper import Mapper
+from brain_fleet.devices.models import Property, read_device, read_model
+from brain_fleet.devices.protocols import check_device, find
+from brain_fleet.devices.reserved import check_key, check_topic
+from brain_fleet.devices.shown import features_of
+from brain_fleet.devices.twin import Twin
+from brain_fleet.devices.twin_form import TWIN
+from brain_fleet.schema import FormProblem, check, check_plain
+
+MODEL = {"properties": {
+    "heat": {"type": "float", "unit": "degC", "minimum": 0, "maximum": 100, "access": "ReadWrite"},
+    "pid": {"type": "integer"}, "on": {"type": "boolean", "access": "ReadWrite"},
+    "label": {"type": "string", "longest": 8}}}
+DEVICE = {"model": "oven", "protocol": "modbus-tcp", "settings": {"host": "127.0.0.1"}, "properties": {
+    "heat": {"visitor": {"register": "holding", "address": 0, "type": "int16"}, "scale": 0.1, "period": 0.1}}}
+
+
+def changed(spec, **changes):
+    """A copy with other values: ``properties__heat__scale=0``; None takes one away."""
+    spec = copy.deepcopy(spec)
+    for path, value in changes.items():
+        *above, last = path.split("__")
+        place = spec
+        for one in above:
+            place = place[one]
+        if value is None:
+            del place[last]
+        else:
+            place[last] = value
+    return spec
+
+
+FEATURES = {"modality": "heat", "maps": [{"property": "heat", "map": "hazard", "from": 0, "to": 100}]}
+WRONG_MODELS = {
+    "no properties": ({"properties": {}}, "spec.properties is empty"),
+    "a type that is none": (changed(MODEL, properties__heat__type="double"), "spec.properties.heat.type must be one of "
+                                                                             "boolean, integer, float, string"),
+    "limits the wrong way": (changed(MODEL, properties__heat__minimum=200), "minimum is 200, more than its maximum"),
+    "limits of a flag": (changed(MODEL, properties__on__maximum=1), "is a boolean, which has neither"),
+    "a name that is none": ({"properties": {"Heat!": {"type": "float"}}}, "must read"),
+    "a field too many": (changed(MODEL, properties__heat__unt="C"), "no field 'unt'; did you mean unit?")}
+WRONG_DEVICES = {
+    "a property that the model has not": (changed(DEVICE, properties__hat={"visitor": {}}), "has no such property; it "
+                                          "has heat, pid, on, label"),
+    "a scale of nothing": (changed(DEVICE, properties__heat__scale=0), "scale is 0"),
+    "a scaled flag": (changed(DEVICE, properties__on={"visitor": {}, "scale": 2}), "neither scaled nor offset"),
+    "another unit": (changed(DEVICE, properties__heat__unit="degF"), "unit is 'degF', and the model's is 'degC'; give "
+                                                                     "the scale and offset"),
+    "a period of nothing": (changed(DEVICE, properties__heat__period=0), "period must be at least 0.02"),
+    "no visitor": (changed(DEVICE, properties__heat__visitor=None), "heat.visitor is missing"),
+    "the wheels": (changed(DEVICE, properties__heat__topic={"name": "cmd_vel"}), "a topic of the brain's own"),
+    "the wheels elsewhere": (changed(DEVICE, properties__heat__topic={"name": "/r2/cmd_vel"}), "the brain's own"),
+    "a command": (changed(DEVICE, properties__heat__topic={"type": "geometry_msgs/msg/Twist"}),
+                  "cannot say a 'geometry_msgs/msg/Twist'"),
+    "no field": (changed(DEVICE, properties__heat__topic={"type": "sensor_msgs/msg/Temperature"}),
+                 "has no field data; it has header"),
+    "a field of another kind": (changed(DEVICE, properties__heat__topic={"type": "std_msgs/msg/Bool"}), "heat.topic: "),
+    "a map of what is not there": (changed(DEVICE, features=changed(FEATURES, maps=[
+        {"property": "pid", "map": "hazard", "from": 0, "to": 1}])), "the device shows no 'pid'; it shows heat"),
+    "a map of nothing": (changed(DEVICE, features=changed(FEATURES, maps=[
+        {"property": "heat", "map": "hazard", "from": 1, "to": 1}])), "from and to are the same")}
+WRONG_VISITORS = {
+    "modbus, no host": ("modbus-tcp", {}, {"register": "holding", "address": 0}, "spec.settings.host is missing"),
+    "modbus, no register": ("modbus-tcp", {"host": "a"}, {"register": "x", "address": 0}, "must be one of coil"),
+    "modbus, read only": ("modbus-tcp", {"host": "a"}, {"register": "input", "address": 0}, "can only be read, and the "
+                                                                                            "model says ReadWrite"),
+    "modbus, too far": ("modbus-tcp", {"host": "a"}, {"register": "holding", "address": 65535, "type": "int32"},
+                        "beyond the last address"),
+    "modbus, a typed bit": ("modbus-tcp", {"host": "a"}, {"register": "coil", "address": 1, "type": "int16"},
+                            "one bit"),
+    "mqtt, many": ("mqtt", {"host": "a"}, {"topic": "a/+/b", "command": "c"}, "no single topic"),
+    "mqtt, no command": ("mqtt", {"host": "a"}, {"topic": "a"}, "a command is needed"),
+    "mqtt, text with fields": ("mqtt", {"host": "a"}, {"topic": "a", "command": "c", "format": "text", "field": "b"},
+                               "a text has no fields"),
+    "zenoh, many": ("zenoh", {}, {"key": "a/**", "command": "c"}, "is no key"),
+    "zenoh, a topic of ROS 2": ("zenoh", {}, {"key": "a", "command": "0/cmd_vel/geometry_msgs::msg::dds_::Twist_/R"},
+                                "a key of ROS 2's"),
+    "ros, the wheels": ("ros-topic", {}, {"topic": "a", "type": "std_msgs/msg/Bool", "command": {
+        "topic": "estop/release", "type": "std_msgs/msg/Bool"}}, "the brain's own"),
+    "ros, a command": ("ros-topic", {}, {"topic": "a", "type": "std_msgs/msg/Bool", "command": {
+        "topic": "wheels", "type": "geometry_msgs/msg/Twist"}}, "cannot say a"),
+    "ros, no type": ("ros-topic", {}, {"topic": "a", "type": "std_msgs/msg/Nothing", "command": {
+        "topic": "b", "type": "std_msgs/msg/Bool"}}, "unknown message type"),
+    "no protocol": ("modbus", {}, {}, "there is no protocol 'modbus' here; did you mean modbus-tcp?"),
+    "a class by an order": ("os:system", {}, {}, "but no order: install it on the robot"),
+}
+
+
+def told(work):
+    try:
+        return f"taken as {work()}"
+    except FormProblem as problem:
+        return str(problem)
+
+
+def test_what_cannot_be_meant_so_is_refused_by_name():
+    wrong = {}
+    for name, (spec, why) in WRONG_MODELS.items():
+        wrong[name] = why, told(lambda: read_model(spec))
+    for name, (spec, why) in WRONG_DEVICES.items():
+        wrong[name] = why, told(lambda: read_device("oven", spec, read_model(MODEL)))
+    for name, (protocol, settings, visitor, why) in WRONG_VISITORS.items():
+        wrong[name] = why, told(lambda: check_device(find(protocol, named=True), settings, {"heat": visitor},
+                                                     {"heat": True}))
+    wrong = {name: line for name, (why, line) in wrong.items() if why not in line or "\n" in line}
+    assert wrong == {}
+    assert read_device("oven", changed(DEVICE, features=FEATURES), read_model(MODEL)).features.patches[0].end == 100
+
+
+HEAT = Property("heat", "float", "degC", 0.0, 100.0, writable=True)
+VALUES = [(HEAT, 20, 20.0), (HEAT, 100.5, "100.5 degC is more than the maximum 100 degC"), (HEAT, -1e-9, "less than"),
+          (HEAT, math.nan, "nan is no finite number"), (HEAT, math.inf, "inf is no"), (HEAT, True, "True is no number"),
+          (HEAT, "20", "'20' is no number"), (HEAT, None, "None is no number"), (HEAT, [1], "a list is no number"),
+          (HEAT, 10**400, "more than 64 bits"), (Property("n", "integer"), 3.0, 3),
+          (Property("n", "integer"), 3.5, "whole"),
+          (Property("n", "integer"), math.nan, "finite"), (Property("b", "boolean"), 1, "1 is no boolean"),
+          (Property("s", "string", longest=3), "abcd", "4 characters is more than the 3"),
+          (Property("s", "string"), "\udc80", "surrogate"), (Property("s", "string"), b"a", "a bytes is no string")]
+
+
+def test_a_value_is_what_its_property_can_have_or_it_is_said_why_not():
+    wrong = []
+    for known, value, expected in VALUES:
+        try:
+            found = values.fitted(known, value)
+        except values.Misfit as problem:
+            right = isinstance(expected, str) and expected in str(problem)
+            found = str(problem)
+        else:
+            right = found == expected and type(found) is type(expected)
+        if not right:
+            wrong.append((known.type, value, found))
+    assert wrong == []
+
+
+def test_what_is_scaled_comes_back_as_it_was():
+    oven = read_device("oven", DEVICE, read_model(MODEL)).properties["heat"]
+    assert values.read(oven, 215) == pytest.approx(21.5)
+    assert round(values.written(oven, 21.5)) == 215
+    assert values.same(oven, values.read(oven, round(values.written(oven, 21.54))), 21.54)
+    assert not values.same(oven, 21.6, 21.5)
+    wants = [(None, 1, "has no property"), (Property("p", "float"), 1, "ReadOnly"), (HEAT, 101, "more than the max")]
+    for known, value, why in wants:
+        with pytest.raises(values.Misfit, match=why):
+            values.settable(known, "oven", "heat", value)
+
+
+def test_no_topic_of_the_brains_may_be_said():
+    from brain_runtime.graphs import load
+
+    ports = [port for spec in load("brain", "sim").regions for each in (spec.load().inputs(), spec.load().outputs())
+             for port in each.values()]
+    topics = {port.topic for port in ports}
+    assert "cmd_vel" in topics and len(topics) > 15
+    allowed = []
+    for topic in sorted(topics):
+        try:
+            check_topic(topic, "std_msgs/msg/Bool")
+            allowed.append(topic)
+        except FormProblem:
+            continue
+    assert allowed == []
+    check_topic("devices/oven/heat", "sensor_msgs/msg/Temperature")
+    check_key("factory/oven/heat")
+
+
+def test_settings_are_taken_together_or_not_at_all():
+    def settings(name, **wanted):
+        return "DeviceSettings", name, {"device": "oven", "values": wanted}
+
+    resources = [settings("early", heat=50), ("Device", "oven", DEVICE), ("DeviceModel", "oven", MODEL),
+                 settings("hot", heat=200), settings("late", heat=60), settings("pid", pid=1),
+                 ("DeviceSettings", "other", {"device": "pump", "values": {"on": True}}),
+                 ("Device", "pump", changed(DEVICE, model="pump"))]
+    found = described(resources)
+    assert found.desired == {"oven": {"heat": 60}} and list(found.devices) == ["oven"]
+    assert found.problems == {
+        ("DeviceSettings", "early"): "DeviceSettings late, ordered later, says otherwise of heat of oven; delete one "
+                                     "of them",
+        ("DeviceSettings", "hot"): "heat of oven: 200 degC is more than the maximum 100 degC",
+        ("DeviceSettings", "pid"): "oven has no property 'pid'"}
+    assert found.waiting == {("Device", "pump"): "there is no DeviceModel pump here",
+                             ("DeviceSettings", "other"): "there is no Device pump here"}
+
+
+def device(name="oven", protocol="liars:Well", patience=30, **properties):
+    """One whose visitors are of no protocol: float h, or the model's."""
+    spec = {"model": "oven", "protocol": protocol, "patience": patience, "properties": {
+        one: {"visitor": visitor, "period": 0.1} for one, visitor in properties.items()}}
+    return read_device(name, spec, read_model(MODEL))
+
+
+def test_a_twin_says_what_is_fresh_and_never_calls_old_what_is_not():
+    now = 1000.0
+    twin = Twin(device(heat={}), now)
+    heat = twin.properties["heat"]
+
+    def state():
+        check(twin.to_dict(), TWIN)
+        return heat.state, heat.value
+
+    assert state() == ("unknown", None)
+    twin.become("online", "", now)
+    assert heat.take(20.0, now, None, False, now) and state() == ("ok", 20.0)
+    assert not heat.take(200.0, now + 0.1, None, False, now + 0.1) and state() == ("out of limits", 20.0)
+    assert heat.at == now and twin.fresh() == {}
+    assert not heat.take(30.0, now + 0.2, "degF", False, now + 0.2) and state() == ("invalid", 20.0)
+    assert not heat.take(math.nan, now + 0.3, "degC", False, now + 0.3) and state() == ("invalid", 20.0)
+    assert heat.take(21.0, now + 9.0, "degC", False, now + 0.4) and heat.at == now + 0.4    # not of the future
+    twin.look(now + 1.3)
+    assert state() == ("ok", 21.0)
+    twin.look(now + 1.5)
+    assert state() == ("stale", 21.0) and twin.fresh() == {}
+    assert not heat.take(22.0, now + 1.0, None, False, now + 5.0) and state() == ("stale", 22.0)    # it was on its way
+    assert not heat.take(23.0, now + 6.0, None, True, now + 6.0) and state() == ("stale", 23.0)     # somebody kept it
+    twin.become("offline", "the plug", now + 7.0)
+    assert state() == ("offline", 23.0) and heat.why == "the plug"
+    twin.become("online", "", now + 8.0)
+    assert state() == ("stale", 23.0)
+    # What is desired is written again, ever more seldom, until the device says that it has it.
+    twin.want({"heat": 40})
+    tried = [later for later in range(100) if heat.to_write(now + 8.0 + later) is not None]
+    assert tried == [0, 1, 3, 7, 15, 31, 63]
+    assert heat.take(40.0, now + 110.0, None, False, now + 110.0) and heat.done
+    assert heat.to_write(now + 200.0) is None
+
+
+def test_whatever_a_driver_says_a_twin_can_be_told():
+    rng = random.Random(7)
+    odd = [math.nan, -math.inf, 1e400, 2**70, "x" * 900, "\udc80", None, True, [], {"a": 1}, -0.0, 5, 99.5, "degC",
+           "\n\x1b"]
+    twin, taken = Twin(device(heat={}, pid={}, on={}, label={}), 1000.0), 0
+    for step in range(3000):
+        now = 1000.0 + step
+        line = {"say": rng.choice(["value", "failed", "online", "begun", "written", 3]), "value": rng.choice(odd),
+                "name": rng.choice(["heat", *odd]), "at": rng.choice([now, now - 0.5, *odd]),
+                "why": rng.choice(["no", *odd]), "unit": rng.choice([None, "degC", *odd]),
+                "kept": rng.choice([False, True, *odd])}
+        fields = rng.sample(list(line), rng.randint(1, len(line)))
+        if rng.random() < 0.5:      # in the right form, and with any value
+            line |= {"say": "value", "name": "heat", "at": now, "unit": None, "kept": False}
+            fields = ["say", "name", "value", "at", "unit", "kept"]
+        try:
+            said = lines.read(json.dumps({name: line[name] for name in fields}).encode())
+        except FormProblem as problem:
+            assert "\n" not in str(problem)
+            continue
+        if said["say"] == "value":
+            known = twin.properties[rng.choice(["heat", "pid", "on", "label"])]
+            taken += known.take(said["value"], said["at"], said["unit"], said["kept"], now)
+            check(json.loads(json.dumps(twin.to_dict())), TWIN)
+            check_plain(twin.to_dict())
+    assert 100 < taken < 1500
+
+
+def test_a_driver_of_another_package_is_found_by_its_name(tmp_path, monkeypatch):
+    about = tmp_path / "brain_oven-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: brain-oven\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[brain.device_drivers]\noven = brain_oven:Oven\nmqtt = brain_oven:Oven\n")
+    (tmp_path / "brain_oven.py").write_text("from brain_fleet.devices.driver import Driver\n\n\nclass Oven(Driver):\n"
+                                            "    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find("oven", named=True).__name__ == "Oven"
+    assert find("mqtt", named=True).__name__ == "Mqtt"      # nobody takes the place of those that come with it
+    assert "oven" in told(lambda: find("ovn", named=True))
+
+
+def test_a_map_says_what_is_fresh_and_where():
+    spec = changed(DEVICE, features={"modality": "heat", "confidence": 0.5, "maps": [
+        {"property": "heat", "map": "hazard", "azimuth": math.pi / 2, "width": 0.5, "from": 20, "to": 60}]})
+    oven = read_device("oven", spec, read_model(MODEL))
+    message = features_of(oven, oven.features, {"heat": 40.0}, time.monotonic())
+    assert message.source == "device/oven" and message.confidence == 0.5 and not message.novelty.any()
+    assert [number for number, value in enumerate(message.hazard) if value] == [8, 9, 10]
+    assert message.hazard[9] == 0.5
+    assert features_of(oven, oven.features, {"heat": 99.0}, 0.0).hazard.max() == 1.0
+    assert not features_of(oven, oven.features, {}, 0.0).hazard.any()
+
+
+def alive(pid):
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.fixture
+def mapper(monkeypatch):
+    """Makes one of which all drivers are ended at the end."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "programs"), prepend=os.pathsep)
+    made = []
+
+    def make(*devices, desired=None):
+        made.append(Mapper(None, "", named=False, fresh=lambda *_: None))
+        made[0].start()
+        made[0].want({one.name: one for one in devices}, desired or {})
+        return made[0]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+def test_a_driver_that_dies_hangs_or_lies_changes_nothing_else(mapper, until):
+    said = {name: device(name, "liars:Says", heat={"what": name}) for name in (
+        "nan", "infinite", "list", "none", "text", "huge", "whole", "flag", "high", "unit", "kept")}
+    others = [device(name, f"liars:{name.title()}", heat={}) for name in
+              ("dies", "raises", "away", "floods", "garbles", "eats")]
+    hangs = device("hangs", "liars:Hangs", patience=1, heat={})
+    # One of many things that are no driver, and one that is: they are asked by whoever may run classes of their own.
+    none = device("none-such", "liars:os", heat={})
+    known = mapper(device("well", pid={}), *said.values(), *others, hangs, none)
+
+    def heat(name):
+        about = known.twins().get(name, {"properties": {"heat": {"state": "unknown"}}})["properties"]["heat"]
+        return about["state"], about.get("why", "")
+
+    expected = {
+        "nan": ("invalid", "nan is no finite number"), "infinite": ("invalid", "inf is no finite number"),
+        "list": ("invalid", "it gave a list"), "none": ("invalid", "it gave a NoneType"),
+        "text": ("invalid", "'2.5' is no number"), "huge": ("invalid", "it gave a string of 10000000 characters"),
+        "whole": ("invalid", "more than 64 bits"), "flag": ("invalid", "True is no number"),
+        "high": ("out of limits", "101 degC is more than the maximum 100 degC"),
+        "unit": ("invalid", "it came with the unit 'degF', and the model's is 'degC'"),
+        "kept": ("stale", "of unknown age"), "raises": ("invalid", "by nothing"),
+        "dies": ("offline", "its driver ended with status 7"), "away": ("offline", "nobody is at home"),
+        "floods": ("offline", "its driver lies: it says more than 500 lines a second"),
+        "garbles": ("offline", "its driver lies: it said a line of more than 16384 bytes"),
+        "eats": ("offline", "its driver ended with status 9"),
+        "hangs": ("offline", "its driver has not said a word for 1 s")}
+    waiting = dict(expected)
+
+    def all_seen():
+        for name in list(waiting):
+            state, why = heat(name)
+            if state == waiting[name][0] and waiting[name][1] in why:
+                del waiting[name]
+        return not waiting
+
+    until(all_seen, lambda: (waiting, {name: heat(name) for name in waiting}))
+    assert known.twins()["hangs"]["properties"]["heat"]["value"] == 2.0     # the last good one, with its date
+    assert "is no class that inherits" in until(lambda: known.refused("none-such"))
+    # All the while nothing happened to the one that is well: it is the process that it was from the first.
+    well = until(lambda: known.twins()["well"]["properties"]["pid"]["state"] == "ok" and known.twins()["well"])
+    pid = well["properties"]["pid"]["value"]
+    assert alive(pid)
+    assert known.twins()["well"]["since"] == well["since"]
+
+
+def test_drivers_end_with_their_mapper_and_with_their_order(mapper, until):
+    one, two = device("one", pid={}), device("two", pid={})
+    known = mapper(one, two)
+
+    def pid(name):
+        return until(lambda: known.twins().get(name, {}).get("properties", {}).get("pid", {}).get("value"))
+
+    first, second = pid("one"), pid("two")
+    known.want({"two": two}, {})
+    until(lambda: not alive(first))
+    assert set(known.twins()) == {"two"} and alive(second) and pid("two") == second
+    known.stop()
+    assert not alive(second)
+
+
+def test_what_is_desired_is_written_until_the_device_has_it(mapper, until):
+    known = mapper(device("oven", heat={"is": 20.0}, on={"is": False}),
+                   device("mule", heat={"is": 20.0, "stubborn": True}),
+                   desired={"oven": {"heat": 55.5, "on": True}, "mule": {"heat": 30}})
+    until(lambda: known.waits("oven", "heat", 55.5) is None and known.waits("oven", "on", True) is None,
+          lambda: known.twins())
+    heat = known.twins()["oven"]["properties"]["heat"]
+    assert heat.items() >= {"value": 55.5, "desired": 55.5, "state": "ok"}.items()
+    until(lambda: known.waits("mule", "heat", 30) == "it was written, and the device says another value")
+    assert known.waits("oven", "heat", 1.0) == "it is to be written"    # nobody has ordered that yet
+
+
+def test_a_mapper_that_is_killed_leaves_no_driver(tmp_path, until):
+    path = tmp_path / "devices.yaml"
+    path.write_text("""
+apiVersion: fleet.brain/v1
+kind: DeviceModel
+metadata: {name: oven}
+spec: {properties: {pid: {type: integer}}}
+---
+apiVersion: fleet.brain/v1
+kind: Device
+metadata: {name: oven}
+spec: {model: oven, protocol: "liars:Well", properties: {pid: {visitor: {}}}}
+""")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "programs")}
+    with subprocess.Popen([sys.executable, "-m", "brain", "devices", "run", path, "--json"], stdout=subprocess.PIPE,
+                          text=True, env=environment) as process:
+        for line in process.stdout:
+            found = json.loads(line)["devices"][0]["properties"].get("pid", {})
+            if found.get("fresh"):
+                break
+        assert alive(found["value"])
+        process.kill()
+    until(lambda: not alive(found["value"]))
