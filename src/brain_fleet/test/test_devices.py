@@ -392,7 +392,7 @@ def test_what_is_desired_is_written_until_the_device_has_it(mapper, until):
     assert known.waits("oven", "heat", 1.0) == "it is to be written"    # nobody has ordered that yet
 
 
-def test_a_mapper_that_is_killed_leaves_no_driver(tmp_path, until):
+def test_a_mapper_that_is_killed_leaves_no_driver(tmp_path, until, monkeypatch):
     path = tmp_path / "devices.yaml"
     path.write_text("""
 apiVersion: fleet.brain/v1
@@ -405,9 +405,9 @@ kind: Device
 metadata: {name: oven}
 spec: {model: oven, protocol: "liars:Well", properties: {pid: {visitor: {}}}}
 """)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "programs")}
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "programs"), prepend=os.pathsep)
     with subprocess.Popen([sys.executable, "-m", "brain", "devices", "run", path, "--json"], stdout=subprocess.PIPE,
-                          text=True, env=environment) as process:
+                          text=True) as process:
         for line in process.stdout:
             found = json.loads(line)["devices"][0]["properties"].get("pid", {})
             if found.get("fresh"):
