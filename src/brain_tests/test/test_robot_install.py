@@ -16,7 +16,8 @@ from brain_wire.router import free_port
 
 # What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
 ABSENT = ("brain_baselines", "brain_bench", "brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training",
-          "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch", "rosbags", "snntorch")
+          "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch", "paho", "pymodbus",
+          "rosbags", "snntorch")
 BLOCKER = f"""
 import sys
 

@@ -12,7 +12,7 @@ from brain_fleet.devices.mapper import Mapper
 from brain_fleet.devices.shown import Shown
 from brain_fleet.schema import FormProblem
 from brain_fleet.state.kinds import DEVICES
-from brain_fleet.state.manifests import ALL, ManifestProblem, read_manifests
+from brain_fleet.state.manifests import ALL, ManifestProblem, Resource, read_manifests, resource
 from brain_wire.shown import quoted
 
 
@@ -27,7 +27,7 @@ def read_devices(path: Path, settings: list[str]) -> Described:
         OSError: it cannot be read.
         ManifestProblem: it cannot be meant so.
     """
-    found = [(one.kind, one.name, one.spec) for one in read_manifests(path, ALL) if one.kind in DEVICES]
+    found = [(one.kind, one.name, one.spec) for one in read_manifests(path, _of_this_robot) if one.kind in DEVICES]
     told = described(found)
     for key, why in [*told.problems.items(), *told.waiting.items()]:
         raise ManifestProblem(f"{path}, {key[0]} {key[1]}: {why}")
@@ -36,6 +36,13 @@ def read_devices(path: Path, settings: list[str]) -> Described:
     for one in settings:
         _set(told, one)
     return told
+
+
+def _of_this_robot(document: Any) -> Resource:
+    """A resource of a document that need not say of which robots it is wanted. Raises FormProblem."""
+    if isinstance(document, dict) and isinstance(document.get("metadata"), dict):
+        document["metadata"].setdefault("robots", ALL)
+    return resource(document)
 
 
 def _set(told: Described, text: str) -> None:

@@ -85,7 +85,13 @@ class Keeping:
             self._take_on(wanted)
             self._last = wanted
         for one in wanted:
-            self._report(one)
+            try:
+                self._report(one)
+            except (StoreProblem, OutboxFull):
+                raise       # so it will be of the others
+            except Exception:
+                seldom(f"report {one.name}", f"{one.kind} {one.name} cannot be reported", trace=True,
+                       level=logging.ERROR)
 
     def _take_on(self, wanted: list[Wanted]) -> None:
         from brain_fleet.devices.files import described

@@ -14,9 +14,11 @@ from brain_fleet.devices.driver import Around
 from brain_fleet.devices.models import Device
 from brain_fleet.devices.supervised import LEAVING, Lie, Supervised
 from brain_fleet.devices.twin import Twin
+from brain_wire import shown
 from brain_wire.seldom import Seldom
 
 LOOK = 0.25         # s between two looks at what time alone brings about
+TELL = 0.05         # s between two times that twins are told, however much is said
 HELD_UP = 30.0      # s without a turn, after which what is believed counts no more
 
 log = logging.getLogger("brain.devices")
@@ -62,6 +64,7 @@ class Mapper:
         os.set_blocking(self._ear, False)
         self._stopping = False
         self._turned = time.monotonic()
+        self._told = 0.0
         self._thread = threading.Thread(target=self._run, name="devices", daemon=True)
 
     def start(self) -> None:
@@ -130,7 +133,8 @@ class Mapper:
 
     def _turn(self) -> None:
         now = time.monotonic()
-        nearest = min((one.driver.due() for one in self._kept.values()), default=math.inf)
+        nearest = min((one.driver.due() for name, one in self._kept.items() if name not in self._leaving),
+                      default=math.inf)
         pause = LOOK if self._kept or self._leaving else 60.0
         if self._selector.select(max(0.0, min(pause, nearest - now))):
             try:
@@ -148,7 +152,9 @@ class Mapper:
         for one in list(self._kept.values()):
             self._look_after(one, now)
         self._listen()
-        self._tell()
+        if now - self._told >= TELL:    # what is not told now is told in the next turn but one
+            self._told = now
+            self._tell()
         self._turned = now
 
     def _take_on(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]],
@@ -178,7 +184,7 @@ class Mapper:
                 ended = ended or driver.hung(now)
                 if ended is not None:
                     self._lose(one, driver.refused or ended, now)
-            elif driver.refused is None and now >= driver.due() and one.device.name not in self._leaving:
+            elif now >= driver.due() and one.device.name not in self._leaving:
                 self._starts(one, now)
             twin.look(now)
             if twin.state == "online":
@@ -208,22 +214,22 @@ class Mapper:
                 one.said = ""
             return
         if says == "offline":
-            self._says_offline(one, line["why"], now)
+            self._says_offline(one, shown.line(line["why"], 300), now)
             return
         if "name" not in line:
             return
         kept = twin.properties.get(line["name"])
         if kept is None:
             raise Lie("it speaks of a property that it was not asked for")
+        if says in ("value", "failed") and twin.state != "online":
+            raise Lie("it has read something of a device that is not online")
         if says == "value":
-            if twin.state != "online":
-                raise Lie("it has a value of a device that is not online")
             if kept.take(line["value"], float(line["at"]), line["unit"], line["kept"], now):
                 self._fresh(one.device, line["name"], twin.fresh(), kept.at or now)
         elif says == "failed":
-            kept.become("invalid", line["why"][:300], now)
+            kept.become("invalid", shown.line(line["why"], 300), now)
         elif says == "unwritten":
-            kept.trouble = f"it cannot be written: {line['why'][:250]}"
+            kept.trouble = f"it cannot be written: {shown.line(line['why'], 250)}"
         elif says == "written":
             kept.trouble = ""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -80,7 +81,7 @@ class Runner:
     """Runs a driver.
 
     Args:
-        driver: of the device.
+        make: makes the driver of the device.
         visitors, periods: by property.
         say: writes a line to the mapper.
         wake: set when there is something to do.
@@ -237,6 +238,7 @@ def _limit() -> None:
 def main() -> None:
     """Runs the driver that the first line of standard input names, until that ends."""
     die_with(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)    # Ctrl-C is for who started this, and closes its device then
     _limit()
     # Whatever a driver or its library prints goes to the log, and none of it between the lines.
     out = os.fdopen(os.dup(1), "wb", buffering=0)

@@ -41,7 +41,7 @@ class Supervised:
 
     Attributes:
         running: whether there is a process.
-        refused: why the device cannot be meant so; then there is none.
+        refused: why the device cannot be meant so, as its driver has said last.
     """
 
     def __init__(self, device: Device, around: Around, named: bool) -> None:
@@ -52,6 +52,7 @@ class Supervised:
         self._began = self._heard = 0.0
         self._begun = False
         self._text, self._errors, self._unsent = b"", b"", b""
+        self._last = ""     # line of its standard error
         self._bucket = Bucket(RATE, BURST)
         self._seldom = Seldom(log)
 
@@ -63,7 +64,7 @@ class Supervised:
     def due(self) -> float:
         """Steady time at which it is to be started, or counts as hung (s)."""
         if self._process is None:
-            return float("inf") if self.refused else self._again
+            return self._again
         return self._heard + (self.device.patience if self._begun else STARTING)
 
     def pipes(self) -> list[Any]:
@@ -86,6 +87,7 @@ class Supervised:
             os.set_blocking(pipe.fileno(), False)
         self._process, self._began, self._heard, self._begun = process, now, now, False
         self._text = self._errors = self._unsent = b""
+        self._last = ""
         self._bucket = Bucket(RATE, BURST)
         self.send(device=device.name, protocol=device.protocol, named=self._named, settings=device.settings,
                   visitors={name: one.visitor for name, one in device.properties.items()},
@@ -150,7 +152,9 @@ class Supervised:
                 raise Lie(f"it said what no driver says: {problem}") from None
             self._heard, self._begun = now, True
             if one["say"] == "refused":
-                self.refused = one["why"][:300]
+                self.refused = shown.line(one["why"], 300)
+            elif one["say"] == "begun":
+                self.refused = None
             found.append(one)
         return found, None
 
@@ -159,6 +163,7 @@ class Supervised:
         for line in whole:
             if line.strip():
                 text = shown.line(line.decode("utf-8", "replace"), 300)
+                self._last = text
                 self._seldom(self.device.name, f"{self.device.name}: {text}")
 
     def _ended(self, now: float) -> str:
@@ -169,13 +174,14 @@ class Supervised:
             status = process.wait(0.2)
         except subprocess.TimeoutExpired:
             status = None
-        last = self._errors.decode("utf-8", "replace").strip()
-        if last:
-            self._log(b"\n")
+        self._log(_read(process.stderr))
+        self._log(b"\n")
         self.end(now)
-        how = "closed its output" if status is None else (
-            f"was ended by signal {-status}" if status < 0 else f"ended with status {status}")
-        return f"its driver {how}"
+        if status is None:
+            return "its driver closed its output"
+        if status < 0:
+            return f"its driver was ended by signal {-status}"
+        return f"its driver ended with status {status}" + (f": {self._last[:200]}" if status and self._last else "")
 
     def hung(self, now: float) -> str | None:
         """Why it counts as hung, where it does."""
@@ -199,7 +205,8 @@ class Supervised:
         self._later(now)
 
     def _later(self, now: float) -> None:
-        self._again = now + self._pause
+        # What is refused is asked again seldom: somebody may have installed its driver.
+        self._again = now + (LONGEST_AGAIN if self.refused else self._pause)
         self._pause = min(2 * self._pause, LONGEST_AGAIN)
 
     def leave(self) -> None:

@@ -110,8 +110,8 @@ def devices(robot: Annotated[str | None, typer.Argument(help="Those of this robo
         except KeyboardInterrupt:
             return
         return
-    _ask(cloud, secure, lambda ask: _look(lambda: ask("devices", **({} if robot is None else {"robot": robot})),
-                                    devices_table, watch, as_json))
+    which = {} if robot is None else {"robot": robot}
+    _ask(cloud, secure, lambda ask: _look(lambda: ask("devices", **which), devices_table, watch, as_json))
 
 
 @app.command()

@@ -30,6 +30,7 @@ class Dies(Well):
     def read(self, visitor):
         self.readings += 1
         if self.readings > 2:
+            print("goodbye", flush=True)
             os._exit(7)
         return 1.0
 
@@ -59,7 +60,7 @@ class Raises(Well):
     """Cannot read one of its properties."""
 
     def read(self, visitor):
-        raise ZeroDivisionError("by\nnothing")
+        raise ZeroDivisionError("by\nnothing \udc80")
 
 
 class Away(Well):
