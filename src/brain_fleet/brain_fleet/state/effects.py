@@ -11,6 +11,8 @@ import threading
 from typing import Any, Callable, Mapping
 
 from brain_fleet.messages.outbox import OutboxFull
+from brain_fleet.models.goals import GoalWatch
+from brain_fleet.models.loading import Loading
 from brain_fleet.schema import FormProblem
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.state.kinds import EFFECTIVE, check_spec
@@ -90,6 +92,19 @@ class Brain:
         log.info("set %s of %s", ", ".join(f"{name} to {value}" for name, value in fitted.items()), region)
         return True
 
+    def get_parameter(self, region: str, name: str) -> Any:
+        """Value of a parameter.
+
+        Raises:
+            NotNow: the region does not answer.
+            Never: it has no such parameter.
+        """
+        found = self._call(region, "get_parameters", "rcl_interfaces/srv/GetParameters", names=[name]).values
+        value = value_of(found[0]) if len(found) == 1 else None
+        if value is None:
+            raise Never(f"{region} has no parameter {name}")
+        return value
+
     def set_active(self, region: str, active: bool) -> bool:
         """Activates or deactivates a region; whether that was to be done.
 
@@ -112,16 +127,15 @@ class Brain:
         return True
 
     def bring_about(self, wanted: Wanted) -> dict[str, Any]:
-        """Does what is wanted, where it is not so already; returns its status, as it is reported."""
-        try:
-            if wanted.kind == "Parameters":
-                self.set_parameters(wanted.spec["region"], wanted.spec["values"])
-            else:
-                self.set_active(wanted.spec["region"], wanted.spec["active"])
-        except NotNow as problem:
-            return {"state": "waiting", "why": str(problem)[:500]}
-        except (Never, ParameterError) as problem:
-            return {"state": "refused", "why": str(problem)[:500]}
+        """Does what is wanted, where it is not so already; returns its status, as it is reported.
+
+        Raises:
+            NotNow, Never, ParameterError: it cannot be done, now or ever.
+        """
+        if wanted.kind == "Parameters":
+            self.set_parameters(wanted.spec["region"], wanted.spec["values"])
+        else:
+            self.set_active(wanted.spec["region"], wanted.spec["active"])
         return {"state": "applied"}
 
 
@@ -144,8 +158,7 @@ def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
         except FormProblem as problem:      # the cloud is of another version
             found[one[:2]] = {"state": "refused", "why": f"this robot's brain_fleet does not know it so: {problem}"}
             continue
-        claimed = {(one.spec["region"], name): value
-                   for name, value in one.spec.get("values", {"": one.spec.get("active")}).items()}
+        claimed = {(one.spec["region"], name): value for name, value in _claims(one).items()}
         taken = next((claim for claim, value in claimed.items() if claim in claims and claims[claim][1] != value), None)
         if taken is not None:
             other = claims[taken][0]
@@ -157,20 +170,28 @@ def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
     return found
 
 
+def _claims(one: Wanted) -> Mapping[str, Any]:
+    """What an order says of its region: parameters by name, and under no name whether it is active."""
+    if one.kind == "Model":
+        return {"weights": one.spec["digest"]}
+    return one.spec["values"] if one.kind == "Parameters" else {"": one.spec["active"]}
+
+
 class Effects:
     """One thread that keeps the brain as it is wanted.
 
     Args:
         held: what is wanted.
+        loading: gives regions their models.
         router: of the brain.
         namespace: of the brain.
         reported: called when something was reported.
         stop: ends it.
     """
 
-    def __init__(self, held: Held, router: str | None, namespace: str, reported: Callable[[], None], stop: Flag
-                 ) -> None:
-        self._held, self._router, self._namespace = held, router, namespace
+    def __init__(self, held: Held, loading: Loading, router: str | None, namespace: str, reported: Callable[[], None],
+                 stop: Flag) -> None:
+        self._held, self._loading, self._router, self._namespace = held, loading, router, namespace
         self._reported, self._stop = reported, stop
         self._wake = Signal()
         self._thread = threading.Thread(target=self._run, name="effects", daemon=True)
@@ -193,7 +214,8 @@ class Effects:
             try:
                 with open_session(self._router, identity="edge", patience=0.0) as session, \
                         Node(session, NODE, self._namespace) as node:
-                    self._keep(Brain(node), lambda: session.linked)
+                    self._loading.begin()
+                    self._keep(Brain(node), GoalWatch(node, self._goal), lambda: session.linked)
             except NoRouter as problem:
                 self._all_wait(f"no brain runs on this robot: {problem}")
                 self._wake.wait(AGAIN)
@@ -205,24 +227,48 @@ class Effects:
                 seldom("effects", "what is wanted could not be brought about", trace=True, level=logging.ERROR)
                 self._wake.wait(AGAIN)
 
-    def _keep(self, brain: Brain, linked: Callable[[], bool]) -> None:
+    def _keep(self, brain: Brain, watch: GoalWatch, linked: Callable[[], bool]) -> None:
         """Keeps the brain as it is wanted until its router goes, or ``stop``."""
         while not self._stop.is_set() and linked():
             absent: dict[str, dict[str, Any]] = {}      # regions that do not answer; each is waited for once
-            wanted = self._held.wanted()
-            known = settled(wanted)
+            watch.look()
+            self._loading.look(watch)
+            wanted, known = self._look()
+            waits = self._loading.guarded()
             for one in wanted:
                 if self._stop.is_set():
                     return
-                status = known.get(one[:2]) or absent.get(one.spec["region"]) or brain.bring_about(one)
-                if status["state"] == "waiting":
-                    absent[one.spec["region"]] = status
+                status = known.get(one[:2]) or absent.get(one.spec["region"])
+                try:
+                    if status is None:
+                        status = (self._loading.bring_about(brain, one, watch) if one.kind == "Model" else
+                                  brain.bring_about(one))
+                except NotNow as problem:
+                    status = absent[one.spec["region"]] = {"state": "waiting", "why": str(problem)[:500]}
+                except (Never, ParameterError) as problem:
+                    status = {"state": "refused", "why": str(problem)[:500]}
+                waits |= status["state"] == "waiting"
                 self._report(one, status)
-            self._wake.wait(AGAIN if absent else LOOK)
+            self._wake.wait(AGAIN if waits else LOOK)
 
-    def _all_wait(self, why: str) -> None:
+    def _look(self) -> tuple[list[Wanted], dict[tuple[str, str], dict[str, Any]]]:
+        """All that is wanted, and what is known of it without a brain."""
         wanted = self._held.wanted()
         known = settled(wanted)
+        known |= self._loading.prepare([one for one in wanted if one[:2] not in known])
+        return wanted, known
+
+    def _goal(self, ended: Mapping[str, Any]) -> None:
+        """A goal has ended. In a thread of the watch's."""
+        try:
+            self._held.goal(ended)
+        except StoreProblem as problem:
+            seldom("goal", f"how a goal ended is not told: {problem}")
+        self._reported()
+        self._wake.set()    # what has waited for that
+
+    def _all_wait(self, why: str) -> None:
+        wanted, known = self._look()
         for one in wanted:
             self._report(one, known.get(one[:2], {"state": "waiting", "why": why[:500]}))
 

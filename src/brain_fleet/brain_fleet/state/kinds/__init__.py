@@ -10,8 +10,8 @@ from brain_wire.shown import quoted
 
 API_VERSION = "fleet.brain/v1"
 # Those that robots of this version bring about; the others are kept on the robot for what will.
-EFFECTIVE = ("Parameters", "Region")
-KINDS = ("DeviceSettings", "Job", "Model", *EFFECTIVE)
+EFFECTIVE = ("Model", "Parameters", "Region")
+KINDS = ("DeviceSettings", "Job", *EFFECTIVE)
 
 
 def check_spec(kind: str, spec: Any, place: str = "spec") -> None:
