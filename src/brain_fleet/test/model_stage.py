@@ -32,7 +32,7 @@ class Mouth:
         self._goal = 0
 
     def say(self, state: int, **more: Any) -> None:
-        self._status.send(messages.make(STATUS, goal_id=self._goal, state=state, **more))
+        self._status.publish(messages.make(STATUS, goal_id=self._goal, state=state, **more))
 
     def begin(self) -> None:
         """A new goal is pursued."""

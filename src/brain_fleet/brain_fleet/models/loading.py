@@ -163,7 +163,10 @@ class Loading:
                 self._refusals[region, one.version] = watch.epoch(region), problem
                 return refused(problem)
             if digest != OWN:
-                self._guards[region] = _Guard(one.version, self._now() + GUARD, watch.epochs())
+                # A process that was started again meanwhile, and is not heard yet, is to show by the epochs of before.
+                guard = self._guards.get(region)
+                epochs = guard.epochs if guard is not None and guard.version == one.version else watch.epochs()
+                self._guards[region] = _Guard(one.version, self._now() + GUARD, epochs)
                 self._shelf.used(digest)
         if not known:
             with self._store.change() as db:
