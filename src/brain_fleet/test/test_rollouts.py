@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Roll-outs: what the trial finds and how often it errs, a kill at every commit, and a bad model in a fleet that runs."""
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from brain_fleet.messages.outbox import Outbox
+from brain_fleet.models import trial
+from brain_fleet.models.model_file import ModelProblem
+from brain_fleet.models.registry import Registry
+from brain_fleet.models.rollouts import Rollouts
+from brain_fleet.models.statement import state
+from brain_fleet.models.trial import Expected, Goal
+from brain_fleet.processes.settings import FROM_CLOUD
+from brain_fleet.state.desired import Desired
+from brain_fleet.store import Store
+from brain_regions.motor import weights
+
+from model_stage import make_model, mouth
+from test_model_orders import computing, motor, router     # noqa: F401 - a fixture
+from test_models import at, big_model, order, verb
+
+PROGRAMS = Path(__file__).parent / "programs"
+TOUR = 0.122        # of the policy `tour`, which knows no model at all: see the README
+
+
+def test_the_trials_errors_are_those_that_are_told_exactly():
+    for share in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.999):
+        assert trial.found_within(500, share, share) <= trial.LEVEL, share
+        assert trial.found_within(500, min(1.0, share + 0.05), share) <= trial.LEVEL, share
+    # A planted bad model is found within ten goals, where most goals are reached without it.
+    found = {share: trial.found_within(10, TOUR, share) for share in (0.8, 0.9, 0.95, 0.98)}
+    assert min(found.values()) > 0.98 and trial.found_within(10, 0.0, 0.6) == 1.0
+    assert trial.found_within(10, 0.3, 0.95) > 0.99
+    # The exact figures agree with what verdict() does.
+    rng, runs = random.Random(1), 2000
+    hits = sum(bool(trial.verdict([Goal(rng.random() < 0.3, 0) for _ in range(10)], Expected(0.9, None, 0.0, 0)))
+               for _ in range(runs))
+    assert abs(hits / runs - trial.found_within(10, 0.3, 0.9)) < 0.02
+
+
+def test_a_model_that_changes_nothing_is_taken_back_in_at_most_one_of_twenty_roll_outs():
+    """What is expected is measured too: both errors together, over goals with reflexes as they come."""
+    rng, runs, alarms = random.Random(2), 600, 0
+    for number in range(runs):
+        share = rng.choice((0.6, 0.8, 0.9, 0.98))
+
+        def goal():
+            return Goal(rng.random() < share, int(rng.expovariate(0.5)))
+
+        expected = trial.expect([goal() for _ in range(rng.choice((25, 60, 200)))])
+        assert expected.goals and expected.reached < 1.0
+        alarms += bool(trial.verdict([goal() for _ in range(60)], expected))
+    assert alarms / runs <= 0.05, alarms
+    # One that makes the robot brake for everything is found by that alone.
+    calm = trial.expect([Goal(True, rng.randrange(3)) for _ in range(200)])
+    assert calm.reflexes == 2 and "had more than 2 reflexes" in trial.verdict([Goal(True, 9)] * 10, calm)
+    assert trial.verdict([Goal(True, 2)] * 400, calm) == ""
+    # Where little is known, it is said; and bounds are those of Clopper and Pearson.
+    assert trial.expect([Goal(True, 0)] * 19) == Expected(trial.ASSUMED, None, 0.0, 0)
+    assert trial.expect([], 0.9) == Expected(0.9, None, 0.0, 0)
+    assert trial.at_least(20, 20, 0.01) == pytest.approx(0.01 ** (1 / 20), abs=1e-9)
+    assert trial.at_least(98, 100, 0.01) == pytest.approx(0.9186, abs=1e-4) and trial.at_least(0, 9, 0.01) == 0.0
+
+
+@pytest.mark.slow
+def test_a_roll_out_goes_on_rightly_after_a_kill_at_every_commit(tmp_path):
+    words = ["all"] if "BRAIN_TEST_EXTENDED" in os.environ else []
+    done = subprocess.run([sys.executable, PROGRAMS / "rollout_killed.py", tmp_path, *words], capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["way"] for one in found] == ["good", "bad", "back"] and all(one["wrong"] == [] for one in found), found
+    assert all(one["kills"] > 40 for one in found)
+
+
+def test_what_cannot_be_rolled_out_is_said(tmp_path):
+    with Store(tmp_path / "cloud", "cloud") as store:
+        desired = Desired(Outbox(store, FROM_CLOUD))
+        registry = Registry(store)
+        rollouts = Rollouts(store, desired, registry)
+        digests = []
+        for number in range(2):
+            path = tmp_path / f"{number}.safetensors"
+            digests.append(big_model(path, 100, number))
+            registry.put(digests[-1], 0, path.read_bytes())
+            registry.add(state(digests[-1], "motor", path.stat().st_size, "", "", None), "ann")
+
+        def begin(model, canaries=("robot1",)):
+            return rollouts.begin(model, None, canaries, goals=1, when="idle", expect=None, person="ann")
+
+        for wrong, why in (("ff0", "there is no model 'ff0'"), ("", "is no digest"), ("' OR 1", "is no digest"),
+                           ("sha256:", "is no digest")):
+            with pytest.raises(ModelProblem, match=why):
+                begin(wrong)
+        with pytest.raises(ModelProblem, match="there is no roll-out that could be taken back"):
+            rollouts.back(None, "ann")
+        one, told = begin(digests[0][7:20])
+        assert one.state == "canary" and told == {"robot1"}
+        with pytest.raises(ModelProblem, match="roll-out 1 of motor is under way"):
+            begin(digests[1])
+        with pytest.raises(ModelProblem, match="is there already, for motor; a file is one region's"):
+            registry.add(state(digests[0], "vision", (tmp_path / "0.safetensors").stat().st_size, "", "", None), "ann")
+        torn = tmp_path / "torn"
+        digest = big_model(torn, 50, 7)
+        with pytest.raises(ModelProblem, match="of model .* 0 of .* bytes have come"):
+            registry.add(state(digest, "motor", torn.stat().st_size, "", "", None), "ann")
+
+
+@pytest.mark.slow
+def test_a_bad_model_is_found_on_the_first_robot_and_taken_back_a_good_one_goes_to_all(
+        fleet, tmp_path, until, request):
+    own = weights.load().digest
+    bad, good = (make_model(tmp_path / f"{n}.safetensors", n) for n in (1, 2))
+    fleet.brain_router()
+    motor(fleet)
+    fleet.cloud()
+    fleet.edge("robot1")
+    fleet.edge("robot2", cut=False, folder="elsewhere")     # its brain is the same here, so that two cores suffice
+    fleet.until_robot("robot1", state="connected")
+    fleet.until_robot("robot2", state="connected")
+    for name in "12":
+        assert verb("models", "add", tmp_path / f"{name}.safetensors", *at(fleet))[0] == 0
+    fleet.end("elsewhere")                                  # away until the rest is to have it
+    computes = request.getfixturevalue("computing")
+    status, told = verb("rollout", bad[7:17], "--on", "robot1", "--expect", 0.9, *at(fleet))
+    assert status == 0 and "roll-out 1" in told and "first on robot1" in told, told
+    with mouth(*router(fleet)) as brain:
+        brain.begin()
+        brain.end()
+        until(lambda: computes() == bad[7:23], lambda: fleet.said("robot1"))
+        goals = 0
+        while fleet.ask("models")["rollouts"][0]["state"] == "canary":
+            goals += 1
+            assert goals <= 10, fleet.ask("models")
+            before = fleet.ask("models")["rollouts"][0]["robots"]["robot1"]["goals"]
+            brain.begin()
+            brain.end(reached=False)
+            until(lambda: (one := fleet.ask("models")["rollouts"][0])["state"] != "canary"
+                  or one["robots"]["robot1"]["goals"] > before, lambda: fleet.said("robot1"))
+        brain.begin()               # it is taken back at once, whatever goal there is
+        began = time.monotonic()
+        until(lambda: computes() == own, lambda: (fleet.ask("models"), fleet.said("robot1")))
+        print(f"found after {goals} goals, back {time.monotonic() - began:.1f} s later")
+        one = until(lambda: (one := fleet.ask("models")["rollouts"][0])["state"] == "rolled_back" and one)
+        assert re.search(r"3 of 3 goals were not reached in time, and at least 90% were expected", one["why"])
+        assert fleet.ask("resources")["resources"] == []
+        brain.end()
+        # A good one: first there, then for all, one that comes later too; and back, ordered by a person.
+        status, told = verb("rollout", good[7:17], "--on", "robot1", "--goals", 2, "--expect", 0.9, *at(fleet))
+        assert status == 0, told
+        until(lambda: computes() == good[7:23])
+        for _ in range(2):
+            brain.begin()
+            brain.end()
+        until(lambda: fleet.ask("models")["rollouts"][0]["state"] == "rest", lambda: fleet.ask("models"))
+        table = verb("models", *at(fleet))[1]
+        assert "rest" in table and "robot2 ordered" in table and "expected: 90% of goals reached" in table
+        fleet.edge("robot2", cut=False, folder="elsewhere")
+        until(lambda: fleet.ask("models")["rollouts"][0]["state"] == "done", lambda: fleet.ask("models"))
+        brain.begin()
+        status, told = verb("rollback", "motor", "--watch", *at(fleet))
+        assert status == 0 and "rolled_back" in told, told
+        assert computes() == own
+    assert "there is no roll-out of 'vision'" in verb("rollback", "vision", *at(fleet))[1]
+    order(fleet, good)
+    assert "the order Model legs says already which weights motor has" in verb("rollout", good[7:17], *at(fleet))[1]
+    assert any("took it back" in one["text"] for one in fleet.ask("logs")["events"])
