@@ -14,29 +14,7 @@ from brain_regions.motor import weights
 from brain_runtime.interfaces import GoalStatus
 from brain_wire import Node, messages, open_session
 
-from model_stage import make_model, mouth
-from test_models import at, big_model, order, report, verb
-
-SERVICE = "rcl_interfaces/srv/GetParameters"
-
-
-def motor(fleet) -> None:
-    """The real region, in a process of its own."""
-    fleet._start("motor", "brain_runtime.process", "--class", "brain_regions.motor:Motor", "--name", "motor", "--router",
-                 f"tcp/127.0.0.1:{fleet.brain_port}", "--state-dir", str(fleet.folder / "state"))
-
-
-def router(fleet) -> tuple[str, int]:
-    return f"tcp/127.0.0.1:{fleet.brain_port}", fleet.brain_port % 200
-
-
-@pytest.fixture
-def computing(fleet):
-    """The first digits of the weights that the region computes with, as its heartbeat says."""
-    with open_session(router(fleet)[0], identity="looker", patience=60.0) as session, \
-            Node(session, "looker", "/", router(fleet)[1]) as node:
-        watch = GoalWatch(node, lambda ended: None)
-        yield lambda: watch.weights().get("motor")
+from model_stage import at, big_model, make_model, motor, mouth, order, report, router, verb
 
 
 @pytest.fixture
@@ -59,7 +37,7 @@ def test_a_model_is_loaded_when_no_goal_is_pursued_kept_through_restarts_and_ref
         assert verb("models", "add", tmp_path / f"{name}.safetensors", *at(fleet))[0] == 0
     computing = request.getfixturevalue("computing")
     until(lambda: computing() == own, lambda: fleet.said("motor"))
-    with mouth(*router(fleet)) as brain_says:
+    with mouth(fleet) as brain_says:
         brain_says.begin()
         until(lambda: fleet.said("robot1"))
         order(fleet, first, when="now")
@@ -72,6 +50,7 @@ def test_a_model_is_loaded_when_no_goal_is_pursued_kept_through_restarts_and_ref
         until(lambda: report(fleet)["state"] == "applied", lambda: report(fleet))
         assert "not signed: this fleet has no keys" in report(fleet)["why"]
         # How the goal ended is told; nothing follows from it for a region whose weights were changed meanwhile.
+
         def goals():
             with closing(sqlite3.connect(f"file:{fleet.database('cloud')}/fleet.db?mode=ro", uri=True)) as db:
                 return db.execute("SELECT outcome, weights FROM goals").fetchall()
@@ -79,12 +58,13 @@ def test_a_model_is_loaded_when_no_goal_is_pursued_kept_through_restarts_and_ref
         # One that does not fit is refused by the region, which goes on with what it has.
         order(fleet, unfit)
         told = until(lambda: (one := report(fleet))["state"] == "refused" and one, lambda: report(fleet))
-        assert told["why"].startswith("motor keeps the weights that it has: weight file") and "does not fit" in told["why"]
+        assert told["why"].startswith("motor keeps the weights that it has: weight file")
+        assert "does not fit" in told["why"]
         assert computing() == second[7:23]
         order(fleet, second)
         until(lambda: report(fleet)["state"] == "applied", lambda: report(fleet))
-        # After a crash that is not the model's (long after it was loaded, here by another edge), the region has it again,
-        # also while a goal is pursued.
+        # After a crash that is not the model's (long after it was loaded, here by another edge), the region has it
+        # again, also while a goal is pursued.
         brain_says.begin()
         fleet.end("robot1")
         fleet.end("cloud")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud's roll-out, killed by SIGKILL before and after its every commit, and gone on with by another process.
 
-With ``all`` it is killed at every statement. Prints for each way (a good model, a bad one, one that is taken back by a person) how many statements there were, and what
-was wrong at the end.
+With ``all`` it is killed at every statement. Prints for each way (a good model, a bad one, one that is taken back by a
+person) how many statements there were, and what was wrong at the end.
 """
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from brain_fleet.state.desired import Desired, hear
 from brain_fleet.state.manifests import Resource
 from brain_fleet.store import Store
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from test_models import big_model   # noqa: E402
+from model_stage import big_model
 
 ROBOTS = ("robot1", "robot2", "robot3")
 
@@ -55,16 +54,16 @@ class World:
 
     def effective(self, robot: str) -> str:
         """What a robot has: of the orders of its motor's weights the one that was given last."""
-        rows = self.store.read("SELECT json_extract(spec, '$.digest') FROM desired WHERE robot = ? AND kind = 'Model' ORDER "
-                               "BY version DESC LIMIT 1", (robot,))
+        rows = self.store.read("SELECT json_extract(spec, '$.digest') FROM desired WHERE robot = ? AND kind = 'Model' "
+                               "ORDER BY version DESC LIMIT 1", (robot,))
         return rows[0][0]
 
     def turn(self, new: str, good: bool) -> None:
         """Robots report what is news of their orders, then each reaches a goal, or does not."""
         for robot in ROBOTS:
             rows = self.store.read(
-                "SELECT kind, name, desired.version, json_extract(spec, '$.digest') FROM desired LEFT JOIN reported USING "
-                "(robot, kind, name) WHERE robot = ? AND reported.version IS NOT desired.version", (robot,))
+                "SELECT kind, name, desired.version, json_extract(spec, '$.digest') FROM desired LEFT JOIN reported "
+                "USING (robot, kind, name) WHERE robot = ? AND reported.version IS NOT desired.version", (robot,))
             for kind, name, version, digest in rows:
                 told = {"state": "applied" if digest == self.effective(robot) else "refused"}
                 with self.store.change() as db:
@@ -97,8 +96,8 @@ class World:
         new = digests[1] if way == "good" else digests[0]
         if one["state"] != ("done" if way == "good" else "rolled_back"):
             return f"it is {one['state']}"
-        orders = self.store.read("SELECT name, robots, json_extract(spec, '$.digest'), json_extract(spec, '$.when') FROM "
-                                 "resources ORDER BY name")
+        orders = self.store.read("SELECT name, robots, json_extract(spec, '$.digest'), json_extract(spec, '$.when') "
+                                 "FROM resources ORDER BY name")
         if [(name, robots, digest) for name, robots, digest, _ in orders] != [("motor", '"all"', new)]:
             return f"it orders {orders}"
         if way != "good" and orders[0][3] is not None:
@@ -107,8 +106,8 @@ class World:
             if self.effective(robot) != new:
                 return f"{robot} has {self.effective(robot)}"
             held: dict[str, Any] = {}   # by what it was told, in that order
-            for kind, body in self.store.read("SELECT kind, body FROM outbox WHERE peer = ? AND body IS NOT NULL ORDER BY "
-                                              "seq", (robot,)):
+            for kind, body in self.store.read("SELECT kind, body FROM outbox WHERE peer = ? AND body IS NOT NULL ORDER "
+                                              "BY seq", (robot,)):
                 message = json.loads(body)
                 if kind == "set":
                     held[message["name"]] = message["spec"]
@@ -174,7 +173,8 @@ def main(base: Path, every: bool) -> None:
             world.store.close()
             if why:
                 problems.append(f"{number}: {why}")
-        print(json.dumps({"way": way, "statements": len(seen), "kills": len(places), "wrong": problems[:3]}), flush=True)
+        print(json.dumps({"way": way, "statements": len(seen), "kills": len(places), "wrong": problems[:3]}),
+              flush=True)
 
 
 main(Path(sys.argv[1]), sys.argv[2:] == ["all"])
