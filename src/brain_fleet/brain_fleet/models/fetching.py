@@ -35,6 +35,10 @@ class _NoAnswer(RuntimeError):
     """Nobody answers just now."""
 
 
+class _NotGiven(RuntimeError):
+    """The cloud does not give it, which it may do later; says why."""
+
+
 class Fetching:
     """One thread that fetches what is asked for.
 
@@ -103,7 +107,7 @@ class Fetching:
                 except _NoAnswer:
                     self._failures += 1
                     again = pause(self._failures)
-                except (NoRoom, StoreProblem) as problem:
+                except (NoRoom, StoreProblem, _NotGiven) as problem:
                     seldom(f"room {digest}", str(problem))
                     self._tell(digest, "waiting", str(problem))
                 except ModelProblem as problem:
@@ -168,7 +172,7 @@ class Fetching:
         """What the cloud answers.
 
         Raises:
-            _NoAnswer: nothing just now. ModelProblem: it refuses.
+            _NoAnswer: nothing just now. _NotGiven: it refuses. ModelProblem: what it answers is too large.
         """
         came: list[zenoh.Reply] = []
         done = self._asked = threading.Event()
@@ -187,5 +191,5 @@ class Fetching:
                 return reply.ok.payload.to_bytes()
             why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
             if why not in (b"", b"Timeout", WAIT.encode()):
-                raise ModelProblem(f"the cloud does not give it: {quoted(why.decode('utf-8', 'replace'))}")
+                raise _NotGiven(f"the cloud does not give it: {quoted(why.decode('utf-8', 'replace'))}")
         raise _NoAnswer

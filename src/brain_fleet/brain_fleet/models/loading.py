@@ -10,17 +10,15 @@ import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from brain_fleet.models.fetching import Fetching
 from brain_fleet.models.goals import GoalWatch
 from brain_fleet.models.model_file import OWN, digest_of
 from brain_fleet.models.shelf import Loaded, Shelf
+from brain_fleet.state.brain import Brain, Never
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.store import Store
-
-if TYPE_CHECKING:
-    from brain_fleet.state.effects import Brain
 
 GUARD = 60.0        # s after a model was given to a region in which its failure is the model's
 PARAMETER = "weights"
@@ -179,8 +177,6 @@ class Loading:
 
     def _set(self, brain: Brain, region: str, value: str) -> str | None:
         """Sets the weights; why the region refuses them, or None."""
-        from brain_fleet.state.effects import Never
-
         try:
             brain.set_parameters(region, {PARAMETER: value})
         except Never as problem:
