@@ -47,6 +47,17 @@ def test_the_trials_errors_are_those_that_are_told_exactly():
     assert abs(hits / runs - trial.found_within(10, 0.3, 0.9)) < 0.02
 
 
+def test_the_table_of_the_documentation_is_what_is_computed():
+    text = (Path(__file__).parents[3] / "docs" / "fleet-models.md").read_text(encoding="utf-8")
+    table = text.partition("<!-- trial -->")[2].partition("<!-- end -->")[0]
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines() if "%" in line][1:]
+    assert len(rows) == 5
+    for share, wrongly, *found in rows:
+        expected = float(share.rstrip("%")) / 100
+        assert wrongly == f"{trial.found_within(400, expected, expected):.1%}"
+        assert found == [f"{trial.found_within(10, true, expected):.0%}" for true in (0.0, TOUR, 0.3, 0.5)], share
+
+
 def test_a_model_that_changes_nothing_is_taken_back_in_at_most_one_of_twenty_roll_outs():
     """What is expected is measured too: both errors together, over goals with reflexes as they come."""
     rng, runs, alarms = random.Random(2), 600, 0
