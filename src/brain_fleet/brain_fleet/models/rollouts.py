@@ -200,10 +200,10 @@ class Rollouts:
                 self._become(db, one, DONE, "")
         elif one.state == BACK and self._all_say(db, one.first_name, ("applied", "refused")) and (
                 one.watch["from"] == CANARY or self._all_say(db, one.name, ("applied", "refused"))):
-            told = set(self._desired.delete(db, KIND, one.first_name, one.person) or ())
+            told = set(self._desired.delete(db, KIND, one.first_name, "") or ())
             if one.before is not None:      # as it was, and no longer at once
                 robots = None if one.before["robots"] == ALL else tuple(one.before["robots"])
-                told |= set(self._desired.apply(db, Resource(KIND, one.name, robots, one.before["spec"]), one.person))
+                told |= set(self._desired.apply(db, Resource(KIND, one.name, robots, one.before["spec"]), ""))
             self._become(db, one, TAKEN_BACK, one.why)
             return told
         return set()
@@ -220,28 +220,27 @@ class Rollouts:
         return trial.verdict(self._goals(db, one.region, one.digest, one.robots, one.after), one.expected)
 
     def _to_all(self, db: sqlite3.Connection, one: Rollout) -> set[str]:
-        told = set(self._desired.apply(db, self._order(one, one.name, one.robots), one.person))
-        told |= set(self._desired.delete(db, KIND, one.first_name, one.person) or ())
+        told = set(self._desired.apply(db, self._order(one, one.name, one.robots), ""))
+        told |= set(self._desired.delete(db, KIND, one.first_name, "") or ())
         self._become(db, one, REST, "")
         return told
 
     def _take_back(self, db: sqlite3.Connection, one: Rollout, why: str, person: str) -> set[str]:
         """Orders what was there before, at once, of all who may have it."""
-        by = person or one.person
         had = one.before or {"robots": [], "spec": {"digest": OWN}}
         spec = {**had["spec"], "region": one.region, "when": "now"}
         if one.state == CANARY:
             # The canaries' order stays until all have said that they are as before; then the order for all holds again.
-            told = set(self._desired.apply(db, Resource(KIND, one.first_name, one.canaries, spec), by))
+            told = set(self._desired.apply(db, Resource(KIND, one.first_name, one.canaries, spec), person))
         else:
             robots = None if had["robots"] == ALL else tuple(had["robots"])
             # Who was not named by the order before had its own weights.
             others = set() if robots is None else self._having(db, one.name) - set(robots)
-            told = set(self._desired.apply(db, Resource(KIND, one.name, robots, spec), by)) if robots != () else \
-                set(self._desired.delete(db, KIND, one.name, by) or ())
+            told = set(self._desired.apply(db, Resource(KIND, one.name, robots, spec), person)) if robots != () else \
+                set(self._desired.delete(db, KIND, one.name, person) or ())
             if others:
                 own = {"region": one.region, "digest": OWN, "when": "now"}
-                told |= set(self._desired.apply(db, Resource(KIND, one.first_name, tuple(sorted(others)), own), by))
+                told |= set(self._desired.apply(db, Resource(KIND, one.first_name, tuple(sorted(others)), own), person))
         db.execute("UPDATE rollouts SET watch = ? WHERE number = ?", (json.dumps({**one.watch, "from": one.state}),
                                                                       one.number))
         self._become(db, one, BACK, why, person)

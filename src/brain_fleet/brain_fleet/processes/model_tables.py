@@ -10,7 +10,13 @@ from rich.text import Text
 from brain_fleet.processes.tables import new_table
 
 NONE = "there is no model; add one with `brain fleet models add FILE`"
-SHORT = 19      # characters of a digest that are shown
+
+
+def short(digest: str) -> str:
+    """What is shown of a digest, and is enough to name a model."""
+    return digest.removeprefix("sha256:")[:12]
+
+
 _STYLES = {"canary": "yellow", "rest": "yellow", "rolling_back": "red", "rolled_back": "red", "done": "green"}
 
 
@@ -23,7 +29,7 @@ def rollout_line(one: Mapping[str, Any]) -> str:
                                                      if one["state"] == "canary" else "")
                        for name, found in one["robots"].items())
     why = f"; {one['why']}" if one["why"] else ""
-    return (f"roll-out {one['number']}: model {one['digest'][:SHORT]} for {one['region']}, {one['state']}: {says}"
+    return (f"roll-out {one['number']}: model {short(one['digest'])} for {one['region']}, {one['state']}: {says}"
             + (f": {robots}" if robots else "") + why)
 
 
@@ -41,8 +47,8 @@ def models_table(found: Mapping[str, Any]) -> Any:
     newest = {one["digest"]: one for one in reversed(found["rollouts"])}
     for one in found["models"]:
         state = newest.get(one["digest"], {}).get("state", "")
-        table.add_row(one["digest"][:SHORT], one["region"], str(one["size"]), one["signer"] or "nobody", one["added"],
-                      one["person"], Text(state, _STYLES.get(state, "")))
+        table.add_row(short(one["digest"]), one["region"], str(one["size"]), one["signer"] or "nobody",
+                      one["added"][:10], one["person"], Text(state, _STYLES.get(state, "")))
     parts: list[Any] = [table if found["models"] else Text(NONE)]
     for one in found["rollouts"][:10]:
         parts.append(Text(rollout_line(one), _STYLES.get(one["state"], "")))

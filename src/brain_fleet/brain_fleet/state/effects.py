@@ -147,7 +147,7 @@ class Effects:
         """A goal has ended. In a thread of the watch's."""
         try:
             self._held.goal(ended)
-        except StoreProblem as problem:
+        except (StoreProblem, FormProblem) as problem:
             seldom("goal", f"how a goal ended is not told: {problem}")
         self._reported()
         self._wake.set()    # what has waited for that

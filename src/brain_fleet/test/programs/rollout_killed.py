@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud's roll-out, killed by SIGKILL before and after its every commit, and gone on with by another process.
 
-With ``all`` it is killed at every statement. Prints for each way (a good model, a bad one, one that is taken back by a
-person) how many statements there were, and what was wrong at the end.
+With ``all`` it is killed at every statement. Prints for each way (a good model, a bad one, those that a person takes
+back) how many statements there were, and what was wrong at the end.
 """
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 from brain_fleet.messages.inbox import Message
 from brain_fleet.messages.outbox import Outbox
+from brain_fleet.models.model_file import OWN
 from brain_fleet.models.registry import Registry
 from brain_fleet.models.rollouts import Rollouts
 from brain_fleet.models.statement import state
@@ -27,6 +28,9 @@ from brain_fleet.store import Store
 from model_stage import big_model
 
 ROBOTS = ("robot1", "robot2", "robot3")
+# Who had an order before: all, some, nobody.
+WAYS: dict[str, tuple[str, ...] | None] = {"good": None, "bad": None, "back": None, "back to some": ("robot1",),
+                                           "back to none": ()}
 
 
 class World:
@@ -39,8 +43,8 @@ class World:
         self.registry = Registry(self.store)
         self.rollouts = Rollouts(self.store, self.desired, self.registry)
 
-    def prepare(self, folder: Path) -> list[str]:
-        """Two models, three robots, and an order of the first model for all; returns the digests."""
+    def prepare(self, folder: Path, before: tuple[str, ...] | None) -> list[str]:
+        """Two models, three robots, and an order of the first model for those of ``before``; returns the digests."""
         digests = []
         for number in range(2):
             path = folder / f"{number}.safetensors"
@@ -49,14 +53,16 @@ class World:
             self.registry.add(state(digests[-1], "motor", path.stat().st_size, "", "", None), "ann")
         with self.store.change() as db:
             db.executemany("INSERT INTO peers (name, incarnation, epoch) VALUES (?, 'a', 'b')", [(r,) for r in ROBOTS])
-            self.desired.apply(db, Resource("Model", "motor", None, {"region": "motor", "digest": digests[0]}), "ann")
+            if before != ():
+                self.desired.apply(db, Resource("Model", "motor", before, {"region": "motor", "digest": digests[0]}),
+                                   "ann")
         return digests
 
     def effective(self, robot: str) -> str:
         """What a robot has: of the orders of its motor's weights the one that was given last."""
         rows = self.store.read("SELECT json_extract(spec, '$.digest') FROM desired WHERE robot = ? AND kind = 'Model' "
                                "ORDER BY version DESC LIMIT 1", (robot,))
-        return rows[0][0]
+        return rows[0][0] if rows else OWN
 
     def turn(self, new: str, good: bool) -> None:
         """Robots report what is news of their orders, then each reaches a goal, or does not."""
@@ -83,9 +89,9 @@ class World:
             self.rollouts.begin(digests[1], None, ["robot2"], goals=2, when="idle", expect=0.9, person="ann")
         for _ in range(40):
             (one,) = self.rollouts.told()
-            if one["state"] in ("rolled_back",) or (one["state"] == "done" and way != "back"):
+            if one["state"] == "rolled_back" or (one["state"] == "done" and way == "good"):
                 return
-            if one["state"] == "done":
+            if one["state"] == "done" and way != "bad":
                 self.rollouts.back("motor", "ann")
             self.turn(digests[1], way != "bad")
         raise AssertionError(f"it never ended: {self.rollouts.told()}")
@@ -93,28 +99,30 @@ class World:
     def wrong(self, digests: list[str], way: str) -> str:
         """What is not as it has to be at the end; empty: nothing."""
         (one,) = self.rollouts.told()
-        new = digests[1] if way == "good" else digests[0]
         if one["state"] != ("done" if way == "good" else "rolled_back"):
             return f"it is {one['state']}"
+        before, new = WAYS[way], digests[way == "good"]
         orders = self.store.read("SELECT name, robots, json_extract(spec, '$.digest'), json_extract(spec, '$.when') "
-                                 "FROM resources ORDER BY name")
-        if [(name, robots, digest) for name, robots, digest, _ in orders] != [("motor", '"all"', new)]:
+                                 "FROM resources")
+        robots = '"all"' if before is None else json.dumps(list(before))
+        if orders != ([("motor", robots, new, "idle" if way == "good" else None)] if before != () else []):
             return f"it orders {orders}"
-        if way != "good" and orders[0][3] is not None:
-            return f"the order before was another: {orders}"
         for robot in ROBOTS:
-            if self.effective(robot) != new:
-                return f"{robot} has {self.effective(robot)}"
             held: dict[str, Any] = {}   # by what it was told, in that order
+            has = [OWN]                 # what its region was given: an order that is taken back changes nothing
             for kind, body in self.store.read("SELECT kind, body FROM outbox WHERE peer = ? AND body IS NOT NULL ORDER "
                                               "BY seq", (robot,)):
                 message = json.loads(body)
                 if kind == "set":
                     held[message["name"]] = message["spec"]
+                    has.append(message["spec"]["digest"])
                 elif kind == "delete":
                     held.pop(message["name"], None)
-            if {name: spec["digest"] for name, spec in held.items()} != {"motor": new}:
+            named = before is None or robot in before
+            if {name: spec["digest"] for name, spec in held.items()} != ({"motor": new} if named else {}):
                 return f"{robot} was told {held}"
+            if has[-1] != (new if named else OWN):
+                return f"{robot} was given {has} at last"
         return ""
 
 
@@ -147,10 +155,11 @@ def attempt(folder: Path, digests: list[str], way: str, kill_at: int | None) -> 
 
 
 def main(base: Path, every: bool) -> None:
-    world = World(base / "first")
-    digests = world.prepare(base)
-    world.store.close()
-    for way in ("good", "bad", "back"):
+    for way, before in WAYS.items():
+        shutil.rmtree(base / "first", ignore_errors=True)
+        world = World(base / "first")
+        digests = world.prepare(base, before)
+        world.store.close()
         shutil.copytree(base / "first", base / way)
         seen = attempt(base / way, digests, way, None)
         commits = [number for number, text in enumerate(seen, 1) if text == "COMMIT"]
