@@ -89,13 +89,13 @@ def test_a_region_that_ends_soon_after_it_was_given_a_model_gets_back_what_it_ha
     until(lambda: computing() == first[7:23], lambda: (report(fleet), fleet.said("robot1")))
     order(fleet, second)
     until(lambda: report(fleet)["state"] == "applied" and computing() == second[7:23], lambda: report(fleet))
-    fleet.end("cloud")                      # the robot needs nobody for it
     fleet.end("motor", signal.SIGKILL)
+    told = until(lambda: (one := report(fleet))["state"] == "refused" and one, lambda: report(fleet))
+    assert "motor failed with model" in told["why"] and "it has said nothing for" in told["why"]
+    fleet.end("cloud")                      # the robot needs nobody for it
     motor(fleet)
     until(lambda: computing() == first[7:23], lambda: (computing(), fleet.said("robot1")))
     fleet.cloud()
-    told = until(lambda: (one := report(fleet))["state"] == "refused" and one, lambda: report(fleet))
-    assert "motor failed with model" in told["why"] and "it gets back what it had before" in told["why"]
     # Not again by itself, and not by another edge; but when it is ordered anew.
     fleet.end("robot1")
     fleet.edge()
@@ -103,6 +103,11 @@ def test_a_region_that_ends_soon_after_it_was_given_a_model_gets_back_what_it_ha
     assert computing() == first[7:23]
     order(fleet, second, when="now")
     until(lambda: computing() == second[7:23], lambda: (report(fleet), fleet.said("robot1")))
+    fleet.end("motor", signal.SIGKILL)
+    motor(fleet)
+    told = until(lambda: (one := report(fleet))["state"] == "refused" and one, lambda: report(fleet))
+    assert "it ended, and was started again; it gets back what it had before" in told["why"]
+    until(lambda: computing() == first[7:23], lambda: (computing(), fleet.said("robot1")))
 
 
 def test_goals_are_counted_as_they_ended_and_nothing_is_counted_twice(fleet):

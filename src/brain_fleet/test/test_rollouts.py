@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from brain_fleet.messages.inbox import Message
 from brain_fleet.messages.outbox import Outbox
 from brain_fleet.models import trial
 from brain_fleet.models.model_file import ModelProblem
@@ -21,7 +22,7 @@ from brain_fleet.models.rollouts import Rollouts
 from brain_fleet.models.statement import state
 from brain_fleet.models.trial import Expected, Goal
 from brain_fleet.processes.settings import FROM_CLOUD
-from brain_fleet.state.desired import Desired
+from brain_fleet.state.desired import Desired, hear
 from brain_fleet.store import Store
 from brain_regions.motor import weights
 from brain_wire.router import free_port
@@ -93,6 +94,38 @@ def test_a_roll_out_goes_on_rightly_after_a_kill_at_every_commit(tmp_path):
     assert all(one["kills"] > 40 for one in found)
 
 
+def test_a_model_that_is_worse_in_other_rooms_is_taken_back_from_all(tmp_path):
+    from rollout_killed import World
+
+    world = World(tmp_path / "cloud")
+    old, new = world.prepare(tmp_path, None)
+    world.rollouts.begin(new, None, ["robot2"], goals=2, when="idle", expect=0.9, person="ann")
+    while world.rollouts.told()[0]["state"] == "canary":
+        world.turn(new, good=True)
+    goal = {"outcome": "timeout", "reflexes": 0, "seconds": 120.0, "weights": {"motor": new[7:23], "vision": "0" * 16}}
+    for number, weights_then in enumerate(("f" * 16, new[7:23], new[7:23], new[7:23], new[7:23])):
+        assert world.rollouts.told()[0]["state"] == "rest"
+        with world.store.change() as db:    # robot1's rooms are other ones; the first goal was with other weights
+            hear(db, Message("robot1", "goals", number, "goal", {**goal, "weights": {"motor": weights_then}}))
+        told = world.rollouts.look()
+    (one,) = world.rollouts.told()
+    assert one["state"] == "rolling_back" and "4 of 6 goals were not reached in time" in one["why"]
+    assert told == {"robot1", "robot2", "robot3"} and {world.effective(robot) for robot in told} == {old}
+    with pytest.raises(ModelProblem, match="roll-out 1 of motor is being taken back, and not all robots have said so"):
+        world.rollouts.begin(new, None, [], goals=2, when="idle", expect=0.9, person="ann")
+    world.turn(new, good=True)
+    assert world.rollouts.told()[0]["state"] == "rolled_back"
+    # What a bad model did is not what is expected of the next one.
+    with world.store.change() as db:
+        for _ in range(30):
+            hear(db, Message("robot1", "goals", 1, "goal", goal))
+            hear(db, Message("robot1", "goals", 1, "goal", {**goal, "outcome": "reached", "weights": {
+                "motor": old[7:23]}}))
+    again, _ = world.rollouts.begin(new, None, ["robot2"], goals=2, when="idle", expect=None, person="ann")
+    assert again.expected.goals >= 30 and again.expected.reached > 0.8
+    world.store.close()
+
+
 def test_what_cannot_be_rolled_out_is_said(tmp_path):
     with Store(tmp_path / "cloud", "cloud") as store:
         desired = Desired(Outbox(store, FROM_CLOUD))
@@ -116,7 +149,7 @@ def test_what_cannot_be_rolled_out_is_said(tmp_path):
             rollouts.back(None, "ann")
         one, told = begin(digests[0][7:20])
         assert one.state == "canary" and told == {"robot1"}
-        with pytest.raises(ModelProblem, match="roll-out 1 of motor is under way"):
+        with pytest.raises(ModelProblem, match="roll-out 1 of motor is under way; see"):
             begin(digests[1])
         with pytest.raises(ModelProblem, match="is there already, for motor; a file is one region's"):
             registry.add(state(digests[0], "vision", (tmp_path / "0.safetensors").stat().st_size, "", "", None), "ann")

@@ -16,7 +16,7 @@ from brain_fleet.models.fetching import Fetching
 from brain_fleet.models.goals import GoalWatch
 from brain_fleet.models.model_file import OWN, digest_of
 from brain_fleet.models.shelf import Loaded, Shelf
-from brain_fleet.state.brain import Brain, Never
+from brain_fleet.state.brain import Brain, Never, NotNow
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.store import Store
 
@@ -137,7 +137,10 @@ class Loading:
         region, digest = one.spec["region"], one.spec["digest"]
         row = self._row(region)
         if row is not None and row.failed == one.version:
-            self._set(brain, region, self._value(row.digest, row.original))
+            try:
+                self._set(brain, region, self._value(row.digest, row.original))
+            except NotNow:
+                pass    # it has not come back: then it has nothing of that model either
             return refused(row.why)
         if digest != OWN and self._shelf.path(digest) is None:
             return self._fetching.status(digest)

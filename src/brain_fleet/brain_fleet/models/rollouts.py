@@ -76,7 +76,7 @@ class Rollout(NamedTuple):
 
 def order_name(region: str) -> str:
     """Name of the order that says which model a region has in the whole fleet."""
-    return (region.lower().replace("_", "-").strip("-") or "region")[:50]
+    return region.lower().replace("_", "-")[:50].strip("-") or "region"
 
 
 def _row(values: Sequence[Any]) -> Rollout:
@@ -118,16 +118,20 @@ class Rollouts:
         with self._store.change() as db:
             digest, region = self._registry.find(db, model)
             for one in self._all(db, "WHERE region = ?", region):
-                if one.state in (CANARY, BACK):
-                    raise ModelProblem(f"roll-out {one.number} of {region} is under way ({one.state}); see `brain "
-                                       f"fleet models`, and end it with `brain fleet rollback {region}` or wait")
+                if one.state == CANARY:
+                    raise ModelProblem(f"roll-out {one.number} of {region} is under way; see `brain fleet models`, and "
+                                       f"take it back with `brain fleet rollback {region}`, or wait")
+                if one.state == BACK:
+                    raise ModelProblem(f"roll-out {one.number} of {region} is being taken back, and not all robots have "
+                                       f"said so yet; see `brain fleet models`, and wait")
                 if one.state == REST:
                     self._become(db, one, REPLACED, "another model was rolled out")
             self._check_others(db, region)
             before = db.execute("SELECT robots, spec FROM resources WHERE kind = ? AND name = ?",
                                 (KIND, order_name(region))).fetchone()
             (after,) = db.execute("SELECT COALESCE(MAX(number), 0) FROM goals").fetchone()
-            expected = trial.expect(self._goals(db, region, digest, robots, 0, other=True), expect)
+            bad = {one.digest for one in self._all(db, "WHERE region = ?", region) if one.state in (BACK, TAKEN_BACK)}
+            expected = trial.expect(self._goals(db, region, {digest, *bad}, robots, 0, others=True), expect)
             number = db.execute(
                 "INSERT INTO rollouts (region, digest, state, why, robots, canaries, before, watch, after, at, person) "
                 "VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?)",
@@ -165,7 +169,11 @@ class Rollouts:
 
     def _check_others(self, db: sqlite3.Connection, region: str) -> None:
         for name, spec in db.execute("SELECT name, spec FROM resources WHERE kind = ?", (KIND,)):
-            if name != order_name(region) and json.loads(spec).get("region") == region:
+            whose = json.loads(spec).get("region")
+            if name == order_name(region) and whose != region:
+                raise ModelProblem(f"the order Model {name} is of the region {whose}, and its name is that of a "
+                                   f"roll-out of {region}; give it another name")
+            if name != order_name(region) and whose == region:
                 raise ModelProblem(f"the order Model {name} says already which weights {region} has; delete it first "
                                    f"(`brain fleet delete FILE`), so that one order says it")
 
@@ -217,7 +225,7 @@ class Rollouts:
             found = json.loads(status)
             if found["state"] == "refused":
                 return f"{robot}: {found.get('why', 'it is refused')}"
-        return trial.verdict(self._goals(db, one.region, one.digest, one.robots, one.after), one.expected)
+        return trial.verdict(self._goals(db, one.region, {one.digest}, one.robots, one.after), one.expected)
 
     def _to_all(self, db: sqlite3.Connection, one: Rollout) -> set[str]:
         told = set(self._desired.apply(db, self._order(one, one.name, one.robots), ""))
@@ -274,13 +282,14 @@ class Rollouts:
         order = "" if "ORDER BY" in where else " ORDER BY number"
         return [_row(row) for row in db.execute(f"SELECT {_COLUMNS} FROM rollouts {where}{order}", values).fetchall()]
 
-    def _goals(self, db: sqlite3.Connection, region: str, digest: str, robots: tuple[str, ...] | None, after: int,
-               other: bool = False) -> list[Goal]:
-        """Goals with a model of a region, or with others, in the order in which they ended."""
+    def _goals(self, db: sqlite3.Connection, region: str, digests: set[str], robots: tuple[str, ...] | None,
+               after: int, others: bool = False) -> list[Goal]:
+        """Goals with models of a region, or with others, in the order in which they ended."""
+        known = {digest[7:23] for digest in digests}
         return [Goal(outcome == "reached", reflexes)
                 for robot, outcome, reflexes, weights in self._rows(db, after)
                 if (robots is None or robot in robots) and region in weights
-                and (weights[region] == digest[7:23]) is not other]
+                and (weights[region] in known) is not others]
 
     def _rows(self, db: sqlite3.Connection, after: int) -> list[tuple[str, str, int, dict[str, str]]]:
         return [(robot, outcome, reflexes, json.loads(weights)) for robot, outcome, reflexes, weights in db.execute(

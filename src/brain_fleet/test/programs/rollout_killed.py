@@ -186,4 +186,5 @@ def main(base: Path, every: bool) -> None:
               flush=True)
 
 
-main(Path(sys.argv[1]), sys.argv[2:] == ["all"])
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:] == ["all"])
