@@ -17,8 +17,10 @@ from brain_fleet.models.parts import PIECE, NoRoom, Parts
 from brain_fleet.models.registry import Registry
 from brain_fleet.models.shelf import Loaded, Shelf
 from brain_fleet.models.statement import read_statement, state
+from brain_fleet.processes.settings import ZENOH
 from brain_fleet.store import Store
 from brain_security.signing import authority_of
+from brain_wire import open_session
 
 from model_stage import at, big_model, make_model, order, report, verb, with_length
 
@@ -210,6 +212,46 @@ def test_a_large_model_reaches_a_robot_through_cuts_and_kills_and_is_whole(fleet
     # One that nobody has is waited for, and said.
     order(fleet, "sha256:" + "0" * 64, "nobodys")
     until(lambda: "the cloud has no model" in report(fleet, "nobodys").get("why", ""), lambda: report(fleet, "nobodys"))
+
+
+def test_what_comes_on_the_keys_of_models_is_checked(fleet, tmp_path):
+    fleet.cloud()
+    fleet.ask("status")
+    digest = "sha256:" + "a" * 64
+    with open_session(f"tcp/127.0.0.1:{fleet.port}", identity="robot1", more=ZENOH) as session:
+        def ask(key: str, payload: bytes, attachment: bytes | None = None) -> str:
+            for reply in session.zenoh.get(key, payload=payload, attachment=attachment, timeout=10.0):
+                assert reply.ok is None, reply.ok.payload.to_bytes()[:200]
+                return reply.err.payload.to_bytes().decode()
+            return "nothing"
+
+        cases = {
+            ("brain_fleet/robot1/models", b""): "no JSON", ("brain_fleet/Robot/models", b"{}"): "is no robot's key",
+            ("brain_fleet/cloud/models", b"{}"): "is no robot's key", ("brain_fleet/robot1/models", b"[]"): "an object",
+            ("brain_fleet/robot1/models", b"x" * 2000): "at most 1000 bytes",
+            ("brain_fleet/robot1/models", json.dumps({"digest": "../../etc/passwd"}).encode()): "digest must read",
+            ("brain_fleet/robot1/models", json.dumps({"digest": digest, "offset": -1}).encode()): "at least 0",
+            ("brain_fleet/robot1/models", json.dumps({"digest": digest, "offset": 1e300}).encode()): "an integer",
+            ("brain_fleet/robot1/models", json.dumps({"digest": digest}).encode()): "the cloud has no model",
+            ("brain_fleet/robot1/models", json.dumps({"digest": digest, "offset": 5}).encode()): "has no model"}
+        cases |= {("brain_fleet/cloud/orders/ann", json.dumps(order).encode()): why for order, why in (
+            ({"do": "model_put"}, "digest is missing"), ({"do": "model_put", "digest": "sha256:x"}, "digest must read"),
+            ({"do": "model_add"}, "record is missing"), ({"do": "model_add", "record": {"statement": "{}"}}, "missing"),
+            ({"do": "rollout"}, "model is missing"),
+            ({"do": "rollout", "model": "a", "on": ["Robot"]}, "cannot be called"),
+            ({"do": "rollout", "model": "a", "on": ["robot9"]}, "no robot 'robot9' has come yet"),
+            ({"do": "rollout", "model": "a"}, "1 canaries are asked for, and 0 of those robots are connected"),
+            ({"do": "rollout", "model": "a", "canary": 0, "expect": 7}, "at most 1"),
+            ({"do": "rollout", "model": "a", "canary": 0}, "there is no model 'a'"),
+            ({"do": "model", "model": "%"}, "no digest"),
+            ({"do": "rollback", "region": "x" * 99}, "at most 80 characters"),
+            ({"do": "model_put", "digest": digest, "data": ""}, "has no field 'data'"))}
+        wrong = {place: told for place, why in cases.items() if why not in (told := ask(*place)) or "\n" in told}
+        assert wrong == {}
+        put = json.dumps({"do": "model_put", "digest": digest}).encode()
+        assert "at most" in ask("brain_fleet/cloud/orders/ann", put, bytes(PIECE + 1))
+    assert "Traceback" not in fleet.said("cloud")
+    assert list((fleet.database("cloud")).glob("models/*")) == []
 
 
 @pytest.mark.slow

@@ -122,8 +122,8 @@ class Rollouts:
                     raise ModelProblem(f"roll-out {one.number} of {region} is under way; see `brain fleet models`, and "
                                        f"take it back with `brain fleet rollback {region}`, or wait")
                 if one.state == BACK:
-                    raise ModelProblem(f"roll-out {one.number} of {region} is being taken back, and not all robots have "
-                                       f"said so yet; see `brain fleet models`, and wait")
+                    raise ModelProblem(f"roll-out {one.number} of {region} is being taken back, and not all robots "
+                                       f"have said so yet; see `brain fleet models`, and wait")
                 if one.state == REST:
                     self._become(db, one, REPLACED, "another model was rolled out")
             self._check_others(db, region)
