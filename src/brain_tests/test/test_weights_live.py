@@ -77,12 +77,8 @@ def test_weights_at_the_start(stage, still):
 
 
 def test_membranes_go_on_when_weights_are_read_anew(tmp_path):
-    from safetensors import safe_open
-    from safetensors.numpy import save_file
-
-    with safe_open(weights.SHIPPED, framework="np") as file:    # the same weights in a file with other bytes
-        save_file({name: file.get_tensor(name) for name in file.keys()}, tmp_path / "same.safetensors",
-                  {**file.metadata(), "note": "another file"})
+    # the same weights in a file with other bytes
+    weights.save(tmp_path / "same.safetensors", weights.load().tensors, {"note": "another file"}, {}, ann=False)
     ways = []
     for name, anew in (("once", False), ("anew", True)):
         stage = make_stage("local", tmp_path / name)
