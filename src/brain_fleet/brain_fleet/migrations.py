@@ -48,4 +48,25 @@ _STATE = (
     "person TEXT NOT NULL, text TEXT NOT NULL)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE)
+_MODELS = (
+    # in the cloud: models that it has, with what is said of each
+    "CREATE TABLE models (digest TEXT PRIMARY KEY, region TEXT NOT NULL, size INTEGER NOT NULL, signer TEXT NOT NULL, "
+    "added TEXT NOT NULL, person TEXT NOT NULL, card TEXT NOT NULL, evaluation TEXT NOT NULL, statement TEXT NOT NULL, "
+    "signature TEXT NOT NULL, certificate TEXT NOT NULL) WITHOUT ROWID",
+    # in the cloud: how goals of robots ended. weights: by region, the first digits of what it computed with
+    "CREATE TABLE goals (number INTEGER PRIMARY KEY AUTOINCREMENT, robot TEXT NOT NULL, outcome TEXT NOT NULL, "
+    "reflexes INTEGER NOT NULL, seconds REAL NOT NULL, weights TEXT NOT NULL)",
+    "CREATE INDEX goals_robot ON goals (robot, number)",
+    # in the cloud: ways of models through the fleet. before: the order that was there, or null. after: of the goals
+    "CREATE TABLE rollouts (number INTEGER PRIMARY KEY AUTOINCREMENT, region TEXT NOT NULL, digest TEXT NOT NULL, "
+    "state TEXT NOT NULL, why TEXT NOT NULL, robots TEXT NOT NULL, canaries TEXT NOT NULL, before TEXT NOT NULL, "
+    "watch TEXT NOT NULL, after INTEGER NOT NULL, at TEXT NOT NULL, person TEXT NOT NULL)",
+    # on a robot: models that are whole. used: a count that grows
+    "CREATE TABLE shelf (digest TEXT PRIMARY KEY, region TEXT NOT NULL, size INTEGER NOT NULL, signer TEXT NOT NULL, "
+    "used INTEGER NOT NULL) WITHOUT ROWID",
+    # on a robot: what each region was given, what it had before, and which order failed there, and why
+    "CREATE TABLE loaded (region TEXT PRIMARY KEY, digest TEXT NOT NULL, before TEXT NOT NULL, original TEXT NOT NULL, "
+    "failed INTEGER, why TEXT NOT NULL) WITHOUT ROWID",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE, _MODELS)

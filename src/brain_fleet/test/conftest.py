@@ -19,6 +19,7 @@ from brain_fleet.reading import Reading
 from brain_wire.router import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
+sys.path.insert(0, str(PROGRAMS))       # what tests of models share
 PATIENCE = 60.0     # s; only ends a hang
 # What an outer environment might say is not to choose the links of these tests.
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "BRAIN_CLOUD", "BRAIN_FLEET_SECURITY", "ZENOH_SESSION_CONFIG_URI",
@@ -84,7 +85,7 @@ class Fleet:
                     f"tcp/127.0.0.1:{self.brain_port}")
 
     def brain_router(self) -> None:
-        self._start("router", "brain_wire.router", "--listen", f"tcp/127.0.0.1:{self.brain_port}")
+        self._start(f"router {self.brain_port}", "brain_wire.router", "--listen", f"tcp/127.0.0.1:{self.brain_port}")
 
     def region(self) -> None:
         self._start("gauge", "brain_runtime.process", "--class", "gauge:Gauge", "--name", "gauge", "--router",
@@ -175,3 +176,15 @@ def until_fixture() -> Callable[..., Any]:
 def events(fleet: Fleet) -> Callable[[], list[str]]:
     """What the cloud has written down."""
     return lambda: [one["text"] for one in fleet.ask("logs")["events"]]
+
+
+@pytest.fixture
+def computing(fleet: Fleet) -> Iterator[Callable[[], str | None]]:
+    """The first digits of the weights that the region motor computes with, as its heartbeat says."""
+    from brain_fleet.models.goals import GoalWatch
+    from brain_wire import Node, open_session
+
+    with open_session(f"tcp/127.0.0.1:{fleet.brain_port}", identity="looker", patience=60.0) as session, \
+            Node(session, "looker", "/", fleet.brain_port % 200) as node:
+        watch = GoalWatch(node, lambda ended: None)
+        yield lambda: watch.weights().get("motor")

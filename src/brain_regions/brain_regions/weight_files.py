@@ -15,6 +15,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 import numpy as np
 
 PROBE = "probe"
+KINDS = (np.float16, np.float32)    # of weights and of the probe's answer
 ALIKE = 0.05
 """Share of its mean size that an answer may be off: another processor rounds otherwise, and a few neurons so fire a
 micro-step sooner or later."""
@@ -83,11 +84,13 @@ def load(path: Path, fits: Mapping[str, str], probe: Callable[[dict[str, np.ndar
     Args:
         path: of the file.
         fits: as given to :func:`save`.
-        probe: answers to the probe with some weights; a KeyError, ValueError or RuntimeError says that they do not fit.
+        probe: answers to the probe with some weights; a LookupError, TypeError, ValueError or RuntimeError says that
+            they do not fit.
         remedy: for a person: how to make a new file.
 
     Raises:
-        WeightsError: the file is missing, torn, or made for a network that computes something else.
+        WeightsError: the file is missing, torn, holds what are no weights, or was made for a network that computes
+            something else.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -103,13 +106,31 @@ def load(path: Path, fits: Mapping[str, str], probe: Callable[[dict[str, np.ndar
         if metadata.get(key) != value:
             raise WeightsError(f"weight file {path} does not fit: {key} is {metadata.get(key)!r}, but {value!r} is "
                                f"needed; {remedy}")
+    for name, tensor in tensors.items():
+        if tensor.dtype not in KINDS:
+            raise WeightsError(f"weight file {path} does not fit: {name[:80]!r} is {tensor.dtype}, but float16 or "
+                               f"float32 is needed; {remedy}")
+        if not np.isfinite(tensor).all():
+            raise WeightsError(f"weight file {path} cannot be used: {name[:80]!r} holds numbers that are not finite; "
+                               f"{remedy}")
     then = tensors.pop(PROBE, None)
     try:
         now = np.asarray(probe(tensors))
-    except (KeyError, ValueError, RuntimeError) as error:
-        raise WeightsError(f"weight file {path} does not fit the network ({error}); {remedy}") from error
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split())[:300]    # torch tells of each key in a line of its own
+        raise WeightsError(f"weight file {path} does not fit the network ({why}); {remedy}") from error
     if then is None or now.shape != then.shape or not np.abs(now - then).mean() <= ALIKE * np.abs(then).mean():
         raise WeightsError(f"weight file {path} does not fit: this code answers to the file's probe otherwise than "
                            f"the code that it was made with; {remedy}")
-    return Loaded(tensors, json.loads(metadata["training"]), json.loads(metadata["held_out"]),
+    return Loaded(tensors, _told(path, metadata, "training", remedy), _told(path, metadata, "held_out", remedy),
                   hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+
+
+def _told(path: Path, metadata: Mapping[str, str], key: str, remedy: str) -> dict[str, Any]:
+    try:
+        found = json.loads(metadata[key])
+    except (KeyError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise WeightsError(f"weight file {path} does not say under {key} how it was made, or how good it is; {remedy}")
+    return found

@@ -47,6 +47,59 @@ def test_what_is_refused_while_it_runs_changes_nothing(cls, tmp_path):
     assert region.parameters == before and region.snapshot_metadata() == own
 
 
+def changed(cls, path, change, **metadata):
+    """The shipped weights in another file, with other tensors, by name, or metadata."""
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    with safe_open(cls.weights.path(), framework="np") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+        about = {key: value for key, value in {**file.metadata(), **metadata}.items() if value is not None}
+    save_file({name: value for name, value in {**tensors, **change(tensors)}.items() if value is not None}, path, about)
+    return path
+
+
+@TRAINED
+def test_a_file_that_holds_no_weights_of_this_network_is_refused_in_one_line_by_what_is_wrong(cls, tmp_path):
+    import numpy as np
+
+    path, region = tmp_path / "w.safetensors", configured(cls)
+    first = sorted(name for name in changed_names(cls) if name != "probe")[0]
+
+    def poisoned(tensors):
+        value = tensors[first].copy()
+        value.flat[-1] = np.nan
+        return {first: value}
+
+    cases = {"numbers that are not finite": (poisoned, {}),
+             "is float64, but float16 or float32": (lambda t: {first: t[first].astype(np.float64)}, {}),
+             "is int32": (lambda t: {first: t[first].astype(np.int32)}, {}),
+             "does not fit the network": (lambda t: {first: None}, {}),
+             "does not fit the network (": (lambda t: {first: np.ascontiguousarray(t[first][..., :-1])}, {}),
+             "does not fit": (lambda t: {"probe": None}, {}),
+             "does not say under held_out": (lambda t: {}, {"held_out": "[]"}),
+             "does not say under training": (lambda t: {}, {"training": None})}
+    wrong = {}
+    for why, (change, metadata) in cases.items():
+        changed(cls, path, change, **metadata)
+        try:
+            region.on_parameter("weights", str(path))
+            told = "taken"
+        except ParameterError as problem:
+            told = str(problem)
+        if why not in told or "\n" in told or not told.startswith(f"{region.name} keeps the weights that it has"):
+            wrong[why] = told
+    assert wrong == {}
+    assert region.parameters.weights == ""
+
+
+def changed_names(cls):
+    from safetensors import safe_open
+
+    with safe_open(cls.weights.path(), framework="np") as file:
+        return list(file.keys())
+
+
 @TRAINED
 def test_a_snapshot_fits_only_the_weights_it_was_made_with(cls, tmp_path):
     from safetensors import safe_open

@@ -119,13 +119,14 @@ def make_authority(name: str, days: float) -> Pair:
     return Pair(_pem(key), certificate.public_bytes(Encoding.PEM))
 
 
-def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = ()) -> Pair:
+def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = (), signs: bool = False) -> Pair:
     """A key, and a certificate that ``authority`` signs.
 
     Args:
         name: common name.
         days: until it ends.
         hosts: names and addresses under which it may be a server; none: it may only be a client.
+        signs: it may sign for others, as models: see :mod:`brain_security.signing`.
 
     Raises:
         CertificateError: the authority's key does not read, or the name is too long.
@@ -137,17 +138,17 @@ def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = ()
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise CertificateError("the authority's key does not read (it is of another kind than ours)")
     try:
-        return _signed(authority.parsed, signer, name, days, list(hosts))
+        return _signed(authority.parsed, signer, name, days, list(hosts), signs)
     except CertificateError:
         raise
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"the authority's certificate does not read ({error})") from error
 
 
-def _signed(issuer: x509.Certificate, signer: ec.EllipticCurvePrivateKey, name: str, days: float, hosts: list[str]
-            ) -> Pair:
+def _signed(issuer: x509.Certificate, signer: ec.EllipticCurvePrivateKey, name: str, days: float, hosts: list[str],
+            signs: bool) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.CODE_SIGNING] if signs else [])]
     builder = (_builder(name, issuer.subject, key, days)
                .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()), critical=False))

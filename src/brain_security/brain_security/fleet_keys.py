@@ -45,6 +45,11 @@ def down(robot: str) -> str:
     return f"{ROOT}/{robot}/down"
 
 
+def models(robot: str) -> str:
+    """Key on which a robot asks the cloud for models, piece by piece; ``*``: all robots."""
+    return f"{ROOT}/{robot}/models"
+
+
 def alive(member: str) -> str:
     """Key of the liveliness token of a robot, or of the cloud; ``*``: of all."""
     return f"{ROOT}/{member}/alive"

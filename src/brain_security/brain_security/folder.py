@@ -17,7 +17,7 @@ from typing import Any, Iterable, Mapping
 
 from brain_security.access import access_control
 from brain_security.certificates import CertificateError, Pair, make_authority, make_pair
-from brain_security.rights import AUTHORITY, ROUTER, Rights
+from brain_security.rights import AUTHORITY, MAINTAINS, OPERATES, ROUTER, Rights
 from brain_wire import names
 from brain_wire.router import settings as router_settings
 from brain_wire.session import default_settings
@@ -77,7 +77,7 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
         # This machine's name is put in, but one that is there already may have been made on another.
         pairs = {ROUTER: make(ROUTER, router, [*LOCAL, *(() if servers else hosts)], [socket.gethostname()])}
         for one in rights:
-            pairs[one.node] = make(one.node, one.name)
+            pairs[one.node] = make(one.node, one.name, signs=one.role in (OPERATES, MAINTAINS))
         there = _servers(folder, pairs)
         for server in dict.fromkeys([*there, *servers]):
             if server in (*pairs, AUTHORITY):
@@ -159,7 +159,8 @@ class _Maker:
     anew: bool
     done: Done
 
-    def __call__(self, file: str, name: str, hosts: Iterable[str] = (), more_hosts: Iterable[str] = ()) -> Pair:
+    def __call__(self, file: str, name: str, hosts: Iterable[str] = (), more_hosts: Iterable[str] = (),
+                 signs: bool = False) -> Pair:
         key, certificate = self.folder / f"{file}.key", self.folder / f"{file}.crt"
         if not self.anew and key.exists() != certificate.exists():
             raise FolderError(f"of {key.name} and {certificate.name} only one is in {self.folder}; bring the other "
@@ -175,7 +176,7 @@ class _Maker:
         if not self.authority.key:
             raise FolderError(f"{file} needs a certificate, but {AUTHORITY}.key, which signs it, is not in "
                               f"{self.folder}; bring it back, or make all anew with --new-authority")
-        pair = make_pair(self.authority, name, self.days, dict.fromkeys([*hosts, *more_hosts]))
+        pair = make_pair(self.authority, name, self.days, dict.fromkeys([*hosts, *more_hosts]), signs)
         _write(key, pair.key)
         _write(certificate, pair.certificate, 0o644)
         self.done.made.append(file)

@@ -74,3 +74,26 @@ def test_weights_at_the_start(stage, still):
     stage.until(lambda: drive(stage, heard) == 0.0 and heard)
     assert stage.change(weights="") == ""
     stage.until(lambda: drive(stage, heard) > 0.4)
+
+
+def test_membranes_go_on_when_weights_are_read_anew(tmp_path):
+    # the same weights in a file with other bytes
+    weights.save(tmp_path / "same.safetensors", weights.load().tensors, {"note": "another file"}, {}, ann=False)
+    ways = []
+    for name, anew in (("once", False), ("anew", True)):
+        stage = make_stage("local", tmp_path / name)
+        try:
+            commands, spikes = (stage.hear(topic, f"brain_interfaces/msg/{kind}", quality) for topic, kind, quality in (
+                ("motor/command", "MotorCommand", FEATURE), ("brain/spikes", "SpikeTrain", STREAM)))
+            stage.start("brain_regions.motor:Motor")
+            drive(stage, commands)
+            before = len(spikes)
+            if anew:
+                assert stage.change(weights=str(tmp_path / "same.safetensors")) == ""
+            drive(stage, commands)
+            ways.append(([(c.twist.linear.x, c.twist.angular.z) for c in commands],
+                         [(s.neuron.tolist(), s.bin.tolist()) for s in spikes]))
+        finally:
+            stage.close()
+    assert ways[0] == ways[1] and len(ways[0][1]) > before > 0
+    assert any(neurons for neurons, _ in ways[0][1][before:])

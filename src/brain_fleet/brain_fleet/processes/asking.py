@@ -33,6 +33,9 @@ class Asking:
         cloud: endpoint; None: this machine's.
         credentials: folder or file; None: nothing is secured.
 
+    Attributes:
+        credentials: the file that is used; None: nothing is secured.
+
     Raises:
         NoCloud: nobody is there.
         SessionProblem: the credentials cannot be used.
@@ -49,17 +52,21 @@ class Asking:
             raise NoCloud(f"no cloud at {self._at}; start one with `brain cloud`, or name its endpoint with --cloud or "
                           f"{CLOUD_VARIABLE}") from None
         found = self._session.credentials
+        self.credentials: Path | None = None if found is None else found.path
         self._person = _person() if found is None else found.name.rpartition("/")[2]
 
-    def __call__(self, do: str, **more: Any) -> dict[str, Any]:
+    def __call__(self, do: str, data: bytes | None = None, **more: Any) -> dict[str, Any]:
         """The answer to an order.
+
+        Args:
+            data: bytes that go with it.
 
         Raises:
             NoCloud: see there.
         """
         replies = self._session.zenoh.get(
-            orders(self._person), payload=json.dumps({"do": do, **more}).encode(), target=zenoh.QueryTarget.ALL,
-            consolidation=zenoh.ConsolidationMode.NONE, timeout=PATIENCE)
+            orders(self._person), payload=json.dumps({"do": do, **more}).encode(), attachment=data,
+            target=zenoh.QueryTarget.ALL, consolidation=zenoh.ConsolidationMode.NONE, timeout=PATIENCE)
         for reply in replies:
             if reply.ok is None:
                 why = b"" if reply.err is None else reply.err.payload.to_bytes()[:2000]

@@ -14,8 +14,11 @@ from zenoh.handlers import Callback
 from brain_fleet.messages import epochs
 from brain_fleet.messages.courier import Courier, Hooks
 from brain_fleet.messages.inbox import Message
-from brain_fleet.messages.outbox import Limits, Outbox
+from brain_fleet.messages.outbox import Limits, Outbox, OutboxFull
 from brain_fleet.messages.reception import Desk, Reception
+from brain_fleet.models.registry import Registry
+from brain_fleet.models.rollouts import Rollouts
+from brain_fleet.models.serving import Serving
 from brain_fleet.processes.settings import FROM_CLOUD, software
 from brain_fleet.state import events
 from brain_fleet.state.desired import Desired, hear
@@ -23,8 +26,10 @@ from brain_fleet.store import Store, StoreProblem
 from brain_security.fleet_keys import CLOUD, alive, down, robot_of, up
 from brain_wire import Session
 from brain_wire.seldom import Seldom
+from brain_wire.waking import Signal
 
 KEEPALIVE = 60.0    # s; robots tell of themselves far more often
+ROLL = 1.0          # s between two looks at the roll-outs at the latest
 HERE = 15.0         # s since a robot has been heard, up to which it counts as connected
 
 log = logging.getLogger("brain.cloud")
@@ -38,16 +43,21 @@ class Cloud:
         store: its database.
         session: open session in which, or beside which, a router runs that robots reach.
         limits: of what may wait for one robot.
+        authority: certificate of the fleet's, PEM; None: it has no keys.
 
     Attributes:
-        store, outbox, desired: its parts.
+        store, outbox, desired, registry, rollouts: its parts.
         began: steady time.
     """
 
-    def __init__(self, store: Store, session: Session, limits: Limits = Limits()) -> None:
+    def __init__(self, store: Store, session: Session, limits: Limits = Limits(), authority: bytes | None = None
+                 ) -> None:
         self.store, self.session = store, session
         self.outbox = Outbox(store, FROM_CLOUD, limits)
         self.desired = Desired(self.outbox)
+        self.registry = Registry(store, authority)
+        self.rollouts = Rollouts(store, self.desired, self.registry)
+        self._news, self._stopping = Signal(), False
         self.began = time.monotonic()
         self._heard: dict[str, float] = {}      # steady time, by robot
         self._here: set[str] = set()            # robots whose token is there
@@ -56,18 +66,36 @@ class Cloud:
         self._courier = Courier(session, store, self.outbox, founds=True, software=version,
                                 hooks=Hooks(apart=self._apart, heard=self._hear, refused=self._refused))
         desk = Desk(sender=lambda key: robot_of(key, "up"), standing=epochs.admit, apply=self._apply,
-                    joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear)
+                    joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear,
+                    applied=lambda robot: self._news.set())
         for (robot,) in store.read("SELECT name FROM peers"):
             self._courier.serve(robot, down(robot), KEEPALIVE)
         self._reception = Reception(session, up("*"), store, desk, software=version)
         self._tokens = session.zenoh.liveliness().declare_subscriber(
             alive("*"), Callback(self._token, indirect=False), history=True)
         self._courier.start()
+        Serving(session, self.registry)
+        session.run(self._roll, "rollouts")
         self._own = session.zenoh.liveliness().declare_token(alive(CLOUD))
 
     def stop(self) -> None:
         """Delivers nothing more; then the session may be closed."""
         self._courier.stop()
+        self._stopping = True
+        self._news.set()
+
+    def _roll(self) -> None:
+        """Does what is due of the roll-outs, when robots have told something and now and then."""
+        while not self._stopping and not self.session.zenoh.is_closed():
+            try:
+                for robot in self.rollouts.look():
+                    self.wake(robot)
+            except (StoreProblem, OutboxFull) as problem:
+                seldom("rollouts", f"a roll-out cannot go on: {problem}")
+            except Exception:   # the next look may
+                seldom("rollouts", "a roll-out cannot go on", trace=True, level=logging.ERROR)
+            self._news.wait(ROLL)
+            time.sleep(ROLL / 10)   # many robots that tell much are looked at together
 
     def _apply(self, db: sqlite3.Connection, message: Message) -> None:
         hear(db, message)

@@ -18,6 +18,10 @@ from brain_fleet.messages.epochs import Standing
 from brain_fleet.messages.outbox import Limits, Outbox
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.messages.reception import Desk, Reception
+from brain_fleet.models.fetching import Fetching
+from brain_fleet.models.loading import Loading
+from brain_fleet.models.model_file import ModelProblem
+from brain_fleet.models.shelf import QUOTA, Shelf
 from brain_fleet.processes.alone import Alone
 from brain_fleet.processes.settings import FROM_ROBOT, ZENOH, refused, software
 from brain_fleet.state.effects import Effects
@@ -25,6 +29,7 @@ from brain_fleet.state.held import Held
 from brain_fleet.store import Store, StoreProblem
 from brain_security.fleet_keys import CLOUD, alive, down, robot_of, up
 from brain_wire import NoRouter, Session, SessionProblem, open_session
+from brain_wire.credentials import credentials_file
 from brain_wire.seldom import Seldom
 from brain_wire.session import Elsewhere
 from brain_wire.waking import Flag
@@ -47,16 +52,20 @@ class Edge:
         router, namespace: of the brain.
         rate: bytes a second that are sent to the cloud at most; 0: no limit.
         limits: of what may wait for the cloud.
+        quota: bytes that models may take.
         stop: ends it.
     """
 
     def __init__(self, store: Store, cloud: str, *, credentials: Path | None, router: str | None, namespace: str,
-                 rate: float = 0.0, limits: Limits = Limits(), stop: Flag) -> None:
+                 rate: float = 0.0, limits: Limits = Limits(), quota: int = QUOTA, stop: Flag) -> None:
         self.store, self._cloud, self._credentials, self._stop = store, cloud, credentials, stop
         self.outbox = Outbox(store, FROM_ROBOT, limits)
         self.held = Held(store, self.outbox)
         self._bucket = Bucket(rate, 2 * rate) if rate else None
-        self._effects = Effects(self.held, router, namespace, self._something, stop)
+        shelf = Shelf(store, quota)
+        self._fetching = Fetching(store.member, shelf, self._authority, self._came)
+        self._effects = Effects(self.held, Loading(store, self.held, shelf, self._fetching), router, namespace,
+                                self._something, stop)
         self._devices = Keeping(self.held, router, namespace, self._something, stop)
         self._courier: Courier | None = None
         self._alone = Alone(store)
@@ -78,6 +87,21 @@ class Edge:
         linking.join(5.0)
         self._effects.join()
         self._devices.join()
+        self._fetching.close()
+
+    def _came(self) -> None:
+        self._effects.wake()
+
+    def _authority(self) -> bytes | None:
+        """Certificate of the fleet's authority; None where it has no keys. Raises ModelProblem."""
+        if self._credentials is None:
+            return None
+        from brain_security.signing import SigningProblem, authority_of     # only for models
+
+        try:
+            return authority_of(credentials_file(self._credentials, self.store.member))
+        except (SigningProblem, SessionProblem) as problem:
+            raise ModelProblem(str(problem)) from None
 
     def _look(self) -> None:
         """Says once when the cloud has been away for a while, and once when it is back."""
@@ -123,7 +147,9 @@ class Edge:
         courier.start()
         own = session.zenoh.liveliness().declare_token(alive(self.store.member))
         log.info("linked with the cloud at %s", self._cloud)
+        self._fetching.link(session)
         self._over.wait()
+        self._fetching.link(None)
         courier.stop()
         own.undeclare()
         cloud.undeclare()
@@ -136,6 +162,7 @@ class Edge:
     def _token(self, sample: zenoh.Sample) -> None:
         if sample.kind == zenoh.SampleKind.PUT:
             self._something()   # the cloud is back
+            self._fetching.again()
 
     def _sender(self, key: str) -> str | None:
         return CLOUD if robot_of(key, "down") == self.store.member else None

@@ -21,6 +21,8 @@ def edge(cloud: CloudAt = None,
          secure: FleetSecure = None,
          rate: Annotated[float, typer.Option(min=0.0, metavar="KB", help="At most so many kilobytes a second are "
                                              "sent. 0: no limit.")] = 0.0,
+         models_mb: Annotated[float, typer.Option("--models-mb", min=1.0, metavar="MB", help="Megabytes of this disk "
+                                                  "that models may take.")] = 2000.0,
          router: Router = None,
          brain_secure: Annotated[Path | None, typer.Option(
              "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
@@ -37,7 +39,7 @@ def edge(cloud: CloudAt = None,
     for option, value in (("--name", name), ("--cloud", cloud), ("--router", router),
                           ("--namespace", namespace or None),
                           ("--secure", None if secure is None else secure.expanduser().absolute()),
-                          ("--rate", str(1000.0 * rate) if rate else None)):
+                          ("--models-mb", models_mb), ("--rate", str(1000.0 * rate) if rate else None)):
         if value is not None:
             words += [option, str(value)]
     # What runs for months on a small computer need not hold what the command was read with.

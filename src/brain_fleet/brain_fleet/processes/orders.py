@@ -12,6 +12,8 @@ from zenoh.handlers import RingChannel
 
 from brain_fleet.devices import ordered
 from brain_fleet.messages.outbox import OutboxFull
+from brain_fleet.models.model_file import ModelProblem
+from brain_fleet.processes import model_orders
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.settings import software
 from brain_fleet.schema import FormProblem, check, read_json
@@ -30,7 +32,9 @@ LINES = 1000            # events in an answer
 
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
 _FORM = {"type": "object", "required": ["do"], "properties": {
-    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "devices"]},
+    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "devices",
+                    *model_orders.DOES]},
+    **model_orders.FIELDS,
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
     "after": {"type": "integer", "minimum": 0}}}
@@ -48,6 +52,7 @@ class Orders:
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
+        self._models = model_orders.orders(cloud)
         self._queryable = cloud.session.zenoh.declare_queryable(orders("*"), RingChannel(WAITING), complete=True)
         cloud.session.run(self._run, "orders")
 
@@ -70,15 +75,17 @@ class Orders:
                 raise FormProblem(f"an order has at most {LONGEST} bytes; divide it")
             order = read_json(query.payload.to_bytes(), LONGEST)
             check(order, _FORM)
+            if query.attachment is not None and len(query.attachment) <= LONGEST:
+                order["data"] = query.attachment.to_bytes()
             does: dict[str, Callable[[dict[str, Any], str], Any]] = {
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
                 "delete": self._delete, "accept": self._accept, "logs": self._logs,
-                "devices": self._devices}
+                "devices": self._devices, **self._models}
             answer = json.dumps(does[order["do"]](order, person)).encode()
             if len(answer) > ANSWER:
                 raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
             query.reply(key, answer)
-        except (FormProblem, OutboxFull, StoreProblem) as problem:
+        except (FormProblem, ModelProblem, OutboxFull, StoreProblem) as problem:
             self._refuse(query, str(problem))
         except Exception as error:  # whatever one order is, the next is taken
             seldom("order", f"an order of {person} failed", trace=True, level=logging.ERROR)

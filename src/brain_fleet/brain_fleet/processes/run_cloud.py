@@ -18,6 +18,7 @@ from brain_fleet.processes.settings import PORT, ZENOH, software
 from brain_fleet.store import Store, StoreProblem
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import CLOUD
+from brain_security.signing import SigningProblem, authority_of
 from brain_wire import Session, SessionProblem, shown
 from brain_wire.logs import survive_full_disk
 from brain_wire.router import Router, RouterProblem, RouterRuns, loopback_endpoints
@@ -44,15 +45,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         with Store(options.folder, CLOUD) as store, \
                 Router(endpoints, config_file=rules, more=ZENOH) as router, \
                 Session(router.session, ", ".join(endpoints)) as session:
-            cloud = Cloud(store, session, Limits(messages=options.most_messages))
+            cloud = Cloud(store, session, Limits(messages=options.most_messages), _authority(rules))
             Orders(cloud)
             log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
                      ", ".join(endpoints), store.path)
             ending.asked.wait()
             cloud.stop()
-    except (StoreProblem, RouterProblem, SessionProblem) as problem:
+    except (StoreProblem, RouterProblem, SessionProblem, SigningProblem) as problem:
         return _cannot(problem, 3 if isinstance(problem, RouterRuns) else 1)
     return 0
+
+
+def _authority(rules: Path | None) -> bytes | None:
+    """Certificate of the fleet's authority, which models are to be signed under; None where it has no keys."""
+    return None if rules is None else authority_of(rules)
 
 
 def _cannot(why: object, status: int = 1) -> int:

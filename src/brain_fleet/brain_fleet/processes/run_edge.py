@@ -18,6 +18,7 @@ from pathlib import Path  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 from brain_fleet.messages.outbox import Limits  # noqa: E402
+from brain_fleet.models.shelf import QUOTA  # noqa: E402
 from brain_fleet.processes.edge import Edge  # noqa: E402
 from brain_fleet.processes.settings import CLOUD_AT, SECURITY_VARIABLE, software  # noqa: E402
 from brain_fleet.reading import Reading  # noqa: E402
@@ -42,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--namespace", default="")
     parser.add_argument("--rate", type=float, default=0.0, help="bytes a second")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
+    parser.add_argument("--models-mb", type=float, default=QUOTA / 1e6)
     options = parser.parse_args(argv)
     ending = Ending()
     survive_full_disk()
@@ -55,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             log.info("brain_fleet %s: robot %s, its cloud at %s, what it knows in %s", software(), name, cloud,
                      store.path)
             Edge(store, cloud, credentials=options.secure, router=options.router, namespace=options.namespace,
-                 rate=options.rate, limits=Limits(messages=options.most_messages), stop=ending.asked).run()
+                 rate=options.rate, limits=Limits(messages=options.most_messages), quota=int(1e6 * options.models_mb),
+                 stop=ending.asked).run()
     except (FleetNameProblem, StoreProblem, SessionProblem) as problem:
         print(f"brain edge: {shown.line(problem)}", file=sys.stderr)
         return 1

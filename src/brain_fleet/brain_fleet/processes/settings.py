@@ -14,8 +14,8 @@ CLOUD_AT = f"tcp/localhost:{PORT}"
 CLOUD_VARIABLE = "BRAIN_CLOUD"
 SECURITY_VARIABLE = "BRAIN_FLEET_SECURITY"
 
-# Of a robot: what is done about what is wanted, then what has happened. Events leave room for reports.
-FROM_ROBOT = (Stream(held.REPORTS, 1, 0.9), Stream(held.EVENTS, 5, 0.5))
+# Of a robot: what is done about what is wanted, how goals end, what has happened. Those leave room for reports.
+FROM_ROBOT = (Stream(held.REPORTS, 1, 0.9), Stream(held.GOALS, 2, 0.7), Stream(held.EVENTS, 5, 0.5))
 FROM_CLOUD = (Stream(desired.STREAM, 0),)
 
 LARGEST = 16 * 2**20    # bytes; Zenoh puts nothing larger together

@@ -15,7 +15,8 @@ _STYLES = {"connected": "green", "applied": "green", "away": "yellow", "waiting"
            "apart": "red", "refused": "red", "kept": "dim", "unknown": "dim"}
 
 
-def _table(*columns: str) -> Table:
+def new_table(*columns: str) -> Table:
+    """A table without lines."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -28,7 +29,7 @@ def _state(state: str) -> Text:
 
 def robots_table(found: Mapping[str, Any]) -> Any:
     """Each robot in a line, and below why one is set apart."""
-    table = _table("robot", "state", "heard", "waiting", "version", "resources", "software")
+    table = new_table("robot", "state", "heard", "waiting", "version", "resources", "software")
     for one in found["robots"]:
         heard = "never" if one["heard_s"] is None else f"{duration(one['heard_s'])} ago"
         counts = ", ".join(f"{count} {state}" for state, count in sorted(one["resources"].items())) or "none"
@@ -41,7 +42,7 @@ def robots_table(found: Mapping[str, Any]) -> Any:
 
 def resources_table(resources: Any) -> Table:
     """Each resource of each robot in a line."""
-    table = _table("kind", "name", "robot", "version", "state", "why")
+    table = new_table("kind", "name", "robot", "version", "state", "why")
     for one in resources:
         table.add_row(one["kind"], one["name"], one["robot"], str(one["version"]), _state(one["state"]),
                       one.get("why", ""))

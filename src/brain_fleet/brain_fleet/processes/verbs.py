@@ -9,6 +9,7 @@ from typing import Annotated, Any, Callable
 import typer
 
 from brain_fleet.placement.verbs import costs, plan
+from brain_fleet.processes.model_verbs import add_verbs
 from brain_fleet.processes.options import CloudAt, FleetSecure
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
@@ -203,3 +204,6 @@ def _read(file: Path) -> Any:
         fail(f"cannot read {file}: {error.strerror or error}")
     except ManifestProblem as problem:
         fail(str(problem))
+
+
+add_verbs(app, _ask, _look)

@@ -16,8 +16,8 @@ from typing import Any, Iterable, Mapping
 from brain_fleet.messages.inbox import Message, Refused
 from brain_fleet.messages.outbox import Outbox
 from brain_fleet.schema import FormProblem, check
-from brain_fleet.state import events
-from brain_fleet.state.forms import EVENT, REPORT
+from brain_fleet.state import events, goals
+from brain_fleet.state.forms import EVENT, GOAL, REPORT
 from brain_fleet.state.manifests import ALL, Resource
 
 STREAM = "desired"
@@ -145,6 +145,9 @@ def hear(db: sqlite3.Connection, message: Message) -> None:
         elif message.kind == "event":
             check(message.body, EVENT)
             events.write(db, message.peer, "", message.body["text"], message.body["at"])
+        elif message.kind == "goal":
+            check(message.body, GOAL)
+            goals.write(db, message.peer, message.body)
         else:
             raise Refused(f"this software knows no message of the kind {message.kind}: the robot's is newer, or older")
     except FormProblem as problem:

@@ -11,124 +11,23 @@ import threading
 from typing import Any, Callable, Mapping
 
 from brain_fleet.messages.outbox import OutboxFull
+from brain_fleet.models.goals import GoalWatch
+from brain_fleet.models.loading import Loading
 from brain_fleet.schema import FormProblem
+from brain_fleet.state.brain import ANSWER, Brain, Never, NotNow
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.state.kinds import DEVICES, EFFECTIVE, check_spec
 from brain_fleet.store import StoreProblem
-from brain_wire import Client, NoAnswer, NoRouter, Node, ParameterError, SessionProblem, messages, open_session
-from brain_wire.parameter_services import value_message, value_of
+from brain_wire import NoRouter, Node, ParameterError, SessionProblem, open_session
 from brain_wire.seldom import Seldom
 from brain_wire.waking import Flag, Signal
 
 LOOK = 2.0          # s between two looks at whether the brain still is as it is wanted
 AGAIN = 1.0         # s until the next attempt where a region or the router is not there
-ANSWER = 2.0        # s that a region gets to answer
-CLIENTS = 100       # of services that are kept open
 NODE = "brain_edge"
 
 log = logging.getLogger(__name__)
 seldom = Seldom(log)
-
-
-class NotNow(RuntimeError):
-    """What is wanted cannot be brought about at this moment; says why."""
-
-
-class Never(RuntimeError):
-    """What is wanted cannot be brought about as it is wanted: the region refuses it; says why."""
-
-
-class Brain:
-    """The regions of a running brain, as they are reached from beside it.
-
-    Args:
-        node: of ours, in the brain's domain and namespace.
-    """
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._clients: dict[str, Client] = {}       # each is a token for all to see, so it is kept
-
-    def _call(self, region: str, service: str, kind: str, **fields: Any) -> Any:
-        name = f"{region}/{service}"
-        try:
-            if name not in self._clients:
-                if len(self._clients) >= CLIENTS:
-                    self._node.let_go(self._clients.pop(next(iter(self._clients))))
-                self._clients[name] = self._node.client(name, kind, ANSWER)
-            return self._clients[name].call(messages.make(f"{kind}_Request", **fields), ANSWER)
-        except NoAnswer as problem:
-            raise NotNow(str(problem)) from problem
-        except messages.MessageError as problem:
-            raise NotNow(f"{region} cannot be asked: {problem}") from problem
-
-    def set_parameters(self, region: str, values: Mapping[str, Any]) -> bool:
-        """Sets those that have another value; whether there were any.
-
-        Raises:
-            NotNow: the region does not answer.
-            Never: it refuses a value.
-        """
-        names = list(values)
-        found = self._call(region, "get_parameters", "rcl_interfaces/srv/GetParameters", names=names).values
-        have = dict(zip(names, map(value_of, found))) if len(found) == len(names) else {}
-        other = {name: value for name, value in values.items() if not _equal(have.get(name), value)}
-        if not other:
-            return False
-        try:
-            # A whole number may be meant for a parameter that is a float; what it is now tells.
-            fitted = {name: float(value) if type(have.get(name)) is float and type(value) is int else value
-                      for name, value in other.items()}
-            parameters = [messages.make("rcl_interfaces/msg/Parameter", name=name, value=value_message(value))
-                          for name, value in fitted.items()]
-        except (KeyError, messages.MessageError) as problem:
-            raise Never(f"a value for {region} is of no type that a parameter has ({problem})") from problem
-        result = self._call(region, "set_parameters_atomically", "rcl_interfaces/srv/SetParametersAtomically",
-                            parameters=parameters).result
-        if not result.successful:
-            raise Never(result.reason)
-        log.info("set %s of %s", ", ".join(f"{name} to {value}" for name, value in fitted.items()), region)
-        return True
-
-    def set_active(self, region: str, active: bool) -> bool:
-        """Activates or deactivates a region; whether that was to be done.
-
-        Raises:
-            NotNow: the region does not answer, or is on its way.
-            Never: it does not do it.
-        """
-        now = self._call(region, "get_state", "lifecycle_msgs/srv/GetState").current_state.label
-        way = {(True, "inactive"): ["activate"], (True, "unconfigured"): ["configure", "activate"],
-               (False, "active"): ["deactivate"]}.get((active, now))
-        if way is None:
-            if now in (("active",) if active else ("inactive", "unconfigured")):
-                return False
-            raise NotNow(f"{region} is {now}")
-        for label in way:
-            transition = messages.make("lifecycle_msgs/msg/Transition", label=label)
-            if not self._call(region, "change_state", "lifecycle_msgs/srv/ChangeState", transition=transition).success:
-                raise Never(f"{region} does not {label}; its log says why")
-        log.info("%s %s", "activated" if active else "deactivated", region)
-        return True
-
-    def bring_about(self, wanted: Wanted) -> dict[str, Any]:
-        """Does what is wanted, where it is not so already; returns its status, as it is reported."""
-        try:
-            if wanted.kind == "Parameters":
-                self.set_parameters(wanted.spec["region"], wanted.spec["values"])
-            else:
-                self.set_active(wanted.spec["region"], wanted.spec["active"])
-        except NotNow as problem:
-            return {"state": "waiting", "why": str(problem)[:500]}
-        except (Never, ParameterError) as problem:
-            return {"state": "refused", "why": str(problem)[:500]}
-        return {"state": "applied"}
-
-
-def _equal(have: Any, value: Any) -> bool:
-    if isinstance(have, tuple):
-        return isinstance(value, list) and list(have) == value
-    return have == value and isinstance(have, bool) == isinstance(value, bool)
 
 
 def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -144,8 +43,7 @@ def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
         except FormProblem as problem:      # the cloud is of another version
             found[one[:2]] = {"state": "refused", "why": f"this robot's brain_fleet does not know it so: {problem}"}
             continue
-        claimed = {(one.spec["region"], name): value
-                   for name, value in one.spec.get("values", {"": one.spec.get("active")}).items()}
+        claimed = {(one.spec["region"], name): value for name, value in _claims(one).items()}
         taken = next((claim for claim, value in claimed.items() if claim in claims and claims[claim][1] != value), None)
         if taken is not None:
             other = claims[taken][0]
@@ -157,20 +55,28 @@ def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
     return found
 
 
+def _claims(one: Wanted) -> Mapping[str, Any]:
+    """What an order says of its region: parameters by name, and under no name whether it is active."""
+    if one.kind == "Model":
+        return {"weights": one.spec["digest"]}
+    return one.spec["values"] if one.kind == "Parameters" else {"": one.spec["active"]}
+
+
 class Effects:
     """One thread that keeps the brain as it is wanted.
 
     Args:
         held: what is wanted.
+        loading: gives regions their models.
         router: of the brain.
         namespace: of the brain.
         reported: called when something was reported.
         stop: ends it.
     """
 
-    def __init__(self, held: Held, router: str | None, namespace: str, reported: Callable[[], None], stop: Flag
-                 ) -> None:
-        self._held, self._router, self._namespace = held, router, namespace
+    def __init__(self, held: Held, loading: Loading, router: str | None, namespace: str, reported: Callable[[], None],
+                 stop: Flag) -> None:
+        self._held, self._loading, self._router, self._namespace = held, loading, router, namespace
         self._reported, self._stop = reported, stop
         self._wake = Signal()
         self._thread = threading.Thread(target=self._run, name="effects", daemon=True)
@@ -193,7 +99,8 @@ class Effects:
             try:
                 with open_session(self._router, identity="edge", patience=0.0) as session, \
                         Node(session, NODE, self._namespace) as node:
-                    self._keep(Brain(node), lambda: session.linked)
+                    self._loading.begin()
+                    self._keep(Brain(node), GoalWatch(node, self._goal), lambda: session.linked)
             except NoRouter as problem:
                 self._all_wait(f"no brain runs on this robot: {problem}")
                 self._wake.wait(AGAIN)
@@ -205,24 +112,48 @@ class Effects:
                 seldom("effects", "what is wanted could not be brought about", trace=True, level=logging.ERROR)
                 self._wake.wait(AGAIN)
 
-    def _keep(self, brain: Brain, linked: Callable[[], bool]) -> None:
+    def _keep(self, brain: Brain, watch: GoalWatch, linked: Callable[[], bool]) -> None:
         """Keeps the brain as it is wanted until its router goes, or ``stop``."""
         while not self._stop.is_set() and linked():
             absent: dict[str, dict[str, Any]] = {}      # regions that do not answer; each is waited for once
-            wanted = [one for one in self._held.wanted() if one.kind not in DEVICES]
-            known = settled(wanted)
+            watch.look()
+            self._loading.look(watch)
+            wanted, known = self._look()
+            waits = self._loading.guarded()
             for one in wanted:
                 if self._stop.is_set():
                     return
-                status = known.get(one[:2]) or absent.get(one.spec["region"]) or brain.bring_about(one)
-                if status["state"] == "waiting":
-                    absent[one.spec["region"]] = status
+                status = known.get(one[:2]) or absent.get(one.spec["region"])
+                try:
+                    if status is None:
+                        status = (self._loading.bring_about(brain, one, watch) if one.kind == "Model" else
+                                  brain.bring_about(one))
+                except NotNow as problem:
+                    status = absent[one.spec["region"]] = {"state": "waiting", "why": str(problem)[:500]}
+                except (Never, ParameterError) as problem:
+                    status = {"state": "refused", "why": str(problem)[:500]}
+                waits |= status["state"] == "waiting"
                 self._report(one, status)
-            self._wake.wait(AGAIN if absent else LOOK)
+            self._wake.wait(AGAIN if waits else LOOK)
 
-    def _all_wait(self, why: str) -> None:
+    def _look(self) -> tuple[list[Wanted], dict[tuple[str, str], dict[str, Any]]]:
+        """All that is wanted of the brain, and what is known of it without one."""
         wanted = [one for one in self._held.wanted() if one.kind not in DEVICES]
         known = settled(wanted)
+        known |= self._loading.prepare([one for one in wanted if one[:2] not in known])
+        return wanted, known
+
+    def _goal(self, ended: Mapping[str, Any]) -> None:
+        """A goal has ended. In a thread of the watch's."""
+        try:
+            self._held.goal(ended)
+        except (StoreProblem, FormProblem) as problem:
+            seldom("goal", f"how a goal ended is not told: {problem}")
+        self._reported()
+        self._wake.set()    # what has waited for that
+
+    def _all_wait(self, why: str) -> None:
+        wanted, known = self._look()
         for one in wanted:
             self._report(one, known.get(one[:2], {"state": "waiting", "why": why[:500]}))
 

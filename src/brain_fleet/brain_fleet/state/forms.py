@@ -28,3 +28,9 @@ REPORT = _form(kind=_KIND, name=_NAME, version=_VERSION, status={
         "state": {"enum": ["applied", "waiting", "refused", "kept"]}, "why": {"type": "string", "maxLength": 500},
         "twin": TWIN}})     # of a Device
 EVENT = _form(at={"type": "string", "maxLength": 40}, text={"type": "string", "maxLength": 1000})
+# How a goal of a robot's brain ended; weights: what each region computed with meanwhile, as its heartbeat tells it.
+GOAL = _form(outcome={"enum": ["reached", "not_found", "wrong", "not_understood", "timeout"]},
+             reflexes={"type": "integer", "minimum": 0, "maximum": 100_000},
+             seconds={"type": "number", "minimum": 0, "maximum": 1e6},
+             weights={"type": "object", "maxProperties": 256, "propertyNames": {"maxLength": 128},
+                      "additionalProperties": {"type": "string", "maxLength": 64}})

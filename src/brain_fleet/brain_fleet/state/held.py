@@ -14,8 +14,8 @@ from brain_fleet.state.forms import DELETE, LIST, LISTED, SET
 from brain_fleet.store import Store
 from brain_security.fleet_keys import CLOUD
 
-REPORTS, EVENTS = "reports", "events"
-EVENT_LIFE = 7 * 86400.0    # s that an event may wait for the cloud
+REPORTS, EVENTS, GOALS = "reports", "events", "goals"
+EVENT_LIFE = 7 * 86400.0    # s that an event, or how a goal ended, may wait for the cloud
 _FORMS = {"set": SET, "delete": DELETE, "list": LIST, "listed": LISTED}
 
 
@@ -125,6 +125,14 @@ class Held:
     def _tell(self, db: sqlite3.Connection, kind: str, name: str, version: int, status: Mapping[str, Any]) -> None:
         self._outbox.put(db, CLOUD, REPORTS, "report", {"kind": kind, "name": name, "version": version,
                                                         "status": status}, subject=f"{kind}/{name}")
+
+    def goal(self, body: Mapping[str, Any]) -> None:
+        """Tells how a goal ended; where too many wait for the cloud already, it is not told. Raises StoreProblem."""
+        with self._store.change() as db:
+            try:
+                self._outbox.put(db, CLOUD, GOALS, "goal", body, lives=EVENT_LIFE)
+            except OutboxFull:
+                return      # the next will be
 
     def event(self, text: str) -> None:
         """Tells people that something happened; where too many wait for the cloud already, it is not told."""

@@ -87,7 +87,11 @@ class Vision(Trained, Lesionable):
         from brain_regions.vision import looking
 
         found, report, digest = weight_file.load(path)
-        threshold, made = float(report["threshold"]), looking.Looking(found, device)
+        threshold = report.get("threshold")
+        if type(threshold) not in (int, float) or not 0.0 <= threshold <= 1.0:
+            raise weight_file.WeightsError(f"weight file {path} does not say under held_out at which threshold "
+                                           f"(0 to 1) objects are told; {weight_file.REMEDY}")
+        threshold, made = float(threshold), looking.Looking(found, device)
         if self.shards is not None:
             made = self._split(found, made, (path, digest))
         self._looking, self._threshold, self.weights_hash = made, threshold, digest

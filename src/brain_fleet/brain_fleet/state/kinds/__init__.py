@@ -11,8 +11,8 @@ from brain_wire.shown import quoted
 API_VERSION = "fleet.brain/v1"
 # Those that robots of this version bring about; the others are kept on the robot for what will.
 DEVICES = ("Device", "DeviceModel", "DeviceSettings")   # by brain_fleet.devices, the others by state.effects
-EFFECTIVE = ("Parameters", "Region", *DEVICES)
-KINDS = ("Job", "Model", *EFFECTIVE)
+EFFECTIVE = ("Model", "Parameters", "Region", *DEVICES)
+KINDS = ("Job", *EFFECTIVE)
 
 
 def check_spec(kind: str, spec: Any, place: str = "spec") -> None:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model's file: safetensors, known by the SHA-256 of its bytes. Its header is checked, its numbers are not read."""
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from brain_fleet.schema import FormProblem, read_json
+from brain_wire.shown import quoted
+
+LARGEST = 8 * 2**30         # bytes of a file
+HEADER = 4 * 2**20          # of its header
+SUFFIX = ".safetensors"
+OWN = "own"                 # in place of a digest: the weights that come with the region
+PATTERN = "sha256:[0-9a-f]{64}"
+_SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
+          "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
+
+
+class ModelProblem(ValueError):
+    """A model cannot be used; says which, why, and the remedy."""
+
+
+class ModelFile(NamedTuple):
+    """What a file says of itself.
+
+    Attributes:
+        digest: ``sha256:`` and the hash of its bytes.
+        size: bytes.
+        metadata: of its header: texts by name.
+    """
+
+    digest: str
+    size: int
+    metadata: dict[str, str]
+
+
+def name_of(digest: str) -> str:
+    """Name of the file with that digest."""
+    if not re.fullmatch(PATTERN, digest):
+        raise ModelProblem(f"{quoted(digest)} is no digest; one reads sha256: and 64 digits of base 16")
+    return digest.removeprefix("sha256:")
+
+
+def digest_of(path: Path) -> str:
+    """Digest of a file's bytes. Raises OSError."""
+    with path.open("rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_model(path: Path) -> ModelFile:
+    """Checks a file's form.
+
+    Raises:
+        OSError: it cannot be read.
+        ModelProblem: it is no safetensors file, or is torn.
+    """
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise ModelProblem(f"{path} has {size} bytes, and a model has at most {LARGEST}")
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(HEADER, size - 8):
+            raise ModelProblem(f"{path} is torn, or no safetensors file: it does not begin with the length of a header")
+        text = file.read(length)
+    try:
+        found = read_json(text, HEADER, 500_000)
+        if not isinstance(found, dict):
+            raise FormProblem("its header is no object")
+        metadata = found.pop("__metadata__", {})
+        if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+            raise FormProblem("its metadata are no texts")
+        end = _end(found)
+    except FormProblem as problem:
+        raise ModelProblem(f"{path} is torn, or no safetensors file: {problem}") from None
+    if end != size - 8 - length:
+        raise ModelProblem(f"{path} is torn: its tensors take {end} bytes, and {size - 8 - length} are there")
+    return ModelFile(digest_of(path), size, metadata)
+
+
+def _end(tensors: dict[str, Any]) -> int:
+    """Where the last tensor ends, if they follow each other without gaps (bytes)."""
+    places = []
+    for name, one in tensors.items():
+        try:
+            kind, shape, (begin, end) = one["dtype"], one["shape"], one["data_offsets"]
+            whole = [begin, end, *shape]
+        except (KeyError, TypeError, ValueError):
+            raise FormProblem(f"its header says of {quoted(name)} what is no tensor") from None
+        if not all(type(number) is int and number >= 0 for number in whole) or kind not in _SIZES:
+            raise FormProblem(f"its header says of {quoted(name)} what is no tensor")
+        if end - begin != math.prod(shape) * _SIZES[kind]:
+            raise FormProblem(f"{quoted(name)} has another size than its shape says")
+        places.append((begin, end))
+    at = 0
+    for begin, end in sorted(places):
+        if begin != at:
+            raise FormProblem("its tensors do not follow each other")
+        at = end
+    return at
+
+
+def json_text(value: Any) -> str:
+    """Plain values as text that is the same whenever they are."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Roll-outs: a model's way through the fleet, a few robots first, and back where it is worse.
+
+A roll-out is one row of the cloud's database. Each step from one state to the next is one transaction, with the orders
+that it gives in it; what step is due follows from what is in the database alone. So it goes on rightly after a kill at
+any moment, and doing it twice does nothing.
+
+    canary ──────► rest ──────► done
+       │             │            │
+       └──────┬──────┴────────────┘  the trial says so, a region fails, or a person does
+              ▼
+        rolling_back ──► rolled_back
+"""
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from brain_fleet.models import trial
+from brain_fleet.models.model_file import OWN, ModelProblem
+from brain_fleet.models.registry import Registry
+from brain_fleet.models.trial import Expected, Goal
+from brain_fleet.state import events
+from brain_fleet.state.desired import Desired
+from brain_fleet.state.manifests import ALL, Resource
+from brain_fleet.store import Store
+from brain_wire.shown import quoted
+
+KIND = "Model"
+CANARY, REST, DONE, BACK, TAKEN_BACK, REPLACED = ("canary", "rest", "done", "rolling_back", "rolled_back", "replaced")
+STATES = (CANARY, REST, DONE, BACK, TAKEN_BACK, REPLACED)
+WATCHED = (CANARY, REST)            # where the trial may take it back
+_COLUMNS = "number, region, digest, state, why, robots, canaries, before, watch, after, at, person"
+
+
+class Rollout(NamedTuple):
+    """A row.
+
+    Attributes:
+        robots: who is to have it; None: all, those that join later too.
+        canaries: who has it first.
+        before: the order of that region that was there: ``robots`` and ``spec``; None: there was none.
+        watch: ``goals`` of each canary, ``when`` it may be loaded, and what is :class:`~.trial.Expected`.
+        after: number of the last goal that does not count.
+    """
+
+    number: int
+    region: str
+    digest: str
+    state: str
+    why: str
+    robots: tuple[str, ...] | None
+    canaries: tuple[str, ...]
+    before: Mapping[str, Any] | None
+    watch: Mapping[str, Any]
+    after: int
+    at: str
+    person: str
+
+    @property
+    def name(self) -> str:
+        """Of the order for all."""
+        return order_name(self.region)
+
+    @property
+    def first_name(self) -> str:
+        """Of the order for the canaries, while there is one."""
+        return f"{self.name}-canary"
+
+    @property
+    def expected(self) -> Expected:
+        """What it is measured against."""
+        return Expected(**self.watch["expected"])
+
+
+def order_name(region: str) -> str:
+    """Name of the order that says which model a region has in the whole fleet."""
+    return region.lower().replace("_", "-")[:50].strip("-") or "region"
+
+
+def _row(values: Sequence[Any]) -> Rollout:
+    number, region, digest, state, why, robots, canaries, before, watch, after, at, person = values
+    robots, before = json.loads(robots), json.loads(before)
+    return Rollout(number, region, digest, state, why, None if robots == ALL else tuple(robots),
+                   tuple(json.loads(canaries)), before, json.loads(watch), after, at, person)
+
+
+class Rollouts:
+    """The roll-outs of a cloud.
+
+    Args:
+        store, desired: its parts.
+        registry: of its models.
+    """
+
+    def __init__(self, store: Store, desired: Desired, registry: Registry) -> None:
+        self._store, self._desired, self._registry = store, desired, registry
+
+    # -- what people order -------------------------------------------------------------------------------------------
+
+    def begin(self, model: str, robots: tuple[str, ...] | None, canaries: Sequence[str], *, goals: int, when: str,
+              expect: float | None, person: str) -> tuple[Rollout, set[str]]:
+        """Begins a roll-out; returns it, and the robots that have something to hear.
+
+        Args:
+            model: the beginning of its digest.
+            robots: who is to have it; None: all.
+            canaries: who has it first; none: all at once.
+            goals: that each canary is watched for.
+            when: ``idle`` or ``now``: whether it may be loaded while a goal is pursued.
+            expect: share of goals that are reached; None: that is measured on the goals before.
+
+        Raises:
+            ModelProblem: there is no such model, or another roll-out of its region is under way.
+            OutboxFull, StoreProblem.
+        """
+        with self._store.change() as db:
+            digest, region = self._registry.find(db, model)
+            for one in self._all(db, "WHERE region = ?", region):
+                if one.state == CANARY:
+                    raise ModelProblem(f"roll-out {one.number} of {region} is under way; see `brain fleet models`, and "
+                                       f"take it back with `brain fleet rollback {region}`, or wait")
+                if one.state == BACK:
+                    raise ModelProblem(f"roll-out {one.number} of {region} is being taken back, and not all robots "
+                                       f"have said so yet; see `brain fleet models`, and wait")
+                if one.state == REST:
+                    self._become(db, one, REPLACED, "another model was rolled out")
+            self._check_others(db, region)
+            before = db.execute("SELECT robots, spec FROM resources WHERE kind = ? AND name = ?",
+                                (KIND, order_name(region))).fetchone()
+            (after,) = db.execute("SELECT COALESCE(MAX(number), 0) FROM goals").fetchone()
+            bad = {one.digest for one in self._all(db, "WHERE region = ?", region) if one.state in (BACK, TAKEN_BACK)}
+            expected = trial.expect(self._goals(db, region, {digest, *bad}, robots, 0, others=True), expect)
+            number = db.execute(
+                "INSERT INTO rollouts (region, digest, state, why, robots, canaries, before, watch, after, at, person) "
+                "VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?)",
+                (region, digest, CANARY, json.dumps(ALL if robots is None else list(robots)),
+                 json.dumps(list(canaries)), json.dumps(before and {
+                     "robots": json.loads(before[0]), "spec": json.loads(before[1])}),
+                 json.dumps({"goals": goals, "when": when, "expected": expected._asdict()}), after, events.now(),
+                 person)).lastrowid
+            one = self._all(db, "WHERE number = ?", number)[0]
+            told = set(self._desired.apply(db, self._order(one, one.first_name, tuple(canaries)), person)) \
+                if canaries else set()
+            events.write(db, "", person, f"began roll-out {number} of model {digest[:19]} for {region}"
+                         + (f", first on {', '.join(canaries)}" if canaries else ""))
+            told |= self._step(db, one)
+            return self._all(db, "WHERE number = ?", number)[0], told
+
+    def back(self, region: str | None, person: str) -> tuple[Rollout, set[str]]:
+        """Takes the newest roll-out of a region back; returns it, and the robots that have something to hear.
+
+        Args:
+            region: None: whichever was rolled out last.
+
+        Raises:
+            ModelProblem: there is none that could be taken back. OutboxFull, StoreProblem.
+        """
+        with self._store.change() as db:
+            which, values = ("", ()) if region is None else (" AND region = ?", (region,))
+            found = self._all(db, f"WHERE state IN ('{CANARY}', '{REST}', '{DONE}'){which} ORDER BY number DESC "
+                                  f"LIMIT 1", *values)
+            if not found:
+                raise ModelProblem(f"there is no roll-out{f' of {quoted(region)}' if region else ''} that could be "
+                                   f"taken back; see `brain fleet models`")
+            told = self._take_back(db, found[0], f"{person} took it back", person)
+            return self._all(db, "WHERE number = ?", found[0].number)[0], told
+
+    def _check_others(self, db: sqlite3.Connection, region: str) -> None:
+        for name, spec in db.execute("SELECT name, spec FROM resources WHERE kind = ?", (KIND,)):
+            whose = json.loads(spec).get("region")
+            if name == order_name(region) and whose != region:
+                raise ModelProblem(f"the order Model {name} is of the region {whose}, and its name is that of a "
+                                   f"roll-out of {region}; give it another name")
+            if name != order_name(region) and whose == region:
+                raise ModelProblem(f"the order Model {name} says already which weights {region} has; delete it first "
+                                   f"(`brain fleet delete FILE`), so that one order says it")
+
+    # -- what follows from what is in the database -------------------------------------------------------------------
+
+    def look(self) -> set[str]:
+        """Does each step that is due; returns the robots that have something to hear.
+
+        Raises:
+            StoreProblem: the database cannot be written. OutboxFull: of one robot; nothing was done.
+        """
+        if not self._store.read(f"SELECT 1 FROM rollouts WHERE state IN ('{CANARY}', '{REST}', '{BACK}') LIMIT 1"):
+            return set()
+        told: set[str] = set()
+        with self._store.change() as db:
+            for one in self._all(db, f"WHERE state IN ('{CANARY}', '{REST}', '{BACK}')"):
+                told |= self._step(db, one)
+        return told
+
+    def _step(self, db: sqlite3.Connection, one: Rollout) -> set[str]:
+        if one.state in WATCHED:
+            why = self._fault(db, one)
+            if why:
+                return self._take_back(db, one, why, "")
+        if one.state == CANARY:
+            counts = self._counts(db, one)
+            if all(self._reported(db, robot, one.first_name) == "applied" and counts.get(robot, 0) >= one.watch["goals"]
+                   for robot in one.canaries):
+                return self._to_all(db, one)
+        elif one.state == REST:
+            if self._all_say(db, one.name, ("applied",)):
+                self._become(db, one, DONE, "")
+        elif one.state == BACK and self._all_say(db, one.first_name, ("applied", "refused")) and (
+                one.watch["from"] == CANARY or self._all_say(db, one.name, ("applied", "refused"))):
+            told = set(self._desired.delete(db, KIND, one.first_name, "") or ())
+            if one.before is not None:      # as it was, and no longer at once
+                robots = None if one.before["robots"] == ALL else tuple(one.before["robots"])
+                told |= set(self._desired.apply(db, Resource(KIND, one.name, robots, one.before["spec"]), ""))
+            self._become(db, one, TAKEN_BACK, one.why)
+            return told
+        return set()
+
+    def _fault(self, db: sqlite3.Connection, one: Rollout) -> str:
+        """Why it is to be taken back; empty where it is not."""
+        name = one.first_name if one.state == CANARY else one.name
+        for robot, status in db.execute(
+                "SELECT robot, status FROM reported JOIN desired USING (robot, kind, name, version) WHERE kind = ? AND "
+                "name = ? ORDER BY robot", (KIND, name)):
+            found = json.loads(status)
+            if found["state"] == "refused":
+                return f"{robot}: {found.get('why', 'it is refused')}"
+        return trial.verdict(self._goals(db, one.region, {one.digest}, one.robots, one.after), one.expected)
+
+    def _to_all(self, db: sqlite3.Connection, one: Rollout) -> set[str]:
+        told = set(self._desired.apply(db, self._order(one, one.name, one.robots), ""))
+        told |= set(self._desired.delete(db, KIND, one.first_name, "") or ())
+        self._become(db, one, REST, "")
+        return told
+
+    def _take_back(self, db: sqlite3.Connection, one: Rollout, why: str, person: str) -> set[str]:
+        """Orders what was there before, at once, of all who may have it."""
+        had = one.before or {"robots": [], "spec": {"digest": OWN}}
+        spec = {**had["spec"], "region": one.region, "when": "now"}
+        if one.state == CANARY:
+            # The canaries' order stays until all have said that they are as before; then the order for all holds again.
+            told = set(self._desired.apply(db, Resource(KIND, one.first_name, one.canaries, spec), person))
+        else:
+            robots = None if had["robots"] == ALL else tuple(had["robots"])
+            # Who was not named by the order before had its own weights.
+            others = set() if robots is None else self._having(db, one.name) - set(robots)
+            told = set(self._desired.apply(db, Resource(KIND, one.name, robots, spec), person)) if robots != () else \
+                set(self._desired.delete(db, KIND, one.name, person) or ())
+            if others:
+                own = {"region": one.region, "digest": OWN, "when": "now"}
+                told |= set(self._desired.apply(db, Resource(KIND, one.first_name, tuple(sorted(others)), own), person))
+        db.execute("UPDATE rollouts SET watch = ? WHERE number = ?", (json.dumps({**one.watch, "from": one.state}),
+                                                                      one.number))
+        self._become(db, one, BACK, why, person)
+        return told
+
+    def _having(self, db: sqlite3.Connection, name: str) -> set[str]:
+        return {robot for (robot,) in db.execute("SELECT robot FROM desired WHERE kind = ? AND name = ?", (KIND, name))}
+
+    def _all_say(self, db: sqlite3.Connection, name: str, states: Sequence[str]) -> bool:
+        """Whether all robots of an order report one of these states."""
+        return all(self._reported(db, robot, name) in states for robot in self._having(db, name))
+
+    def _reported(self, db: sqlite3.Connection, robot: str, name: str) -> str:
+        row = db.execute("SELECT status FROM reported JOIN desired USING (robot, kind, name, version) WHERE robot = ? "
+                         "AND kind = ? AND name = ?", (robot, KIND, name)).fetchone()
+        return "ordered" if row is None else json.loads(row[0])["state"]
+
+    def _become(self, db: sqlite3.Connection, one: Rollout, state: str, why: str, person: str = "") -> None:
+        db.execute("UPDATE rollouts SET state = ?, why = ? WHERE number = ?", (state, why[:500], one.number))
+        says = {REST: "is for all now", DONE: "is done", BACK: "is taken back", TAKEN_BACK: "was taken back",
+                REPLACED: "was replaced"}[state]
+        events.write(db, "", person, f"roll-out {one.number} of model {one.digest[:19]} for {one.region} {says}"
+                     + (f": {why}" if why else ""))
+
+    def _order(self, one: Rollout, name: str, robots: tuple[str, ...] | None) -> Resource:
+        return Resource(KIND, name, robots, {"region": one.region, "digest": one.digest, "when": one.watch["when"]})
+
+    # -- what is known -----------------------------------------------------------------------------------------------
+
+    def _all(self, db: sqlite3.Connection, where: str, *values: Any) -> list[Rollout]:
+        order = "" if "ORDER BY" in where else " ORDER BY number"
+        return [_row(row) for row in db.execute(f"SELECT {_COLUMNS} FROM rollouts {where}{order}", values).fetchall()]
+
+    def _goals(self, db: sqlite3.Connection, region: str, digests: set[str], robots: tuple[str, ...] | None,
+               after: int, others: bool = False) -> list[Goal]:
+        """Goals with models of a region, or with others, in the order in which they ended."""
+        known = {digest[7:23] for digest in digests}
+        return [Goal(outcome == "reached", reflexes)
+                for robot, outcome, reflexes, weights in self._rows(db, after)
+                if (robots is None or robot in robots) and region in weights
+                and (weights[region] in known) is not others]
+
+    def _rows(self, db: sqlite3.Connection, after: int) -> list[tuple[str, str, int, dict[str, str]]]:
+        return [(robot, outcome, reflexes, json.loads(weights)) for robot, outcome, reflexes, weights in db.execute(
+            "SELECT robot, outcome, reflexes, weights FROM goals WHERE number > ? ORDER BY number", (after,))]
+
+    def _counts(self, db: sqlite3.Connection, one: Rollout) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for robot, _, _, weights in self._rows(db, one.after):
+            if weights.get(one.region) == one.digest[7:23]:
+                found[robot] = found.get(robot, 0) + 1
+        return found
+
+    def told(self) -> list[dict[str, Any]]:
+        """All roll-outs, the newest first, and how each is."""
+        with self._store.change() as db:
+            return [self.describe(db, one) for one in self._all(db, "ORDER BY number DESC LIMIT 100")]
+
+    def describe(self, db: sqlite3.Connection, one: Rollout) -> dict[str, Any]:
+        """A roll-out for people."""
+        robots: dict[str, dict[str, Any]] = {}
+        counts = self._counts(db, one) if one.state in (*WATCHED, BACK) else {}
+        for robot, name in db.execute("SELECT robot, name FROM desired WHERE kind = ? AND name IN (?, ?) ORDER BY name",
+                                      (KIND, one.name, one.first_name)).fetchall():
+            if one.state in (*WATCHED, BACK) and (one.state != CANARY or name == one.first_name):
+                robots[robot] = {"state": self._reported(db, robot, name), "goals": counts.get(robot, 0)}
+        return {"number": one.number, "region": one.region, "digest": one.digest, "state": one.state, "why": one.why,
+                "canaries": list(one.canaries), "robots": robots, "watch": dict(one.watch), "at": one.at,
+                "person": one.person}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves models to robots: each asks on the key with its own name, for one piece at a time."""
+from __future__ import annotations
+
+import json
+import logging
+
+import zenoh
+from zenoh.handlers import RingChannel
+
+from brain_fleet.messages.pace import Bucket
+from brain_fleet.models.model_file import LARGEST, PATTERN, ModelProblem
+from brain_fleet.models.parts import PIECE
+from brain_fleet.models.registry import Registry
+from brain_fleet.schema import FormProblem, check, read_json
+from brain_fleet.store import StoreProblem
+from brain_security.fleet_keys import models, robot_of
+from brain_wire import Session
+from brain_wire.messages import clip_utf8
+from brain_wire.seldom import Seldom
+from brain_wire.shown import quoted
+
+WAITING = 256
+LONGEST = 1000                      # bytes of a question
+RATE, BURST = 20e6, 40e6            # bytes a second of one robot, and at once
+ROBOTS = 20_000                     # whose rates are kept
+WAIT = "wait"                       # what a robot is told that asks for more
+FORM = {"type": "object", "required": ["digest"], "properties": {
+    "digest": {"type": "string", "pattern": PATTERN}, "offset": {"type": "integer", "minimum": 0, "maximum": LARGEST}}}
+
+seldom = Seldom(logging.getLogger(__name__))
+
+
+class Serving:
+    """Answers robots until the session is closed.
+
+    Args:
+        session: open session.
+        registry: of the models.
+    """
+
+    def __init__(self, session: Session, registry: Registry) -> None:
+        self._registry = registry
+        self._buckets: dict[str, Bucket] = {}
+        self._queryable = session.zenoh.declare_queryable(models("*"), RingChannel(WAITING), complete=True)
+        session.run(self._run, "models")
+
+    def _run(self) -> None:
+        while True:
+            try:
+                query = self._queryable.recv()
+            except zenoh.ZError:
+                return      # the session is closed
+            try:
+                with query:
+                    self._serve(query)
+            except Exception:   # whatever one robot asks, the next is answered
+                seldom("piece", "a piece of a model could not be served", trace=True, level=logging.ERROR)
+
+    def _serve(self, query: zenoh.Query) -> None:
+        key = str(query.key_expr)
+        try:
+            robot = robot_of(key, "models")
+            if robot is None:
+                raise FormProblem(f"{quoted(key)} is no robot's key")
+            if query.payload is None or len(query.payload) > LONGEST:
+                raise FormProblem(f"a question has at most {LONGEST} bytes")
+            asked = read_json(query.payload.to_bytes(), LONGEST)
+            check(asked, FORM)
+            bucket = self._bucket(robot)
+            if bucket.wait() > 0.0:
+                raise FormProblem(WAIT)
+            if "offset" in asked:
+                answer = self._registry.piece(asked["digest"], asked["offset"])
+            else:
+                answer = json.dumps(self._registry.record(asked["digest"])).encode()
+            bucket.take(len(answer) + PIECE // 16)      # a question costs something too
+            query.reply(key, answer)
+        except (FormProblem, ModelProblem, StoreProblem) as problem:
+            query.reply_err(clip_utf8(str(problem), 500))
+
+    def _bucket(self, robot: str) -> Bucket:
+        if robot not in self._buckets:
+            if len(self._buckets) >= ROBOTS:
+                self._buckets.clear()
+            self._buckets[robot] = Bucket(RATE, BURST)
+        return self._buckets[robot]

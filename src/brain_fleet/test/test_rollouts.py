@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Roll-outs: what the trial finds and how often it errs, a kill at every commit, and a bad model in a fleet."""
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from brain_fleet.messages.inbox import Message
+from brain_fleet.messages.outbox import Outbox
+from brain_fleet.models import trial
+from brain_fleet.models.model_file import ModelProblem
+from brain_fleet.models.registry import Registry
+from brain_fleet.models.rollouts import Rollouts
+from brain_fleet.models.statement import state
+from brain_fleet.models.trial import Expected, Goal
+from brain_fleet.processes.settings import FROM_CLOUD
+from brain_fleet.state.desired import Desired, hear
+from brain_fleet.store import Store
+from brain_regions.motor import weights
+from brain_wire.router import free_port
+
+from model_stage import at, big_model, make_model, motor, mouth, order, verb
+
+PROGRAMS = Path(__file__).parent / "programs"
+TOUR = 0.122        # of the policy `tour`, which knows no model at all: see the README
+
+
+def test_the_trials_errors_are_those_that_are_told_exactly():
+    for share in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.999):
+        assert trial.found_within(200, share, share) <= trial.LEVEL, share
+        assert trial.found_within(200, min(1.0, share + 0.05), share) <= trial.LEVEL, share
+    # A planted bad model is found within ten goals, where most goals are reached without it.
+    found = {share: trial.found_within(10, TOUR, share) for share in (0.8, 0.9, 0.95, 0.98)}
+    assert min(found.values()) > 0.98 and trial.found_within(10, 0.0, 0.6) == 1.0
+    assert trial.found_within(10, 0.3, 0.95) > 0.99
+    # The exact figures agree with what verdict() does.
+    rng, runs = random.Random(1), 2000
+    hits = sum(bool(trial.verdict([Goal(rng.random() < 0.3, 0) for _ in range(10)], Expected(0.9, None, 0.0, 0)))
+               for _ in range(runs))
+    assert abs(hits / runs - trial.found_within(10, 0.3, 0.9)) < 0.02
+
+
+def test_the_table_of_the_documentation_is_what_is_computed():
+    text = (Path(__file__).parents[3] / "docs" / "fleet-models.md").read_text(encoding="utf-8")
+    table = text.partition("<!-- trial -->")[2].partition("<!-- end -->")[0]
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines() if "%" in line][1:]
+    assert len(rows) == 5
+    for share, wrongly, *found in rows:
+        expected = float(share.rstrip("%")) / 100
+        assert wrongly == f"{trial.found_within(400, expected, expected):.1%}"
+        assert found == [f"{trial.found_within(10, true, expected):.0%}" for true in (0.0, TOUR, 0.3, 0.5)], share
+
+
+def test_a_model_that_changes_nothing_is_taken_back_in_at_most_one_of_twenty_roll_outs():
+    """What is expected is measured too: both errors together, over goals with reflexes as they come."""
+    rng, runs, alarms = random.Random(2), 600, 0
+    for number in range(runs):
+        share = rng.choice((0.6, 0.8, 0.9, 0.98))
+
+        def goal():
+            return Goal(rng.random() < share, int(rng.expovariate(0.5)))
+
+        expected = trial.expect([goal() for _ in range(rng.choice((25, 60, 200)))])
+        assert expected.goals and expected.reached < 1.0
+        alarms += bool(trial.verdict([goal() for _ in range(60)], expected))
+    assert alarms / runs <= 0.05, alarms
+    # One that makes the robot brake for everything is found by that alone.
+    calm = trial.expect([Goal(True, rng.randrange(3)) for _ in range(200)])
+    assert calm.reflexes == 2 and "had more than 2 reflexes" in trial.verdict([Goal(True, 9)] * 10, calm)
+    assert trial.verdict([Goal(True, 2)] * 400, calm) == ""
+    # Where little is known, it is said; and bounds are those of Clopper and Pearson.
+    assert trial.expect([Goal(True, 0)] * 19) == Expected(trial.ASSUMED, None, 0.0, 0)
+    assert trial.expect([], 0.9) == Expected(0.9, None, 0.0, 0)
+    assert trial.at_least(20, 20, 0.01) == pytest.approx(0.01 ** (1 / 20), abs=1e-9)
+    assert trial.at_least(98, 100, 0.01) == pytest.approx(0.9186, abs=1e-4) and trial.at_least(0, 9, 0.01) == 0.0
+
+
+@pytest.mark.slow
+def test_a_roll_out_goes_on_rightly_after_a_kill_at_every_commit(tmp_path):
+    words = ["all"] if "BRAIN_TEST_EXTENDED" in os.environ else []
+    done = subprocess.run([sys.executable, PROGRAMS / "rollout_killed.py", tmp_path, *words], capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 5 and all(one["wrong"] == [] for one in found), found
+    assert all(one["kills"] > 40 for one in found)
+
+
+def test_a_model_that_is_worse_in_other_rooms_is_taken_back_from_all(tmp_path):
+    from rollout_killed import World
+
+    world = World(tmp_path / "cloud")
+    old, new = world.prepare(tmp_path, None)
+    world.rollouts.begin(new, None, ["robot2"], goals=2, when="idle", expect=0.9, person="ann")
+    while world.rollouts.told()[0]["state"] == "canary":
+        world.turn(new, good=True)
+    goal = {"outcome": "timeout", "reflexes": 0, "seconds": 120.0, "weights": {"motor": new[7:23], "vision": "0" * 16}}
+    for number, weights_then in enumerate(("f" * 16, new[7:23], new[7:23], new[7:23], new[7:23])):
+        assert world.rollouts.told()[0]["state"] == "rest"
+        with world.store.change() as db:    # robot1's rooms are other ones; the first goal was with other weights
+            hear(db, Message("robot1", "goals", number, "goal", {**goal, "weights": {"motor": weights_then}}))
+        told = world.rollouts.look()
+    (one,) = world.rollouts.told()
+    assert one["state"] == "rolling_back" and "4 of 6 goals were not reached in time" in one["why"]
+    assert told == {"robot1", "robot2", "robot3"} and {world.effective(robot) for robot in told} == {old}
+    with pytest.raises(ModelProblem, match="roll-out 1 of motor is being taken back, and not all robots have said so"):
+        world.rollouts.begin(new, None, [], goals=2, when="idle", expect=0.9, person="ann")
+    world.turn(new, good=True)
+    assert world.rollouts.told()[0]["state"] == "rolled_back"
+    # What a bad model did is not what is expected of the next one.
+    with world.store.change() as db:
+        for _ in range(30):
+            hear(db, Message("robot1", "goals", 1, "goal", goal))
+            hear(db, Message("robot1", "goals", 1, "goal", {**goal, "outcome": "reached", "weights": {
+                "motor": old[7:23]}}))
+    again, _ = world.rollouts.begin(new, None, ["robot2"], goals=2, when="idle", expect=None, person="ann")
+    assert again.expected.goals >= 30 and again.expected.reached > 0.8
+    world.store.close()
+
+
+def test_what_cannot_be_rolled_out_is_said(tmp_path):
+    with Store(tmp_path / "cloud", "cloud") as store:
+        desired = Desired(Outbox(store, FROM_CLOUD))
+        registry = Registry(store)
+        rollouts = Rollouts(store, desired, registry)
+        digests = []
+        for number in range(2):
+            path = tmp_path / f"{number}.safetensors"
+            digests.append(big_model(path, 100, number))
+            registry.put(digests[-1], 0, path.read_bytes())
+            registry.add(state(digests[-1], "motor", path.stat().st_size, "", "", None), "ann")
+
+        def begin(model, canaries=("robot1",)):
+            return rollouts.begin(model, None, canaries, goals=1, when="idle", expect=None, person="ann")
+
+        for wrong, why in (("ff0", "there is no model 'ff0'"), ("", "is no digest"), ("' OR 1", "is no digest"),
+                           ("sha256:", "is no digest")):
+            with pytest.raises(ModelProblem, match=why):
+                begin(wrong)
+        with pytest.raises(ModelProblem, match="there is no roll-out that could be taken back"):
+            rollouts.back(None, "ann")
+        one, told = begin(digests[0][7:20])
+        assert one.state == "canary" and told == {"robot1"}
+        with pytest.raises(ModelProblem, match="roll-out 1 of motor is under way; see"):
+            begin(digests[1])
+        with pytest.raises(ModelProblem, match="is there already, for motor; a file is one region's"):
+            registry.add(state(digests[0], "vision", (tmp_path / "0.safetensors").stat().st_size, "", "", None), "ann")
+        torn = tmp_path / "torn"
+        digest = big_model(torn, 50, 7)
+        with pytest.raises(ModelProblem, match="of model .* 0 of .* bytes have come"):
+            registry.add(state(digest, "motor", torn.stat().st_size, "", "", None), "ann")
+
+
+@pytest.mark.slow
+def test_a_bad_model_is_found_on_the_first_robot_and_taken_back_a_good_one_goes_to_all(
+        fleet, tmp_path, until, request):
+    own = weights.load().digest
+    bad, good = (make_model(tmp_path / f"{n}.safetensors", n) for n in (1, 2))
+    fleet.brain_router()
+    motor(fleet)
+    fleet.cloud()
+    fleet.edge("robot1")
+    here, there = fleet.brain_port, free_port()
+
+    def second() -> None:
+        """The other robot, without its brain."""
+        fleet.brain_port = there
+        fleet.edge("robot2", cut=False)
+        fleet.brain_port = here
+
+    second()
+    fleet.until_robot("robot1", state="connected")
+    fleet.until_robot("robot2", state="connected")
+    for name in "12":
+        assert verb("models", "add", tmp_path / f"{name}.safetensors", *at(fleet))[0] == 0
+    fleet.end("robot2")                                     # away until the rest is to have it
+    computes = request.getfixturevalue("computing")
+    status, told = verb("rollout", bad[7:17], "--on", "robot1", "--expect", 0.9, *at(fleet))
+    assert status == 0 and "roll-out 1" in told and "first on robot1" in told, told
+    with mouth(fleet) as brain:
+        brain.begin()
+        brain.end()
+        until(lambda: computes() == bad[7:23], lambda: fleet.said("robot1"))
+        goals = 0
+        while fleet.ask("models")["rollouts"][0]["state"] == "canary":
+            goals += 1
+            assert goals <= 10, fleet.ask("models")
+            before = fleet.ask("models")["rollouts"][0]["robots"]["robot1"]["goals"]
+            brain.begin()
+            brain.end(reached=False)
+            until(lambda: (one := fleet.ask("models")["rollouts"][0])["state"] != "canary"
+                  or one["robots"]["robot1"]["goals"] > before, lambda: fleet.said("robot1"))
+        brain.begin()               # it is taken back at once, whatever goal there is
+        began = time.monotonic()
+        until(lambda: computes() == own, lambda: (fleet.ask("models"), fleet.said("robot1")))
+        print(f"found after {goals} goals, back {time.monotonic() - began:.1f} s later")
+        one = until(lambda: (one := fleet.ask("models")["rollouts"][0])["state"] == "rolled_back" and one)
+        assert re.search(r"3 of 3 goals were not reached in time, and at least 90% were expected", one["why"])
+        assert fleet.ask("resources")["resources"] == []
+        brain.end()
+        # A good one: first there, then for all, one that comes later too; and back, ordered by a person.
+        status, told = verb("rollout", good[7:17], "--on", "robot1", "--goals", 2, "--expect", 0.9, *at(fleet))
+        assert status == 0, told
+        until(lambda: computes() == good[7:23])
+        for _ in range(2):
+            brain.begin()
+            brain.end()
+        until(lambda: fleet.ask("models")["rollouts"][0]["state"] == "rest", lambda: fleet.ask("models"))
+        table = verb("models", *at(fleet))[1]
+        assert "rest" in table and "robot2 ordered" in table and "expected: 90% of goals reached" in table
+        second()
+        fleet.brain_port = there
+        fleet.brain_router()
+        motor(fleet, "motor2")
+        fleet.brain_port = here
+        until(lambda: fleet.ask("models")["rollouts"][0]["state"] == "done", lambda: fleet.ask("models"))
+        brain.begin()
+        status, told = verb("rollback", "motor", "--watch", *at(fleet))
+        assert status == 0 and "rolled_back" in told, told
+        assert computes() == own
+    assert "there is no roll-out of 'vision'" in verb("rollback", "vision", *at(fleet))[1]
+    # One that the region does not take is taken back for that alone.
+    unfit = big_model(tmp_path / "unfit.safetensors", 100)
+    assert verb("models", "add", tmp_path / "unfit.safetensors", *at(fleet))[0] == 0
+    status, told = verb("rollout", unfit[7:17], "--on", "robot1", "--now", "--watch", *at(fleet))
+    assert status == 1 and "robot1: motor keeps the weights that it has" in told, told
+    order(fleet, good)
+    assert "the order Model legs says already which weights motor has" in verb("rollout", good[7:17], *at(fleet))[1]
+    assert any("took it back" in one["text"] for one in fleet.ask("logs")["events"])
