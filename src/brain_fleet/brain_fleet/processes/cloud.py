@@ -6,7 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
-from typing import Any
+from typing import Any, Callable
 
 import zenoh
 from zenoh.handlers import Callback
@@ -42,6 +42,7 @@ class Cloud:
     Attributes:
         store, outbox, desired: its parts.
         began: steady time.
+        barred: whether a robot was revoked: nothing of it is taken, whatever the router lets through.
     """
 
     def __init__(self, store: Store, session: Session, limits: Limits = Limits()) -> None:
@@ -49,13 +50,14 @@ class Cloud:
         self.outbox = Outbox(store, FROM_CLOUD, limits)
         self.desired = Desired(self.outbox)
         self.began = time.monotonic()
+        self.barred: Callable[[str], bool] = lambda robot: False
         self._heard: dict[str, float] = {}      # steady time, by robot
         self._here: set[str] = set()            # robots whose token is there
         self._lock = threading.Lock()
         version = software()
         self._courier = Courier(session, store, self.outbox, founds=True, software=version,
                                 hooks=Hooks(apart=self._apart, heard=self._hear, refused=self._refused))
-        desk = Desk(sender=lambda key: robot_of(key, "up"), standing=epochs.admit, apply=self._apply,
+        desk = Desk(sender=self._sender, standing=epochs.admit, apply=self._apply,
                     joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear)
         for (robot,) in store.read("SELECT name FROM peers"):
             self._courier.serve(robot, down(robot), KEEPALIVE)
@@ -68,6 +70,10 @@ class Cloud:
     def stop(self) -> None:
         """Delivers nothing more; then the session may be closed."""
         self._courier.stop()
+
+    def _sender(self, key: str) -> str | None:
+        robot = robot_of(key, "up")
+        return None if robot is not None and self.barred(robot) else robot
 
     def _apply(self, db: sqlite3.Connection, message: Message) -> None:
         hear(db, message)
@@ -146,7 +152,8 @@ class Cloud:
             "COALESCE((SELECT SUM(waiting) FROM outgoing WHERE peer = name), 0) FROM peers ORDER BY name")
         for name, apart, pending, version, wanted, waiting in rows:
             here, ago = self.connected(name)
-            state = "apart" if apart is not None and not pending else "connected" if here else "away"
+            state = ("revoked" if self.barred(name) else "apart" if apart is not None and not pending else
+                     "connected" if here else "away")
             found.append({"robot": name, "state": state, "apart": None if pending else apart, "heard_s": ago,
                           "waiting": waiting, "version": wanted, "resources": counts.pop(name, {}),
                           "software": version})

@@ -10,6 +10,7 @@ from typing import Any, Callable
 import zenoh
 from zenoh.handlers import RingChannel
 
+from brain_fleet.belonging.opening import Belonging
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.settings import software
@@ -29,7 +30,8 @@ LINES = 1000            # events in an answer
 
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
 _FORM = {"type": "object", "required": ["do"], "properties": {
-    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs"]},
+    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "enroll", "revoke"]},
+    "hours": {"type": "number"},
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
     "after": {"type": "integer", "minimum": 0}}}
@@ -43,10 +45,11 @@ class Orders:
 
     Args:
         cloud: that they ask.
+        belonging: who belongs to it.
     """
 
-    def __init__(self, cloud: Cloud) -> None:
-        self._cloud = cloud
+    def __init__(self, cloud: Cloud, belonging: Belonging) -> None:
+        self._cloud, self._belonging = cloud, belonging
         self._queryable = cloud.session.zenoh.declare_queryable(orders("*"), RingChannel(WAITING), complete=True)
         cloud.session.run(self._run, "orders")
 
@@ -71,7 +74,8 @@ class Orders:
             check(order, _FORM)
             does: dict[str, Callable[[dict[str, Any], str], Any]] = {
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
-                "delete": self._delete, "accept": self._accept, "logs": self._logs}
+                "delete": self._delete, "accept": self._accept, "logs": self._logs,
+                "enroll": self._belonging.order, "revoke": self._belonging.order}
             answer = json.dumps(does[order["do"]](order, person)).encode()
             if len(answer) > ANSWER:
                 raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
@@ -97,7 +101,7 @@ class Orders:
                 "waiting": sum(robot["waiting"] for robot in robots), **self._resources(order, person)}
 
     def _robots(self, order: dict[str, Any], person: str) -> dict[str, Any]:
-        return {"robots": self._cloud.robots()}
+        return {"robots": self._cloud.robots(), "tokens": self._belonging.tokens()}
 
     def _resources(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         rows = self._cloud.store.read(

@@ -11,16 +11,21 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
+from brain_fleet.belonging.authority import DAYS
+from brain_fleet.belonging.door import DoorProblem
+from brain_fleet.belonging.gate import routing
+from brain_fleet.belonging.opening import Belonging, opened
 from brain_fleet.messages.outbox import Limits
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.orders import Orders
-from brain_fleet.processes.settings import PORT, ZENOH, software
+from brain_fleet.processes.settings import PORT, software
 from brain_fleet.store import Store, StoreProblem
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import CLOUD
-from brain_wire import Session, SessionProblem, shown
+from brain_security.folder import FolderError
+from brain_wire import SessionProblem, shown
 from brain_wire.logs import survive_full_disk
-from brain_wire.router import Router, RouterProblem, RouterRuns, loopback_endpoints
+from brain_wire.router import RouterProblem, RouterRuns, loopback_endpoints
 
 log = logging.getLogger("brain.cloud")
 
@@ -31,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--listen", action="append", metavar="ENDPOINT")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--secure", type=Path)
+    parser.add_argument("--door", metavar="HOST:PORT")
+    parser.add_argument("--robot-days", type=float, default=DAYS)
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -42,15 +49,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     endpoints = options.listen or loopback_endpoints(PORT, "tcp" if rules is None else "tls")
     try:
         with Store(options.folder, CLOUD) as store, \
-                Router(endpoints, config_file=rules, more=ZENOH) as router, \
-                Session(router.session, ", ".join(endpoints)) as session:
+                routing(endpoints, options.secure) as session:
             cloud = Cloud(store, session, Limits(messages=options.most_messages))
-            Orders(cloud)
-            log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
-                     ", ".join(endpoints), store.path)
-            ending.asked.wait()
+            belonging = Belonging(cloud, options.secure, options.robot_days)
+            Orders(cloud, belonging)
+            with opened(belonging, endpoints, options.door):
+                log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
+                         ", ".join(endpoints), store.path)
+                ending.asked.wait()
             cloud.stop()
-    except (StoreProblem, RouterProblem, SessionProblem) as problem:
+    except (StoreProblem, RouterProblem, SessionProblem, FolderError, DoorProblem) as problem:
         return _cannot(problem, 3 if isinstance(problem, RouterRuns) else 1)
     return 0
 

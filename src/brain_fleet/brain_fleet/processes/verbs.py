@@ -143,6 +143,36 @@ def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that 
 
 
 @app.command()
+def enroll(robot: Annotated[str, typer.Argument(help="Name that it is to have.", metavar="ROBOT")],
+           hours: Annotated[float, typer.Option("--hours", help="How long the token is good for.")] = 24.0,
+           as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Prints a token with which a robot joins a secured fleet, once."""
+
+    def work(ask: Any) -> None:
+        found = ask("enroll", robot=robot, hours=hours)
+        if as_json:
+            tell_json(found)
+            return
+        typer.echo(found["token"])
+        tell(f"on {robot}, within {hours:g} h: brain edge --cloud {cloud or 'tls/CLOUD:7460'} --enroll TOKEN. Whoever "
+             f"has the token first is {robot}.", err=True)
+
+    _ask(cloud, secure, work)
+
+
+@app.command()
+def revoke(robot: Annotated[str, typer.Argument(help="Whose rights are taken away.", metavar="ROBOT")],
+           as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Takes a robot's rights away, be it connected or not: its certificates and its token are of no use any more."""
+
+    def work(ask: Any) -> None:
+        found = ask("revoke", robot=robot)
+        tell_json(found) if as_json else tell(f"{robot} was revoked; `brain fleet enroll {robot}` lets it come back")
+
+    _ask(cloud, secure, work)
+
+
+@app.command()
 def logs(robot: Annotated[str | None, typer.Argument(help="What is about this robot only.")] = None,
          watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Prints what happened, and who ordered it, oldest first."""

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cloud's side of who belongs, put together: the authority, its door, and what people order of it."""
+from __future__ import annotations
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any, Iterator
+
+from brain_fleet.belonging.authority import DAYS, HOURS, Authority, Refusal
+from brain_fleet.belonging.door import Door, DoorProblem
+from brain_fleet.belonging.visit import Refused, door_of
+from brain_fleet.processes.cloud import Cloud
+from brain_fleet.processes.settings import CLOUD_AT
+from brain_fleet.schema import FormProblem
+from brain_fleet.state import events
+from brain_fleet.store import StoreProblem
+from brain_security.certificates import CertificateError
+from brain_security.folder import FolderError
+from brain_security.members import read_register
+from brain_wire.refusal import address
+from brain_wire.seldom import Seldom
+
+NOT_SECURED = "this cloud has no keys, so everybody belongs; start it with --secure FOLDER"
+
+log = logging.getLogger("brain.cloud")
+seldom = Seldom(log)
+
+
+class Belonging:
+    """Who belongs to a cloud's fleet.
+
+    Args:
+        cloud: that takes robots in.
+        folder: of the fleet's keys; None: nothing is secured.
+        days: that a robot's certificate lasts.
+
+    Raises:
+        FolderError: the folder does not read.
+    """
+
+    def __init__(self, cloud: Cloud, folder: Path | None, days: float = DAYS) -> None:
+        self._cloud = cloud
+        self.authority = None if folder is None else Authority(folder, days=days, told=self.event, joins=self._joins)
+        if self.authority is not None:
+            cloud.barred = self.authority.revoked
+
+    def event(self, robot: str, person: str, text: str) -> None:
+        """Writes down what has happened."""
+        log.info("%s%s", text, f", ordered by {person}" if person else "")
+        try:
+            with self._cloud.store.change() as db:
+                events.write(db, robot, person, text)
+        except StoreProblem as problem:
+            seldom("event", f"an event is not written down: {problem}")
+
+    def _joins(self, robot: str, person: str) -> None:
+        """A robot that comes with a new token may come with a new disk: a person has said that it is the one."""
+        try:
+            with self._cloud.store.change() as db:
+                self._cloud.accept(db, robot, person)
+        except StoreProblem as problem:
+            seldom("joins", f"{robot} is not taken in anew ({problem}); `brain fleet accept {robot}` does it")
+
+    def order(self, order: dict[str, Any], person: str) -> dict[str, Any]:
+        """Does what a person orders: ``enroll``, ``revoke``.
+
+        Raises:
+            FormProblem: it cannot be done; says why.
+        """
+        if self.authority is None:
+            raise FormProblem(NOT_SECURED)
+        robot = order.get("robot", "")
+        try:
+            if order["do"] == "enroll":
+                hours = order.get("hours", HOURS)
+                return {"robot": robot, "hours": hours, "token": self.authority.token(robot, person, hours)}
+            if not self.authority.revoke(robot, person):
+                raise FormProblem(f"no robot {ascii(robot)[:60]} belongs to this fleet; see `brain fleet nodes`")
+            return {"robot": robot}
+        except (Refusal, FolderError, CertificateError) as problem:
+            raise FormProblem(str(problem)) from None
+        except OSError as error:
+            raise FormProblem(f"{error.filename} cannot be read: {error.strerror}") from None
+
+    def tokens(self) -> list[dict[str, Any]]:
+        """Robots that were given a token, and have not come yet."""
+        if self.authority is None:
+            return []
+        return [{"robot": robot, "until": token["until"], "by": token["by"]}
+                for robot, token in sorted(read_register(self.authority.folder).tokens.items()) if "key" not in token]
+
+
+@contextlib.contextmanager
+def opened(belonging: Belonging, endpoints: list[str], door: str | None, upload: Any = None) -> Iterator[None]:
+    """The door, beside the router's endpoints or at ``door`` (HOST:PORT); none where nothing can be signed.
+
+    Raises:
+        DoorProblem: it cannot be opened.
+    """
+    authority = belonging.authority
+    if authority is None:
+        yield
+        return
+    if authority.why_mute is not None:
+        log.info("no robot can enrol here, and certificates are not renewed: %s", authority.why_mute)
+        yield
+        return
+    try:
+        places = [door_of(CLOUD_AT, door)] if door is not None else [
+            (address(one)[1], address(one)[2] + 1) for one in endpoints]
+    except Refused as problem:
+        raise DoorProblem(str(problem)) from None
+    with contextlib.closing(Door(authority, places, upload)):
+        log.info("robots enrol, and have certificates renewed, at %s", ", ".join(
+            f"{host} port {port}" for host, port in places))
+        yield
