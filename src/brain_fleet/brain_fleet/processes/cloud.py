@@ -11,6 +11,7 @@ from typing import Any, Callable
 import zenoh
 from zenoh.handlers import Callback
 
+from brain_fleet.belonging import versions
 from brain_fleet.messages import epochs
 from brain_fleet.messages.courier import Courier, Hooks
 from brain_fleet.messages.inbox import Message
@@ -58,7 +59,7 @@ class Cloud:
         self._courier = Courier(session, store, self.outbox, founds=True, software=version,
                                 hooks=Hooks(apart=self._apart, heard=self._hear, refused=self._refused))
         desk = Desk(sender=self._sender, standing=epochs.admit, apply=self._apply,
-                    joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear)
+                    joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear, reads=self._courier.reads)
         for (robot,) in store.read("SELECT name FROM peers"):
             self._courier.serve(robot, down(robot), KEEPALIVE)
         self._reception = Reception(session, up("*"), store, desk, software=version)
@@ -150,14 +151,15 @@ class Cloud:
         rows = self.store.read(
             "SELECT name, apart, pending, software, COALESCE((SELECT last FROM versions WHERE robot = name), 0), "
             "COALESCE((SELECT SUM(waiting) FROM outgoing WHERE peer = name), 0) FROM peers ORDER BY name")
+        knows, own = versions.of_all(self.store), software()
         for name, apart, pending, version, wanted, waiting in rows:
             here, ago = self.connected(name)
             state = ("revoked" if self.barred(name) else "apart" if apart is not None and not pending else
                      "connected" if here else "away")
             found.append({"robot": name, "state": state, "apart": None if pending else apart, "heard_s": ago,
                           "waiting": waiting, "version": wanted, "resources": counts.pop(name, {}),
-                          "software": version})
+                          "software": version, "lacks": versions.lacks(name, knows.get(name, versions.FIRST), own)})
         # ordered for robots that have not come yet
         found += [{"robot": name, "state": "unknown", "apart": None, "heard_s": None, "waiting": 0, "version": 0,
-                   "resources": count, "software": None} for name, count in sorted(counts.items())]
+                   "resources": count, "software": None, "lacks": []} for name, count in sorted(counts.items())]
         return found

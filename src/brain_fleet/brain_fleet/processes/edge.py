@@ -159,10 +159,11 @@ class Edge:
                           hooks=Hooks(apart=self._apart, begun=self._begun, heard=self._heard, refused=self._refused))
         self._courier = courier
         desk = Desk(sender=self._sender, standing=self._standing, apply=self.held.hear, applied=self._applied,
-                    apart=self._apart)
+                    apart=self._apart, reads=courier.reads)
         Reception(session, down(self.store.member), self.store, desk, software=version)
         cloud = session.zenoh.liveliness().declare_subscriber(
             alive(CLOUD), Callback(self._token, indirect=False), history=True)
+        self._say_versions()
         courier.serve(CLOUD, up(self.store.member), KEEPALIVE)
         courier.start()
         own = session.zenoh.liveliness().declare_token(alive(self.store.member))
@@ -172,6 +173,13 @@ class Edge:
         own.undeclare()
         cloud.undeclare()
         return following
+
+    def _say_versions(self) -> None:
+        try:
+            with self.store.change() as db:
+                self.held.tell_versions(db, software())
+        except StoreProblem as problem:
+            seldom("versions", str(problem))
 
     def _something(self) -> None:
         """There is something for the cloud."""
@@ -207,6 +215,7 @@ class Edge:
             text += f"; {dropped} messages that waited are let go of, since the cloud may have them already"
         log.info("%s", text)
         self.held.event_within(db, text)
+        self.held.tell_versions(db, software(), again=True)     # a cloud that begins anew knows nothing of it
 
     def _heard(self, peer: str) -> None:
         self._alone.heard()

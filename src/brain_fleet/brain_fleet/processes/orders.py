@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 import time
 from typing import Any, Callable
 
 import zenoh
 from zenoh.handlers import RingChannel
 
+from brain_fleet.belonging import versions
 from brain_fleet.belonging.opening import Belonging
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.settings import software
 from brain_fleet.schema import FormProblem, check, read_json
+from brain_fleet.state import events
 from brain_fleet.state.kinds import EFFECTIVE
-from brain_fleet.state.manifests import MOST, resource
+from brain_fleet.state.manifests import MOST, Resource, resource
 from brain_fleet.store import StoreProblem
 from brain_security.fleet_keys import orders
 from brain_wire.messages import clip_utf8
@@ -124,10 +127,23 @@ class Orders:
         with self._cloud.store.change() as db:      # all of a file, or nothing
             for one in found:
                 changed = self._cloud.desired.apply(db, one, person)
-                done.append({"kind": one.kind, "name": one.name, "changed": changed, "effect": one.kind in EFFECTIVE})
+                done.append({"kind": one.kind, "name": one.name, "changed": changed, "effect": one.kind in EFFECTIVE,
+                             "cannot": self._cannot(db, one, changed, person)})
         for robot in {robot for one in done for robot in one["changed"]}:
             self._cloud.wake(robot)
         return {"resources": done}
+
+    @staticmethod
+    def _cannot(db: sqlite3.Connection, one: Resource, robots: list[str], person: str) -> list[str]:
+        """Of which of these robots the version is another, so that it cannot do the order: why, and what helps."""
+        found = []
+        for robot in robots:
+            known = db.execute("SELECT 1 FROM peers WHERE name = ? AND epoch IS NOT NULL", (robot,)).fetchone()
+            why = None if known is None else versions.cannot(robot, versions.of(db, robot), one.kind, one.spec)
+            if why is not None:
+                events.write(db, robot, person, f"{one.kind} {one.name}: {why}")
+                found.append(why)
+        return found
 
     def _delete(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         done: list[dict[str, Any]] = []

@@ -36,6 +36,7 @@ def robots_table(found: Mapping[str, Any]) -> Any:
                       one["software"] or "")
     reasons = [Text(f"{one['robot']} is set apart: {one['apart']}; {REMEDY.format(one['robot'])}", "red")
                for one in found["robots"] if one["apart"]]
+    reasons += [Text(line, "yellow") for one in found["robots"] for line in one.get("lacks", ())]
     reasons += [Text(f"{one['robot']} has a token, and has not come yet", "dim") for one in found.get("tokens", ())]
     return Group(table if found["robots"] else Text("no robot has come yet; start `brain edge` on one"), *reasons)
 

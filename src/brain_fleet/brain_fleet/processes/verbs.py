@@ -98,6 +98,8 @@ def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: Flee
         for one in found["resources"]:
             robots = ", ".join(one["changed"])
             tell(f"{one['kind']} {one['name']}: " + (f"ordered for {robots}" if robots else "nothing is new"))
+            for why in one.get("cannot", ()):
+                tell(why, "yellow", err=True)
             if not one["effect"]:
                 tell(f"robots of this version keep a {one['kind']}, and do nothing about it", "yellow", err=True)
 
