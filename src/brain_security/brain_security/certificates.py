@@ -79,6 +79,13 @@ class Pair:
             return False
         return True
 
+    def fits(self) -> bool:
+        """Whether the certificate is for the key."""
+        try:
+            return load_pem_private_key(self.key, None).public_key() == self.parsed.public_key()
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            return False
+
     def hosts(self) -> set[str]:
         """Names and addresses that a server with this certificate may have."""
         try:

@@ -84,14 +84,11 @@ def fitting(key: bytes, certificate: bytes, authority: bytes, robot: str) -> Pai
     Raises:
         Refused: it is for another key or name, or of another authority.
     """
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
     pair = Pair(key, certificate)
     try:
-        same = load_pem_private_key(key, None).public_key() == pair.parsed.public_key()
-        if same and pair.signed_by(Pair(b"", authority)) and pair.name.partition(".")[0] == f"/{robot}":
+        if pair.fits() and pair.signed_by(Pair(b"", authority)) and pair.name.partition(".")[0] == f"/{robot}":
             return pair
-    except (CertificateError, ValueError, TypeError) as error:
+    except CertificateError as error:
         raise Refused(f"the cloud has sent a certificate that does not read ({str(error)[:80]})") from None
     raise Refused("the cloud has sent a certificate for another robot, key or fleet; nothing is changed")
 

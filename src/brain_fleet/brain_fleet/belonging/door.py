@@ -16,7 +16,7 @@ import time
 from typing import Any, Callable
 
 from brain_fleet.belonging.authority import Authority, Refusal
-from brain_fleet.belonging.names import FORMAT, NO_CHECK_TIME, PATIENCE
+from brain_fleet.belonging.names import FORMAT, GO, NO_CHECK_TIME, PATIENCE
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.schema import FormProblem, check, read_json
 from brain_security.certificates import CertificateError, Pair
@@ -28,6 +28,7 @@ from brain_wire.shown import quoted
 LONGEST = 16 * 1024     # bytes of a question
 MOST = 16               # who ask at the same time
 TRIES, AGAIN = 10.0, 60.0   # wrong tokens from one address at once; and s in which as many more are allowed
+SLOWEST = 20e3          # bytes a second with which a file comes at least
 ADDRESSES = 10_000      # whose wrong tokens are counted
 
 _PEM = {"type": "string", "maxLength": 4000}
@@ -36,13 +37,14 @@ _FORM: dict[str, Any] = {"type": "object", "required": ["format", "do"], "proper
     "robot": {"type": "string", "maxLength": 40}, "secret": {"type": "string", "maxLength": 64}, "request": _PEM,
     "kind": {"type": "string", "pattern": "[a-z]+", "maxLength": 20},
     "name": {"type": "string", "pattern": "[A-Za-z0-9_][-A-Za-z0-9_.]*", "maxLength": 80},
-    "bytes": {"type": "integer", "minimum": 0}, "sha256": {"type": "string", "pattern": "[0-9a-f]{64}"}}}
+    "bytes": {"type": "integer", "minimum": 0, "maximum": 10**13},
+    "sha256": {"type": "string", "pattern": "[0-9a-f]{64}"}, "days": {"type": "number", "minimum": 0, "maximum": 3650}}}
 
 log = logging.getLogger("brain.cloud")
 seldom = Seldom(log)
 
-# What takes in a file: robot, question, where its bytes come from; returns the answer.
-TakeIn = Callable[[str, dict[str, Any], Any], dict[str, Any]]
+# What takes in a file: robot, question, where its bytes come from, what lets them come; returns the answer.
+TakeIn = Callable[[str, dict[str, Any], Any, Callable[[], None]], dict[str, Any]]
 
 
 class DoorProblem(RuntimeError):
@@ -162,8 +164,14 @@ class Door:
                 robot = self._authority.belongs(certificate)
                 if self._upload is None:
                     raise Refusal("this cloud takes no pictures in; start it with --pictures")
-                ending.cancel()     # a large file takes its time; each part of it has PATIENCE
-                return self._upload(robot, question, lines)
+                ending.cancel()
+                later = threading.Timer(PATIENCE + question.get("bytes", 0) / SLOWEST, _end, (link,))
+                later.daemon = True
+                later.start()
+                try:
+                    return self._upload(robot, question, lines, lambda: link.sendall(GO))
+                finally:
+                    later.cancel()
             signed, again = self._authority.renew(certificate, question.get("request", "").encode())
             return {"again": again, **({} if signed is None else {"certificate": signed.decode()})}
         except (FormProblem, Refusal, CertificateError) as problem:

@@ -27,7 +27,7 @@ from brain_wire.seldom import Seldom
 from brain_wire.session import Elsewhere, SessionProblem
 
 LOOK = 0.3      # s between two looks at the rules
-PAUSE = 5.0     # s between two times that the router is opened anew only to take somebody in
+PAUSE = 2.0     # s between two times that the router is opened anew only to take somebody in
 RETRY = 0.5     # s until a router that could not be opened is tried again
 
 log = logging.getLogger("brain.cloud")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from brain_fleet.belonging.authority import DAYS, HOURS, Authority, Refusal
+from brain_fleet.belonging.depot import Depot
 from brain_fleet.belonging.door import Door, DoorProblem
 from brain_fleet.belonging.visit import Refused, door_of
 from brain_fleet.processes.cloud import Cloud
@@ -92,8 +93,12 @@ class Belonging:
 
 
 @contextlib.contextmanager
-def opened(belonging: Belonging, endpoints: list[str], door: str | None, upload: Any = None) -> Iterator[None]:
+def opened(belonging: Belonging, endpoints: list[str], door: str | None, pictures: Path, most: float) -> Iterator[None]:
     """The door, beside the router's endpoints or at ``door`` (HOST:PORT); none where nothing can be signed.
+
+    Args:
+        pictures: folder for what robots hand in.
+        most: bytes that are kept of each robot; 0: nothing is taken in.
 
     Raises:
         DoorProblem: it cannot be opened.
@@ -111,7 +116,9 @@ def opened(belonging: Belonging, endpoints: list[str], door: str | None, upload:
             (address(one)[1], address(one)[2] + 1) for one in endpoints]
     except Refused as problem:
         raise DoorProblem(str(problem)) from None
-    with contextlib.closing(Door(authority, places, upload)):
+    with contextlib.ExitStack() as ending:
+        depot = ending.enter_context(contextlib.closing(Depot(pictures, most, told=belonging.event))) if most else None
+        ending.enter_context(contextlib.closing(Door(authority, places, None if depot is None else depot.take_in)))
         log.info("robots enrol, and have certificates renewed, at %s", ", ".join(
             f"{host} port {port}" for host, port in places))
         yield

@@ -221,8 +221,8 @@ def _read(data: bytes, longest: int, schema: str) -> Any:
     return found
 
 
-def _formats(format: int) -> dict[str, Any]:
-    return {"formats": [OLDEST, NEWEST]} if format >= 2 else {}
+def _formats(written: int) -> dict[str, Any]:
+    return {"formats": [OLDEST, NEWEST]} if written >= 2 else {}
 
 
 def _read_formats(found: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -59,7 +59,8 @@ class Cloud:
         self._courier = Courier(session, store, self.outbox, founds=True, software=version,
                                 hooks=Hooks(apart=self._apart, heard=self._hear, refused=self._refused))
         desk = Desk(sender=self._sender, standing=epochs.admit, apply=self._apply,
-                    joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear, reads=self._courier.reads)
+                    joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear,
+                    reads=self._courier.reads)
         for (robot,) in store.read("SELECT name FROM peers"):
             self._courier.serve(robot, down(robot), KEEPALIVE)
         self._reception = Reception(session, up("*"), store, desk, software=version)

@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--secure", type=Path)
     parser.add_argument("--door", metavar="HOST:PORT")
     parser.add_argument("--robot-days", type=float, default=DAYS)
+    parser.add_argument("--pictures", type=float, default=0.0, help="MB of each robot")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             cloud = Cloud(store, session, Limits(messages=options.most_messages))
             belonging = Belonging(cloud, options.secure, options.robot_days)
             Orders(cloud, belonging)
-            with opened(belonging, endpoints, options.door):
+            with opened(belonging, endpoints, options.door, options.folder / "pictures", 1e6 * options.pictures):
                 log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
                          ", ".join(endpoints), store.path)
                 ending.asked.wait()

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
+from brain_fleet.belonging.owner_verbs import consent, upload
 from brain_fleet.processes.options import CloudAt, FleetSecure
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
@@ -16,6 +17,10 @@ Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
 
 app = typer.Typer(help="Ask the cloud of a fleet, and order what is wanted of its robots.", no_args_is_help=True)
+
+
+app.command()(consent)
+app.command()(upload)
 
 
 def _ask(cloud: str | None, secure: Path | None, work: Callable[[Any], None]) -> None:
