@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import threading
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ from brain_fleet.belonging.visit import NoDoor, Refused, Visit, door_of
 from brain_fleet.processes.settings import ZENOH
 from brain_security.certificates import Pair, make_pair, make_request
 from brain_security.fleet_keys import up
-from brain_security.folder import robot_file
+from brain_security.folder import read_router, robot_file
 from brain_security.members import read_register, robots_of
 from brain_wire import open_session
 from brain_wire.router import free_port
@@ -156,8 +157,6 @@ def test_who_does_not_belong_gets_nothing(door, folder, clock, tmp_path):
 
 
 def raw(door: Door, question: bytes) -> None:
-    import ssl
-
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(door.where) as plain, tls.wrap_socket(plain) as link:
@@ -213,6 +212,24 @@ def test_a_kill_between_two_files_leaves_nobody_half_revoked(door, folder):
     assert b'"/robot1"' not in (folder / "router.json5").read_bytes() and again.revoked("robot1")
     assert CliRunner().invoke(app, ["keys", str(folder), "--node", "robot1"]).exit_code == 1
     assert "robot1" not in robots_of(folder) and read_register(folder).members["robot1"].by == "ann"
+
+
+def test_the_routers_own_certificate_is_renewed_and_the_door_takes_the_new_one(door, folder, clock):
+    token = tokens.parse(door.authority.token("robot3", "ann"))
+    before, rules = (folder / "router.crt").read_bytes(), read_router(folder)
+    assert not door.authority.renew_router() and 364 < door.authority.router_days() < 366
+    clock.off = 310 * 86400.0
+    assert door.authority.renew_router() and 364 < door.authority.router_days() < 366
+    after = read_router(folder)
+    assert after["access_control"] == rules["access_control"] and (folder / "router.crt").read_bytes() != before
+    shown = ssl.PEM_cert_to_DER_cert((folder / "router.crt").read_text())
+    tls = ssl.create_default_context(cafile=folder / "ca.crt")
+    tls.verify_flags |= 0x200000    # it begins in months
+    with socket.create_connection(door.where) as plain, tls.wrap_socket(plain, server_hostname="localhost") as link:
+        assert link.getpeercert(binary_form=True) == shown
+    assert Visit(door.where).authority(token) == (folder / "ca.crt").read_bytes()
+    (folder / "ca.key").unlink()
+    assert "ca.key is not in" in str(door.authority.why_mute) and not door.authority.renew_router()
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 from brain_fleet.belonging import versions
 from brain_fleet.messages import envelope
 from brain_fleet.messages.envelope import Answer, Request
+from brain_fleet.processes.asking import NoCloud
 from brain_fleet.schema import FormProblem, check
 
 
@@ -44,6 +45,8 @@ def test_each_robot_of_another_version_is_told_by_name_what_it_cannot_do(fleet, 
     assert any("does not know it so: spec has no field 'values'" in one.get("why", "")
                for one in fleet.ask("status")["resources"] if one["robot"] == "robot1")
     assert any("robot1 (brain_fleet 0.1.9) knows no Region" in text for text in events())
+    with pytest.raises(NoCloud, match="this cloud has no keys, so everybody belongs; start it with --secure"):
+        fleet.ask("enroll", robot="robot9")
     # It was updated: what it could not do it does.
     fleet.end("robot1")
     fleet.edge("robot1", cut=False)

@@ -130,19 +130,20 @@ def make_authority(name: str, days: float) -> Pair:
     return Pair(_pem(key), certificate.public_bytes(Encoding.PEM))
 
 
-def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = ()) -> Pair:
+def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = (), at: float | None = None) -> Pair:
     """A key, and a certificate that ``authority`` signs.
 
     Args:
         name: common name.
         days: until it ends.
         hosts: names and addresses under which it may be a server; none: it may only be a client.
+        at: when it is signed (s since the epoch); None: now.
 
     Raises:
         CertificateError: the authority's key does not read, or the name is too long.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    return Pair(_pem(key), _issue(authority, key.public_key(), name, days, list(hosts)))
+    return Pair(_pem(key), _issue(authority, key.public_key(), name, days, list(hosts), at))
 
 
 def make_request(name: str) -> tuple[bytes, bytes]:

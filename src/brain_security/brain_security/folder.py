@@ -140,6 +140,33 @@ def router_bytes(tree: Mapping[str, Any]) -> bytes:
     return _json5(tree)
 
 
+def renew_router(folder: Path, days: float, at: float | None = None) -> Pair:
+    """Gives the router another certificate and key, with the names that it has; the rules stay as they are.
+
+    Raises:
+        FolderError: a file cannot be read or written.
+        CertificateError: nothing can be signed.
+        FileNotFoundError: the folder has no router, or no authority that signs.
+    """
+    folder = Path(folder)
+    tree = read_router(folder)
+    try:
+        authority, before = (Pair((folder / f"{name}.key").read_bytes(), (folder / f"{name}.crt").read_bytes())
+                             for name in (AUTHORITY, ROUTER))
+        pair = make_pair(authority, before.name, days, sorted(before.hosts()), at)
+        # The one file that the router reads is written last: until then it goes on with what it had.
+        rewrite(folder / f"{ROUTER}.key", pair.key)
+        rewrite(folder / f"{ROUTER}.crt", pair.certificate, 0o644)
+        tree["transport"]["link"]["tls"].update({**_tls(pair, authority, "listen"), **_tls(pair, authority, "connect")})
+        tree["metadata"]["brain"]["valid_until"] = pair.ends.timestamp()
+        rewrite(folder / f"{ROUTER}.json5", router_bytes(tree))
+    except FileNotFoundError:
+        raise
+    except (OSError, KeyError, TypeError, AttributeError) as error:
+        raise FolderError(f"the router's certificate in {folder} cannot be renewed ({error})") from error
+    return pair
+
+
 def robot_file(pair: Pair, authority: bytes, robot: str) -> bytes:
     """The one file that lets a robot into its fleet, for one that has its certificates renewed by itself.
 

@@ -18,12 +18,15 @@ from brain_fleet.belonging import tokens
 from brain_fleet.state.events import now
 from brain_security.certificates import CertificateError, Pair, fingerprint, public_key_of, sign_request
 from brain_security.fleet_keys import FleetNameProblem, check_robot
+from brain_security.folder import read_router, renew_router
 from brain_security.members import (ENROLLED, REVOKED, Member, change, common_name, read_register, robots_of,
                                     write_rules)
 from brain_security.rights import AUTHORITY, ROUTER
 
 DAYS = 30.0             # that a certificate lasts
 HOURS, MOST_HOURS = 24.0, 24.0 * 30
+ROUTER_DAYS = 365.0     # that the router's own certificate lasts
+ROUTER_SOON = 60.0      # days before its end in which it is renewed at the cloud's start
 LATE = 90 * 86400.0     # s after its end in which a certificate still is renewed: a robot may have been in a cupboard
 MOST_TOKENS = 10_000
 RENEWS = 1 / 3          # of its time that a certificate has left when it is renewed
@@ -61,6 +64,10 @@ class Authority:
         self._revoked: frozenset[str] = frozenset()
         self.settle()
 
+    def serves(self, told: Callable[[str, str, str], None], joins: Callable[[str, str], None]) -> None:
+        """Tells of what happens from now on; see the arguments."""
+        self._told, self._joins = told, joins
+
     def settle(self) -> None:
         """Brings the rules to what is known, where a kill came between the two."""
         with self._lock:
@@ -72,6 +79,23 @@ class Authority:
     def revoked(self, robot: str) -> bool:
         """Whether a robot was revoked, and has not come back."""
         return robot in self._revoked
+
+    def renew_router(self) -> bool:
+        """Renews the router's own certificate where it ends soon; for before the router is opened. Whether it did.
+
+        Raises:
+            FolderError, CertificateError: it cannot be renewed.
+        """
+        if self.why_mute is not None or self.router_days() > ROUTER_SOON:
+            return False
+        with self._lock:
+            pair = renew_router(self.folder, ROUTER_DAYS, self.clock())
+        log.info("the certificate of the router is renewed, until %s", pair.ends.date())
+        return True
+
+    def router_days(self) -> float:
+        """Days until the router's own certificate ends. Raises FolderError, FileNotFoundError."""
+        return (read_router(self.folder)["metadata"]["brain"]["valid_until"] - self.clock()) / 86400.0
 
     @property
     def why_mute(self) -> str | None:

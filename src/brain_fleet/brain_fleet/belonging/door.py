@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import ssl
 import threading
@@ -68,16 +69,8 @@ class Door:
 
     def __init__(self, authority: Authority, addresses: list[tuple[str, int]], upload: TakeIn | None = None) -> None:
         self._authority, self._upload = authority, upload
-        folder = authority.folder
-        try:
-            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._tls.minimum_version = ssl.TLSVersion.TLSv1_3
-            self._tls.load_cert_chain(folder / f"{ROUTER}.crt", folder / f"{ROUTER}.key")
-            self._tls.load_verify_locations(folder / f"{AUTHORITY}.crt")
-        except (OSError, ssl.SSLError) as error:
-            raise DoorProblem(f"the keys in {folder} cannot be used ({error}); see `brain keys`") from error
-        self._tls.verify_mode = ssl.CERT_OPTIONAL
-        self._tls.verify_flags |= NO_CHECK_TIME
+        self._tls: tuple[object, ssl.SSLContext] | None = None
+        self._context()
         self._sockets: list[socket.socket] = []
         self._busy = threading.Semaphore(MOST)
         self._tries: dict[str, Bucket] = {}
@@ -97,6 +90,28 @@ class Door:
         self.ports = [one.getsockname()[1] for one in self._sockets]
         for one in self._sockets:
             threading.Thread(target=self._accept, args=(one,), name="door", daemon=True).start()
+
+    def _context(self) -> ssl.SSLContext:
+        """With the keys that are in the folder now, which `brain keys --renew` makes anew while this runs.
+
+        Raises:
+            DoorProblem: see there.
+        """
+        folder = self._authority.folder
+        files = [folder / name for name in (f"{ROUTER}.crt", f"{ROUTER}.key", f"{AUTHORITY}.crt")]
+        try:
+            mark = [(found.st_mtime_ns, found.st_ino) for found in map(os.stat, files)]
+            if self._tls is None or self._tls[0] != mark:
+                tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                tls.minimum_version = ssl.TLSVersion.TLSv1_3
+                tls.load_cert_chain(files[0], files[1])
+                tls.load_verify_locations(files[2])
+                tls.verify_mode = ssl.CERT_OPTIONAL
+                tls.verify_flags |= NO_CHECK_TIME
+                self._tls = mark, tls
+            return self._tls[1]
+        except (OSError, ssl.SSLError) as error:
+            raise DoorProblem(f"the keys in {folder} cannot be used ({error}); see `brain keys`") from error
 
     def close(self) -> None:
         """Answers nobody any more."""
@@ -132,13 +147,14 @@ class Door:
                 ending = threading.Timer(PATIENCE, _end, (link,))
                 ending.start()
                 try:
-                    with self._tls.wrap_socket(link, server_side=True) as secured, secured.makefile("rb") as lines:
+                    with self._context().wrap_socket(link, server_side=True) as secured, \
+                            secured.makefile("rb") as lines:
                         answer = self._answer(secured, lines, address, ending)
                         secured.sendall(json.dumps({"format": FORMAT, "now": self._authority.clock(), **answer}
                                                    ).encode() + b"\n")
                 finally:
                     ending.cancel()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, DoorProblem) as error:
             seldom(f"link {address}", f"{address} asked at the door, and the link ended: {quoted(str(error))}")
         except Exception:   # whatever one asks, the next is served
             seldom("door", f"a question of {address} failed", trace=True, level=logging.ERROR)

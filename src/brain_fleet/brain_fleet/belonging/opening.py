@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from pathlib import Path
 from typing import Any, Iterator
 
-from brain_fleet.belonging.authority import DAYS, HOURS, Authority, Refusal
+from brain_fleet.belonging.authority import HOURS, Authority, Refusal
 from brain_fleet.belonging.depot import Depot
 from brain_fleet.belonging.door import Door, DoorProblem
 from brain_fleet.belonging.visit import Refused, door_of
@@ -24,6 +25,9 @@ from brain_wire.seldom import Seldom
 
 NOT_SECURED = "this cloud has no keys, so everybody belongs; start it with --secure FOLDER"
 
+EVERY = 3600.0      # s between two looks at the router's own certificate
+SOON = 30.0         # days before its end in which that is told
+
 log = logging.getLogger("brain.cloud")
 seldom = Seldom(log)
 
@@ -33,18 +37,14 @@ class Belonging:
 
     Args:
         cloud: that takes robots in.
-        folder: of the fleet's keys; None: nothing is secured.
-        days: that a robot's certificate lasts.
-
-    Raises:
-        FolderError: the folder does not read.
+        authority: None: nothing is secured.
     """
 
-    def __init__(self, cloud: Cloud, folder: Path | None, days: float = DAYS) -> None:
-        self._cloud = cloud
-        self.authority = None if folder is None else Authority(folder, days=days, told=self.event, joins=self._joins)
-        if self.authority is not None:
-            cloud.barred = self.authority.revoked
+    def __init__(self, cloud: Cloud, authority: Authority | None) -> None:
+        self._cloud, self.authority = cloud, authority
+        if authority is not None:
+            authority.serves(self.event, self._joins)
+            cloud.barred = authority.revoked
 
     def event(self, robot: str, person: str, text: str) -> None:
         """Writes down what has happened."""
@@ -92,6 +92,35 @@ class Belonging:
                 for robot, token in sorted(read_register(self.authority.folder).tokens.items()) if "key" not in token]
 
 
+def authority_of(folder: Path | None, days: float) -> Authority | None:
+    """The authority of a folder of keys, before its router is opened; None where nothing is secured.
+
+    Raises:
+        FolderError: the folder does not read, or cannot be written.
+    """
+    if folder is None:
+        return None
+    authority = Authority(folder, days=days)
+    try:
+        authority.renew_router()
+    except CertificateError as problem:
+        raise FolderError(f"the router's certificate in {folder} ends soon, and is not renewed: {problem}") from None
+    return authority
+
+
+def _watch(authority: Authority, over: threading.Event) -> None:
+    """Says in time that the router's own certificate ends: that is renewed when the cloud starts."""
+    while not over.wait(EVERY):
+        try:
+            left = authority.router_days()
+        except (FolderError, FileNotFoundError) as problem:
+            seldom("watch", str(problem))
+            continue
+        if left < SOON:
+            seldom("ends", f"the certificate of this cloud's router ends in {max(left, 0.0):.0f} days: start the cloud "
+                           f"again, which renews it")
+
+
 @contextlib.contextmanager
 def opened(belonging: Belonging, endpoints: list[str], door: str | None, pictures: Path, most: float) -> Iterator[None]:
     """The door, beside the router's endpoints or at ``door`` (HOST:PORT); none where nothing can be signed.
@@ -117,6 +146,9 @@ def opened(belonging: Belonging, endpoints: list[str], door: str | None, picture
     except Refused as problem:
         raise DoorProblem(str(problem)) from None
     with contextlib.ExitStack() as ending:
+        over = threading.Event()
+        ending.callback(over.set)
+        threading.Thread(target=_watch, args=(authority, over), name="watch", daemon=True).start()
         depot = ending.enter_context(contextlib.closing(Depot(pictures, most, told=belonging.event))) if most else None
         ending.enter_context(contextlib.closing(Door(authority, places, None if depot is None else depot.take_in)))
         log.info("robots enrol, and have certificates renewed, at %s", ", ".join(

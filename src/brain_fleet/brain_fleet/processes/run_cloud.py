@@ -14,7 +14,7 @@ from typing import Sequence
 from brain_fleet.belonging.authority import DAYS
 from brain_fleet.belonging.door import DoorProblem
 from brain_fleet.belonging.gate import routing
-from brain_fleet.belonging.opening import Belonging, opened
+from brain_fleet.belonging.opening import Belonging, authority_of, opened
 from brain_fleet.messages.outbox import Limits
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.orders import Orders
@@ -49,10 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _cannot(f"{options.secure} is no folder of keys: `brain keys {options.secure} --node ROBOT` makes one")
     endpoints = options.listen or loopback_endpoints(PORT, "tcp" if rules is None else "tls")
     try:
+        authority = authority_of(options.secure, options.robot_days)
         with Store(options.folder, CLOUD) as store, \
                 routing(endpoints, options.secure) as session:
             cloud = Cloud(store, session, Limits(messages=options.most_messages))
-            belonging = Belonging(cloud, options.secure, options.robot_days)
+            belonging = Belonging(cloud, authority)
             Orders(cloud, belonging)
             with opened(belonging, endpoints, options.door, options.folder / "pictures", 1e6 * options.pictures):
                 log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
