@@ -47,6 +47,10 @@ def test_each_robot_of_another_version_is_told_by_name_what_it_cannot_do(fleet, 
     assert any("robot1 (brain_fleet 0.1.9) knows no Region" in text for text in events())
     with pytest.raises(NoCloud, match="this cloud has no keys, so everybody belongs; start it with --secure"):
         fleet.ask("enroll", robot="robot9")
+    # The newer one was told which format is read here, the older one tells which it reads; each went on with that.
+    assert "it is of format 3, and this software reads formats 1 to 2: update" in fleet.said("robot2")
+    assert "it is of format 2, and this software reads format 1: update" in fleet.said("robot1")
+    assert "of a format" not in fleet.said("robot1")
     # It was updated: what it could not do it does.
     fleet.end("robot1")
     fleet.edge("robot1", cut=False)

@@ -3,13 +3,15 @@
 import os
 import sys
 
-from brain_fleet.belonging import versions
 from brain_fleet.messages import envelope
-from brain_fleet.processes import edge, run_edge
-from brain_fleet.state import effects, kinds
 
-version, envelope.OLDEST, envelope.NEWEST = os.environ["MADE_UP"].split()
-envelope.OLDEST, envelope.NEWEST = int(envelope.OLDEST), int(envelope.NEWEST)
+version, oldest, newest = os.environ["MADE_UP"].split()
+envelope.OLDEST, envelope.NEWEST = int(oldest), int(newest)     # before others have read them
+
+from brain_fleet.belonging import versions  # noqa: E402
+from brain_fleet.processes import edge, run_edge  # noqa: E402
+from brain_fleet.state import effects, kinds  # noqa: E402
+
 edge.software = run_edge.software = lambda: version
 kinds.KINDS = tuple(kind for kind in kinds.KINDS if kind != "Region")
 kinds.EFFECTIVE = effects.EFFECTIVE = ("Parameters",)
