@@ -83,10 +83,10 @@ class Door:
                 self._sockets.append(socket.create_server(
                     (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=MOST,
                     dualstack_ipv6=both))
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             self.close()
             raise DoorProblem(f"cannot listen at {host}, port {port}, where robots ask for certificates: "
-                              f"{error.strerror or error}; name another port with --door") from error
+                              f"{getattr(error, 'strerror', None) or error}; name another port with --door") from error
         self.ports = [one.getsockname()[1] for one in self._sockets]
         for one in self._sockets:
             threading.Thread(target=self._accept, args=(one,), name="door", daemon=True).start()
@@ -145,6 +145,7 @@ class Door:
                 link.settimeout(PATIENCE)
                 # Who sends a byte now and then would have its place for ever.
                 ending = threading.Timer(PATIENCE, _end, (link,))
+                ending.daemon = True
                 ending.start()
                 try:
                     with self._context().wrap_socket(link, server_side=True) as secured, \

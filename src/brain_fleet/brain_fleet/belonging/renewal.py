@@ -23,6 +23,7 @@ from brain_security.folder import rewrite, robot_file
 from brain_wire.seldom import Seldom
 
 SOONEST, LATEST = 1.0, 3600.0   # s between two questions
+HURRY = 5.0                     # s between two at least, where the link is refused
 RETRY = 30.0                    # s after which a door that did not answer is asked again
 ASTRAY = 3600.0                 # s by which clocks may differ without a word
 
@@ -46,15 +47,24 @@ class Renewal:
                  renewed: Callable[[], None], over: threading.Event) -> None:
         self._file, self._robot, self._visit = file, robot, Visit(where)
         self._tell, self._renewed, self._over = tell, renewed, over
+        self._wake = threading.Event()
         self._told: set[str] = set()    # what was told, until it is not so any more
 
     def start(self) -> None:
         """Begins."""
         threading.Thread(target=self._run, name="renewal", daemon=True).start()
 
+    def hurry(self) -> None:
+        """Asks soon, since the link is refused or gone: the certificate may have ended by the cloud's clock."""
+        self._wake.set()
+
     def _run(self) -> None:
         wait = 0.0
-        while not self._over.wait(wait):
+        while not self._over.is_set():
+            if self._wake.wait(wait):
+                self._wake.clear()
+                if self._over.wait(min(wait, HURRY)):
+                    return
             try:
                 wait = self.ask()
             except NoDoor as problem:

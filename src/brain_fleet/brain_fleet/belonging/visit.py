@@ -120,8 +120,9 @@ class Visit:
             raise Refused(f"who answers at {self._told} has no certificate of this fleet for that name "
                           f"({error.verify_message}); name the cloud as its certificate does, or make that anew with "
                           f"`brain keys FOLDER --renew --host NAME`") from None
-        except OSError as error:
-            raise NoDoor(f"nobody gives certificates at {self._told} just now ({error.strerror or error})") from None
+        except (OSError, UnicodeError) as error:
+            raise NoDoor(f"nobody gives certificates at {self._told} just now "
+                         f"({getattr(error, 'strerror', None) or error})") from None
         try:
             if not text:
                 raise NoDoor(f"the door at {self._told} ended the link without an answer")

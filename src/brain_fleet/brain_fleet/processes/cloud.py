@@ -159,7 +159,8 @@ class Cloud:
                      "connected" if here else "away")
             found.append({"robot": name, "state": state, "apart": None if pending else apart, "heard_s": ago,
                           "waiting": waiting, "version": wanted, "resources": counts.pop(name, {}),
-                          "software": version, "lacks": versions.lacks(name, knows.get(name, versions.FIRST), own)})
+                          "software": knows.get(name, {}).get("software", version),
+                          "lacks": versions.lacks(name, knows.get(name, versions.FIRST), own)})
         # ordered for robots that have not come yet
         found += [{"robot": name, "state": "unknown", "apart": None, "heard_s": None, "waiting": 0, "version": 0,
                    "resources": count, "software": None, "lacks": []} for name, count in sorted(counts.items())]

@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Callable
 
 import zenoh
 from zenoh.handlers import Callback
@@ -63,6 +64,7 @@ class Edge:
         self._over = threading.Event()      # a Flag wakes one thread; this one, all
         self._turn = threading.Event()      # what the link's thread waits for: the end, or other credentials
         self._door = door
+        self._hurry: Callable[[], None] = lambda: None      # has the certificate looked after, where there is one
 
     def run(self) -> None:
         """Runs until ``stop``."""
@@ -78,6 +80,7 @@ class Edge:
             self._look()
         self._over.set()
         self._turn.set()
+        self._hurry()
         linking.join(5.0)
         self._effects.join()
 
@@ -89,6 +92,7 @@ class Edge:
                 log.info("%s", news)
                 self.held.event(news)
                 self._something()
+                self._hurry()
         except StoreProblem as problem:
             seldom("look", str(problem))
 
@@ -100,8 +104,10 @@ class Edge:
         from brain_fleet.belonging.visit import Refused, door_of
 
         try:
-            Renewal(self._credentials, self.store.member, door_of(self._cloud, self._door), self._tell,
-                    self._turn.set, self._over).start()
+            renewal = Renewal(self._credentials, self.store.member, door_of(self._cloud, self._door), self._tell,
+                              self._turn.set, self._over)
+            renewal.start()
+            self._hurry = renewal.hurry
         except Refused as problem:
             log.warning("the certificate is not renewed: %s", problem)
 
@@ -130,6 +136,8 @@ class Edge:
                 continue
             except NoRouter as problem:
                 why = str(problem) if refused(problem) else "nobody listens there"
+                if refused(problem):
+                    self._hurry()
             except SessionProblem as problem:
                 why = str(problem)
             if why != said:

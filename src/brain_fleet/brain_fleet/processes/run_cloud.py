@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     rules = None if options.secure is None else options.secure / "router.json5"
     if rules is not None and not rules.is_file():
         return _cannot(f"{options.secure} is no folder of keys: `brain keys {options.secure} --node ROBOT` makes one")
+    if options.pictures and rules is None:
+        return _cannot("robots hand pictures in where the cloud knows them by certificates: --pictures needs --secure "
+                       "FOLDER")
     endpoints = options.listen or loopback_endpoints(PORT, "tcp" if rules is None else "tls")
     try:
         authority = authority_of(options.secure, options.robot_days)
