@@ -71,6 +71,21 @@ class Pair:
         except ValueError as error:
             raise CertificateError(f"this certificate does not say when it ends ({error})") from error
 
+    @property
+    def begins(self) -> datetime:
+        """When it begins (UTC).
+
+        Raises:
+            CertificateError: it is no certificate, or begins on no day that there is.
+        """
+        parsed = self.parsed
+        try:
+            if hasattr(parsed, "not_valid_before_utc"):
+                return parsed.not_valid_before_utc
+            return parsed.not_valid_before.replace(tzinfo=timezone.utc)     # cryptography 41
+        except ValueError as error:
+            raise CertificateError(f"this certificate does not say when it begins ({error})") from error
+
     def signed_by(self, authority: Pair) -> bool:
         """Whether ``authority`` has issued it."""
         try:

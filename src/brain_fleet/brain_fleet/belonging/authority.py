@@ -194,7 +194,8 @@ class Authority:
         """
         robot = self.belongs(certificate)
         left, lasts = certificate.ends.timestamp() - self.clock(), 86400.0 * self._days
-        if left > lasts * RENEWS:
+        # One that has not begun is from when this clock was wrong.
+        if left > lasts * RENEWS and certificate.begins.timestamp() <= self.clock():
             return None, left - lasts * RENEWS
         signed = self._sign(request, certificate.name)
         log.info("%s has another certificate, for %g days", robot, self._days)

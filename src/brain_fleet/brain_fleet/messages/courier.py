@@ -139,8 +139,8 @@ class Courier:
                 if isinstance(more, _Route) and peer not in self._routes:
                     self._routes[peer] = more
             elif (route := self._routes.get(peer)) is not None:
-                if what == "reads":
-                    route.format = max(envelope.OLDEST, min(envelope.NEWEST, int(more)))    # type: ignore[call-overload]
+                if what == "reads" and isinstance(more, int):
+                    route.format = max(envelope.OLDEST, min(envelope.NEWEST, more))
                 elif what == "wake":
                     route.failures = 0
                     route.due = min(route.due, time.monotonic())
