@@ -22,8 +22,8 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
           robot_days: Annotated[float | None, typer.Option("--robot-days", min=0.0001, help="Days that a robot's "
                                 "certificate lasts; it is renewed unasked. Default: 30.")] = None,
           pictures: Annotated[float, typer.Option(
-              "--pictures", min=0.0, metavar="MB", help="Keep so much of each robot's pictures and recordings, of those "
-              "whose owners let them leave. Default: none.")] = 0.0) -> None:
+              "--pictures", min=0.0, metavar="MB", help="Keep so much of each robot's pictures and recordings, of "
+              "those whose owners let them leave. Default: none.")] = 0.0) -> None:
     """Runs the cloud of a fleet until Ctrl-C: it tells each robot what is wanted of it, and hears what each reports.
 
     Give orders with `brain fleet apply FILE`, and look with `brain fleet nodes`.

@@ -6,13 +6,12 @@ import json
 import logging
 import sqlite3
 import time
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import zenoh
 from zenoh.handlers import RingChannel
 
 from brain_fleet.belonging import versions
-from brain_fleet.belonging.opening import Belonging
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.settings import software
@@ -25,6 +24,9 @@ from brain_security.fleet_keys import orders
 from brain_wire.messages import clip_utf8
 from brain_wire.seldom import Seldom
 from brain_wire.shown import quoted
+
+if TYPE_CHECKING:
+    from brain_fleet.belonging.opening import Belonging     # which a person's terminal need not load
 
 WAITING = 64
 LONGEST = 2**20         # bytes of an order
