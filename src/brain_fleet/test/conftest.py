@@ -48,6 +48,7 @@ class Fleet:
         self.folder, self.port, self.brain_port = folder, free_port(), free_port()
         self.secure: Path | None = None
         self.relay = Relay(self.port)
+        self._token = ""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -58,7 +59,9 @@ class Fleet:
         environment = {key: value for key, value in os.environ.items() if key not in OTHERS}
         environment["ROS_DOMAIN_ID"] = str(self.brain_port % 200)
         environment["PYTHONPATH"] = os.pathsep.join([str(PROGRAMS), environment.get("PYTHONPATH", "")])
-        if self.secure is not None and words[0].startswith("brain_fleet"):
+        if self._token:
+            environment["BRAIN_FLEET_TOKEN"] = self._token
+        elif self.secure is not None and words[0].startswith("brain_fleet"):
             words = (*words, "--secure", str(self.secure))
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen([sys.executable, "-m", *words], stdout=log, stderr=log,
@@ -73,16 +76,22 @@ class Fleet:
     def database(self, name: str) -> Path:
         return self.folder / name
 
-    def cloud(self) -> None:
+    def cloud(self, *words: str) -> None:
+        if self.secure is not None and "--door" not in words:
+            words = (*words, "--door", f"127.0.0.1:{free_port()}")
         self._start("cloud", "brain_fleet.processes.run_cloud", "--listen", f"{self.protocol}/127.0.0.1:{self.port}",
-                    "--folder", str(self.database("cloud")))
+                    "--folder", str(self.database("cloud")), *words)
 
-    def edge(self, name: str = "robot1", cut: bool = True, folder: str | None = None) -> None:
-        """Starts a robot's edge, behind the link that can be cut."""
+    def edge(self, name: str = "robot1", cut: bool = True, folder: str | None = None, token: str = "",
+             door: int | None = None, program: str = "brain_fleet.processes.run_edge") -> None:
+        """Starts a robot's edge, behind the link that can be cut; with a token in place of the fleet's keys."""
         port = self.relay.port if cut else self.port
-        self._start(folder or name, "brain_fleet.processes.run_edge", "--name", name, "--cloud",
+        more = () if door is None else ("--door", f"localhost:{door}")
+        self._token = token
+        self._start(folder or name, program, "--name", name, "--cloud",
                     f"{self.protocol}/127.0.0.1:{port}", "--folder", str(self.database(folder or name)), "--router",
-                    f"tcp/127.0.0.1:{self.brain_port}")
+                    f"tcp/127.0.0.1:{self.brain_port}", *more)
+        self._token = ""
 
     def brain_router(self) -> None:
         self._start(f"router {self.brain_port}", "brain_wire.router", "--listen", f"tcp/127.0.0.1:{self.brain_port}")

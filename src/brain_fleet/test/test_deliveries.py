@@ -66,7 +66,7 @@ HOSTILE = {
     "not a number": (head(streams=float("nan")), "NaN is no number"),
     "too many digits": (b'{"format":' + b"9" * 5000 + b"}", "it is no JSON"),
     "65 bits": (head(format=2**64), "more than 64 bits"),
-    "a later format": (head(format=2), "it is of format 2, and this software reads format 1: update"),
+    "a later format": (head(format=3), "it is of format 3, and this software reads formats 1 to 2: update"),
     "an unknown field": (head(stream=[]), "it has no field 'stream'; did you mean streams?"),
     "a missing field": (json.dumps({"format": 1, "from": "robot1"}).encode(), "to is missing"),
     "another's name": (head(**{"from": "robot2"}), "it says that it is from robot2, on the key of robot1: each speaks"),

@@ -7,7 +7,7 @@ open (``*``): a topic belongs to a node whatever it carries.
 """
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Any, Iterable, Mapping
 
 from brain_security import fleet_keys
 from brain_security.rights import MAINTAINS, MEMBER, OPERATES, Rights
@@ -38,14 +38,17 @@ def token_keys(domain: int, rights: Rights) -> list[str]:
                                                 for kind, allowed in parts for name in sorted(allowed))]
 
 
-def access_control(rights: Iterable[Rights], domain: int, routers: Iterable[str]) -> dict[str, Any]:
+def access_control(rights: Iterable[Rights], domain: int, routers: Iterable[str],
+                   common_names: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Zenoh's ``access_control``.
 
     Args:
         rights: of all who may connect.
         domain: ROS domain in which they have them.
         routers: common names of routers, which trust each other: each watches over its own clients.
+        common_names: of certificates, by node, where they are not the names of the nodes.
     """
+    others = common_names or {}
     rights = list(rights)
     regions = [r.name for r in rights if not r.any_node and r.role != MEMBER]
     rules: list[dict[str, Any]] = []
@@ -58,7 +61,7 @@ def access_control(rights: Iterable[Rights], domain: int, routers: Iterable[str]
     for one in rights:
         own = _member_rules(one) if one.role == MEMBER else _rules(one, domain, regions)
         rules += own
-        subjects.append({"id": one.name, "cert_common_names": [one.name]})
+        subjects.append({"id": one.name, "cert_common_names": [others.get(one.node, one.name)]})
         policies.append({"rules": [rule["id"] for rule in own], "subjects": [one.name]})
     return {"enabled": True, "default_permission": "deny", "rules": rules, "subjects": subjects, "policies": policies}
 

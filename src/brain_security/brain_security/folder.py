@@ -17,7 +17,7 @@ from typing import Any, Iterable, Mapping
 
 from brain_security.access import access_control
 from brain_security.certificates import CertificateError, Pair, make_authority, make_pair
-from brain_security.rights import AUTHORITY, MAINTAINS, OPERATES, ROUTER, Rights
+from brain_security.rights import AUTHORITY, MAINTAINS, MEMBER, OPERATES, ROUTER, Rights
 from brain_wire import names
 from brain_wire.router import settings as router_settings
 from brain_wire.session import default_settings
@@ -44,7 +44,7 @@ class Done:
 
 def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str, about: Mapping[str, Any], days: float,
          hosts: Iterable[str] = (), servers: Iterable[str] = (), renew: bool = False,
-         new_authority: bool = False) -> Done:
+         new_authority: bool = False, away: Mapping[str, str] | None = None) -> Done:
     """Makes what is missing in a folder, and writes the configurations.
 
     Args:
@@ -59,12 +59,14 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
             that the folder has; the router gives them no rights.
         renew: new keys for all.
         new_authority: a new authority too, so that what it signed before is of no use any more.
+        away: nodes that made their keys themselves and have them elsewhere: the common name of each.
 
     Raises:
         FolderError: a file cannot be read or written, or does not belong to the others.
         CertificateError: a certificate cannot be made.
     """
-    rights, servers = list(rights), list(servers)
+    rights, servers, away = list(rights), list(servers), away or {}
+    here = [one for one in rights if one.node not in away]
     folder = Path(folder)
     done = Done()
     router = f"{names.absolute(namespace).rstrip('/')}/{ROUTER}"
@@ -76,7 +78,7 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
         make = _Maker(folder, authority, days, renew or new_authority, done)
         # This machine's name is put in, but one that is there already may have been made on another.
         pairs = {ROUTER: make(ROUTER, router, [*LOCAL, *(() if servers else hosts)], [socket.gethostname()])}
-        for one in rights:
+        for one in here:
             pairs[one.node] = make(one.node, one.name, signs=one.role in (OPERATES, MAINTAINS))
         there = _servers(folder, pairs)
         for server in dict.fromkeys([*there, *servers]):
@@ -85,11 +87,11 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
             alone = Rights(f"{names.absolute(namespace).rstrip('/')}/{names.check_name(server, 'name')}")
             pairs[server] = make(server, alone.name, [*LOCAL, *(hosts if server in servers else ())],
                                  sorted(there.get(server, {socket.gethostname()})))
-            _write(folder / f"{server}.json5", _session(pairs[server], authority, alone, domain, namespace))
+            rewrite(folder / f"{server}.json5", _session(pairs[server], authority, alone, domain, namespace))
         about = {**about, "domain": domain, "namespace": namespace, "names": sorted(r.node for r in rights)}
-        _write(folder / f"{ROUTER}.json5", _router(pairs[ROUTER], authority, rights, domain, router, about))
-        for one in rights:
-            _write(folder / f"{one.node}.json5", _session(pairs[one.node], authority, one, domain, namespace))
+        rewrite(folder / f"{ROUTER}.json5", _router(pairs[ROUTER], authority, rights, domain, router, about, away))
+        for one in here:
+            rewrite(folder / f"{one.node}.json5", _session(pairs[one.node], authority, one, domain, namespace))
     except OSError as error:
         raise FolderError(f"cannot make {error.filename or folder}: {error.strerror or error}") from error
     done.left = sorted(p.stem for p in folder.glob("*.key") if p.stem not in (*pairs, AUTHORITY))
@@ -104,20 +106,74 @@ def metadata_of(folder: Path) -> dict[str, Any] | None:
     Raises:
         FolderError: it does not read.
     """
+    try:
+        return read_router(folder)["metadata"]["brain"]
+    except FileNotFoundError:
+        return None
+
+
+def read_router(folder: Path) -> dict[str, Any]:
+    """The router's configuration, with what it says of itself under ``metadata``, ``brain``.
+
+    Raises:
+        FileNotFoundError: there is none yet.
+        FolderError: it does not read.
+    """
     path = Path(folder) / f"{ROUTER}.json5"
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return None
+        raise
     except (OSError, UnicodeDecodeError) as error:
         raise FolderError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     try:
-        found = json.loads(text.removeprefix(NOTE))["metadata"]["brain"]
+        tree = json.loads(text.removeprefix(NOTE))
+        if isinstance(tree["metadata"]["brain"], dict):
+            return tree
     except (ValueError, KeyError, TypeError, RecursionError):
-        found = None
-    if isinstance(found, dict):
-        return found
+        pass    # told below, as what is no object is
     raise FolderError(f"{path} was not written by `brain keys`; name another folder, or move that file away")
+
+
+def router_bytes(tree: Mapping[str, Any]) -> bytes:
+    """The file of a router's configuration, as :func:`read_router` returned it."""
+    return _json5(tree)
+
+
+def renew_router(folder: Path, days: float, at: float | None = None) -> Pair:
+    """Gives the router another certificate and key, with the names that it has; the rules stay as they are.
+
+    Raises:
+        FolderError: a file cannot be read or written.
+        CertificateError: nothing can be signed.
+        FileNotFoundError: the folder has no router, or no authority that signs.
+    """
+    folder = Path(folder)
+    tree = read_router(folder)
+    try:
+        authority, before = (Pair((folder / f"{name}.key").read_bytes(), (folder / f"{name}.crt").read_bytes())
+                             for name in (AUTHORITY, ROUTER))
+        pair = make_pair(authority, before.name, days, sorted(before.hosts()), at)
+        # The one file that the router reads is written last: until then it goes on with what it had.
+        rewrite(folder / f"{ROUTER}.key", pair.key)
+        rewrite(folder / f"{ROUTER}.crt", pair.certificate, 0o644)
+        tree["transport"]["link"]["tls"].update({**_tls(pair, authority, "listen"), **_tls(pair, authority, "connect")})
+        tree["metadata"]["brain"]["valid_until"] = pair.ends.timestamp()
+        rewrite(folder / f"{ROUTER}.json5", router_bytes(tree))
+    except FileNotFoundError:
+        raise
+    except (OSError, KeyError, TypeError, AttributeError) as error:
+        raise FolderError(f"the router's certificate in {folder} cannot be renewed ({error})") from error
+    return pair
+
+
+def robot_file(pair: Pair, authority: bytes, robot: str) -> bytes:
+    """The one file that lets a robot into its fleet, for one that has its certificates renewed by itself.
+
+    Args:
+        authority: its certificate, PEM.
+    """
+    return _session(pair, Pair(b"", authority), Rights(f"/{robot}", MEMBER), 0, "/", renewed=True)
 
 
 def _servers(folder: Path, known: Mapping[str, Any]) -> dict[str, set[str]]:
@@ -143,8 +199,8 @@ def _authority(folder: Path, anew: bool, done: Done) -> Pair:
         raise FolderError(f"{key} is there, but {certificate} is not; bring it back, or make all anew with "
                           f"--new-authority")
     pair = make_authority(f"brain authority of {socket.gethostname()}"[:64], AUTHORITY_DAYS)
-    _write(key, pair.key)
-    _write(certificate, pair.certificate, 0o644)
+    rewrite(key, pair.key)
+    rewrite(certificate, pair.certificate, 0o644)
     done.made.append(AUTHORITY)
     return pair
 
@@ -177,8 +233,8 @@ class _Maker:
             raise FolderError(f"{file} needs a certificate, but {AUTHORITY}.key, which signs it, is not in "
                               f"{self.folder}; bring it back, or make all anew with --new-authority")
         pair = make_pair(self.authority, name, self.days, dict.fromkeys([*hosts, *more_hosts]), signs)
-        _write(key, pair.key)
-        _write(certificate, pair.certificate, 0o644)
+        rewrite(key, pair.key)
+        rewrite(certificate, pair.certificate, 0o644)
         self.done.made.append(file)
         return pair
 
@@ -203,24 +259,24 @@ def _tls(pair: Pair, authority: Pair, side: str) -> dict[str, Any]:
             "verify_name_on_connect": True}
 
 
-def _session(pair: Pair, authority: Pair, rights: Rights, domain: int, namespace: str) -> bytes:
+def _session(pair: Pair, authority: Pair, rights: Rights, domain: int, namespace: str, renewed: bool = False) -> bytes:
     says = {"name": rights.name, "domain": domain, "namespace": namespace, "any_node": rights.any_node,
             "publishes": sorted(rights.topics_out()), "hears": sorted(rights.topics_in()),
             "serves": sorted(rights.services_served()), "calls": sorted(rights.services_called()),
-            "valid_until": pair.ends.timestamp()}
+            "valid_until": pair.ends.timestamp(), **({"renewed": True} if renewed else {})}
     return _json5({**default_settings(ENDPOINT), "transport/link/protocols": ["tls"],
                    "transport/link/tls": _tls(pair, authority, "connect"),
                    "transport/unicast/open_timeout": OPEN_TIMEOUT, "metadata": {"brain": says}})
 
 
 def _router(pair: Pair, authority: Pair, rights: list[Rights], domain: int, name: str,
-            about: Mapping[str, Any]) -> bytes:
+            about: Mapping[str, Any], common_names: Mapping[str, str]) -> bytes:
     tls = {**_tls(pair, authority, "listen"), **_tls(pair, authority, "connect")}  # a linked router is a client too
     says = {**about, "name": name, "any_node": True, "publishes": [], "hears": [], "serves": [], "calls": [],
             "valid_until": pair.ends.timestamp()}
     listen = [ENDPOINT.replace("localhost", "127.0.0.1")]
     return _json5({**router_settings(listen), "transport/link/protocols": ["tls"], "transport/link/tls": tls,
-                   "access_control": access_control(rights, domain, [name]), "metadata": {"brain": says}})
+                   "access_control": access_control(rights, domain, [name], common_names), "metadata": {"brain": says}})
 
 
 def _json5(flat: Mapping[str, Any]) -> bytes:
@@ -235,13 +291,16 @@ def _json5(flat: Mapping[str, Any]) -> bytes:
     return (NOTE + json.dumps(tree, indent=1) + "\n").encode()
 
 
-def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
+def rewrite(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Writes a file that nobody else can read at any moment, whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)   # of a process that was killed, and had our number
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.chmod(temporary, mode)  # whatever the umask is
         os.replace(temporary, path)
     except OSError:

@@ -52,7 +52,8 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
 
     try:
         done = fill(folder, rights, domain=number, namespace=absolute(namespace), about=about, days=days,
-                    hosts=host or (), servers=server or (), renew=renew, new_authority=new_authority)
+                    hosts=host or (), servers=server or (), renew=renew, new_authority=new_authority,
+                    away=_away(folder) if "robots" in about else None)
     except (FolderError, CertificateError, NameProblem) as error:
         fail(str(error))
     if as_json:
@@ -85,6 +86,7 @@ def _fleet(folder: Path, nodes: list[str], operators: list[str] | None, maintain
     """
     from brain_security.fleet_keys import FleetNameProblem
     from brain_security.folder import FolderError, metadata_of
+    from brain_security.members import REVOKED, read_register, robots_of
     from brain_security.rights import OPERATOR, RightsError, rights_of_fleet
     from brain_wire import NameProblem
 
@@ -104,11 +106,22 @@ def _fleet(folder: Path, nodes: list[str], operators: list[str] | None, maintain
         known, people = (
             [name for name in found if isinstance(name, str) and (folder / f"{name}.key").exists()]
             if isinstance(found := (before or {}).get(kind), list) else [] for kind in ("robots", "operators"))
-        robots = list(dict.fromkeys([*known, *nodes]))
+        members = read_register(folder).members     # those that enrolled have their keys themselves
+        for name in sorted({*members} & {*nodes}):
+            what = "was revoked" if members[name].state == REVOKED else "has enrolled"
+            fail(f"{name} {what} before; `brain fleet enroll {name}` makes a token for it")
+        robots = list(dict.fromkeys([*robots_of(folder, [*known, *nodes])]))
         people = list(dict.fromkeys([OPERATOR, *people, *(operators or ())]))
         return 0, rights_of_fleet(robots, people), {"robots": robots, "operators": people}
     except (FleetNameProblem, FolderError, RightsError, NameProblem) as error:
         fail(str(error))
+
+
+def _away(folder: Path) -> dict[str, str]:
+    """Common names of the robots that enrolled, and have their keys themselves."""
+    from brain_security.members import ENROLLED, read_register
+
+    return {one.robot: one.common_name for one in read_register(folder).members.values() if one.state == ENROLLED}
 
 
 def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",

@@ -46,6 +46,7 @@ class Credentials:
         serves, calls: services, fully qualified.
         any_node: tokens of any node but the graph's, not only of the one that ``name`` names.
         valid_until: end of the certificate (s since the epoch).
+        renewed: whether a program renews it unasked, long before it ends.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class Credentials:
     calls: frozenset[str]
     any_node: bool
     valid_until: float
+    renewed: bool = False
 
     def missing_right(self, endpoint: names.Endpoint) -> str | None:
         """Why the router will refuse a node, publisher, subscription or service, or None where it will not."""
@@ -76,7 +78,7 @@ class Credentials:
     def warning(self) -> str | None:
         """What is to be said of the end of the certificate, or of who may read the file; None: nothing."""
         left = self.valid_until - time.time()
-        if left < SOON:
+        if left < SOON and not self.renewed:
             when = f"{datetime.fromtimestamp(self.valid_until):%Y-%m-%d}"
             return f"the certificate of {self.name} {'ended' if left < 0 else 'ends'} on {when}; renew it with " \
                    f"`brain keys FOLDER --renew`"
@@ -143,7 +145,7 @@ def read_credentials(path: Path, variable: str = SECURITY_VARIABLE) -> Credentia
         found = json.loads(config.get_json("metadata"))["brain"]
         publishes, hears, serves, calls = (frozenset(found[k]) for k in ("publishes", "hears", "serves", "calls"))
         credentials = Credentials(path, found["name"], found["domain"], found["namespace"], publishes, hears, serves,
-                                  calls, found["any_node"], found["valid_until"])
+                                  calls, found["any_node"], found["valid_until"], found.get("renewed") is True)
     except (KeyError, TypeError, ValueError, RecursionError, zenoh.ZError):
         return None
     texts = (credentials.name, credentials.namespace, *credentials.publishes, *credentials.hears, *credentials.serves,

@@ -66,6 +66,7 @@ class _Route:
     since: float = 0.0
     failures: int = 0
     loaded: bool = False                # whether it has messages
+    format: int = envelope.NEWEST
     ahead: dict[str, Position] = field(default_factory=dict)    # acknowledged, and not on the disk yet
 
 
@@ -110,6 +111,10 @@ class Courier:
         """There is something for a peer, or it is back: deliver now."""
         self._tell("wake", peer)
 
+    def reads(self, peer: str, newest: int) -> None:
+        """A peer has said which format it reads at most."""
+        self._tell("reads", peer, newest)
+
     def _tell(self, what: str, peer: str, more: object = None) -> None:
         self._orders.append((what, peer, more))
         self._wake.set()
@@ -134,7 +139,9 @@ class Courier:
                 if isinstance(more, _Route) and peer not in self._routes:
                     self._routes[peer] = more
             elif (route := self._routes.get(peer)) is not None:
-                if what == "wake":
+                if what == "reads" and isinstance(more, int):
+                    route.format = max(envelope.OLDEST, min(envelope.NEWEST, more))
+                elif what == "wake":
                     route.failures = 0
                     route.due = min(route.due, time.monotonic())
                 else:
@@ -179,7 +186,7 @@ class Courier:
         shut = epoch is None or apart is not None or pending
         portions = [] if shut else self._outbox.take(peer, route.ahead)
         request = Request(self._store.member, peer, self._store.incarnation, epoch, portions,
-                          None if self._founds else apart, self._software)
+                          None if self._founds else apart, self._software, route.format)
         data = envelope.write_request(request)
         self._number += 1
         number, came = self._number, []
@@ -216,7 +223,11 @@ class Courier:
         answer = self._answer(peer, came)
         if answer is None:
             self._failed(route, REFUSED if came else 0.0)
+            if came:
+                self._other_format(route)
             return
+        if answer.formats is not None:
+            route.format = min(envelope.NEWEST, answer.formats[1])
         route.failures = 0
         self._hooks.heard(peer)
         for stream, seq, why in answer.refused:
@@ -235,6 +246,15 @@ class Courier:
             route.due = time.monotonic()
         elif route.loaded:      # it took nothing of what it was given
             self._failed(route)
+
+    @staticmethod
+    def _other_format(route: _Route) -> None:
+        """Who refuses a delivery may be older, and not know its format: the one before is tried at once."""
+        if route.format > envelope.OLDEST:
+            route.format -= 1
+            route.due = time.monotonic()
+        else:
+            route.format = envelope.NEWEST
 
     def _answer(self, peer: str, came: list[zenoh.Reply]) -> Answer | None:
         """The peer's answer; None where there is none that can be read."""

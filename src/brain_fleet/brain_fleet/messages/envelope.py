@@ -12,7 +12,8 @@ from typing import Any, Iterable, Mapping
 
 from brain_fleet.schema import FormProblem, check, check_plain, load_schema, read_json
 
-FORMAT = 1
+# Formats that are read and written here. 2: an end says which it reads. Each end writes the newest that both know.
+OLDEST, NEWEST = 1, 2
 BODY = 256 * 1024           # bytes of one message's body
 BODY_DEEPEST = 24           # lists and objects within each other in a body
 BODY_VALUES = 20_000
@@ -63,7 +64,12 @@ class Portion:
 
 @dataclass(frozen=True)
 class Request:
-    """A delivery."""
+    """A delivery.
+
+    Attributes:
+        format: that it is written in.
+        formats: that its sender reads, from and to; None: that one only.
+    """
 
     sender: str
     to: str
@@ -72,11 +78,13 @@ class Request:
     portions: list[Portion] = field(default_factory=list)
     apart: str | None = None
     software: str = ""
+    format: int = NEWEST
+    formats: tuple[int, int] | None = (OLDEST, NEWEST)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An acknowledgement; ``applied`` has every stream of which anything was applied."""
+    """An acknowledgement; ``applied`` has every stream of which anything was applied. In the format of the delivery."""
 
     sender: str
     to: str
@@ -89,6 +97,8 @@ class Answer:
     wait: float = 0.0
     why: str = ""
     software: str = ""
+    format: int = OLDEST
+    formats: tuple[int, int] | None = None
 
 
 def body_text(body: Mapping[str, Any]) -> str:
@@ -122,8 +132,9 @@ def write_request(request: Request) -> bytes:
             f'{{"seq":{e.seq},"to":{e.to},"id":"{e.id}","gone":"{e.gone}"}}' for e in portion.entries]
         streams.append(f'{{"stream":"{portion.stream}","after":{json.dumps(_place(portion.after))},"entries":'
                        f'[{",".join(entries)}]}}')
-    head: dict[str, Any] = {"format": FORMAT, "from": request.sender, "to": request.to, "software": request.software,
-                            "incarnation": request.incarnation, "epoch": request.epoch}
+    head: dict[str, Any] = {"format": request.format, "from": request.sender, "to": request.to,
+                            "software": request.software, "incarnation": request.incarnation, "epoch": request.epoch,
+                            **_formats(request.format)}
     if request.apart is not None:
         head["apart"] = request.apart[:WHY]
     return f'{json.dumps(head)[:-1]}, "streams": [{",".join(streams)}]}}'.encode()
@@ -149,7 +160,7 @@ def read_request(data: bytes) -> Request:
     if len({portion.stream for portion in portions}) < len(portions):
         raise FormProblem("a stream stands twice in it")
     return Request(found["from"], found["to"], found["incarnation"], found["epoch"], portions, found.get("apart"),
-                   found.get("software", ""))
+                   found.get("software", ""), found["format"], _read_formats(found))
 
 
 def _entry(found: Mapping[str, Any], stream: str) -> Entry:
@@ -168,9 +179,10 @@ def _entry(found: Mapping[str, Any], stream: str) -> Entry:
 def write_answer(answer: Answer) -> bytes:
     """The bytes of an acknowledgement."""
     found: dict[str, Any] = {
-        "format": FORMAT, "from": answer.sender, "to": answer.to, "software": answer.software,
+        "format": answer.format, "from": answer.sender, "to": answer.to, "software": answer.software,
         "incarnation": answer.incarnation, "epoch": answer.epoch,
-        "applied": {stream: _place(position) for stream, position in answer.applied.items()}}
+        "applied": {stream: _place(position) for stream, position in answer.applied.items()},
+        **_formats(answer.format)}
     if answer.refused:
         found["refused"] = [{"stream": stream, "seq": seq, "why": why[:WHY]} for stream, seq, why in answer.refused]
     if answer.found:
@@ -193,16 +205,31 @@ def read_answer(data: bytes) -> Answer:
         found["from"], found["to"], found["incarnation"], found["epoch"],
         {stream: Position(place["seq"], place["id"]) for stream, place in found["applied"].items()},
         [(one["stream"], one["seq"], one["why"]) for one in found.get("refused", ())], found.get("found", False),
-        found.get("apart"), float(found.get("wait", 0.0)), found.get("why", ""), found.get("software", ""))
+        found.get("apart"), float(found.get("wait", 0.0)), found.get("why", ""), found.get("software", ""),
+        found["format"], _read_formats(found))
 
 
 def _read(data: bytes, longest: int, schema: str) -> Any:
     found = read_json(data, longest, VALUES)
-    if isinstance(found, dict) and isinstance(found.get("format"), int) and found["format"] > FORMAT:
-        raise FormProblem(f"it is of format {found['format']}, and this software reads format {FORMAT}: update "
-                          f"brain_fleet here")
+    if isinstance(found, dict) and isinstance(found.get("format"), int) and not OLDEST <= found["format"] <= NEWEST:
+        reads = f"format {NEWEST}" if OLDEST == NEWEST else f"formats {OLDEST} to {NEWEST}"
+        raise FormProblem(f"it is of format {found['format']}, and this software reads {reads}: update brain_fleet "
+                          f"{'here' if found['format'] > NEWEST else 'where it comes from'}")
     check(found, load_schema("brain_fleet.messages", schema))
+    if found["format"] < 2 and "formats" in found:
+        raise FormProblem("it has no field 'formats' in format 1")
     return found
+
+
+def _formats(written: int) -> dict[str, Any]:
+    return {"formats": [OLDEST, NEWEST]} if written >= 2 else {}
+
+
+def _read_formats(found: Mapping[str, Any]) -> tuple[int, int] | None:
+    oldest, newest = found.get("formats", (found["format"],) * 2)
+    if not oldest <= found["format"] <= newest:
+        raise FormProblem("it is of a format that its sender does not read")
+    return (oldest, newest) if "formats" in found else None
 
 
 def gone_in_one(rows: Iterable[Entry]) -> list[Entry]:

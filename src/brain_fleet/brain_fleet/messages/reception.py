@@ -51,6 +51,7 @@ class Desk:
         applied: messages of a peer were applied, and that is on the disk.
         heard: a peer has delivered something.
         refused: a message was put aside: peer, stream, number, reason.
+        reads: a peer has said which format it reads at most.
     """
 
     sender: Callable[[str], str | None]
@@ -62,6 +63,7 @@ class Desk:
     applied: Callable[[str], None] = lambda peer: None
     heard: Callable[[str], None] = lambda peer: None
     refused: Callable[[str, str, int, str], None] = lambda peer, stream, number, why: None
+    reads: Callable[[str, int], None] = lambda peer, newest: None
 
 
 class Reception:
@@ -118,6 +120,8 @@ class Reception:
                     raise FormProblem(f"it is to {request.to}, and this is {self._store.member}")
                 messages.take(1 + sum(len(portion.entries) for portion in request.portions))
                 self._desk.heard(sender)
+                if request.formats is not None:
+                    self._desk.reads(sender, request.formats[1])
                 answer = self._answer(request)
         except FormProblem as problem:
             seldom(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
@@ -174,4 +178,4 @@ class Reception:
     def _reply(self, request: Request, standing: Standing, applied: dict[str, envelope.Position],
                refused: list[tuple[str, int, str]]) -> Answer:
         return Answer(self._store.member, request.sender, self._store.incarnation, standing.epoch, applied, refused,
-                      standing.found, standing.apart, software=self._software)
+                      standing.found, standing.apart, software=self._software, format=request.format)

@@ -6,11 +6,12 @@ import logging
 import sqlite3
 import threading
 import time
-from typing import Any
+from typing import Any, Callable
 
 import zenoh
 from zenoh.handlers import Callback
 
+from brain_fleet.belonging import versions
 from brain_fleet.messages import epochs
 from brain_fleet.messages.courier import Courier, Hooks
 from brain_fleet.messages.inbox import Message
@@ -48,6 +49,7 @@ class Cloud:
     Attributes:
         store, outbox, desired, registry, rollouts: its parts.
         began: steady time.
+        barred: whether a robot was revoked: nothing of it is taken, whatever the router lets through.
     """
 
     def __init__(self, store: Store, session: Session, limits: Limits = Limits(), authority: bytes | None = None
@@ -59,15 +61,16 @@ class Cloud:
         self.rollouts = Rollouts(store, self.desired, self.registry)
         self._news, self._stopping = Signal(), False
         self.began = time.monotonic()
+        self.barred: Callable[[str], bool] = lambda robot: False
         self._heard: dict[str, float] = {}      # steady time, by robot
         self._here: set[str] = set()            # robots whose token is there
         self._lock = threading.Lock()
         version = software()
         self._courier = Courier(session, store, self.outbox, founds=True, software=version,
                                 hooks=Hooks(apart=self._apart, heard=self._hear, refused=self._refused))
-        desk = Desk(sender=lambda key: robot_of(key, "up"), standing=epochs.admit, apply=self._apply,
+        desk = Desk(sender=self._sender, standing=epochs.admit, apply=self._apply,
                     joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear,
-                    applied=lambda robot: self._news.set())
+                    applied=lambda robot: self._news.set(), reads=self._courier.reads)
         for (robot,) in store.read("SELECT name FROM peers"):
             self._courier.serve(robot, down(robot), KEEPALIVE)
         self._reception = Reception(session, up("*"), store, desk, software=version)
@@ -96,6 +99,10 @@ class Cloud:
                 seldom("rollouts", "a roll-out cannot go on", trace=True, level=logging.ERROR)
             self._news.wait(ROLL)
             time.sleep(ROLL / 10)   # many robots that tell much are looked at together
+
+    def _sender(self, key: str) -> str | None:
+        robot = robot_of(key, "up")
+        return None if robot is not None and self.barred(robot) else robot
 
     def _apply(self, db: sqlite3.Connection, message: Message) -> None:
         hear(db, message)
@@ -172,13 +179,16 @@ class Cloud:
         rows = self.store.read(
             "SELECT name, apart, pending, software, COALESCE((SELECT last FROM versions WHERE robot = name), 0), "
             "COALESCE((SELECT SUM(waiting) FROM outgoing WHERE peer = name), 0) FROM peers ORDER BY name")
+        knows, own = versions.of_all(self.store), software()
         for name, apart, pending, version, wanted, waiting in rows:
             here, ago = self.connected(name)
-            state = "apart" if apart is not None and not pending else "connected" if here else "away"
+            state = ("revoked" if self.barred(name) else "apart" if apart is not None and not pending else
+                     "connected" if here else "away")
             found.append({"robot": name, "state": state, "apart": None if pending else apart, "heard_s": ago,
                           "waiting": waiting, "version": wanted, "resources": counts.pop(name, {}),
-                          "software": version})
+                          "software": knows.get(name, {}).get("software", version),
+                          "lacks": versions.lacks(name, knows.get(name, versions.FIRST), own)})
         # ordered for robots that have not come yet
         found += [{"robot": name, "state": "unknown", "apart": None, "heard_s": None, "waiting": 0, "version": 0,
-                   "resources": count, "software": None} for name, count in sorted(counts.items())]
+                   "resources": count, "software": None, "lacks": []} for name, count in sorted(counts.items())]
         return found

@@ -16,7 +16,14 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
               "--listen", metavar="ENDPOINT", help="Where robots reach it, as tcp/0.0.0.0:7460. Default: port 7460 of "
               "this machine only.")] = None,
           folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "cloud",
-          secure: FleetSecure = None) -> None:
+          secure: FleetSecure = None,
+          door: Annotated[str | None, typer.Option("--door", metavar="HOST:PORT", help="Where robots enrol and renew "
+                          "their certificates. Default: one port beside --listen.")] = None,
+          robot_days: Annotated[float | None, typer.Option("--robot-days", min=0.0001, help="Days that a robot's "
+                                "certificate lasts; it is renewed unasked. Default: 30.")] = None,
+          pictures: Annotated[float, typer.Option(
+              "--pictures", min=0.0, metavar="MB", help="Keep so much of each robot's pictures and recordings, of "
+              "those whose owners let them leave. Default: none.")] = 0.0) -> None:
     """Runs the cloud of a fleet until Ctrl-C: it tells each robot what is wanted of it, and hears what each reports.
 
     Give orders with `brain fleet apply FILE`, and look with `brain fleet nodes`.
@@ -26,5 +33,11 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
         words += ["--listen", endpoint]
     if secure is not None:
         words += ["--secure", str(secure.expanduser().absolute())]
+    if door is not None:
+        words += ["--door", door]
+    if pictures:
+        words += ["--pictures", str(pictures)]
+    if robot_days is not None:
+        words += ["--robot-days", str(robot_days)]
     # A process that runs for months need not hold what the command was read with.
     os.execv(sys.executable, words)

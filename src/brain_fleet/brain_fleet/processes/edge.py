@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Callable
 
 import zenoh
 from zenoh.handlers import Callback
@@ -37,6 +38,7 @@ from brain_wire.waking import Flag
 KEEPALIVE = 5.0     # s between two deliveries, be they empty
 LOOK = 1.0          # s between two looks at whether the cloud is there
 RETRY = 0.5         # s between attempts to reach a cloud that was not reached yet
+AGAIN = 5.0     # s until it is tried again to link with a renewed certificate
 
 log = logging.getLogger("brain.edge")
 seldom = Seldom(log)
@@ -54,10 +56,12 @@ class Edge:
         limits: of what may wait for the cloud.
         quota: bytes that models may take.
         stop: ends it.
+        door: where the cloud renews certificates, as HOST:PORT; None: beside ``cloud``.
     """
 
     def __init__(self, store: Store, cloud: str, *, credentials: Path | None, router: str | None, namespace: str,
-                 rate: float = 0.0, limits: Limits = Limits(), quota: int = QUOTA, stop: Flag) -> None:
+                 rate: float = 0.0, limits: Limits = Limits(), quota: int = QUOTA, stop: Flag, door: str | None = None
+                 ) -> None:
         self.store, self._cloud, self._credentials, self._stop = store, cloud, credentials, stop
         self.outbox = Outbox(store, FROM_ROBOT, limits)
         self.held = Held(store, self.outbox)
@@ -70,6 +74,9 @@ class Edge:
         self._courier: Courier | None = None
         self._alone = Alone(store)
         self._over = threading.Event()      # a Flag wakes one thread; this one, all
+        self._turn = threading.Event()      # what the link's thread waits for: the end, or other credentials
+        self._door = door
+        self._hurry: Callable[[], None] = lambda: None      # has the certificate looked after, where there is one
 
     def run(self) -> None:
         """Runs until ``stop``."""
@@ -81,9 +88,12 @@ class Edge:
                  self.held.version())
         linking = threading.Thread(target=self._link, name="link", daemon=True)
         linking.start()
+        self._keep_credentials()
         while not self._stop.wait(LOOK):
             self._look()
         self._over.set()
+        self._turn.set()
+        self._hurry()
         linking.join(5.0)
         self._effects.join()
         self._devices.join()
@@ -111,20 +121,52 @@ class Edge:
                 log.info("%s", news)
                 self.held.event(news)
                 self._something()
+                self._hurry()
         except StoreProblem as problem:
             seldom("look", str(problem))
 
+    def _keep_credentials(self) -> None:
+        """Has the certificate renewed, where it is this robot's own; one in a folder of keys is looked after there."""
+        if self._credentials is None or not self._credentials.is_file():
+            return
+        from brain_fleet.belonging.renewal import Renewal   # what costs memory, for those that have a certificate
+        from brain_fleet.belonging.visit import Refused, door_of
+
+        try:
+            renewal = Renewal(self._credentials, self.store.member, door_of(self._cloud, self._door), self._tell,
+                              self._turn.set, self._over)
+            renewal.start()
+            self._hurry = renewal.hurry
+        except Refused as problem:
+            log.warning("the certificate is not renewed: %s", problem)
+
+    def _tell(self, text: str) -> None:
+        try:
+            self.held.event(text)
+            self._something()
+        except StoreProblem as problem:
+            seldom("event", str(problem))
+
+    def _open(self, patience: float = 0.0) -> Session:
+        return open_session(self._cloud, identity=self.store.member, patience=patience, more=ZENOH,
+                            elsewhere=Elsewhere(self._credentials))
+
     def _link(self) -> None:
         """Opens the session with the cloud, however long that takes; Zenoh itself links it again after a cut."""
-        said = ""
+        said, following = "", None
         while not self._over.is_set():
             try:
-                with open_session(self._cloud, identity=self.store.member, patience=0.0, more=ZENOH,
-                                  elsewhere=Elsewhere(self._credentials)) as session:
-                    self._talk(session)
-                return
+                if following is None:
+                    self._turn.clear()      # what is opened now is with the newest credentials
+                    if self._over.is_set():
+                        return
+                with following or self._open() as session:
+                    following = self._talk(session)
+                continue
             except NoRouter as problem:
                 why = str(problem) if refused(problem) else "nobody listens there"
+                if refused(problem):
+                    self._hurry()
             except SessionProblem as problem:
                 why = str(problem)
             if why != said:
@@ -133,26 +175,50 @@ class Edge:
                 said = why
             self._over.wait(RETRY)
 
-    def _talk(self, session: Session) -> None:
+    def _renewed(self) -> Session | None:
+        """Waits until the robot has other credentials: a session with those. None at the end."""
+        again: float | None = None
+        while True:
+            self._turn.wait(again)
+            self._turn.clear()
+            if self._over.is_set():
+                return None
+            try:
+                return self._open(patience=2.0)
+            except (NoRouter, SessionProblem) as problem:
+                seldom("fresh", f"the link stays as it was before the certificate was renewed: {problem}")
+                again = AGAIN
+
+    def _talk(self, session: Session) -> Session | None:
+        """Exchanges messages until the end, or until there is another session in place of this one."""
         version = software()
         courier = Courier(session, self.store, self.outbox, founds=False, bucket=self._bucket, software=version,
                           hooks=Hooks(apart=self._apart, begun=self._begun, heard=self._heard, refused=self._refused))
         self._courier = courier
         desk = Desk(sender=self._sender, standing=self._standing, apply=self.held.hear, applied=self._applied,
-                    apart=self._apart)
+                    apart=self._apart, reads=courier.reads)
         Reception(session, down(self.store.member), self.store, desk, software=version)
         cloud = session.zenoh.liveliness().declare_subscriber(
             alive(CLOUD), Callback(self._token, indirect=False), history=True)
+        self._say_versions()
         courier.serve(CLOUD, up(self.store.member), KEEPALIVE)
         courier.start()
         own = session.zenoh.liveliness().declare_token(alive(self.store.member))
         log.info("linked with the cloud at %s", self._cloud)
         self._fetching.link(session)
-        self._over.wait()
+        following = self._renewed()
         self._fetching.link(None)
         courier.stop()
         own.undeclare()
         cloud.undeclare()
+        return following
+
+    def _say_versions(self) -> None:
+        try:
+            with self.store.change() as db:
+                self.held.tell_versions(db, software())
+        except StoreProblem as problem:
+            seldom("versions", str(problem))
 
     def _something(self) -> None:
         """There is something for the cloud."""
@@ -190,6 +256,7 @@ class Edge:
             text += f"; {dropped} messages that waited are let go of, since the cloud may have them already"
         log.info("%s", text)
         self.held.event_within(db, text)
+        self.held.tell_versions(db, software(), again=True)     # a cloud that begins anew knows nothing of it
 
     def _heard(self, peer: str) -> None:
         self._alone.heard()

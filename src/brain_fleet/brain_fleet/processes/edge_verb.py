@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from brain_fleet.processes.options import FOLDER, CloudAt, FleetSecure
+from brain_fleet.processes.settings import TOKEN_VARIABLE
 from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
 
 
@@ -19,6 +20,11 @@ def edge(cloud: CloudAt = None,
                                                   "machine's.")] = None,
          folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "edge",
          secure: FleetSecure = None,
+         enroll: Annotated[str | None, typer.Option("--enroll", metavar="TOKEN", envvar=TOKEN_VARIABLE,
+                           help="Join a secured fleet with the token that `brain fleet enroll ROBOT` gave. Needed "
+                           "once: the credentials are kept in --folder.")] = None,
+         door: Annotated[str | None, typer.Option("--door", metavar="HOST:PORT", help="Where the cloud gives "
+                         "certificates. Default: one port beside --cloud.")] = None,
          rate: Annotated[float, typer.Option(min=0.0, metavar="KB", help="At most so many kilobytes a second are "
                                              "sent. 0: no limit.")] = 0.0,
          models_mb: Annotated[float, typer.Option("--models-mb", min=1.0, metavar="MB", help="Megabytes of this disk "
@@ -36,11 +42,14 @@ def edge(cloud: CloudAt = None,
     use_security(brain_secure)
     folder = folder.expanduser().absolute()
     words = [sys.executable, "-m", "brain_fleet.processes.run_edge", "--folder", str(folder)]
-    for option, value in (("--name", name), ("--cloud", cloud), ("--router", router),
+    for option, value in (("--name", name), ("--cloud", cloud), ("--router", router), ("--door", door),
                           ("--namespace", namespace or None),
                           ("--secure", None if secure is None else secure.expanduser().absolute()),
                           ("--models-mb", models_mb), ("--rate", str(1000.0 * rate) if rate else None)):
         if value is not None:
             words += [option, str(value)]
+    os.environ.pop(TOKEN_VARIABLE, None)
+    if enroll is not None:
+        os.environ[TOKEN_VARIABLE] = enroll     # not as a word, which any user of this machine could read for months
     # What runs for months on a small computer need not hold what the command was read with.
     os.execv(sys.executable, words)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 import time
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import zenoh
 from zenoh.handlers import RingChannel
 
+from brain_fleet.belonging import versions
 from brain_fleet.devices import ordered
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.models.model_file import ModelProblem
@@ -17,13 +19,17 @@ from brain_fleet.processes import model_orders
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.settings import software
 from brain_fleet.schema import FormProblem, check, read_json
+from brain_fleet.state import events
 from brain_fleet.state.kinds import EFFECTIVE
-from brain_fleet.state.manifests import MOST, resource
+from brain_fleet.state.manifests import MOST, Resource, resource
 from brain_fleet.store import StoreProblem
 from brain_security.fleet_keys import orders
 from brain_wire.messages import clip_utf8
 from brain_wire.seldom import Seldom
 from brain_wire.shown import quoted
+
+if TYPE_CHECKING:
+    from brain_fleet.belonging.opening import Belonging     # which a person's terminal need not load
 
 WAITING = 64
 LONGEST = 2**20         # bytes of an order
@@ -32,9 +38,9 @@ LINES = 1000            # events in an answer
 
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
 _FORM = {"type": "object", "required": ["do"], "properties": {
-    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "devices",
+    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "enroll", "revoke", "devices",
                     *model_orders.DOES]},
-    **model_orders.FIELDS,
+    **model_orders.FIELDS, "hours": {"type": "number"},
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
     "after": {"type": "integer", "minimum": 0}}}
@@ -48,10 +54,11 @@ class Orders:
 
     Args:
         cloud: that they ask.
+        belonging: who belongs to it.
     """
 
-    def __init__(self, cloud: Cloud) -> None:
-        self._cloud = cloud
+    def __init__(self, cloud: Cloud, belonging: Belonging) -> None:
+        self._cloud, self._belonging = cloud, belonging
         self._models = model_orders.orders(cloud)
         self._queryable = cloud.session.zenoh.declare_queryable(orders("*"), RingChannel(WAITING), complete=True)
         cloud.session.run(self._run, "orders")
@@ -80,7 +87,8 @@ class Orders:
             does: dict[str, Callable[[dict[str, Any], str], Any]] = {
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
                 "delete": self._delete, "accept": self._accept, "logs": self._logs,
-                "devices": self._devices, **self._models}
+                "enroll": self._belonging.order, "revoke": self._belonging.order, "devices": self._devices,
+                **self._models}
             answer = json.dumps(does[order["do"]](order, person)).encode()
             if len(answer) > ANSWER:
                 raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
@@ -106,7 +114,7 @@ class Orders:
                 "waiting": sum(robot["waiting"] for robot in robots), **self._resources(order, person)}
 
     def _robots(self, order: dict[str, Any], person: str) -> dict[str, Any]:
-        return {"robots": self._cloud.robots()}
+        return {"robots": self._cloud.robots(), "tokens": self._belonging.tokens()}
 
     def _resources(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         rows = self._cloud.store.read(
@@ -131,10 +139,23 @@ class Orders:
             ordered.check_orders(db, found)
             for one in found:
                 changed = self._cloud.desired.apply(db, one, person)
-                done.append({"kind": one.kind, "name": one.name, "changed": changed, "effect": one.kind in EFFECTIVE})
+                done.append({"kind": one.kind, "name": one.name, "changed": changed, "effect": one.kind in EFFECTIVE,
+                             "cannot": self._cannot(db, one, changed, person)})
         for robot in {robot for one in done for robot in one["changed"]}:
             self._cloud.wake(robot)
         return {"resources": done}
+
+    @staticmethod
+    def _cannot(db: sqlite3.Connection, one: Resource, robots: list[str], person: str) -> list[str]:
+        """Of which of these robots the version is another, so that it cannot do the order: why, and what helps."""
+        found = []
+        for robot in robots:
+            known = db.execute("SELECT 1 FROM peers WHERE name = ? AND epoch IS NOT NULL", (robot,)).fetchone()
+            why = None if known is None else versions.cannot(robot, versions.of(db, robot), one.kind, one.spec)
+            if why is not None:
+                events.write(db, robot, person, f"{one.kind} {one.name}: {why}")
+                found.append(why)
+        return found
 
     def _delete(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         done: list[dict[str, Any]] = []

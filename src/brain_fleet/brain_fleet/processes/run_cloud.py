@@ -11,17 +11,23 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
+from brain_fleet.belonging.authority import DAYS
+from brain_fleet.belonging.door import DoorProblem
+from brain_fleet.belonging.gate import routing
+from brain_fleet.belonging.opening import Belonging, authority_of, opened
 from brain_fleet.messages.outbox import Limits
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.orders import Orders
-from brain_fleet.processes.settings import PORT, ZENOH, software
+from brain_fleet.processes.settings import PORT, software
 from brain_fleet.store import Store, StoreProblem
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import CLOUD
-from brain_security.signing import SigningProblem, authority_of
-from brain_wire import Session, SessionProblem, shown
+from brain_security.folder import FolderError
+from brain_security.signing import SigningProblem
+from brain_security.signing import authority_of as signing_authority
+from brain_wire import SessionProblem, shown
 from brain_wire.logs import survive_full_disk
-from brain_wire.router import Router, RouterProblem, RouterRuns, loopback_endpoints
+from brain_wire.router import RouterProblem, RouterRuns, loopback_endpoints
 
 log = logging.getLogger("brain.cloud")
 
@@ -32,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--listen", action="append", metavar="ENDPOINT")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--secure", type=Path)
+    parser.add_argument("--door", metavar="HOST:PORT")
+    parser.add_argument("--robot-days", type=float, default=DAYS)
+    parser.add_argument("--pictures", type=float, default=0.0, help="MB of each robot")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -40,25 +49,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     rules = None if options.secure is None else options.secure / "router.json5"
     if rules is not None and not rules.is_file():
         return _cannot(f"{options.secure} is no folder of keys: `brain keys {options.secure} --node ROBOT` makes one")
+    if options.pictures and rules is None:
+        return _cannot("robots hand pictures in where the cloud knows them by certificates: --pictures needs --secure "
+                       "FOLDER")
     endpoints = options.listen or loopback_endpoints(PORT, "tcp" if rules is None else "tls")
     try:
+        authority = authority_of(options.secure, options.robot_days)
         with Store(options.folder, CLOUD) as store, \
-                Router(endpoints, config_file=rules, more=ZENOH) as router, \
-                Session(router.session, ", ".join(endpoints)) as session:
+                routing(endpoints, options.secure) as session:
             cloud = Cloud(store, session, Limits(messages=options.most_messages), _authority(rules))
-            Orders(cloud)
-            log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
-                     ", ".join(endpoints), store.path)
-            ending.asked.wait()
+            belonging = Belonging(cloud, authority)
+            Orders(cloud, belonging)
+            with opened(belonging, endpoints, options.door, options.folder / "pictures", 1e6 * options.pictures):
+                log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
+                         ", ".join(endpoints), store.path)
+                ending.asked.wait()
             cloud.stop()
-    except (StoreProblem, RouterProblem, SessionProblem, SigningProblem) as problem:
+    except (StoreProblem, RouterProblem, SessionProblem, FolderError, DoorProblem, SigningProblem) as problem:
         return _cannot(problem, 3 if isinstance(problem, RouterRuns) else 1)
     return 0
 
 
 def _authority(rules: Path | None) -> bytes | None:
     """Certificate of the fleet's authority, which models are to be signed under; None where it has no keys."""
-    return None if rules is None else authority_of(rules)
+    return None if rules is None else signing_authority(rules)
 
 
 def _cannot(why: object, status: int = 1) -> int:

@@ -17,10 +17,11 @@ import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Sequence  # noqa: E402
 
+from brain_fleet.belonging.names import FILE  # noqa: E402
 from brain_fleet.messages.outbox import Limits  # noqa: E402
 from brain_fleet.models.shelf import QUOTA  # noqa: E402
 from brain_fleet.processes.edge import Edge  # noqa: E402
-from brain_fleet.processes.settings import CLOUD_AT, SECURITY_VARIABLE, software  # noqa: E402
+from brain_fleet.processes.settings import CLOUD_AT, SECURITY_VARIABLE, TOKEN_VARIABLE, software  # noqa: E402
 from brain_fleet.reading import Reading  # noqa: E402
 from brain_fleet.store import Store, StoreProblem  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cloud")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--secure", type=Path)
+    parser.add_argument("--door")
     parser.add_argument("--router")
     parser.add_argument("--namespace", default="")
     parser.add_argument("--rate", type=float, default=0.0, help="bytes a second")
@@ -48,9 +50,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     ending = Ending()
     survive_full_disk()
     shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s edge: %(message)s")
-    secured = options.secure is not None
+    token = os.environ.pop(TOKEN_VARIABLE, "").strip()
+    own = options.folder / FILE
+    secured = bool(token) or options.secure is not None or own.is_file()
     cloud = options.cloud or (CLOUD_AT.replace("tcp/", "tls/") if secured else CLOUD_AT)
     try:
+        if token:
+            options.secure = _enroll(token, options, cloud, ending)
+        elif options.secure is None and own.is_file():
+            options.secure = own        # it has enrolled before
         name = check_robot(options.name or _name(options.folder, options.secure))
         _check_credentials(options.secure, name)
         with Store(options.folder, name) as store:
@@ -58,11 +66,32 @@ def main(argv: Sequence[str] | None = None) -> int:
                      store.path)
             Edge(store, cloud, credentials=options.secure, router=options.router, namespace=options.namespace,
                  rate=options.rate, limits=Limits(messages=options.most_messages), quota=int(1e6 * options.models_mb),
-                 stop=ending.asked).run()
+                 stop=ending.asked, door=options.door).run()
     except (FleetNameProblem, StoreProblem, SessionProblem) as problem:
         print(f"brain edge: {shown.line(problem)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _enroll(text: str, options: argparse.Namespace, cloud: str, ending: Ending) -> Path:
+    """The credentials that a token gives.
+
+    Raises:
+        SessionProblem: it gives none; says why.
+    """
+    from brain_fleet.belonging import tokens
+    from brain_fleet.belonging.credentials import enroll
+    from brain_fleet.belonging.visit import NoDoor, Refused, door_of
+
+    try:
+        token = tokens.parse(text)
+        if options.name not in (None, token.robot):
+            raise Refused(f"the token is for {token.robot}, not for {options.name}")
+        return enroll(options.folder, token, door_of(cloud, options.door), ending.asked.wait)
+    except (tokens.TokenProblem, Refused, NoDoor) as problem:
+        raise SessionProblem(str(problem)) from None
+    except OSError as error:
+        raise SessionProblem(f"cannot write {error.filename or options.folder}: {error.strerror or error}") from None
 
 
 def _name(folder: Path, secured: Path | None) -> str:

@@ -13,6 +13,7 @@ PORT = 7460         # beside 7447, which a brain's own router has
 CLOUD_AT = f"tcp/localhost:{PORT}"
 CLOUD_VARIABLE = "BRAIN_CLOUD"
 SECURITY_VARIABLE = "BRAIN_FLEET_SECURITY"
+TOKEN_VARIABLE = "BRAIN_FLEET_TOKEN"
 
 # Of a robot: what is done about what is wanted, how goals end, what has happened. Those leave room for reports.
 FROM_ROBOT = (Stream(held.REPORTS, 1, 0.9), Stream(held.GOALS, 2, 0.7), Stream(held.EVENTS, 5, 0.5))

@@ -12,7 +12,7 @@ from brain_fleet.messages.epochs import REMEDY
 from brain_fleet.processes.alone import duration
 
 _STYLES = {"connected": "green", "applied": "green", "away": "yellow", "waiting": "yellow", "ordered": "yellow",
-           "apart": "red", "refused": "red", "kept": "dim", "unknown": "dim"}
+           "apart": "red", "revoked": "red", "refused": "red", "kept": "dim", "unknown": "dim"}
 
 
 def new_table(*columns: str) -> Table:
@@ -37,6 +37,8 @@ def robots_table(found: Mapping[str, Any]) -> Any:
                       one["software"] or "")
     reasons = [Text(f"{one['robot']} is set apart: {one['apart']}; {REMEDY.format(one['robot'])}", "red")
                for one in found["robots"] if one["apart"]]
+    reasons += [Text(line, "yellow") for one in found["robots"] for line in one.get("lacks", ())]
+    reasons += [Text(f"{one['robot']} has a token, and has not come yet", "dim") for one in found.get("tokens", ())]
     return Group(table if found["robots"] else Text("no robot has come yet; start `brain edge` on one"), *reasons)
 
 

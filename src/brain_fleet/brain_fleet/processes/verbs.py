@@ -8,6 +8,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
+from brain_fleet.belonging.owner_verbs import consent, upload
 from brain_fleet.placement.verbs import costs, plan
 from brain_fleet.processes.model_verbs import add_verbs
 from brain_fleet.processes.options import CloudAt, FleetSecure
@@ -20,6 +21,10 @@ File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- 
 app = typer.Typer(help="Ask the cloud of a fleet, and order what is wanted of its robots.", no_args_is_help=True)
 app.command()(plan)
 app.command()(costs)
+
+
+app.command()(consent)
+app.command()(upload)
 
 
 def _ask(cloud: str | None, secure: Path | None, work: Callable[[Any], None]) -> None:
@@ -128,6 +133,8 @@ def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: Flee
         for one in found["resources"]:
             robots = ", ".join(one["changed"])
             tell(f"{one['kind']} {one['name']}: " + (f"ordered for {robots}" if robots else "nothing is new"))
+            for why in one.get("cannot", ()):
+                tell(why, "yellow", err=True)
             if not one["effect"]:
                 tell(f"robots of this version keep a {one['kind']}, and do nothing about it", "yellow", err=True)
 
@@ -168,6 +175,36 @@ def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that 
             tell_json(found)
             return
         tell(f"taken in anew: {', '.join(found['robots'])}" if found["robots"] else "no robot is set apart")
+
+    _ask(cloud, secure, work)
+
+
+@app.command()
+def enroll(robot: Annotated[str, typer.Argument(help="Name that it is to have.", metavar="ROBOT")],
+           hours: Annotated[float, typer.Option("--hours", help="How long the token is good for.")] = 24.0,
+           as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Prints a token with which a robot joins a secured fleet, once."""
+
+    def work(ask: Any) -> None:
+        found = ask("enroll", robot=robot, hours=hours)
+        if as_json:
+            tell_json(found)
+            return
+        typer.echo(found["token"])
+        tell(f"on {robot}, within {hours:g} h: brain edge --cloud {cloud or 'tls/CLOUD:7460'} --enroll TOKEN. Whoever "
+             f"has the token first is {robot}.", err=True)
+
+    _ask(cloud, secure, work)
+
+
+@app.command()
+def revoke(robot: Annotated[str, typer.Argument(help="Whose rights are taken away.", metavar="ROBOT")],
+           as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Takes a robot's rights away, be it connected or not: its certificates and its token are of no use any more."""
+
+    def work(ask: Any) -> None:
+        found = ask("revoke", robot=robot)
+        tell_json(found) if as_json else tell(f"{robot} was revoked; `brain fleet enroll {robot}` lets it come back")
 
     _ask(cloud, secure, work)
 

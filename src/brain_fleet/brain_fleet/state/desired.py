@@ -13,6 +13,7 @@ import secrets
 import sqlite3
 from typing import Any, Iterable, Mapping
 
+from brain_fleet.belonging import versions
 from brain_fleet.messages.inbox import Message, Refused
 from brain_fleet.messages.outbox import Outbox
 from brain_fleet.schema import FormProblem, check
@@ -148,6 +149,9 @@ def hear(db: sqlite3.Connection, message: Message) -> None:
         elif message.kind == "goal":
             check(message.body, GOAL)
             goals.write(db, message.peer, message.body)
+        elif message.kind == versions.KNOWS:
+            check(message.body, versions.FORM)
+            versions.keep(db, message.peer, message.body)
         else:
             raise Refused(f"this software knows no message of the kind {message.kind}: the robot's is newer, or older")
     except FormProblem as problem:

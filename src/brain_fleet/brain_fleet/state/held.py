@@ -6,6 +6,7 @@ import json
 import sqlite3
 from typing import Any, Mapping, NamedTuple
 
+from brain_fleet.belonging import versions
 from brain_fleet.messages.inbox import Message, Refused
 from brain_fleet.messages.outbox import Outbox, OutboxFull
 from brain_fleet.schema import FormProblem, check
@@ -133,6 +134,19 @@ class Held:
                 self._outbox.put(db, CLOUD, GOALS, "goal", body, lives=EVENT_LIFE)
             except OutboxFull:
                 return      # the next will be
+
+    def tell_versions(self, db: sqlite3.Connection, software: str, again: bool = False) -> bool:
+        """Tells the cloud what this version knows, where that is news, or ``again``; whether it did."""
+        knows = versions.own(software)
+        text = json.dumps(knows, sort_keys=True)
+        if not again and db.execute("SELECT value FROM about WHERE key = ?", (versions.KNOWS,)).fetchone() == (text,):
+            return False
+        try:
+            self._outbox.put(db, CLOUD, REPORTS, versions.KNOWS, knows, subject=versions.KNOWS)
+        except OutboxFull:
+            return False    # it is told when there is room
+        db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (versions.KNOWS, text))
+        return True
 
     def event(self, text: str) -> None:
         """Tells people that something happened; where too many wait for the cloud already, it is not told."""
