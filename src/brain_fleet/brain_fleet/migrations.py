@@ -3,6 +3,7 @@
 
 A version that anybody may have on a disk is never changed here; what is needed more is a further one.
 """
+from brain_fleet import audit
 
 _MESSAGES = (
     # member, incarnation
@@ -48,4 +49,4 @@ _STATE = (
     "person TEXT NOT NULL, text TEXT NOT NULL)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE, audit.TABLES)

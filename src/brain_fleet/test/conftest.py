@@ -47,6 +47,7 @@ class Fleet:
         self.folder, self.port, self.brain_port = folder, free_port(), free_port()
         self.secure: Path | None = None
         self.relay = Relay(self.port)
+        self.more: dict[str, list[str]] = {}    # words that a process is given besides, by its name
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -59,6 +60,7 @@ class Fleet:
         environment["PYTHONPATH"] = os.pathsep.join([str(PROGRAMS), environment.get("PYTHONPATH", "")])
         if self.secure is not None and words[0].startswith("brain_fleet"):
             words = (*words, "--secure", str(self.secure))
+        words = (*words, *self.more.get(name, ()))
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen([sys.executable, "-m", *words], stdout=log, stderr=log,
                                                    env=environment)

@@ -17,6 +17,7 @@ from brain_fleet.messages.epochs import Standing
 from brain_fleet.messages.outbox import Limits, Outbox
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.messages.reception import Desk, Reception
+from brain_fleet.messages.tally import Tally
 from brain_fleet.processes.alone import Alone
 from brain_fleet.processes.settings import FROM_ROBOT, ZENOH, refused, software
 from brain_fleet.state.effects import Effects
@@ -47,6 +48,11 @@ class Edge:
         rate: bytes a second that are sent to the cloud at most; 0: no limit.
         limits: of what may wait for the cloud.
         stop: ends it.
+
+    Attributes:
+        tally: of its deliveries.
+        cloud_here: whether the cloud's token is there.
+        losses: times that it vanished.
     """
 
     def __init__(self, store: Store, cloud: str, *, credentials: Path | None, router: str | None, namespace: str,
@@ -56,6 +62,7 @@ class Edge:
         self.held = Held(store, self.outbox)
         self._bucket = Bucket(rate, 2 * rate) if rate else None
         self._effects = Effects(self.held, router, namespace, self._something, stop)
+        self.tally, self.cloud_here, self.losses = Tally(), False, 0
         self._courier: Courier | None = None
         self._alone = Alone(store)
         self._over = threading.Event()      # a Flag wakes one thread; this one, all
@@ -108,11 +115,12 @@ class Edge:
     def _talk(self, session: Session) -> None:
         version = software()
         courier = Courier(session, self.store, self.outbox, founds=False, bucket=self._bucket, software=version,
-                          hooks=Hooks(apart=self._apart, begun=self._begun, heard=self._heard, refused=self._refused))
+                          tally=self.tally, hooks=Hooks(
+                              apart=self._apart, begun=self._begun, heard=self._heard, refused=self._refused))
         self._courier = courier
         desk = Desk(sender=self._sender, standing=self._standing, apply=self.held.hear, applied=self._applied,
                     apart=self._apart)
-        Reception(session, down(self.store.member), self.store, desk, software=version)
+        Reception(session, down(self.store.member), self.store, desk, software=version, tally=self.tally)
         cloud = session.zenoh.liveliness().declare_subscriber(
             alive(CLOUD), Callback(self._token, indirect=False), history=True)
         courier.serve(CLOUD, up(self.store.member), KEEPALIVE)
@@ -130,7 +138,10 @@ class Edge:
             self._courier.wake(CLOUD)
 
     def _token(self, sample: zenoh.Sample) -> None:
-        if sample.kind == zenoh.SampleKind.PUT:
+        here = sample.kind == zenoh.SampleKind.PUT
+        self.losses += self.cloud_here and not here
+        self.cloud_here = here
+        if here:
             self._something()   # the cloud is back
 
     def _sender(self, key: str) -> str | None:
@@ -163,6 +174,7 @@ class Edge:
         self._alone.heard()
 
     def _apart(self, peer: str, why: str) -> None:
+        self.tally.apart += 1
         log.warning("the cloud and this robot are apart: %s. The robot goes on as it was last told; "
                     f"{epochs.REMEDY.format(self.store.member)}", why)
 

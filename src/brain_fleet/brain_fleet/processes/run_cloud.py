@@ -6,17 +6,21 @@ Status 0: ended in good order; 1: it cannot run, and says why; 3: another router
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import sys
 from pathlib import Path
 from typing import Sequence
 
+from brain_fleet import audit
 from brain_fleet.messages.outbox import Limits
+from brain_fleet.monitoring.cloud_figures import CloudFigures
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.orders import Orders
 from brain_fleet.processes.settings import PORT, ZENOH, software
 from brain_fleet.store import Store, StoreProblem
 from brain_runtime.ending import Ending, leave
+from brain_runtime.metrics.address import MetricsProblem, open_server, shown_address
 from brain_security.fleet_keys import CLOUD
 from brain_wire import Session, SessionProblem, shown
 from brain_wire.logs import survive_full_disk
@@ -31,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--listen", action="append", metavar="ENDPOINT")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--secure", type=Path)
+    parser.add_argument("--metrics")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -41,16 +46,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _cannot(f"{options.secure} is no folder of keys: `brain keys {options.secure} --node ROBOT` makes one")
     endpoints = options.listen or loopback_endpoints(PORT, "tcp" if rules is None else "tls")
     try:
-        with Store(options.folder, CLOUD) as store, \
+        with contextlib.ExitStack() as also, Store(options.folder, CLOUD) as store, \
                 Router(endpoints, config_file=rules, more=ZENOH) as router, \
                 Session(router.session, ", ".join(endpoints)) as session:
+            with store.change() as db:
+                audit.set_proof(db, rules is not None)
+            server = None if options.metrics is None else also.enter_context(open_server(options.metrics))
             cloud = Cloud(store, session, Limits(messages=options.most_messages))
-            Orders(cloud)
+            orders = Orders(cloud)
+            if server is not None:
+                server.start(CloudFigures(cloud, orders.counts))
+                log.info("its figures are at http://%s/metrics", shown_address(server.address))
             log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
                      ", ".join(endpoints), store.path)
             ending.asked.wait()
             cloud.stop()
-    except (StoreProblem, RouterProblem, SessionProblem) as problem:
+    except (MetricsProblem, StoreProblem, RouterProblem, SessionProblem) as problem:
         return _cannot(problem, 3 if isinstance(problem, RouterRuns) else 1)
     return 0
 

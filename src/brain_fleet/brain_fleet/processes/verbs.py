@@ -8,7 +8,10 @@ from typing import Annotated, Any, Callable
 
 import typer
 
+from brain_fleet.processes.audit_verb import audit
+from brain_fleet.processes.monitoring_verb import monitoring
 from brain_fleet.processes.options import CloudAt, FleetSecure
+from brain_fleet.processes.with_cloud import with_cloud as _ask
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
 REFRESH = 1.0       # s between two pictures of --watch
@@ -16,20 +19,8 @@ Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
 
 app = typer.Typer(help="Ask the cloud of a fleet, and order what is wanted of its robots.", no_args_is_help=True)
-
-
-def _ask(cloud: str | None, secure: Path | None, work: Callable[[Any], None]) -> None:
-    """Does something with a session to the cloud; ends the command with a line where there is none."""
-    from brain_fleet.processes.asking import Asking, NoCloud
-    from brain_wire import SessionProblem
-
-    try:
-        with Asking(cloud, None if secure is None else secure.expanduser()) as asking:
-            work(asking)
-    except (NoCloud, SessionProblem) as problem:
-        fail(str(problem))
-    except KeyboardInterrupt:
-        return
+app.command()(audit)
+app.command()(monitoring)
 
 
 def _look(look: Callable[[], dict[str, Any]], show: Callable[[dict[str, Any]], Any], watch: bool, as_json: bool

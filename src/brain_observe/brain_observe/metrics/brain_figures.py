@@ -161,7 +161,8 @@ def _steps(fresh: dict[str, Any]) -> Iterator[Family]:
     yield gauges("brain_region_step_seconds", "How long a step takes; quantiles of the latest.",
                  ("region", "quantile"), [((name, quantile), value) for quantile, field in (
                      ("0.5", "step_p50"), ("0.99", "step_p99")) for (name,), value in of(field)])
-    yield gauges("brain_region_spikes_per_second", "Spikes of a region's neurons.", ("region",), of("spikes_per_second"))
+    yield gauges("brain_region_spikes_per_second", "Spikes of a region's neurons.", ("region",),
+                 of("spikes_per_second"))
     yield gauges("brain_region_synaptic_operations_per_second", "Synaptic operations of a region: what its energy "
                  "goes with.", ("region",), of("synops_per_second"))
 

@@ -22,8 +22,8 @@ def metrics(address: Annotated[str, typer.Argument(metavar="[HOST:]PORT", help=H
             namespace: Namespace = "") -> None:
     """Shows a brain's figures to Prometheus until Ctrl-C, from what is on the wire, without asking anybody.
 
-    It runs beside the brain, is started before or after it, and nothing of the brain waits for it. With --json it prints
-    one object once it listens.
+    It runs beside the brain, is started before or after it, and nothing of the brain waits for it. With --json it
+    prints one object once it listens.
     """
     use_domain(domain)
     use_security(secure)

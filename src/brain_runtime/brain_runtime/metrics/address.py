@@ -48,6 +48,6 @@ def open_server(text: str) -> MetricsServer:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "prometheus_client":
             raise
-        raise MetricsProblem(f"metrics need the package prometheus_client, which is not installed for {sys.executable}; "
-                             f"pip install prometheus_client, or leave --metrics out") from None
+        raise MetricsProblem(f"metrics need the package prometheus_client, which is not installed for "
+                             f"{sys.executable}: pip install prometheus_client, or leave --metrics out") from None
     return MetricsServer(address)

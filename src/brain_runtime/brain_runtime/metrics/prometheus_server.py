@@ -2,8 +2,8 @@
 """Shows figures to Prometheus over HTTP, in threads of its own.
 
 Who asks is hostile: so many connections at once and no more, each with a deadline; and however often somebody asks,
-the figures are made anew at most as often as leaves the process five sixths of its time. Nothing here takes a lock of who
-has the figures.
+figures are made anew only as often as leaves the process five sixths of its time. Nothing here takes a lock of who
+has them.
 """
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class MetricsServer:
             why = getattr(error, "strerror", None) or error
             raise MetricsProblem(f"metrics cannot be served at {shown_address(address)}: {why}; give --metrics another "
                                  f"port") from None
-        self.address: tuple[str, int] = self._server.server_address[:2]
+        self.address = self._server.server_name, self._server.server_port
         self._made: dict[str, tuple[float, bytes, str]] = {}
         self._lock = threading.Lock()
         self._registry: CollectorRegistry | None = None
@@ -85,7 +85,7 @@ class MetricsServer:
         """
         registry = CollectorRegistry(auto_describe=False)
         prometheus_client.ProcessCollector(registry=registry)
-        registry.register(_Collector(collect))      # type: ignore[arg-type]
+        registry.register(_Collector(collect))
         self._registry = registry
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
 
@@ -96,7 +96,7 @@ class MetricsServer:
             until, made, _ = self._made.get(kind, (0.0, b"", kind))
             began = time.monotonic()
             if began >= until and self._registry is not None:
-                made = encode(self._registry)       # type: ignore[arg-type]
+                made = encode(self._registry)
                 ended = time.monotonic()
                 if len(self._made) > 4:     # formats; a client may name versions as it likes
                     self._made.clear()
