@@ -58,12 +58,11 @@ def test_what_is_shown_is_what_happened(fleet, wanted, until):
         fleet.ask("apply", resources=[wanted(name, region=name)])
         fleet.until_robot(waiting=0)
     with pytest.raises(Exception, match="there is no kind"):
-        fleet.ask("apply", resources=[{"apiVersion": "fleet.brain/v1", "kind": "Nonsense", "metadata": {"name": "x", "robots": "all"},
-                                        "spec": {}}])
+        fleet.ask("apply", resources=[{**wanted(), "kind": "Nonsense"}])
     with pytest.raises(Exception, match="do"):
         fleet.ask('x"} 1\nbrain_cloud_orders_total{order="apply",outcome="done"} 9')
     fleet.until_robot(resources={"waiting": 3})     # no brain runs
-    here = edge.until(until, brain_fleet_messages_received_total=2 + 3)    # an empty list of what is wanted, then orders
+    here = edge.until(until, brain_fleet_messages_received_total=2 + 3)    # an empty list, then orders
     there = cloud.until(until, brain_fleet_messages_sent_total=5)
     applied = of_database(fleet, "SELECT SUM(applied) FROM incoming")
     assert there["brain_fleet_messages_received_total",] == applied > 3
@@ -73,7 +72,8 @@ def test_what_is_shown_is_what_happened(fleet, wanted, until):
     assert there["brain_cloud_orders_total", ("order", "other"), ("outcome", "refused")] == 1
     assert there["brain_cloud_audit_entries_total",] == 4   # three orders, and who tried the one that was refused
     assert there["brain_cloud_robot_connected", ROBOT] == 1 and there["brain_cloud_links_lost_total",] == 0
-    assert there["brain_fleet_delivery_seconds_count",] == there["brain_fleet_deliveries_total", ("outcome", "answered")]
+    answered = there["brain_fleet_deliveries_total", ("outcome", "answered")]
+    assert there["brain_fleet_delivery_seconds_count",] == answered
     resources = {labels[0][1]: value for (name, *labels), value in here.items() if name == "brain_fleet_resources"
                  for labels in [sorted(labels, key=lambda one: one[0] != "state")]}
     assert resources == {"waiting": 3}
@@ -97,9 +97,8 @@ def test_what_is_shown_is_what_happened(fleet, wanted, until):
 
     # Whoever shows tokens of robots that nobody knows makes no series.
     with open_session(f"tcp/127.0.0.1:{fleet.port}", identity="liar", elsewhere=Elsewhere()) as session:
-        for number in range(50):
-            session.zenoh.liveliness().declare_token(alive(f"liar{number}"))
-        until(lambda: len(list(session.zenoh.liveliness().get(alive("*")))) > 50)
+        tokens = [session.zenoh.liveliness().declare_token(alive(f"liar{number}")) for number in range(50)]
+        until(lambda: len(list(session.zenoh.liveliness().get(alive("*")))) > len(tokens))
     assert not [key for key in cloud() if "liar" in str(key)]
     # Somebody who writes does not keep a scrape waiting.
     other = sqlite3.connect(fleet.database("cloud") / FILE, isolation_level=None)
@@ -117,7 +116,8 @@ def test_a_port_that_is_taken_is_told_in_a_line(fleet, tmp_path):
     fleet.ask("status")
     for verb, words in (("cloud", ["--listen", f"tcp/127.0.0.1:{free_port()}"]), ("edge", ["--name", "robot1"])):
         done = subprocess.run([sys.executable, "-m", f"brain_fleet.processes.run_{verb}", "--folder",
-                               tmp_path / f"other_{verb}", "--metrics", str(port), *words], capture_output=True, text=True, timeout=60)
+                               tmp_path / f"other_{verb}", "--metrics", str(port), *words],
+                              capture_output=True, text=True, timeout=60)
         last = done.stderr.splitlines()[-1]
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert last == f"brain {verb}: metrics cannot be served at 127.0.0.1:{port}: Address already in use; give " \

@@ -14,8 +14,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from brain_runtime.metrics.address import MetricsProblem, open_server, read_address, shown_address
+from brain_runtime.metrics.address import MetricsProblem, read_address, shown_address
 from brain_runtime.metrics.families import Histogram, Listed, counter, counters, gauge, one_of
+from brain_runtime.metrics.opening import open_server
 from brain_runtime.metrics.prometheus_server import AT_ONCE, MetricsServer
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -112,7 +113,7 @@ def test_what_cannot_be_served_is_said_in_a_line(server):
 
 def test_without_prometheus_client_its_name_and_the_remedy_are_told():
     code = ("import sys; sys.modules['prometheus_client'] = None\n"
-            "from brain_runtime.metrics.address import open_server\n"
+            "from brain_runtime.metrics.opening import open_server\n"
             "from brain_runtime.metrics.families import gauge\n"
             "try:\n    open_server('0')\nexcept RuntimeError as problem:\n    print(problem)")
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

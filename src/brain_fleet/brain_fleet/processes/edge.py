@@ -61,11 +61,15 @@ class Edge:
         self.outbox = Outbox(store, FROM_ROBOT, limits)
         self.held = Held(store, self.outbox)
         self._bucket = Bucket(rate, 2 * rate) if rate else None
-        self._effects = Effects(self.held, router, namespace, self._something, stop)
+        self._effects = self._bring_about(router, namespace)
         self.tally, self.cloud_here, self.losses = Tally(), False, 0
         self._courier: Courier | None = None
         self._alone = Alone(store)
         self._over = threading.Event()      # a Flag wakes one thread; this one, all
+
+    def _bring_about(self, router: str | None, namespace: str) -> Effects:
+        """What brings about what is wanted: the brain on this robot."""
+        return Effects(self.held, router, namespace, self._something, self._stop)
 
     def run(self) -> None:
         """Runs until ``stop``."""

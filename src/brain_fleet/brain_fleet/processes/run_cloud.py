@@ -20,7 +20,8 @@ from brain_fleet.processes.orders import Orders
 from brain_fleet.processes.settings import PORT, ZENOH, software
 from brain_fleet.store import Store, StoreProblem
 from brain_runtime.ending import Ending, leave
-from brain_runtime.metrics.address import MetricsProblem, open_server, shown_address
+from brain_runtime.metrics.address import MetricsProblem, shown_address
+from brain_runtime.metrics.opening import open_server
 from brain_security.fleet_keys import CLOUD
 from brain_wire import Session, SessionProblem, shown
 from brain_wire.logs import survive_full_disk

@@ -25,7 +25,8 @@ from brain_fleet.processes.settings import CLOUD_AT, SECURITY_VARIABLE, software
 from brain_fleet.reading import Reading  # noqa: E402
 from brain_fleet.store import Store, StoreProblem  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
-from brain_runtime.metrics.address import MetricsProblem, open_server, shown_address  # noqa: E402
+from brain_runtime.metrics.address import MetricsProblem, shown_address  # noqa: E402
+from brain_runtime.metrics.opening import open_server  # noqa: E402
 from brain_security.fleet_keys import FleetNameProblem, check_robot  # noqa: E402
 from brain_wire import SessionProblem, shown  # noqa: E402
 from brain_wire.credentials import credentials_file, read_credentials  # noqa: E402

@@ -28,7 +28,8 @@ def metrics(address: Annotated[str, typer.Argument(metavar="[HOST:]PORT", help=H
     use_domain(domain)
     use_security(secure)
     from brain_runtime.ending import Ending
-    from brain_runtime.metrics.address import MetricsProblem, open_server, shown_address
+    from brain_runtime.metrics.address import MetricsProblem, shown_address
+    from brain_runtime.metrics.opening import open_server
 
     expected = _expected(graph, namespace)
     ending = Ending()
