@@ -187,7 +187,8 @@ def _orders(robots: Robots, asking: Asking, pid: int, orders: int, tell: Callabl
         raise FleetScaleProblem(f"an order is not applied by all {robots.count} robots")
     return {"orders": orders, "order_answered": sorted(answered)[orders // 2], "applied_p50": quantile(took, 0.5),
             "applied_p99": quantile(took, 0.99), "applied_longest": took[-1],
-            "all_reported": sorted(whole)[orders // 2], "orders_ran": ran, "orders_lasted": lasted, "orders_deliveries": after["deliveries"] - counts["deliveries"]}
+            "all_reported": sorted(whole)[orders // 2], "orders_ran": ran, "orders_lasted": lasted,
+            "orders_deliveries": after["deliveries"] - counts["deliveries"]}
 
 
 def _burst(robots: Robots, pid: int, each: int, tell: Callable[[str], None]) -> dict[str, Any]:
