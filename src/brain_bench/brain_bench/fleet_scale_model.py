@@ -5,7 +5,8 @@ The cloud is one process, and one thing at a time has its interpreter: so it is 
 piece of work after those before it, as long as it was measured to compute for one. Work is: a robot's delivery every
 few seconds, whether it has something or not; an order, which is written down for each robot; its delivery to each;
 and the report of each. What the network and the robots take is one figure, which is such that the median of the
-smallest measured size is met; the other sizes then show how good the simulation is.
+smallest measured size is met; the other sizes then show how good the simulation is. It knows nothing of others that want the
+same cores: on a busy machine the slowest robots wait longer than it says.
 """
 from __future__ import annotations
 
@@ -108,15 +109,21 @@ def check(costs: Costs, sizes: Sequence[dict[str, Any]], seed: int) -> list[dict
     return found
 
 
-def larger(costs: Costs, robots: int, seed: int) -> dict[str, Any]:
-    """What so many robots would cost one cloud: memory and core calculated, an order's way simulated."""
-    idle = max(0.0, costs.idle(robots))
-    most = int((FULL - costs.idle.at) / costs.idle.slope) if costs.idle.slope > 0 else None
-    return {"robots": robots, "cloud_pss": costs.memory(robots), "idle_core": idle, "carried": idle < FULL,
-            "deliveries_per_s": robots / KEEPALIVE, "clouds": 1 if most is None else -(-robots // max(1, most)),
-            "simulated": simulate(costs, robots, seed) if idle < FULL else None}
-
-
-def most_robots(costs: Costs) -> int | None:
+def most_robots(costs: Costs) -> int:
     """How many robots one cloud carries when it may take :data:`FULL` of a core while nothing is ordered."""
-    return int((FULL - costs.idle.at) / costs.idle.slope) if costs.idle.slope > 0 else None
+    return max(1, int((FULL - costs.idle.at) / max(1e-9, costs.idle.slope)))
+
+
+def larger(costs: Costs, robots: int, seed: int) -> dict[str, Any]:
+    """What so many robots would cost: memory and core calculated, an order's way simulated.
+
+    Where one cloud does not carry them, they are divided among as many as do; then memory is of each of these, and the
+    order is given to all of them at once. ``keepalive`` is the time between two deliveries of a robot (s) with which
+    one cloud would carry them.
+    """
+    clouds = -(-robots // most_robots(costs))
+    each = -(-robots // clouds)
+    return {"robots": robots, "one_cloud_core": costs.idle(robots), "clouds": clouds, "each": each,
+            "cloud_pss": costs.memory(each), "idle_core": costs.idle(each), "deliveries_per_s": each / KEEPALIVE,
+            "keepalive": KEEPALIVE * max(1.0, robots / most_robots(costs)), **simulate(costs, each, seed)
+            | {"robots": robots}}
