@@ -5,8 +5,8 @@ The cloud is one process, and one thing at a time has its interpreter: so it is 
 piece of work after those before it, as long as it was measured to compute for one. Work is: a robot's delivery every
 few seconds, whether it has something or not; an order, which is written down for each robot; its delivery to each;
 and the report of each. What the network and the robots take is one figure, which is such that the median of the
-smallest measured size is met; the other sizes then show how good the simulation is. It knows nothing of others that want the
-same cores: on a busy machine the slowest robots wait longer than it says.
+smallest measured size is met; the other sizes then show how good the simulation is. It knows nothing of others that
+want the same cores: on a busy machine the slowest robots wait longer than it says.
 """
 from __future__ import annotations
 

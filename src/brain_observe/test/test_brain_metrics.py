@@ -155,4 +155,6 @@ def test_nobody_makes_as_many_series_as_he_likes(run):
         assert {row[0] for row in families["brain_region_rate_hertz"].rows} == {("/vision",)}
         assert {row[0][1] for row in families["brain_region_state"].rows if row[1] and row[0][0] != "/vision"} <= {
             "other", "silent", "gone"}
+        assert {family.name for family in families.values() if "quantile" in family.labels} == {
+            family.name for family in families.values() if family.kind == "summary"}
         figures.close()

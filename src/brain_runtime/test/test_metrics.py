@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from brain_runtime.metrics.address import MetricsProblem, read_address, shown_address
-from brain_runtime.metrics.families import Histogram, Listed, counter, counters, gauge, one_of
+from brain_runtime.metrics.families import Histogram, Listed, counter, counters, gauge, one_of, quantiles
 from brain_runtime.metrics.opening import open_server
 from brain_runtime.metrics.prometheus_server import AT_ONCE, MetricsServer
 
@@ -46,7 +46,8 @@ def test_what_was_counted_is_what_is_read(server):
     server.start(lambda: [counter("x_total", "Count.", 3), gauge("y", "One\nline \\ more.", -1.5),
                           gauge("z", "None.", None),
                           counters("n_total", "Named.", ("who", "kind"), [((nasty, "a"), 1), (("", "b"), 2)]),
-                          took.family("took_seconds", "Time.")])
+                          took.family("took_seconds", "Time."), quantiles("late_seconds", "Quantiles.", ("who",), [
+                              ((nasty, "0.5"), 0.25), ((nasty, "0.99"), 3.0)])])
     assert server.address[0] == "127.0.0.1"
     for text, read in ((get(server), text_string_to_metric_families),
                        (get(server, Accept=OPENMETRICS), read_openmetrics)):
@@ -57,7 +58,8 @@ def test_what_was_counted_is_what_is_read(server):
         assert [found["took_seconds_bucket", ("le", le)] for le in ("0.1", "1.0", "+Inf")] == [2, 3, 4]
         assert found["took_seconds_count",] == 4 and found["took_seconds_sum",] == pytest.approx(3.65)
         assert found["process_start_time_seconds",] > 1e9 and found["process_resident_memory_bytes",] > 1e6
-        assert ("up",) not in found
+        assert found["late_seconds", ("quantile", "0.99"), ("who", nasty)] == 3.0 and ("up",) not in found
+        assert "# TYPE late_seconds summary" in text and "# TYPE took_seconds histogram" in text
         helps = {family.name: family.documentation for family in read(text)}
         assert helps["y"] == "One\nline \\ more." and all(helps.values())
 

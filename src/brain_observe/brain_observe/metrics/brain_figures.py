@@ -15,7 +15,7 @@ from brain_runtime.constants import names, trace_action
 from brain_runtime.edge_ear import EdgeEar
 from brain_runtime.edges import NOBODY, Edge
 from brain_runtime.listen import Ear, Seen
-from brain_runtime.metrics.families import OTHER, Family, Listed, counter, counters, gauge, gauges, one_of
+from brain_runtime.metrics.families import OTHER, Family, Listed, counter, counters, gauge, gauges, one_of, quantiles
 from brain_wire import Node
 
 REGIONS = 64        # with series of their own
@@ -122,10 +122,10 @@ class BrainFigures:
         yield counters("brain_commands_total", "Commands to the wheels, by what became of each.", ("action",),
                        [((action,), self._actions[action]) for action in ACTIONS])
         found = self._ear.latency.report()
-        yield gauges("brain_camera_to_command_seconds", "From the camera's picture to the first command that it "
-                     "influenced; quantiles of the last 2000 pictures.", ("quantile",),
-                     [((quantile,), float(found[key] or 0.0)) for quantile, key in (("0.5", "p50"), ("0.95", "p95"))
-                      if found[key] is not None])
+        yield quantiles("brain_camera_to_command_seconds", "From the camera's picture to the first command that it "
+                        "influenced; of the last 2000 pictures.", (),
+                        [((quantile,), float(found[key] or 0.0)) for quantile, key in (("0.5", "p50"), ("0.95", "p95"))
+                         if found[key] is not None])
 
     def _hop_families(self, told: dict[str, list[Edge]]) -> Iterator[Family]:
         hops: dict[tuple[str, str, str], list[Edge]] = {}
@@ -135,11 +135,11 @@ class BrainFigures:
                 if self._hops(f"{source} {name} {edge.topic}"):
                     hops.setdefault((source, name, edge.topic), []).append(edge)
         labels = ("source", "region", "topic")
-        yield gauges("brain_hop_latency_seconds", "From publishing to receipt; quantiles of a publisher's last 512 "
-                     "messages, of several that have no name the largest.", (*labels, "quantile"),
-                     [((*key, quantile), max(getattr(one, name) for one in edges if not math.isnan(one.p50)))
-                      for key, edges in hops.items() if not all(math.isnan(one.p50) for one in edges)
-                      for quantile, name in (("0.5", "p50"), ("0.99", "p99"))])
+        yield quantiles("brain_hop_latency_seconds", "From publishing to receipt; of a publisher's last 512 messages, "
+                        "of several that have no name the largest.", labels,
+                        [((*key, quantile), max(getattr(one, name) for one in edges if not math.isnan(one.p50)))
+                         for key, edges in hops.items() if not all(math.isnan(one.p50) for one in edges)
+                         for quantile, name in (("0.5", "p50"), ("0.99", "p99"))])
         for name, text, count in (
                 ("messages", "Messages that a region received from a publisher.", lambda one: one.messages),
                 ("lost", "Messages that were published, and not received.", lambda one: one.lost),
@@ -158,9 +158,9 @@ def _steps(fresh: dict[str, Any]) -> Iterator[Family]:
     yield counters("brain_region_steps_total", "Steps that a region's process has made.", ("region",), of("step"))
     yield gauges("brain_region_rate_hertz", "Steps a second over the last seconds.", ("region",), of("rate"))
     yield gauges("brain_region_step_age_seconds", "Time since a region's last step ended.", ("region",), of("step_age"))
-    yield gauges("brain_region_step_seconds", "How long a step takes; quantiles of the latest.",
-                 ("region", "quantile"), [((name, quantile), value) for quantile, field in (
-                     ("0.5", "step_p50"), ("0.99", "step_p99")) for (name,), value in of(field)])
+    yield quantiles("brain_region_step_seconds", "How long a step takes; of the latest steps.", ("region",),
+                    [((name, quantile), value) for quantile, field in (("0.5", "step_p50"), ("0.99", "step_p99"))
+                     for (name,), value in of(field)])
     yield gauges("brain_region_spikes_per_second", "Spikes of a region's neurons.", ("region",),
                  of("spikes_per_second"))
     yield gauges("brain_region_synaptic_operations_per_second", "Synaptic operations of a region: what its energy "

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from typing import Any, Iterable, NamedTuple, Sequence
 
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+COUNTER, GAUGE, HISTOGRAM, SUMMARY = "counter", "gauge", "histogram", "summary"
 OTHER = "other"     # stands for all values that a label is not to have
 
 
@@ -19,7 +19,7 @@ class Family(NamedTuple):
 
     Attributes:
         name: as Prometheus shows it.
-        kind: :data:`COUNTER`, :data:`GAUGE` or :data:`HISTOGRAM`.
+        kind: :data:`COUNTER`, :data:`GAUGE`, :data:`HISTOGRAM` or :data:`SUMMARY`.
         help: one sentence.
         labels: names of the labels.
         rows: values of the labels, and the figure: a number, or what :meth:`Histogram.rows` gives.
@@ -50,6 +50,11 @@ def counters(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple
 def gauges(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], float]]) -> Family:
     """A gauge for each combination of labels."""
     return Family(name, GAUGE, text, labels, list(rows))
+
+
+def quantiles(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], float]]) -> Family:
+    """Quantiles that others have made; the last of the labels, ``quantile``, says which, as ``0.5``."""
+    return Family(name, SUMMARY, text, (*labels, "quantile"), list(rows))
 
 
 class Histogram:

@@ -18,11 +18,11 @@ from typing import Any, Callable, Iterable, Iterator
 
 import prometheus_client
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import CollectorRegistry
 
 from brain_runtime.metrics.address import MetricsProblem, shown_address
-from brain_runtime.metrics.families import COUNTER, HISTOGRAM, Family
+from brain_runtime.metrics.families import COUNTER, HISTOGRAM, SUMMARY, Family
 from brain_wire.seldom import Seldom
 
 AT_ONCE = 8             # connections
@@ -47,6 +47,10 @@ class _Collector:
                 made = HistogramMetricFamily(family.name, family.help, labels=family.labels)
                 for labels, (buckets, total) in family.rows:
                     made.add_metric(labels, buckets, total)
+            elif family.kind == SUMMARY:
+                made = Metric(family.name, family.help, SUMMARY)
+                for labels, value in family.rows:
+                    made.add_sample(family.name, dict(zip(family.labels, labels)), value)
             else:
                 kind = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
                 made = kind(family.name, family.help, labels=family.labels)
