@@ -77,8 +77,8 @@ def _show(found: dict[str, Any]) -> None:
              f"{one['applied_p99']['ratio']:.2f} of what was measured")
     for one in found.get("larger", ()):
         tell(f"{one['robots']} robots would take {one['one_cloud_core']:.2f} cores of one cloud when nothing is "
-             f"ordered, calculated. Divided among {one['clouds']}: {one['cloud_pss'] / 1e6:.0f} MB and {one['idle_core']:.2f} "
-             f"cores each, and an order is applied after {one['applied_p50']:.2f} s (p50), {one['applied_p99']:.2f} s "
-             f"(p99), simulated")
+             f"ordered, calculated. Divided among {one['clouds']}: {one['cloud_pss'] / 1e6:.0f} MB and "
+             f"{one['idle_core']:.2f} cores each, and an order is applied after {one['applied_p50']:.2f} s (p50), "
+             f"{one['applied_p99']:.2f} s (p99), simulated")
     if "most_robots" in found:
         tell(f"one cloud carries {found['most_robots']} robots")

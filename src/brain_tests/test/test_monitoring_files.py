@@ -143,6 +143,44 @@ def test_prometheus_takes_them(tmp_path):
     assert done.returncode == 0 and "rules found" in done.stdout, done.stdout + done.stderr
 
 
+# Series, a value each 10 s, and which alerts then fire when.
+CASES = """
+rule_files: [alerts.yaml]
+evaluation_interval: 10s
+tests:
+  - interval: 10s
+    input_series:
+      - {series: 'brain_cloud_audit_entries_total{job="cloud", instance="c"}', values: '8x6 5x30'}
+      - {series: 'brain_cloud_robots{job="cloud", instance="c", state="away"}', values: '6x60'}
+      - {series: 'brain_cloud_robots{job="cloud", instance="c", state="connected"}', values: '4x60'}
+      - {series: 'brain_region_up{job="brain", instance="b", region="/vision"}', values: '0x60'}
+      - {series: 'brain_region_up{job="brain", instance="b", region="/pfc"}', values: '0x60'}
+      - {series: 'brain_region_critical{job="brain", instance="b", region="/vision"}', values: '0x60'}
+      - {series: 'brain_region_critical{job="brain", instance="b", region="/pfc"}', values: '1x60'}
+      - {series: 'brain_hop_lost_total{job="brain", instance="b", region="/pfc", topic="/scan", source="/world"}', values: '0+2x60'}
+      - {series: 'brain_hop_messages_total{job="brain", instance="b", region="/pfc", topic="/scan", source="/world"}', values: '0+98x60'}
+    alert_rule_test:
+      - {eval_time: 50s, alertname: BrainAuditLogShorter, exp_alerts: []}
+      - {eval_time: 2m, alertname: BrainAuditLogShorter, exp_alerts: [{exp_labels: {severity: page, job: cloud, instance: c}}]}
+      - {eval_time: 1m, alertname: BrainFleetAway, exp_alerts: []}
+      - {eval_time: 3m, alertname: BrainFleetAway, exp_alerts: [{exp_labels: {severity: page}}]}
+      - {eval_time: 1m, alertname: BrainRegionDown, exp_alerts: [{exp_labels: {severity: page, job: brain, instance: b, region: /pfc}}]}
+      - {eval_time: 9m, alertname: BrainMessagesLost, exp_alerts: [{exp_labels: {severity: ticket, job: brain, instance: b, region: /pfc, topic: /scan, source: /world}}]}
+"""
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool, of Prometheus, is not installed")
+def test_alerts_fire_when_they_should(tmp_path):
+    rules = yaml.safe_load(FILES.joinpath("alerts.yaml").read_text(encoding="utf-8"))
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            del rule["annotations"]     # of which a test would have to repeat each word
+    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump(rules))
+    (tmp_path / "cases.yaml").write_text(CASES)
+    done = subprocess.run(["promtool", "test", "rules", "cases.yaml"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool, of Prometheus, is not installed")
 def test_prometheus_finds_nothing_to_say_about_names_and_helps(shown):

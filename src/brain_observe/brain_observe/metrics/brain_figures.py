@@ -93,7 +93,7 @@ class BrainFigures:
         yield from self._hop_families({name: found for name, found in self._edges.told().items() if name in seen})
 
     def _states(self, seen: dict[str, Seen], now: float) -> Iterator[Family]:
-        states = {**{name: "gone" for name in self._expected}, **{name: one.state(now) for name, one in seen.items()}}
+        states = {**dict.fromkeys(self._expected, "gone"), **{name: one.state(now) for name, one in seen.items()}}
         states = {name: one_of(state, STATES) for name, state in states.items()}
         yield gauges("brain_region_up", "Whether a region is active and heard (1) or not (0); a region of the graph "
                      "that was never heard is not.", ("region",),
