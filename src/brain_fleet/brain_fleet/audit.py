@@ -154,7 +154,10 @@ def _reader(db: sqlite3.Connection) -> Read:
 
 def _about(read: Read, key: str) -> dict[str, Any]:
     rows = read("SELECT value FROM about WHERE key = ?", (key,))
-    return {**_NOTHING, **json.loads(rows[0][0])} if rows else dict(_NOTHING)
+    try:
+        return {**_NOTHING, **json.loads(rows[0][0])} if rows else dict(_NOTHING)
+    except (ValueError, TypeError):     # somebody wrote there: orders go on, and no chain fits
+        return {**_NOTHING, "hash": "unreadable"}
 
 
 def _note(db: sqlite3.Connection, key: str, value: Mapping[str, Any]) -> None:

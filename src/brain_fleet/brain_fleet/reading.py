@@ -2,10 +2,11 @@
 """Reads a database beside the process that has it: what a robot knows, with its cloud or without."""
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from brain_fleet.elapsed import Elapsed
 from brain_fleet.migrations import MIGRATIONS
@@ -39,6 +40,15 @@ class Reading:
             (self.member,) = self._db.execute("SELECT value FROM about WHERE key = 'member'").fetchone()
         except (sqlite3.Error, TypeError, ValueError) as error:
             raise StoreProblem(f"{self._path} cannot be read ({error})") from error
+
+    @contextlib.contextmanager
+    def moment(self) -> Iterator[None]:
+        """What is read within is of one moment, though others write. Raises StoreProblem."""
+        self.rows("BEGIN")
+        try:
+            yield
+        finally:
+            self.rows("ROLLBACK")
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """All rows of a query. Raises StoreProblem."""

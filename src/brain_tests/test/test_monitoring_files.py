@@ -157,15 +157,21 @@ tests:
       - {series: 'brain_region_up{job="brain", instance="b", region="/pfc"}', values: '0x60'}
       - {series: 'brain_region_critical{job="brain", instance="b", region="/vision"}', values: '0x60'}
       - {series: 'brain_region_critical{job="brain", instance="b", region="/pfc"}', values: '1x60'}
-      - {series: 'brain_hop_lost_total{job="brain", instance="b", region="/pfc", topic="/scan", source="/world"}', values: '0+2x60'}
-      - {series: 'brain_hop_messages_total{job="brain", instance="b", region="/pfc", topic="/scan", source="/world"}', values: '0+98x60'}
+      - {series: 'brain_hop_lost_total{job="brain", region="/pfc", topic="/scan", source="/w"}', values: '0+2x60'}
+      - {series: 'brain_hop_messages_total{job="brain", region="/pfc", topic="/scan", source="/w"}', values: '0+98x60'}
+      - {series: 'brain_cloud_robot_waiting_messages{job="cloud", robot="r"}', values: '60000x60'}
     alert_rule_test:
       - {eval_time: 50s, alertname: BrainAuditLogShorter, exp_alerts: []}
-      - {eval_time: 2m, alertname: BrainAuditLogShorter, exp_alerts: [{exp_labels: {severity: page, job: cloud, instance: c}}]}
+      - {eval_time: 2m, alertname: BrainAuditLogShorter, exp_alerts: [
+          {exp_labels: {severity: page, job: cloud, instance: c}}]}
       - {eval_time: 1m, alertname: BrainFleetAway, exp_alerts: []}
       - {eval_time: 3m, alertname: BrainFleetAway, exp_alerts: [{exp_labels: {severity: page}}]}
-      - {eval_time: 1m, alertname: BrainRegionDown, exp_alerts: [{exp_labels: {severity: page, job: brain, instance: b, region: /pfc}}]}
-      - {eval_time: 9m, alertname: BrainMessagesLost, exp_alerts: [{exp_labels: {severity: ticket, job: brain, instance: b, region: /pfc, topic: /scan, source: /world}}]}
+      - {eval_time: 1m, alertname: BrainRegionDown, exp_alerts: [
+          {exp_labels: {severity: page, job: brain, instance: b, region: /pfc}}]}
+      - {eval_time: 9m, alertname: BrainMessagesLost, exp_alerts: [
+          {exp_labels: {severity: ticket, job: brain, region: /pfc, topic: /scan, source: /w}}]}
+      - {eval_time: 9m, alertname: BrainOutboxFills, exp_alerts: [
+          {exp_labels: {severity: ticket, job: cloud, robot: r}}]}
 """
 
 

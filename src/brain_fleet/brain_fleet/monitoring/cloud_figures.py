@@ -46,7 +46,7 @@ class CloudFigures:
         yield counter("brain_cloud_links_lost_total", "Times that a robot's token vanished: its link was cut, or it "
                       "ended.", sum(dict(cloud.losses).values()))
         try:
-            with Reading(cloud.store.path.parent) as reading:
+            with Reading(cloud.store.path.parent) as reading, reading.moment():
                 found = [*self._of_database(reading)]
         except (StoreProblem, OSError) as problem:
             seldom("database", f"figures of the database are missing: {problem}")

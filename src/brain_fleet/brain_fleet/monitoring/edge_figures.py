@@ -35,7 +35,7 @@ class EdgeFigures:
                       "cloud ended.", edge.losses)
         found: list[Family] = []
         try:
-            with Reading(edge.store.path.parent) as reading:
+            with Reading(edge.store.path.parent) as reading, reading.moment():
                 found = [*self._of_database(reading)]
         except (StoreProblem, OSError) as problem:
             seldom("database", f"figures of the database are missing: {problem}")

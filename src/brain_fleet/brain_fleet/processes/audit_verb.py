@@ -47,7 +47,8 @@ def audit(verify: Annotated[bool, typer.Option("--verify", help="Follow the chai
 def _page(reading: Any, after: int) -> dict[str, Any]:
     from brain_fleet import audit
 
-    return audit.page(reading.rows, after, PAGE)
+    with reading.moment():
+        return audit.page(reading.rows, after, PAGE)
 
 
 def _read(text: str) -> tuple[int, str]:
