@@ -106,6 +106,12 @@ def test_what_is_shown_is_what_happened(fleet, wanted, until):
     assert cloud()["brain_fleet_database_readable",] == 1 and cloud()["brain_cloud_robots", ("state", "away")] == 0
     other.execute("ROLLBACK")
     other.close()
+    # Nor does a scrape that takes for ever keep anybody who writes.
+    with Reading(fleet.database("cloud")) as scrape, scrape.moment():
+        assert scrape.rows("SELECT COUNT(*) FROM desired") == [(3,)]
+        fleet.ask("delete", resources=[{"kind": "Parameters", "name": "calm"}])
+        fleet.until_robot(waiting=0, version=4)
+        assert scrape.rows("SELECT COUNT(*) FROM desired") == [(3,)]
 
 
 @pytest.mark.slow
@@ -120,5 +126,5 @@ def test_a_port_that_is_taken_is_told_in_a_line(fleet, tmp_path):
                               capture_output=True, text=True, timeout=60)
         last = done.stderr.splitlines()[-1]
         assert done.returncode == 1 and "Traceback" not in done.stderr
-        assert last == f"brain {verb}: metrics cannot be served at 127.0.0.1:{port}: Address already in use; give " \
-                       f"--metrics another port"
+        assert last == f"brain {verb}: metrics cannot be served at 127.0.0.1:{port}: Address already in use; name " \
+                       "another port"

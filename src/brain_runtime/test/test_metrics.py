@@ -102,8 +102,8 @@ def test_what_cannot_be_served_is_said_in_a_line(server):
     taken = server.address[1]
     with pytest.raises(MetricsProblem) as problem:
         open_server(str(taken))
-    assert str(problem.value) == (f"metrics cannot be served at 127.0.0.1:{taken}: Address already in use; give "
-                                  f"--metrics another port")
+    assert str(problem.value) == (f"metrics cannot be served at 127.0.0.1:{taken}: Address already in use; name "
+                                  f"another port")
     for text in ("", "x", "70000", ":9460", "1.2.3.4:", "127.0.0.1:9:x", "9460\n", "-1", "١"):
         with pytest.raises(MetricsProblem, match="give a port, as 9460"):
             read_address(text)

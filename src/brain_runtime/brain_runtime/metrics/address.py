@@ -2,6 +2,8 @@
 """Where figures are shown: ``[HOST:]PORT``."""
 from __future__ import annotations
 
+from brain_wire.shown import quoted
+
 HERE = "127.0.0.1"
 HELP = ("Show figures to Prometheus at http://HOST:PORT/metrics. HOST is 127.0.0.1 unless it is named; there are no "
         "credentials, so name another only behind a firewall.")
@@ -20,7 +22,8 @@ def read_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535 or ":" in text and not host:
-        raise MetricsProblem(f"--metrics {text[:80]}: give a port, as 9460, or a host and a port, as 127.0.0.1:9460")
+        raise MetricsProblem(f"metrics cannot be served at {quoted(text[:80])}: give a port, as 9460, or a host and a "
+                             f"port, as 127.0.0.1:9460")
     return host or HERE, int(port)
 
 

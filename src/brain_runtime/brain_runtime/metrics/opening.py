@@ -24,5 +24,5 @@ def open_server(text: str) -> MetricsServer:
         if (error.name or "").partition(".")[0] != "prometheus_client":
             raise
         raise MetricsProblem(f"metrics need the package prometheus_client, which is not installed for "
-                             f"{sys.executable}: pip install prometheus_client, or leave --metrics out") from None
+                             f"{sys.executable}: pip install prometheus_client") from None
     return MetricsServer(address)

@@ -74,7 +74,7 @@ class MetricsServer:
             self._server = _Server(address, self)
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or error
-            raise MetricsProblem(f"metrics cannot be served at {shown_address(address)}: {why}; give --metrics another "
+            raise MetricsProblem(f"metrics cannot be served at {shown_address(address)}: {why}; name another "
                                  f"port") from None
         self.address = self._server.server_name, self._server.server_port
         self._made: dict[str, tuple[float, bytes, str]] = {}
