@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_fleet import audit
+from brain_fleet import store as store_module
+from brain_fleet.migrations import MIGRATIONS
 from brain_fleet.processes.asking import Asking
 from brain_fleet.state import events
 from brain_fleet.store import FILE, Store, StoreProblem
@@ -141,3 +143,17 @@ def test_it_says_whose_certificate_ordered_what_was_tried_and_what_was_not(fleet
     status, told = run("--verify", "--folder", fleet.database("cloud"), "--expect",
                        f"{found[-1]['number']}:{found[-1]['hash']}")
     assert status == 0 and told.startswith("4 entries, none changed or taken out")
+
+
+def test_a_database_from_before_gets_a_log_that_begins_now(tmp_path, monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr(store_module, "MIGRATIONS", MIGRATIONS[:2])
+        with Store(tmp_path / "cloud", "cloud") as store, store.change() as db:
+            db.execute("INSERT INTO events (at, robot, person, text) VALUES ('2026-01-01', '', 'ann', 'ordered calm')")
+    with Store(tmp_path / "cloud", "cloud") as store:
+        assert audit.verify(pages(store)) == (0, 0, 0, "", None)
+        with store.change() as db:
+            events.write(db, "", "ann", "ordered brisk")
+        found = audit.verify(pages(store))
+        assert (found.entries, found.last, found.problem) == (1, 2, None)
+        assert store.read("SELECT proof FROM events WHERE number = 2") == [("none",)]      # nobody said otherwise
