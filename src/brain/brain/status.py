@@ -100,11 +100,10 @@ def all_told(ear: Any, edges: Any) -> bool:
 
 def _expected(graph: str, namespace: str) -> list[str]:
     from brain_runtime.graph import GraphError
-    from brain_runtime.graphs import load
+    from brain_runtime.graphs import expected_regions
 
-    prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
     try:
-        return [f"{prefix}/{spec.name}" for spec in load(graph).regions if not spec.optional]
+        return expected_regions(graph, namespace)
     except GraphError as error:
         fail(str(error))
 

@@ -33,6 +33,7 @@ VERBS = {
     "demo": Verb("brain_eval", RUN, "Run a robot in a simulated room, and tell it what to find."),
     "status": Verb("brain", LOOK, "Show how each region is."),
     "look": Verb("brain_observe", LOOK, "Save what the brain sees now as a picture."),
+    "metrics": Verb("brain_observe", LOOK, "Show a brain's figures to Prometheus."),
     "film": Verb("brain_eval", LOOK, "Draw what each region did in an episode."),
     "docs": Verb("brain", LOOK, "Write the reference from the code."),
     "cloud": Verb("brain_fleet", FLEET, "Run the cloud of a fleet of robots."),

@@ -16,11 +16,12 @@ from brain_bench.bench_shards import shards
 from brain_bench.bench_training import training
 from brain_bench.bench_weights import weights
 from brain_bench.beside_others import neurons, nir
+from brain_bench.fleet_scale import fleet_scale
 from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
-for verb in (backends, fleet_messages, headings, integration, lesions, sentences, weights, gaps, neurons, nir,
-             operations, placement, scale, shards, training):
+for verb in (backends, fleet_messages, fleet_scale, headings, integration, lesions, sentences, weights, gaps, neurons,
+             nir, operations, placement, scale, shards, training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__.replace("_", "-"))

@@ -3,6 +3,7 @@
 
 A version that anybody may have on a disk is never changed here; what is needed more is a further one.
 """
+from brain_fleet import audit
 
 _MESSAGES = (
     # member, incarnation
@@ -69,4 +70,4 @@ _MODELS = (
     "failed INTEGER, why TEXT NOT NULL) WITHOUT ROWID",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE, _MODELS)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE, _MODELS, audit.TABLES)

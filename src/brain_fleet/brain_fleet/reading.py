@@ -2,10 +2,11 @@
 """Reads a database beside the process that has it: what a robot knows, with its cloud or without."""
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator, Sequence
 
 from brain_fleet.elapsed import Elapsed
 from brain_fleet.migrations import MIGRATIONS
@@ -38,6 +39,22 @@ class Reading:
                                    f"{len(MIGRATIONS)}; start `brain edge` of this version once")
             (self.member,) = self._db.execute("SELECT value FROM about WHERE key = 'member'").fetchone()
         except (sqlite3.Error, TypeError, ValueError) as error:
+            raise StoreProblem(f"{self._path} cannot be read ({error})") from error
+
+    @contextlib.contextmanager
+    def moment(self) -> Iterator[None]:
+        """What is read within is of one moment, though others write. Raises StoreProblem."""
+        self.rows("BEGIN")
+        try:
+            yield
+        finally:
+            self.rows("ROLLBACK")
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows of a query. Raises StoreProblem."""
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as error:
             raise StoreProblem(f"{self._path} cannot be read ({error})") from error
 
     def status(self) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Fleet:
         self.secure: Path | None = None
         self.relay = Relay(self.port)
         self._token = ""
+        self.more: dict[str, list[str]] = {}    # words that a process is given besides, by its name
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -63,6 +64,7 @@ class Fleet:
             environment["BRAIN_FLEET_TOKEN"] = self._token
         elif self.secure is not None and words[0].startswith("brain_fleet"):
             words = (*words, "--secure", str(self.secure))
+        words = (*words, *self.more.get(name, ()))
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen([sys.executable, "-m", *words], stdout=log, stderr=log,
                                                    env=environment)

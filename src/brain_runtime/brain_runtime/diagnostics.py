@@ -16,6 +16,8 @@ TOPIC = "/diagnostics"  # the one that all of a robot's parts share, outside eve
 TYPE = "diagnostic_msgs/msg/DiagnosticArray"
 QUALITY = QoS(reliable=True, latched=False, depth=10)
 PERIOD = 1.0            # s
+# Of a region's figures, those that only grow while its process lives.
+COUNTED = ("messages dropped", "messages sent", "bytes sent", "messages gated", "messages cut", "bytes saved")
 _STATUS: Any = message_class("diagnostic_msgs/msg/DiagnosticStatus")
 OK, WARN, ERROR = _STATUS.OK, _STATUS.WARN, _STATUS.ERROR
 
@@ -60,6 +62,12 @@ def _energy(gate: Gate | None) -> dict[str, str]:
     return {"energy budget (B/s)": _figure(gate.budget), "messages sent": str(total.messages),
             "bytes sent": str(total.bytes), "messages gated": str(total.gated), "messages cut": str(total.cut),
             "bytes saved": str(total.saved)}
+
+
+def counts(values: Iterable[Any]) -> dict[str, int]:
+    """What a region counts, of the ``values`` of a status, which may be anybody's; by the keys of :data:`COUNTED`."""
+    return {pair.key: int(pair.value) for pair in values
+            if pair.key in COUNTED and pair.value.isascii() and pair.value.isdigit() and len(pair.value) <= 18}
 
 
 def _figure(value: float) -> str:

@@ -17,10 +17,11 @@ FRESH = 5.0         # s, age beyond which what a region told holds no more
 
 
 class Told(NamedTuple):
-    """What a region told last, and when (s, steady)."""
+    """What a region told last: its edges, when (s, steady), and what it counts (:func:`.diagnostics.counts`)."""
 
     edges: list[Edge]
     heard: float
+    counts: dict[str, int] = {}
 
 
 class EdgeEar:
@@ -53,9 +54,14 @@ class EdgeEar:
         if name not in self._told and len(self._told) >= REGIONS:
             del self._told[min(self._told, key=lambda known: self._told[known].heard)]
         found = [one for one in (parse(pair.key, pair.value) for pair in values) if one is not None]
-        self._told[name] = Told(found[:MOST], received)
+        self._told[name] = Told(found[:MOST], received, diagnostics.counts(values))
 
     def told(self) -> dict[str, list[Edge]]:
         """Edges by the full name of the region that they lead to, sorted; of regions that were heard of lately."""
         now = time.monotonic()
         return {name: told.edges for name, told in sorted(self._told.items()) if now - told.heard < FRESH}
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What each region counts, by its full name; of regions that were heard of lately."""
+        now = time.monotonic()
+        return {name: told.counts for name, told in sorted(self._told.items()) if now - told.heard < FRESH}

@@ -76,6 +76,16 @@ def load(name: str, world: str = NO_WORLD) -> Graph:
     return load_graph(find_graph(name), world)
 
 
+def expected_regions(name: str, namespace: str = "") -> list[str]:
+    """Full names of a graph's regions that ought to be there when it runs in a namespace: all that are not optional.
+
+    Raises:
+        GraphError: there is no such graph.
+    """
+    prefix = "/" + namespace.strip("/") if namespace.strip("/") else ""
+    return [f"{prefix}/{spec.name}" for spec in load(name).regions if not spec.optional]
+
+
 def names_of(external: str) -> tuple[str, ...]:
     """The regions that ``external`` names, as ``vision,place``."""
     return tuple(filter(None, (name.strip() for name in external.split(","))))

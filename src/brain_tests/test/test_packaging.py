@@ -54,8 +54,8 @@ ROSDEP_KEYS = {
     "grpcio": None, "grpcio-tools": None, "highspy": None, "hypothesis": "python3-hypothesis",
     "matplotlib": "python3-matplotlib", "mujoco": None, "nir": None, "nirtorch": None,
     "numpy": "python3-numpy", "packaging": "python3-packaging",
-    "paho-mqtt": None, "pillow": "python3-pil", "protobuf": "python3-protobuf", "psutil": "python3-psutil",
-    "pymodbus": None, "pytest": "python3-pytest",
+    "paho-mqtt": None, "pillow": "python3-pil", "prometheus-client": None, "protobuf": "python3-protobuf",
+    "psutil": "python3-psutil", "pymodbus": None, "pytest": "python3-pytest",
     "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": None,
     "rosbags": None, "safetensors": None, "snntorch": None, "torch": None,
     "typer": None, "xxhash": None,
@@ -89,8 +89,8 @@ def required(package: str, extra: str | None = None) -> dict[str, Requirement]:
 
 def optional(package: str) -> dict[str, Requirement]:
     """Return what some of a package's users do without."""
-    return {name: requirement for extra in ("torch", "protobuf", "highspy", "modbus", "mqtt")
-            for name, requirement in required(package, extra).items()}
+    return {name: one for extra in ("torch", "protobuf", "highspy", "metrics", "modbus", "mqtt")
+            for name, one in required(package, extra).items() if name.replace("-", "_") not in LAYERS}
 
 
 @cache
@@ -168,7 +168,7 @@ def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
              if m not in {*sys.stdlib_module_names, *ROS_ONLY, package}}
     declared = required(package)
     # What an extra brings, the modules that are named after it may import, which nobody else imports unasked.
-    extra = {name for name in optional(package) if needs[name].name.startswith(name.replace("-", "_"))}
+    extra = {name for name in optional(package) if needs[name].name.startswith(name.partition("-")[0])}
     assert {name: str(file) for name, file in needs.items() if name not in {*declared, *extra}} == {}
 
     known = {*declared, *required(package, "test"), *map(distribution, ROS_ONLY), distribution(package)}

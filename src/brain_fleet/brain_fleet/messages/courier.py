@@ -21,6 +21,7 @@ from brain_fleet.messages import envelope, epochs
 from brain_fleet.messages.envelope import Answer, Position, Request
 from brain_fleet.messages.outbox import Diverged, Outbox
 from brain_fleet.messages.pace import Bucket, pause
+from brain_fleet.messages.tally import Tally
 from brain_fleet.schema import FormProblem
 from brain_fleet.store import Store, StoreProblem
 from brain_wire import Session
@@ -80,12 +81,14 @@ class Courier:
         bucket: bytes that may be sent a second; None: no limit.
         hooks: see there.
         software: version that others are told.
+        tally: counts what deliveries come to.
     """
 
     def __init__(self, session: Session, store: Store, outbox: Outbox, *, founds: bool, bucket: Bucket | None = None,
-                 hooks: Hooks | None = None, software: str = "") -> None:
+                 hooks: Hooks | None = None, software: str = "", tally: Tally | None = None) -> None:
         self._session, self._store, self._outbox = session, store, outbox
         self._founds, self._bucket, self._hooks, self._software = founds, bucket, hooks or Hooks(), software
+        self._tally = tally or Tally()
         self._routes: dict[str, _Route] = {}
         self._orders: deque[tuple[str, str, object]] = deque()      # from any thread: what, peer, more
         self._wake = Signal()
@@ -154,6 +157,7 @@ class Courier:
                 if now - route.since < PATIENCE + 1.0:      # Zenoh ends it sooner
                     continue
                 route.asked = None
+                self._tally.unanswered += 1
             held = self._bucket.wait() if self._bucket is not None else 0.0
             if route.due <= now and held <= 0.0:
                 self._deliver(peer, route, now)
@@ -208,6 +212,7 @@ class Courier:
             self._failed(route)
             seldom("query", f"a delivery to {peer} could not be sent: {quoted(str(error))}")
             return
+        self._tally.sent_bytes += len(data)
         if self._bucket is not None:
             self._bucket.take(len(data))
 
@@ -222,6 +227,10 @@ class Courier:
         came = [reply for reply in came if reply.err is None or reply.err.payload.to_bytes() != TIMEOUT]
         answer = self._answer(peer, came)
         if answer is None:
+            if came:
+                self._tally.refused += 1
+            else:
+                self._tally.unanswered += 1
             self._failed(route, REFUSED if came else 0.0)
             if came:
                 self._other_format(route)
@@ -229,7 +238,9 @@ class Courier:
         if answer.formats is not None:
             route.format = min(envelope.NEWEST, answer.formats[1])
         route.failures = 0
+        self._tally.took.observe(time.monotonic() - route.since)
         self._hooks.heard(peer)
+        self._tally.put_aside += len(answer.refused)
         for stream, seq, why in answer.refused:
             self._hooks.refused(peer, stream, seq, why)
         try:
@@ -276,7 +287,7 @@ class Courier:
 
     def _take_in(self, peer: str, route: _Route, answer: Answer) -> bool:
         """Does what an answer asks for; whether there is more to deliver at once."""
-        apart, more = answer.apart, False
+        apart, more, done = answer.apart, False, 0
         try:
             with self._store.change() as db:
                 dropped = None if self._founds else epochs.adopt(db, peer, answer, self._outbox)
@@ -291,7 +302,9 @@ class Courier:
                     if known is None or known.apart is not None or known.epoch != answer.epoch:
                         return False
                     more = self._outbox.acknowledge(db, peer, answer.applied) > 0
+                    done = self._outbox.delivered
                     route.ahead.clear()
+            self._tally.sent += done
         except Diverged as problem:
             apart, more = str(problem), True    # the other end is to be told
         if apart is not None:

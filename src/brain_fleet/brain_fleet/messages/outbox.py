@@ -55,11 +55,15 @@ class Outbox:
         store: where it is kept.
         streams: that there are.
         limits: for each peer.
+
+    Attributes:
+        delivered: messages that the last :meth:`acknowledge` let go of, without those that were not needed any more.
     """
 
     def __init__(self, store: Store, streams: Iterable[Stream], limits: Limits = Limits()) -> None:
         self._store, self._limits = store, limits
         self._streams = {stream.name: stream for stream in sorted(streams, key=lambda one: one.priority)}
+        self.delivered = 0
         self._gone = UNTIDY + 1     # it is not known how much a process before this one let go of
 
     def put(self, db: sqlite3.Connection, peer: str, stream: str, kind: str, body: Mapping[str, Any], *,
@@ -169,7 +173,7 @@ class Outbox:
         """
         rows = {stream: (last, acked, acked_id) for stream, last, acked, acked_id in db.execute(
             "SELECT stream, last, acked, acked_id FROM outgoing WHERE peer = ?", (peer,))}
-        done = 0
+        done = self.delivered = 0
         for stream in {*rows, *applied}:
             last, acked, acked_id = rows.get(stream, (0, 0, ""))
             place = applied.get(stream, Position())
@@ -189,6 +193,7 @@ class Outbox:
             db.execute("UPDATE outgoing SET acked = ?, acked_id = ?, waiting = waiting - ?, bytes = bytes - ? "
                        "WHERE peer = ? AND stream = ?", (place.seq, place.id, count, size, peer, stream))
             done += place.seq - acked
+            self.delivered += count
         return done
 
     def begin_anew(self, db: sqlite3.Connection, peer: str, keep: bool) -> int:

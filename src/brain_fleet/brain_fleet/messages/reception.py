@@ -20,6 +20,7 @@ from brain_fleet.messages.envelope import Answer, Request
 from brain_fleet.messages.epochs import Standing
 from brain_fleet.messages.outbox import Diverged
 from brain_fleet.messages.pace import Bucket
+from brain_fleet.messages.tally import Tally
 from brain_fleet.schema import FormProblem
 from brain_fleet.store import Store, StoreProblem
 from brain_wire import Session
@@ -76,10 +77,12 @@ class Reception:
         desk: see there.
         software: version that others are told.
         rate: messages a second of one peer.
+        tally: counts what deliveries come to.
     """
 
     def __init__(self, session: Session, key: str, store: Store, desk: Desk, *, software: str = "",
-                 rate: float = RATE) -> None:
+                 rate: float = RATE, tally: Tally | None = None) -> None:
+        self._tally = tally or Tally()
         self._store, self._desk, self._software, self._rate = store, desk, software, rate
         self._buckets: dict[str, tuple[Bucket, Bucket]] = {}
         self._queryable = session.zenoh.declare_queryable(key, RingChannel(WAITING), complete=True)
@@ -112,6 +115,7 @@ class Reception:
                 answer = self._wait(sender, min(held, 60.0), "more came than one robot may hand in")
             else:
                 bytes_in.take(size)
+                self._tally.received_bytes += size
                 request = envelope.read_request(b"" if query.payload is None else query.payload.to_bytes())
                 if request.sender != sender:
                     raise FormProblem(f"it says that it is from {request.sender}, on the key of {sender}: each speaks "
@@ -125,6 +129,7 @@ class Reception:
                 answer = self._answer(request)
         except FormProblem as problem:
             seldom(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
+            self._tally.turned_away += 1
             query.reply_err(clip_utf8(str(problem), envelope.WHY))
             return
         query.reply(key, envelope.write_answer(answer))
@@ -137,6 +142,7 @@ class Reception:
         return self._buckets[sender]
 
     def _wait(self, sender: str, wait: float, why: str) -> Answer:
+        self._tally.held_back += 1
         # It says nothing of what is applied, so it must not be taken for an acknowledgement: the epoch is missing.
         return Answer(self._store.member, sender, self._store.incarnation, None, wait=wait, why=why,
                       software=self._software)
@@ -169,6 +175,10 @@ class Reception:
             self._desk.apart(sender, standing.apart)
         if standing.joined or standing.begun:
             self._desk.begun(sender)
+        self._tally.taken += 1
+        if standing.open:
+            self._tally.refused_here += len(refused)
+            self._tally.received += _fresh(request, first, applied) - len(refused)
         for stream, number, why in refused:
             self._desk.refused(sender, stream, number, why)
         if standing.open and applied != first:
@@ -179,3 +189,10 @@ class Reception:
                refused: list[tuple[str, int, str]]) -> Answer:
         return Answer(self._store.member, request.sender, self._store.incarnation, standing.epoch, applied, refused,
                       standing.found, standing.apart, software=self._software, format=request.format)
+
+
+def _fresh(request: Request, before: dict[str, envelope.Position], after: dict[str, envelope.Position]) -> int:
+    """How many messages of a request were not applied before, and are now, or were put aside."""
+    nowhere = envelope.Position()
+    return sum(1 for portion in request.portions for entry in portion.entries if entry.gone is None
+               and before.get(portion.stream, nowhere).seq < entry.seq <= after.get(portion.stream, nowhere).seq)

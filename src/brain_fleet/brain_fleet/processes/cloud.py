@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
+from collections import Counter
 from typing import Any, Callable
 
 import zenoh
@@ -17,6 +18,7 @@ from brain_fleet.messages.courier import Courier, Hooks
 from brain_fleet.messages.inbox import Message
 from brain_fleet.messages.outbox import Limits, Outbox, OutboxFull
 from brain_fleet.messages.reception import Desk, Reception
+from brain_fleet.messages.tally import Tally
 from brain_fleet.models.registry import Registry
 from brain_fleet.models.rollouts import Rollouts
 from brain_fleet.models.serving import Serving
@@ -50,6 +52,8 @@ class Cloud:
         store, outbox, desired, registry, rollouts: its parts.
         began: steady time.
         barred: whether a robot was revoked: nothing of it is taken, whatever the router lets through.
+        tally: of its deliveries.
+        losses: times that each robot's token vanished.
     """
 
     def __init__(self, store: Store, session: Session, limits: Limits = Limits(), authority: bytes | None = None
@@ -62,18 +66,20 @@ class Cloud:
         self._news, self._stopping = Signal(), False
         self.began = time.monotonic()
         self.barred: Callable[[str], bool] = lambda robot: False
+        self.tally = Tally()
+        self.losses: Counter[str] = Counter()
         self._heard: dict[str, float] = {}      # steady time, by robot
         self._here: set[str] = set()            # robots whose token is there
         self._lock = threading.Lock()
         version = software()
-        self._courier = Courier(session, store, self.outbox, founds=True, software=version,
+        self._courier = Courier(session, store, self.outbox, founds=True, software=version, tally=self.tally,
                                 hooks=Hooks(apart=self._apart, heard=self._hear, refused=self._refused))
         desk = Desk(sender=self._sender, standing=epochs.admit, apply=self._apply,
                     joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear,
                     applied=lambda robot: self._news.set(), reads=self._courier.reads)
         for (robot,) in store.read("SELECT name FROM peers"):
             self._courier.serve(robot, down(robot), KEEPALIVE)
-        self._reception = Reception(session, up("*"), store, desk, software=version)
+        self._reception = Reception(session, up("*"), store, desk, software=version, tally=self.tally)
         self._tokens = session.zenoh.liveliness().declare_subscriber(
             alive("*"), Callback(self._token, indirect=False), history=True)
         self._courier.start()
@@ -114,6 +120,7 @@ class Cloud:
         self._courier.serve(robot, down(robot), KEEPALIVE)
 
     def _apart(self, robot: str, why: str) -> None:
+        self.tally.apart += 1
         log.warning("%s is set apart: %s. Nothing is exchanged with it until `brain fleet accept %s`", robot, why,
                     robot)
         self._event(robot, f"{robot} is set apart: {why}")
@@ -144,6 +151,8 @@ class Cloud:
                 self._here.add(robot)
             else:
                 self._here.discard(robot)
+                if robot in self._heard:    # of others there is no end
+                    self.losses[robot] += 1
         if sample.kind == zenoh.SampleKind.PUT:
             self._courier.wake(robot)
 
@@ -167,16 +176,21 @@ class Cloud:
         ago = None if heard is None else time.monotonic() - heard
         return here and ago is not None and ago < HERE, ago
 
-    def robots(self) -> list[dict[str, Any]]:
-        """All robots that are known, and how each is."""
+    def robots(self, read: Callable[..., list[Any]] | None = None) -> list[dict[str, Any]]:
+        """All robots that are known, and how each is.
+
+        Args:
+            read: runs a query; None: that of the store.
+        """
+        read = read or self.store.read
         found = []
         counts: dict[str, dict[str, int]] = {}
-        for robot, state, count in self.store.read(
+        for robot, state, count in read(
                 "SELECT desired.robot, json_extract(status, '$.state'), COUNT(*) FROM desired LEFT JOIN reported ON "
                 "reported.robot = desired.robot AND reported.kind = desired.kind AND reported.name = desired.name AND "
                 "reported.version = desired.version GROUP BY 1, 2"):
             counts.setdefault(robot, {})[state or "ordered"] = count
-        rows = self.store.read(
+        rows = read(
             "SELECT name, apart, pending, software, COALESCE((SELECT last FROM versions WHERE robot = name), 0), "
             "COALESCE((SELECT SUM(waiting) FROM outgoing WHERE peer = name), 0) FROM peers ORDER BY name")
         knows, own = versions.of_all(self.store), software()

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from brain_fleet.processes.options import FOLDER, FleetSecure
+from brain_fleet.processes.options import FOLDER, FleetSecure, Metrics
 
 
 def cloud(listen: Annotated[list[str] | None, typer.Option(
               "--listen", metavar="ENDPOINT", help="Where robots reach it, as tcp/0.0.0.0:7460. Default: port 7460 of "
               "this machine only.")] = None,
           folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "cloud",
-          secure: FleetSecure = None,
+          secure: FleetSecure = None, metrics: Metrics = None,
           door: Annotated[str | None, typer.Option("--door", metavar="HOST:PORT", help="Where robots enrol and renew "
                           "their certificates. Default: one port beside --listen.")] = None,
           robot_days: Annotated[float | None, typer.Option("--robot-days", min=0.0001, help="Days that a robot's "
@@ -39,5 +39,7 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
         words += ["--pictures", str(pictures)]
     if robot_days is not None:
         words += ["--robot-days", str(robot_days)]
+    if metrics is not None:
+        words += ["--metrics", metrics]
     # A process that runs for months need not hold what the command was read with.
     os.execv(sys.executable, words)

@@ -19,6 +19,7 @@ from brain_fleet.messages.epochs import Standing
 from brain_fleet.messages.outbox import Limits, Outbox
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.messages.reception import Desk, Reception
+from brain_fleet.messages.tally import Tally
 from brain_fleet.models.fetching import Fetching
 from brain_fleet.models.loading import Loading
 from brain_fleet.models.model_file import ModelProblem
@@ -57,6 +58,11 @@ class Edge:
         quota: bytes that models may take.
         stop: ends it.
         door: where the cloud renews certificates, as HOST:PORT; None: beside ``cloud``.
+
+    Attributes:
+        tally: of its deliveries.
+        cloud_here: whether the cloud's token is there.
+        losses: times that it vanished.
     """
 
     def __init__(self, store: Store, cloud: str, *, credentials: Path | None, router: str | None, namespace: str,
@@ -66,17 +72,22 @@ class Edge:
         self.outbox = Outbox(store, FROM_ROBOT, limits)
         self.held = Held(store, self.outbox)
         self._bucket = Bucket(rate, 2 * rate) if rate else None
-        shelf = Shelf(store, quota)
-        self._fetching = Fetching(store.member, shelf, self._authority, self._came)
-        self._effects = Effects(self.held, Loading(store, self.held, shelf, self._fetching), router, namespace,
-                                self._something, stop)
+        self._shelf = Shelf(store, quota)
+        self._fetching = Fetching(store.member, self._shelf, self._authority, self._came)
+        self._effects = self._bring_about(router, namespace)
         self._devices = Keeping(self.held, router, namespace, self._something, stop)
+        self.tally, self.cloud_here, self.losses = Tally(), False, 0
         self._courier: Courier | None = None
         self._alone = Alone(store)
         self._over = threading.Event()      # a Flag wakes one thread; this one, all
         self._turn = threading.Event()      # what the link's thread waits for: the end, or other credentials
         self._door = door
         self._hurry: Callable[[], None] = lambda: None      # has the certificate looked after, where there is one
+
+    def _bring_about(self, router: str | None, namespace: str) -> Effects:
+        """What brings about what is wanted: the brain on this robot."""
+        loading = Loading(self.store, self.held, self._shelf, self._fetching)
+        return Effects(self.held, loading, router, namespace, self._something, self._stop)
 
     def run(self) -> None:
         """Runs until ``stop``."""
@@ -193,11 +204,12 @@ class Edge:
         """Exchanges messages until the end, or until there is another session in place of this one."""
         version = software()
         courier = Courier(session, self.store, self.outbox, founds=False, bucket=self._bucket, software=version,
-                          hooks=Hooks(apart=self._apart, begun=self._begun, heard=self._heard, refused=self._refused))
+                          tally=self.tally, hooks=Hooks(
+                              apart=self._apart, begun=self._begun, heard=self._heard, refused=self._refused))
         self._courier = courier
         desk = Desk(sender=self._sender, standing=self._standing, apply=self.held.hear, applied=self._applied,
                     apart=self._apart, reads=courier.reads)
-        Reception(session, down(self.store.member), self.store, desk, software=version)
+        Reception(session, down(self.store.member), self.store, desk, software=version, tally=self.tally)
         cloud = session.zenoh.liveliness().declare_subscriber(
             alive(CLOUD), Callback(self._token, indirect=False), history=True)
         self._say_versions()
@@ -226,7 +238,10 @@ class Edge:
             self._courier.wake(CLOUD)
 
     def _token(self, sample: zenoh.Sample) -> None:
-        if sample.kind == zenoh.SampleKind.PUT:
+        here = sample.kind == zenoh.SampleKind.PUT
+        self.losses += self.cloud_here and not here
+        self.cloud_here = here
+        if here:
             self._something()   # the cloud is back
             self._fetching.again()
 
@@ -262,6 +277,7 @@ class Edge:
         self._alone.heard()
 
     def _apart(self, peer: str, why: str) -> None:
+        self.tally.apart += 1
         log.warning("the cloud and this robot are apart: %s. The robot goes on as it was last told; "
                     f"{epochs.REMEDY.format(self.store.member)}", why)
 

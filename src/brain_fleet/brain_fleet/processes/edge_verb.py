@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from brain_fleet.processes.options import FOLDER, CloudAt, FleetSecure
+from brain_fleet.processes.options import FOLDER, CloudAt, FleetSecure, Metrics
 from brain_fleet.processes.settings import TOKEN_VARIABLE
 from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
 
@@ -33,7 +33,7 @@ def edge(cloud: CloudAt = None,
          brain_secure: Annotated[Path | None, typer.Option(
              "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
              "brain, with those of a maintainer `edge`: brain keys FOLDER --maintainer edge.")] = None,
-         domain: Domain = None, namespace: Namespace = "") -> None:
+         domain: Domain = None, namespace: Namespace = "", metrics: Metrics = None) -> None:
     """Runs a robot's side of a fleet until Ctrl-C, beside `brain up` or `ros2 launch`.
 
     It keeps the brain as the cloud last wanted it, whether the cloud can be reached or not.
@@ -45,7 +45,8 @@ def edge(cloud: CloudAt = None,
     for option, value in (("--name", name), ("--cloud", cloud), ("--router", router), ("--door", door),
                           ("--namespace", namespace or None),
                           ("--secure", None if secure is None else secure.expanduser().absolute()),
-                          ("--models-mb", models_mb), ("--rate", str(1000.0 * rate) if rate else None)):
+                          ("--models-mb", models_mb), ("--rate", str(1000.0 * rate) if rate else None),
+                          ("--metrics", metrics)):
         if value is not None:
             words += [option, str(value)]
     os.environ.pop(TOKEN_VARIABLE, None)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from brain_runtime.metrics.address import HELP
+
 FOLDER = Path("~/.brain")
 FleetSecure = Annotated[Path | None, typer.Option(
     "--secure", metavar="FOLDER", envvar="BRAIN_FLEET_SECURITY", help="The fleet's credentials, that `brain keys "
@@ -14,3 +16,4 @@ FleetSecure = Annotated[Path | None, typer.Option(
 CloudAt = Annotated[str | None, typer.Option(
     "--cloud", metavar="ENDPOINT", envvar="BRAIN_CLOUD", help="Where the cloud is, as tcp/192.168.1.5:7460. Default: "
     "port 7460 of this machine.")]
+Metrics = Annotated[str | None, typer.Option("--metrics", metavar="[HOST:]PORT", help=HELP)]

@@ -6,14 +6,17 @@ import json
 import logging
 import sqlite3
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable
 
 import zenoh
 from zenoh.handlers import RingChannel
 
+from brain_fleet import audit
 from brain_fleet.belonging import versions
 from brain_fleet.devices import ordered
 from brain_fleet.messages.outbox import OutboxFull
+from brain_fleet.messages.pace import Bucket
 from brain_fleet.models.model_file import ModelProblem
 from brain_fleet.processes import model_orders
 from brain_fleet.processes.cloud import Cloud
@@ -23,6 +26,7 @@ from brain_fleet.state import events
 from brain_fleet.state.kinds import EFFECTIVE
 from brain_fleet.state.manifests import MOST, Resource, resource
 from brain_fleet.store import StoreProblem
+from brain_runtime.metrics.families import OTHER
 from brain_security.fleet_keys import orders
 from brain_wire.messages import clip_utf8
 from brain_wire.seldom import Seldom
@@ -35,15 +39,20 @@ WAITING = 64
 LONGEST = 2**20         # bytes of an order
 ANSWER = 12 * 2**20     # bytes of an answer
 LINES = 1000            # events in an answer
+LONGEST_NAME = 80       # characters of a person's
+REFUSALS, BURST = 0.1, 100.0    # refused orders a second that are written down, and at once
+CHANGES = ("apply", "delete", "accept", "enroll", "revoke", "model_add", "rollout", "rollback")
 
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
-_FORM = {"type": "object", "required": ["do"], "properties": {
-    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "enroll", "revoke", "devices",
-                    *model_orders.DOES]},
+_FORM: dict[str, Any] = {"type": "object", "required": ["do"], "properties": {
+    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "audit", "enroll", "revoke",
+                    "devices", *model_orders.DOES]},
     **model_orders.FIELDS, "hours": {"type": "number"},
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
     "after": {"type": "integer", "minimum": 0}}}
+
+DOES = tuple(_FORM["properties"]["do"]["enum"])
 
 log = logging.getLogger("brain.cloud")
 seldom = Seldom(log)
@@ -55,11 +64,16 @@ class Orders:
     Args:
         cloud: that they ask.
         belonging: who belongs to it.
+
+    Attributes:
+        counts: of orders, by what they ask for and what came of them (``done``, ``refused``, ``failed``).
     """
 
     def __init__(self, cloud: Cloud, belonging: Belonging) -> None:
         self._cloud, self._belonging = cloud, belonging
         self._models = model_orders.orders(cloud)
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._refusals = Bucket(REFUSALS, BURST)
         self._queryable = cloud.session.zenoh.declare_queryable(orders("*"), RingChannel(WAITING), complete=True)
         cloud.session.run(self._run, "orders")
 
@@ -73,10 +87,10 @@ class Orders:
                 self._serve(query)
 
     def _serve(self, query: zenoh.Query) -> None:
-        key = str(query.key_expr)
+        key, order = str(query.key_expr), None
         person = key.rpartition("/")[2]
         try:
-            if not person.isidentifier() or not person.isascii():
+            if not person.isidentifier() or not person.isascii() or len(person) > LONGEST_NAME:
                 raise FormProblem(f"{quoted(key)} is nobody's key")
             if query.payload is None or len(query.payload) > LONGEST:
                 raise FormProblem(f"an order has at most {LONGEST} bytes; divide it")
@@ -86,18 +100,38 @@ class Orders:
                 order["data"] = query.attachment.to_bytes()
             does: dict[str, Callable[[dict[str, Any], str], Any]] = {
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
-                "delete": self._delete, "accept": self._accept, "logs": self._logs,
+                "delete": self._delete, "accept": self._accept, "logs": self._logs, "audit": self._audit,
                 "enroll": self._belonging.order, "revoke": self._belonging.order, "devices": self._devices,
                 **self._models}
             answer = json.dumps(does[order["do"]](order, person)).encode()
             if len(answer) > ANSWER:
                 raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
             query.reply(key, answer)
+            self._count(order, "done")
         except (FormProblem, ModelProblem, OutboxFull, StoreProblem) as problem:
+            self._refused(order, person, str(problem))
             self._refuse(query, str(problem))
         except Exception as error:  # whatever one order is, the next is taken
             seldom("order", f"an order of {person} failed", trace=True, level=logging.ERROR)
+            self._count(order, "failed")
             self._refuse(query, f"the cloud failed at it: {type(error).__name__}; its log says more")
+
+    def _count(self, order: Any, outcome: str) -> None:
+        do = order.get("do") if isinstance(order, dict) else None
+        self.counts[do if isinstance(do, str) and do in DOES else OTHER, outcome] += 1
+
+    def _refused(self, order: Any, person: str, why: str) -> None:
+        """Counts an order that was refused, and writes down who tried it, where it would have changed something."""
+        self._count(order, "refused")
+        if not isinstance(order, dict) or order.get("do") not in CHANGES or self._refusals.wait() > 0.0:
+            return      # who floods us with bad orders does not drive good ones out of the log
+        self._refusals.take(1.0)
+        try:
+            with self._cloud.store.change() as db:
+                events.write(db, "", person, f"was refused `{order['do']}`: {why}", what={
+                    "do": order["do"], "refused": True})
+        except StoreProblem as problem:
+            seldom("refused", f"a refused order is not written down: {problem}")
 
     @staticmethod
     def _refuse(query: zenoh.Query, why: str) -> None:
@@ -197,3 +231,7 @@ class Orders:
             "?) ORDER BY 1, 2 LIMIT 10000", (order.get("robot", ""), order.get("robot", "")))
         return {"devices": ordered.devices(rows, {robot: self._cloud.connected(robot)[0] for robot in
                                                   {row[0] for row in rows}})}
+
+    def _audit(self, order: dict[str, Any], person: str) -> dict[str, Any]:
+        with self._cloud.store.change():    # entries and head are of one moment
+            return audit.page(self._cloud.store.read, order.get("after", 0), LINES)

@@ -6,21 +6,26 @@ Status 0: ended in good order; 1: it cannot run, and says why; 3: another router
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import sys
 from pathlib import Path
 from typing import Sequence
 
+from brain_fleet import audit
 from brain_fleet.belonging.authority import DAYS
 from brain_fleet.belonging.door import DoorProblem
 from brain_fleet.belonging.gate import routing
 from brain_fleet.belonging.opening import Belonging, authority_of, opened
 from brain_fleet.messages.outbox import Limits
+from brain_fleet.monitoring.cloud_figures import CloudFigures
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.orders import Orders
 from brain_fleet.processes.settings import PORT, software
 from brain_fleet.store import Store, StoreProblem
 from brain_runtime.ending import Ending, leave
+from brain_runtime.metrics.address import MetricsProblem, shown_address
+from brain_runtime.metrics.opening import open_server
 from brain_security.fleet_keys import CLOUD
 from brain_security.folder import FolderError
 from brain_security.signing import SigningProblem
@@ -41,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--door", metavar="HOST:PORT")
     parser.add_argument("--robot-days", type=float, default=DAYS)
     parser.add_argument("--pictures", type=float, default=0.0, help="MB of each robot")
+    parser.add_argument("--metrics")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -55,17 +61,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     endpoints = options.listen or loopback_endpoints(PORT, "tcp" if rules is None else "tls")
     try:
         authority = authority_of(options.secure, options.robot_days)
-        with Store(options.folder, CLOUD) as store, \
+        with contextlib.ExitStack() as also, Store(options.folder, CLOUD) as store, \
                 routing(endpoints, options.secure) as session:
+            with store.change() as db:
+                audit.set_proof(db, rules is not None)
+            server = None if options.metrics is None else also.enter_context(open_server(options.metrics))
             cloud = Cloud(store, session, Limits(messages=options.most_messages), _authority(rules))
             belonging = Belonging(cloud, authority)
-            Orders(cloud, belonging)
+            orders = Orders(cloud, belonging)
+            if server is not None:
+                server.start(CloudFigures(cloud, orders.counts))
+                log.info("its figures are at http://%s/metrics", shown_address(server.address))
             with opened(belonging, endpoints, options.door, options.folder / "pictures", 1e6 * options.pictures):
                 log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
                          ", ".join(endpoints), store.path)
                 ending.asked.wait()
             cloud.stop()
-    except (StoreProblem, RouterProblem, SessionProblem, FolderError, DoorProblem, SigningProblem) as problem:
+    except (StoreProblem, MetricsProblem, RouterProblem, SessionProblem, FolderError, DoorProblem, SigningProblem
+            ) as problem:
         return _cannot(problem, 3 if isinstance(problem, RouterRuns) else 1)
     return 0
 

@@ -10,6 +10,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported, which would make room for more
 
 import argparse  # noqa: E402
+import contextlib  # noqa: E402
 import logging  # noqa: E402
 import re  # noqa: E402
 import socket  # noqa: E402
@@ -20,11 +21,14 @@ from typing import Sequence  # noqa: E402
 from brain_fleet.belonging.names import FILE  # noqa: E402
 from brain_fleet.messages.outbox import Limits  # noqa: E402
 from brain_fleet.models.shelf import QUOTA  # noqa: E402
+from brain_fleet.monitoring.edge_figures import EdgeFigures  # noqa: E402
 from brain_fleet.processes.edge import Edge  # noqa: E402
 from brain_fleet.processes.settings import CLOUD_AT, SECURITY_VARIABLE, TOKEN_VARIABLE, software  # noqa: E402
 from brain_fleet.reading import Reading  # noqa: E402
 from brain_fleet.store import Store, StoreProblem  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
+from brain_runtime.metrics.address import MetricsProblem, shown_address  # noqa: E402
+from brain_runtime.metrics.opening import open_server  # noqa: E402
 from brain_security.fleet_keys import FleetNameProblem, check_robot  # noqa: E402
 from brain_wire import SessionProblem, shown  # noqa: E402
 from brain_wire.credentials import credentials_file, read_credentials  # noqa: E402
@@ -44,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--router")
     parser.add_argument("--namespace", default="")
     parser.add_argument("--rate", type=float, default=0.0, help="bytes a second")
+    parser.add_argument("--metrics")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     parser.add_argument("--models-mb", type=float, default=QUOTA / 1e6)
     options = parser.parse_args(argv)
@@ -61,13 +66,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.secure = own        # it has enrolled before
         name = check_robot(options.name or _name(options.folder, options.secure))
         _check_credentials(options.secure, name)
-        with Store(options.folder, name) as store:
+        with contextlib.ExitStack() as also, Store(options.folder, name) as store:
+            server = None if options.metrics is None else also.enter_context(open_server(options.metrics))
             log.info("brain_fleet %s: robot %s, its cloud at %s, what it knows in %s", software(), name, cloud,
                      store.path)
-            Edge(store, cloud, credentials=options.secure, router=options.router, namespace=options.namespace,
-                 rate=options.rate, limits=Limits(messages=options.most_messages), quota=int(1e6 * options.models_mb),
-                 stop=ending.asked, door=options.door).run()
-    except (FleetNameProblem, StoreProblem, SessionProblem) as problem:
+            edge = Edge(store, cloud, credentials=options.secure, router=options.router, namespace=options.namespace,
+                        rate=options.rate, limits=Limits(messages=options.most_messages),
+                        quota=int(1e6 * options.models_mb), stop=ending.asked, door=options.door)
+            if server is not None:
+                server.start(EdgeFigures(edge))
+                log.info("its figures are at http://%s/metrics", shown_address(server.address))
+            edge.run()
+    except (FleetNameProblem, MetricsProblem, StoreProblem, SessionProblem) as problem:
         print(f"brain edge: {shown.line(problem)}", file=sys.stderr)
         return 1
     return 0

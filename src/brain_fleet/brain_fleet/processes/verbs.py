@@ -10,8 +10,11 @@ import typer
 
 from brain_fleet.belonging.owner_verbs import consent, upload
 from brain_fleet.placement.verbs import costs, plan
+from brain_fleet.processes.audit_verb import audit
 from brain_fleet.processes.model_verbs import add_verbs
+from brain_fleet.processes.monitoring_verb import monitoring
 from brain_fleet.processes.options import CloudAt, FleetSecure
+from brain_fleet.processes.with_cloud import with_cloud as _ask
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
 REFRESH = 1.0       # s between two pictures of --watch
@@ -19,26 +22,8 @@ Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
 
 app = typer.Typer(help="Ask the cloud of a fleet, and order what is wanted of its robots.", no_args_is_help=True)
-app.command()(plan)
-app.command()(costs)
-
-
-app.command()(consent)
-app.command()(upload)
-
-
-def _ask(cloud: str | None, secure: Path | None, work: Callable[[Any], None]) -> None:
-    """Does something with a session to the cloud; ends the command with a line where there is none."""
-    from brain_fleet.processes.asking import Asking, NoCloud
-    from brain_wire import SessionProblem
-
-    try:
-        with Asking(cloud, None if secure is None else secure.expanduser()) as asking:
-            work(asking)
-    except (NoCloud, SessionProblem) as problem:
-        fail(str(problem))
-    except KeyboardInterrupt:
-        return
+for verb in (audit, monitoring, plan, costs, consent, upload):
+    app.command()(verb)
 
 
 def _look(look: Callable[[], dict[str, Any]], show: Callable[[dict[str, Any]], Any], watch: bool, as_json: bool

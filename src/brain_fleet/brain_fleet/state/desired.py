@@ -51,7 +51,8 @@ class Desired:
                    if self._set(db, robot, resource.kind, resource.name, resource.spec)]
         changed += [robot for robot in sorted(had - wanted) if self._delete(db, robot, resource.kind, resource.name)]
         if changed:
-            events.write(db, "", person, f"ordered {resource.kind} {resource.name} for {', '.join(changed)}")
+            events.write(db, "", person, f"ordered {resource.kind} {resource.name} for {', '.join(changed)}",
+                         what={"do": "apply", "kind": resource.kind, "name": resource.name, "spec": resource.spec})
         return changed
 
     def delete(self, db: sqlite3.Connection, kind: str, name: str, person: str) -> list[str] | None:
@@ -62,7 +63,8 @@ class Desired:
             "SELECT robot FROM desired WHERE kind = ? AND name = ? ORDER BY robot", (kind, name)).fetchall()]
         for robot in robots:
             self._delete(db, robot, kind, name)
-        events.write(db, "", person, f"took {kind} {name} back" + (f" from {', '.join(robots)}" if robots else ""))
+        events.write(db, "", person, f"took {kind} {name} back" + (f" from {', '.join(robots)}" if robots else ""),
+                     what={"do": "delete", "kind": kind, "name": name})
         return robots
 
     def joined(self, db: sqlite3.Connection, robot: str) -> None:

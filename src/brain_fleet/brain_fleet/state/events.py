@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import datetime, timezone
+from typing import Any, Mapping
 
-KEPT = 20_000   # of what people ordered, and as many of all else: no robot can talk an order out of the log
+from brain_fleet import audit
+
+KEPT = 20_000   # of what nobody ordered; what people did is kept apart: no robot can talk an order out of the log
 
 
 def now() -> str:
@@ -13,17 +16,21 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def write(db: sqlite3.Connection, robot: str, person: str, text: str, at: str | None = None) -> None:
-    """Writes an event down, within a transaction.
+def write(db: sqlite3.Connection, robot: str, person: str, text: str, at: str | None = None,
+          what: Mapping[str, Any] | None = None) -> None:
+    """Writes an event down, within a transaction. What a person ordered is an entry of the audit log.
 
     Args:
         robot: that it is about, or that tells of it; empty: the cloud.
         person: who ordered it; empty: nobody.
+        what: an order says, for the audit log.
         at: when, by the clock of who tells of it; None: now.
     """
     number = db.execute("INSERT INTO events (at, robot, person, text) VALUES (?, ?, ?, ?)",
                         (at or now(), robot, person, text[:1000])).lastrowid or 0
+    if person:
+        audit.enter(db, number, what)
     if number % 100 == 0:
-        for which in ("person = ''", "person != ''"):
-            db.execute(f"DELETE FROM events WHERE {which} AND number <= (SELECT number FROM events WHERE {which} "
-                       f"ORDER BY number DESC LIMIT 1 OFFSET ?)", (KEPT,))
+        db.execute("DELETE FROM events WHERE person = '' AND number <= (SELECT number FROM events WHERE person = '' "
+                   "ORDER BY number DESC LIMIT 1 OFFSET ?)", (KEPT,))
+        audit.rotate(db)
