@@ -81,14 +81,15 @@ class _Play:
     def times(self) -> list[float]:
         """What the chain took, each time (s)."""
         rate = max(SELDOM, self._chain.edges[0].rate)
-        chain = {(edge.topic, edge.source) for edge in self._chain.edges}
+        own = {(edge.topic, edge.source, direction) for edge in self._chain.edges
+               for direction in self._tiers.path(self._where[edge.source], self._where[edge.target])}
         crossing: dict[tuple[str, str, Direction], Edge] = {}
         for edge in self._demand.edges:
             for direction in self._tiers.path(self._where[edge.source], self._where[edge.target]):
                 crossing.setdefault((edge.topic, edge.source, direction), edge)
         # A chain's topics are played as they come; what their publishers say beyond that, from other triggers, too.
-        others = [(edge, direction, extra) for (topic, source, direction), edge in crossing.items()
-                  if (extra := edge.rate - (rate if (topic, source) in chain else 0.0)) > 0.01 * edge.rate]
+        others = [(edge, crosses[2], extra) for crosses, edge in crossing.items()
+                  if (extra := edge.rate - (rate if crosses in own else 0.0)) > 0.01 * edge.rate]
         long = min(LONG, MOST / (rate * len(self._chain.edges) + sum(extra for _, _, extra in others)))
         self._begin_at = min(BEGIN, 0.1 * long)
         for number in range(int(long * rate)):
