@@ -65,7 +65,8 @@ def test_what_is_shown_is_what_happened(fleet, wanted, until):
     here = edge.until(until, brain_fleet_messages_received_total=2 + 3)    # an empty list, then orders
     there = cloud.until(until, brain_fleet_messages_sent_total=5)
     applied = of_database(fleet, "SELECT SUM(applied) FROM incoming")
-    assert there["brain_fleet_messages_received_total",] == applied > 3
+    # What a version knows is told twice; the second takes the first one's place where that has not left yet.
+    assert 4 <= applied - 1 <= there["brain_fleet_messages_received_total",] <= applied
     edge.until(until, brain_fleet_messages_sent_total=there["brain_fleet_messages_received_total",])
     assert there["brain_cloud_orders_total", ("order", "apply"), ("outcome", "done")] == 3
     assert there["brain_cloud_orders_total", ("order", "apply"), ("outcome", "refused")] == 1
