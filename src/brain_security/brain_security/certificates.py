@@ -145,7 +145,7 @@ def make_authority(name: str, days: float) -> Pair:
     return Pair(_pem(key), certificate.public_bytes(Encoding.PEM))
 
 
-def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = (), signs: bool = False,
+def make_pair(authority: Pair, name: str, days: float, hosts: Iterable[str] = (), *, signs: bool = False,
               at: float | None = None) -> Pair:
     """A key, and a certificate that ``authority`` signs.
 

@@ -153,7 +153,7 @@ def renew_router(folder: Path, days: float, at: float | None = None) -> Pair:
     try:
         authority, before = (Pair((folder / f"{name}.key").read_bytes(), (folder / f"{name}.crt").read_bytes())
                              for name in (AUTHORITY, ROUTER))
-        pair = make_pair(authority, before.name, days, sorted(before.hosts()), at)
+        pair = make_pair(authority, before.name, days, sorted(before.hosts()), at=at)
         # The one file that the router reads is written last: until then it goes on with what it had.
         rewrite(folder / f"{ROUTER}.key", pair.key)
         rewrite(folder / f"{ROUTER}.crt", pair.certificate, 0o644)
@@ -232,7 +232,7 @@ class _Maker:
         if not self.authority.key:
             raise FolderError(f"{file} needs a certificate, but {AUTHORITY}.key, which signs it, is not in "
                               f"{self.folder}; bring it back, or make all anew with --new-authority")
-        pair = make_pair(self.authority, name, self.days, dict.fromkeys([*hosts, *more_hosts]), signs)
+        pair = make_pair(self.authority, name, self.days, dict.fromkeys([*hosts, *more_hosts]), signs=signs)
         rewrite(key, pair.key)
         rewrite(certificate, pair.certificate, 0o644)
         self.done.made.append(file)
