@@ -106,7 +106,8 @@ class Api:
                 return None
             raise
 
-    def listed(self, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    def listed(self, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None = None
+               ) -> list[dict[str, Any]]:
         """All objects of a kind; with labels, those that have them."""
         query = {"limit": "500"}
         if labels:

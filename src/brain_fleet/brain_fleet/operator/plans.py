@@ -84,6 +84,7 @@ class Plan:
         over: whether it has ended, and its objects stay as they are.
         deleted: names of jobs that are deleted although they have not ended.
         suspended: whether its jobs are.
+        tidy: whether jobs that are not asked for any more are deleted.
     """
 
     children: list[Child]
@@ -91,6 +92,7 @@ class Plan:
     over: bool = False
     deleted: tuple[str, ...] = ()
     suspended: bool = False
+    tidy: bool = True
 
 
 def job_state(job: Mapping[str, Any]) -> str:

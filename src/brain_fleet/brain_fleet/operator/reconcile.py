@@ -18,7 +18,7 @@ from brain_fleet.operator.plans import NO_SETTINGS, Below, Child, Plan, Settings
 from brain_fleet.operator.sedna import blocked, federated, joint
 from brain_fleet.operator.stages import learning
 from brain_fleet.operator.templates import Unfit
-from brain_fleet.operator.trainjob import CONTROLLER
+from brain_fleet.operator.trainjob import CONTROLLER, left_out
 from brain_fleet.operator.trainjob_status import ENDED, plan as train, runtime_of, stopped
 
 PLANS: Mapping[str, Callable[[Below, Settings], Plan]] = {
@@ -110,9 +110,12 @@ class Reconciler:
                 raise
             refusal = Unfit("Refused", f"the cluster refuses what is below it: {problem}")
             plan = stopped(below, refusal) if kind == TRAIN_JOB else blocked(below, refusal, **_stage(resource))
+        told = [] if below.jobs or plan.over or kind != TRAIN_JOB else [
+            Told(True, "NotDone", f"{what} of the runtime is not done by this operator") for what in left_out(
+                below.need(*runtime_of(resource)))]
         for name in plan.deleted:
             self._api.delete(JOB, about["namespace"], name, below.jobs[name]["metadata"]["uid"])
-        return self._write_status(kind, resource, plan.status)
+        return told + self._write_status(kind, resource, plan.status)
 
     def _found(self, kind: Kind, resource: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any] | None]:
         namespace = resource["metadata"]["namespace"]
@@ -147,7 +150,8 @@ class Reconciler:
         for what, there in ((JOB, below.jobs), (DEPLOYMENT, below.deployments),
                             (SCALER, self._below(kind, below.resource, SCALER) if kind == JOINT else {})):
             for name, one in there.items():
-                if (what.kind, name) not in wanted and not one["metadata"].get("deletionTimestamp"):
+                if (what.kind, name) not in wanted and (plan.tidy or what != JOB) and not one["metadata"].get(
+                        "deletionTimestamp"):
                     self._api.delete(what, namespace, name, one["metadata"]["uid"])
 
     def _make_job(self, kind: Kind, below: Below, plan: Plan, child: Child) -> None:

@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import logging
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Sequence
@@ -112,17 +111,18 @@ def served(api: Api, fleet: bool) -> list[Kind]:
 
 
 async def _run(parts: Parts, kinds: list[Kind], namespaces: list[str], liveness: str | None) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    """Runs until kopf hears SIGINT or SIGTERM."""
     await kopf.operator(registry=registry_of(parts, kinds), standalone=True, clusterwide=not namespaces,
-                        namespaces=namespaces, liveness_endpoint=liveness, stop_flag=stop)
+                        namespaces=namespaces, liveness_endpoint=liveness)
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
-    """Lets each line of kopf through once: it says the same at each try, with a traceback."""
-    record.exc_info = record.exc_text = None
+    """Lets each line of kopf through once, in one line: it says the same at each try, with a traceback."""
     said = record.getMessage()
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None and str(error) not in said:
+        said += f" ({type(error).__name__}: {error})"
+    record.msg, record.args, record.exc_info, record.exc_text = said, (), None, None
     if said in _said:
         return False
     if len(_said) >= LINES:

@@ -97,7 +97,8 @@ def learning(below: Below, settings: Settings) -> Plan:
     status |= {"conditions": conditions[-KEPT:]}
     if conditions:
         status["startTime"] = status.get("startTime") or conditions[0]["lastHeartbeatTime"]
-    return Plan(children, status, suspended=suspended(job))
+    # What a round has left behind can be looked at until the next one trains.
+    return Plan(children, status, suspended=suspended(job), tidy=(now.stage, now.step) != ("Train", "Waiting"))
 
 
 def _step(now: Where, below: Below) -> Where | None:
@@ -157,13 +158,13 @@ def _waiting(now: Where, below: Below) -> Where | None:
                           f"/dev/termination-log")
     if fires(trigger["condition"], found):
         return replace(now, step="Ready", why=f"{metric} is {found:g}")
-    return replace(now, stage="Train", step="Waiting", round=now.round + 1, why=(
+    return replace(now, step="Completed", why=(
         f"the model of round {now.round} is not deployed: {metric} is {found:g}, and must be "
         f"{trigger['condition']['operator']} {trigger['condition']['threshold']:g}"))
 
 
 def _told(now: Where, why: str) -> Where | None:
-    """Still waiting; the reason of a round that was given up stays until there is news."""
+    """Still waiting, and for what."""
     return None if why == now.why else replace(now, why=why)
 
 

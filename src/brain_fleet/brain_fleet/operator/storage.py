@@ -49,6 +49,9 @@ class Source:
         if self.fetched:
             return posixpath.join(FETCHED, self.name, posixpath.basename(self.url.partition("?")[0]) or "data")
         path = self.url.removeprefix("file://")
+        if posixpath.dirname(path.rstrip("/")) in ("", "/") and posixpath.splitext(path)[1] or path == "/":
+            raise Unfit("UrlUnfit", f"{self.name} is at {quoted(self.url)}, and its folder is mounted: the node's root "
+                                    f"is not; move it into a folder")
         if not path.startswith("/") or posixpath.normpath(path) != path.rstrip("/"):
             raise Unfit("UrlUnfit", f"{self.name} is at {quoted(self.url)}, and a worker gets a path of its node that "
                                     f"begins with /, or http:// and https://; copy it there")

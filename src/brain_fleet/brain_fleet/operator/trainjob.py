@@ -42,6 +42,9 @@ def steps(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> list[dict[str, 
                                                    f"this operator runs torch and plain jobs; choose another runtime",
                     final=True)
     template = patched(runtime["spec"]["template"], spec.get("runtimePatches") or ())
+    if template["spec"].get("volumeClaimPolicies"):
+        raise Unfit("TrainingRuntimeNotSupported", f"the runtime {runtime['metadata']['name']} claims volumes for each "
+                    f"job, which this operator does not; name a claim of your own in its volumes", final=True)
     found = []
     for one in template["spec"].get("replicatedJobs") or ():
         inner = one.get("template") or NO_SETTINGS
@@ -57,10 +60,23 @@ def steps(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> list[dict[str, 
         elif kind in ("dataset-initializer", "model-initializer"):
             step["replicas"] = 1
             _initializer(step, kind, (spec.get("initializer") or NO_SETTINGS).get(kind.partition("-")[0]))
+    order = (template["spec"].get("startupPolicy") or NO_SETTINGS).get("startupPolicyOrder")
+    for before, step in zip(found, found[1:]) if order == "InOrder" else ():
+        step["dependsOn"].append((before["name"], "Ready"))
     if not any(step["labels"].get(ANCESTOR) == "trainer" for step in found):
         raise Unfit("NoTrainer", f"the runtime {runtime['metadata']['name']} has no step with the label "
                                  f"{ANCESTOR}: trainer")
     return found
+
+
+def left_out(runtime: Mapping[str, Any]) -> list[str]:
+    """What a runtime asks for and this operator does not do; a job runs all the same."""
+    spec = runtime["spec"]
+    inner = spec["template"].get("spec") or NO_SETTINGS
+    found = ["podGroupPolicy (gang scheduling)"] if spec.get("podGroupPolicy") else []
+    if (inner.get("failurePolicy") or NO_SETTINGS).get("maxRestarts"):
+        found.append("failurePolicy.maxRestarts (backoffLimit of a step's job is)")
+    return found + (["ttlSecondsAfterFinished"] if inner.get("ttlSecondsAfterFinished") is not None else [])
 
 
 def patched(template: Mapping[str, Any], patches: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import yaml
 from served_api import ADMIN, ServedApi
 
 from brain_fleet.operator.api import Api
-from brain_fleet.operator.kinds import JOB, STEP, Kind, owner_labels
+from brain_fleet.operator.kinds import EVENT, JOB, STEP, Kind, owner_labels
 
 DEPLOY = Path(__file__).resolve().parents[4] / "deploy" / "operator"
 PATIENCE = 60.0     # s; only ends a hang
@@ -36,9 +36,9 @@ def definitions() -> list[dict[str, Any]]:
 class Cluster:
     """A served API with the deployed rights, and an operator that can be killed."""
 
-    def __init__(self, folder: Path, groups: tuple[str, ...] = GROUPS, rights: Path | None = DEPLOY / "rbac.yaml") -> None:
+    def __init__(self, folder: Path, groups: tuple[str, ...] = GROUPS) -> None:
         self.folder = folder
-        self.api = ServedApi(rights, groups, definitions())
+        self.api = ServedApi(DEPLOY / "rbac.yaml", groups, definitions())
         self.config = self.api.kubeconfig(folder / "kubeconfig")
         self.admin = Api(self.api.kubeconfig(folder / "admin", ADMIN))
         self.log = folder / "operator.log"
@@ -95,7 +95,8 @@ class Cluster:
 
     def below(self, kind: Kind, name: str, what: Kind = JOB) -> dict[str, dict[str, Any]]:
         """Objects below a resource, by their step."""
-        return {one["metadata"]["labels"][STEP]: one for one in self.admin.listed(what, "default", owner_labels(kind, name))}
+        found = self.admin.listed(what, "default", owner_labels(kind, name))
+        return {one["metadata"]["labels"][STEP]: one for one in found}
 
     def until_jobs(self, kind: Kind, name: str, *steps: str) -> dict[str, dict[str, Any]]:
         return self.until(lambda: (found := self.below(kind, name)).keys() == {*steps} and found)
@@ -115,7 +116,7 @@ class Cluster:
 
     def events(self, name: str) -> list[tuple[str, str]]:
         """Type and reason of what was told about an object, oldest first."""
-        found = [one for one in self.admin._ask("GET", "/api/v1/events")["items"] if one["involvedObject"]["name"] == name]
+        found = [one for one in self.admin.listed(EVENT, None) if one["involvedObject"]["name"] == name]
         return [(one["type"], one["reason"]) for one in sorted(found, key=lambda one: one["eventTime"])]
 
     def close(self) -> None:

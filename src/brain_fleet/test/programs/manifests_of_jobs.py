@@ -56,8 +56,9 @@ def joint(name: str = "look", hpa: dict[str, Any] | None = None) -> dict[str, An
 def incremental(name: str = "objects", least: int = 100) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {
         "initialModel": {"name": "vision"}, "dataset": {"name": "room1", "trainProb": 0.8}, "outputDir": "/output",
-        "trainSpec": {**pod("train:1"), "trigger": {"checkPeriodSeconds": 60, "timer": {"start": "00:00", "end": "24:00"},
-                      "condition": {"operator": ">", "threshold": least, "metric": "num_of_samples"}}},
+        "trainSpec": {**pod("train:1"), "trigger": {
+            "checkPeriodSeconds": 60, "timer": {"start": "00:00", "end": "24:00"},
+            "condition": {"operator": ">", "threshold": least, "metric": "num_of_samples"}}},
         "evalSpec": pod("eval:1"),
         "deploySpec": {**pod("infer:1"), "model": {"name": "deployed"}, "hardExampleMining": {"name": "IBT"},
                        "trigger": {"condition": {"operator": ">", "threshold": 0.1, "metric": "precision_delta"}}}}}

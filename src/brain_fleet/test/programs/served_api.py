@@ -28,7 +28,7 @@ VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 class ServedApi:
     """A served API; ends with :meth:`close`."""
 
-    def __init__(self, rights: Path | None, groups: tuple[str, ...], own: list[dict[str, Any]]) -> None:
+    def __init__(self, rights: Path, groups: tuple[str, ...], own: list[dict[str, Any]]) -> None:
         self.store, self.rights = Store(groups, own), Rights(rights)
         self.asked: set[Asked] = set()      # by the operator, and allowed
         self.refused: list[Asked] = []

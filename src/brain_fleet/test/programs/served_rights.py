@@ -13,10 +13,8 @@ Asked = tuple[str, str, str, str]      # verb, group, resource[/subresource], na
 class Rights:
     """Of the service account to which the roles of a file are bound."""
 
-    def __init__(self, file: Path | None) -> None:
+    def __init__(self, file: Path) -> None:
         self.rules: list[tuple[str | None, dict[str, Any]]] = []    # namespace, or all; rule
-        if file is None:
-            return
         objects = [one for one in yaml.safe_load_all(file.read_text()) if one]
         roles = {(one["kind"], one["metadata"]["name"]): one for one in objects if one["kind"].endswith("Role")}
         for one in objects:
