@@ -21,10 +21,10 @@ from clusters import DEPLOY, SPACE, Cluster         # noqa: E402
 from manifests_of_jobs import (dataset, federated, incremental, joint, lifelong, model, runtime, step,     # noqa: E402
                                train_job)
 
-from brain_fleet.operator.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FEDERATED, FLEET_NODE,       # noqa: E402
-                                        FLEET_ORDER, INCREMENTAL, JOB, JOINT, LIFELONG, MODEL, POD, RUNTIME, SCALER,
-                                        SERVICE, TRAIN_JOB, owner_labels)
-from brain_fleet.operator import run_operator       # noqa: E402
+from brain_fleet.cluster.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FEDERATED, FLEET_NODE,       # noqa: E402
+                                       FLEET_ORDER, INCREMENTAL, JOB, JOINT, LIFELONG, MODEL, POD, RUNTIME, SCALER,
+                                       SERVICE, TRAIN_JOB, owner_labels)
+from brain_fleet.cluster import run_operator       # noqa: E402
 
 
 @pytest.fixture

@@ -16,13 +16,15 @@ pytest.importorskip("kopf")
 pytest.importorskip("kubernetes")
 
 sys.path.insert(0, str(Path(__file__).parent / "programs"))
-from manifests_of_jobs import (dataset, federated, incremental, joint, model, runtime, step, train_job)        # noqa: E402
+from manifests_of_jobs import (dataset, federated, incremental, joint, model, runtime, step,       # noqa: E402
+                               train_job)
 
-from brain_fleet.operator import conditions, gate, mirror, sedna, stages, storage, trainjob     # noqa: E402
-from brain_fleet.operator.kinds import DATASET, FEDERATED, INCREMENTAL, JOB, JOINT, MODEL, TRAIN_JOB, Kind   # noqa: E402
-from brain_fleet.operator.placement import EDGE, placed     # noqa: E402
-from brain_fleet.operator.plans import Below, Settings      # noqa: E402
-from brain_fleet.operator.templates import Unfit, overlaid  # noqa: E402
+from brain_fleet.cluster import conditions, gate, mirror, sedna, stages, storage, trainjob     # noqa: E402
+from brain_fleet.cluster.kinds import (DATASET, FEDERATED, INCREMENTAL, JOB, JOINT, MODEL, TRAIN_JOB,   # noqa: E402
+                                       Kind)
+from brain_fleet.cluster.placement import EDGE, placed     # noqa: E402
+from brain_fleet.cluster.plans import Below, Settings      # noqa: E402
+from brain_fleet.cluster.templates import Unfit, overlaid  # noqa: E402
 
 SETTINGS = Settings("brain:1")
 NOON = calendar.timegm((2026, 11, 25, 12, 0, 0))

@@ -13,8 +13,8 @@ from typing import Any, Callable
 import yaml
 from served_api import ADMIN, ServedApi
 
-from brain_fleet.operator.api import Api
-from brain_fleet.operator.kinds import EVENT, JOB, STEP, Kind, owner_labels
+from brain_fleet.cluster.api import Api
+from brain_fleet.cluster.kinds import EVENT, JOB, STEP, Kind, owner_labels
 
 DEPLOY = Path(__file__).resolve().parents[4] / "deploy" / "operator"
 PATIENCE = 60.0     # s; only ends a hang
@@ -45,11 +45,11 @@ class Cluster:
         self._running: subprocess.Popen[bytes] | None = None
 
     def start(self, *words: str) -> None:
-        kept = {key: value for key, value in os.environ.items() if key not in ("BRAIN_CLOUD", "BRAIN_FLEET_SECURITY",
-                                                                              "KUBECONFIG")}
+        others = ("BRAIN_CLOUD", "BRAIN_FLEET_SECURITY", "KUBECONFIG")
+        kept = {key: value for key, value in os.environ.items() if key not in others}
         with self.log.open("ab") as log:
             self._running = subprocess.Popen(
-                [sys.executable, "-m", "brain_fleet.operator.run_operator", "--kubeconfig", str(self.config), *words],
+                [sys.executable, "-m", "brain_fleet.cluster.run_operator", "--kubeconfig", str(self.config), *words],
                 stdout=log, stderr=log, env=kept)
 
     def end(self, how: int = signal.SIGKILL) -> int:
@@ -60,7 +60,7 @@ class Cluster:
 
     def run(self, *words: str) -> tuple[int, str]:
         """An operator that cannot run: its status, and what it says."""
-        done = subprocess.run([sys.executable, "-m", "brain_fleet.operator.run_operator", "--kubeconfig",
+        done = subprocess.run([sys.executable, "-m", "brain_fleet.cluster.run_operator", "--kubeconfig",
                                str(self.config), *words], capture_output=True, text=True, timeout=PATIENCE)
         return done.returncode, done.stderr
 

@@ -6,8 +6,8 @@ import logging
 import threading
 import time
 
-from brain_fleet.operator.api import Api, ApiProblem
-from brain_fleet.operator.kinds import DEPLOYMENT, SEDNA, TRAINER, Kind
+from brain_fleet.cluster.api import Api, ApiProblem
+from brain_fleet.cluster.kinds import DEPLOYMENT, SEDNA, TRAINER, Kind
 
 # The Deployments by which Kubeflow Trainer and Sedna's global manager are installed.
 NAMES = {TRAINER: "kubeflow-trainer-controller-manager", SEDNA: "gm"}

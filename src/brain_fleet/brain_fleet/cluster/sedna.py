@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping
 
-from brain_fleet.operator import conditions
-from brain_fleet.operator.kinds import (DATASET, DEPLOYMENT, FEDERATED, JOB, JOINT, MODEL, PLAN, SCALER, SERVICE,
-                                        SHA256, SUSPEND, Kind, owned, owner_labels)
-from brain_fleet.operator.placement import placed
-from brain_fleet.operator.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
-from brain_fleet.operator.storage import Source, of_resource, stored
-from brain_fleet.operator.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
+from brain_fleet.cluster import conditions
+from brain_fleet.cluster.kinds import (DATASET, DEPLOYMENT, FEDERATED, JOB, JOINT, MODEL, PLAN, SCALER, SERVICE,
+                                       SHA256, SUSPEND, Kind, owned, owner_labels)
+from brain_fleet.cluster.placement import placed
+from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
+from brain_fleet.cluster.storage import Source, of_resource, stored
+from brain_fleet.cluster.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
 
 AGGREGATION_PORT = 7363
 MODEL_PORT = 5000

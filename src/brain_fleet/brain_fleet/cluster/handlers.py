@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, cast
 
 import kopf
 
-from brain_fleet.operator.api import Api, ApiProblem
-from brain_fleet.operator.kinds import (BY_KIND, CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FINALIZER, FLEET, FLEET_ORDER,
-                                        JOB, MANAGER, MODEL, OWNER, OWNER_KIND, RUNTIME, SEDNA_JOBS, TRAIN_JOB, Kind)
-from brain_fleet.operator.mirror import Mirror
-from brain_fleet.operator.others import Others
-from brain_fleet.operator.reconcile import Reconciler, Told, ours, references
+from brain_fleet.cluster.api import Api, ApiProblem
+from brain_fleet.cluster.kinds import (BY_KIND, CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FINALIZER, FLEET, FLEET_ORDER,
+                                       JOB, MANAGER, MODEL, OWNER, OWNER_KIND, RUNTIME, SEDNA_JOBS, TRAIN_JOB, Kind)
+from brain_fleet.cluster.mirror import Mirror
+from brain_fleet.cluster.others import Others
+from brain_fleet.cluster.reconcile import Reconciler, Told, ours, references
 from brain_fleet.processes.asking import NoCloud
 from brain_wire.seldom import Seldom
 
@@ -115,7 +115,7 @@ def _tell(body: Mapping[str, Any] | None, told: Iterable[Told]) -> None:
             about = body["metadata"]
             log.log(logging.WARNING if one.warning else logging.INFO, "%s %s/%s: %s", body["kind"], about["namespace"],
                     about["name"], one.message)
-            kopf.event(kopf.Body(dict(body)), type="Warning" if one.warning else "Normal", reason=one.reason[:120],
+            kopf.event(kopf.Body(cast(Any, body)), type="Warning" if one.warning else "Normal", reason=one.reason[:120],
                        message=one.message)
 
 

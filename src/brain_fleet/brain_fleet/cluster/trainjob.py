@@ -10,12 +10,12 @@ import math
 import re
 from typing import Any, Mapping
 
-from brain_fleet.operator.kinds import JOB, PLAN, SERVICE, TIER, TRAIN_JOB, owned
-from brain_fleet.operator.placement import placed
-from brain_fleet.operator.plans import NO_SETTINGS, Child, Settings
-from brain_fleet.operator.storage import FETCHED, Source, gate
-from brain_fleet.operator.templates import (Unfit, digest, fitting, labelled, overlaid, pod_template, variables,
-                                            with_variables)
+from brain_fleet.cluster.kinds import JOB, PLAN, SERVICE, TIER, TRAIN_JOB, owned
+from brain_fleet.cluster.placement import placed
+from brain_fleet.cluster.plans import NO_SETTINGS, Child, Settings
+from brain_fleet.cluster.storage import FETCHED, Source, gate
+from brain_fleet.cluster.templates import (Unfit, digest, fitting, labelled, overlaid, pod_template, variables,
+                                           with_variables)
 
 CONTROLLER = "trainer.kubeflow.org/trainjob-controller"     # in managedBy: whose jobs this operator does
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"

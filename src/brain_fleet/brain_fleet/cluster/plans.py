@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Mapping
 
-from brain_fleet.operator.kinds import Kind
-from brain_fleet.operator.templates import Unfit
+from brain_fleet.cluster.kinds import Kind
+from brain_fleet.cluster.templates import Unfit
 
 NO_SETTINGS: Mapping[str, Any] = {}
 

@@ -17,12 +17,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Mapping, Sequence
 
-from brain_fleet.operator.kinds import BY_KIND, DATASET, INCREMENTAL, MODEL
-from brain_fleet.operator.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
-from brain_fleet.operator.sedna import (blocked, data_of, deployment, heard, suspended, unblocked, worker_job,
-                                        worker_template)
-from brain_fleet.operator.storage import Source, of_resource
-from brain_fleet.operator.templates import Unfit
+from brain_fleet.cluster.kinds import BY_KIND, DATASET, INCREMENTAL, MODEL
+from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
+from brain_fleet.cluster.sedna import (blocked, data_of, deployment, heard, suspended, unblocked, worker_job,
+                                       worker_template)
+from brain_fleet.cluster.storage import Source, of_resource
+from brain_fleet.cluster.templates import Unfit
 from brain_wire.shown import quoted
 
 STAGES = ("Train", "Eval", "Deploy")

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from brain_fleet.operator.templates import Unfit, overlaid, with_variables
+from brain_fleet.cluster.templates import Unfit, overlaid, with_variables
 from brain_wire.shown import quoted
 
 FETCHED = "/var/lib/fleet-data"     # below it, what the gate has fetched
@@ -91,8 +91,8 @@ def stored(template: dict[str, Any], sources: list[Source], image: str) -> dict[
 
 def gate(sources: list[Source], mounts: list[dict[str, Any]], image: str, env: list[dict[str, Any]] | None = None
          ) -> dict[str, Any]:
-    """The init container whose end releases the worker: ``brain_fleet.operator.gate``."""
-    command = ["python3", "-m", "brain_fleet.operator.gate"]
+    """The init container whose end releases the worker: ``brain_fleet.cluster.gate``."""
+    command = ["python3", "-m", "brain_fleet.cluster.gate"]
     for one in sources:
         if one.sha256 and not re.fullmatch("[0-9a-f]{64}", one.sha256):
             raise Unfit("DigestUnfit", f"the sha256 of {one.name} is {quoted(one.sha256)}, and has 64 digits of 0-9a-f")

@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_fleet.operator.api import Api, ApiProblem
-from brain_fleet.operator.conditions import condition, seconds, stamp, with_condition
-from brain_fleet.operator.kinds import FLEET, FLEET_NODE, FLEET_ORDER
+from brain_fleet.cluster.api import Api, ApiProblem
+from brain_fleet.cluster.conditions import condition, seconds, stamp, with_condition
+from brain_fleet.cluster.kinds import FLEET, FLEET_NODE, FLEET_ORDER
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.state.kinds import API_VERSION
 from brain_fleet.state.manifests import ALL

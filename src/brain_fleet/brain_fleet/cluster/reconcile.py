@@ -11,15 +11,15 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
-from brain_fleet.operator.api import Api, ApiProblem
-from brain_fleet.operator.kinds import (BY_KIND, DATASET, DEPLOYMENT, FEDERATED, INCREMENTAL, JOB, JOINT, LIFELONG,
-                                        MODEL, PLAN, POD, SCALER, TRAIN_JOB, Kind, owner_labels)
-from brain_fleet.operator.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, met
-from brain_fleet.operator.sedna import blocked, federated, joint
-from brain_fleet.operator.stages import learning
-from brain_fleet.operator.templates import Unfit
-from brain_fleet.operator.trainjob import CONTROLLER, left_out
-from brain_fleet.operator.trainjob_status import ENDED, plan as train, runtime_of, stopped
+from brain_fleet.cluster.api import Api, ApiProblem
+from brain_fleet.cluster.kinds import (BY_KIND, DATASET, DEPLOYMENT, FEDERATED, INCREMENTAL, JOB, JOINT, LIFELONG,
+                                       MODEL, PLAN, POD, SCALER, TRAIN_JOB, Kind, owner_labels)
+from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, met
+from brain_fleet.cluster.sedna import blocked, federated, joint
+from brain_fleet.cluster.stages import learning
+from brain_fleet.cluster.templates import Unfit
+from brain_fleet.cluster.trainjob import CONTROLLER, left_out
+from brain_fleet.cluster.trainjob_status import ENDED, plan as train, runtime_of, stopped
 
 PLANS: Mapping[str, Callable[[Below, Settings], Plan]] = {
     TRAIN_JOB.kind: train, FEDERATED.kind: federated, JOINT.kind: joint, INCREMENTAL.kind: learning,

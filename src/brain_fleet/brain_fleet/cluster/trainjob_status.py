@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from brain_fleet.operator import conditions
-from brain_fleet.operator.kinds import CLUSTER_RUNTIME, JOB, RUNTIME, STEP, Kind
-from brain_fleet.operator.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
-from brain_fleet.operator.templates import Unfit
-from brain_fleet.operator.trainjob import children
+from brain_fleet.cluster import conditions
+from brain_fleet.cluster.kinds import CLUSTER_RUNTIME, JOB, RUNTIME, STEP, Kind
+from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
+from brain_fleet.cluster.templates import Unfit
+from brain_fleet.cluster.trainjob import children
 
 ENDED = ("Complete", "Failed")
 

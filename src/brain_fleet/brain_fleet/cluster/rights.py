@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from brain_fleet.operator.api import Api
-from brain_fleet.operator.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, EVENT, FLEET_NODE, FLEET_ORDER, JOB, JOBS,
-                                        MODEL, POD, RUNTIME, SCALER, SEDNA, SEDNA_JOBS, SERVICE, TRAINER, Kind)
+from brain_fleet.cluster.api import Api
+from brain_fleet.cluster.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, EVENT, FLEET_NODE, FLEET_ORDER, JOB, JOBS,
+                                       MODEL, POD, RUNTIME, SCALER, SEDNA, SEDNA_JOBS, SERVICE, TRAINER, Kind)
 
 Right = tuple[str, Kind, str]       # verb, kind, subresource
 

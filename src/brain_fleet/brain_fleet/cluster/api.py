@@ -8,9 +8,8 @@ from typing import Any, Mapping
 
 import kubernetes
 import urllib3
-import yaml
 
-from brain_fleet.operator.kinds import MANAGER, Kind
+from brain_fleet.cluster.kinds import MANAGER, Kind
 from brain_wire.shown import line
 
 PATIENCE = (5.0, 30.0)      # s: to be connected; for an answer
@@ -52,8 +51,7 @@ class Api:
             else:
                 kubernetes.config.load_kube_config(str(kubeconfig) if kubeconfig else None, context,
                                                    client_configuration=self.configuration)
-        except (kubernetes.config.ConfigException, OSError, ValueError, TypeError, AttributeError,
-                yaml.YAMLError) as error:
+        except Exception as error:      # the client raises whatever a file makes it stumble over
             where = kubeconfig or "KUBECONFIG, ~/.kube/config, or a pod's service account"
             raise ApiProblem(f"no cluster: {where} names none that can be used ({line(error)}); name a file with "
                              f"--kubeconfig; `kubectl cluster-info` shows whether it is right") from None

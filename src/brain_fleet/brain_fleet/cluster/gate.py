@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data gate, an init container: fetches and checks a worker's data, and by its end releases the worker.
 
-``python -m brain_fleet.operator.gate --data URL PATH SHA256 ...``. Status 0: all is there and right; 1: not, and why.
+``python -m brain_fleet.cluster.gate --data URL PATH SHA256 ...``. Status 0: all is there and right; 1: not, and why.
 """
 from __future__ import annotations
 

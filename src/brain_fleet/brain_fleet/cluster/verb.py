@@ -32,7 +32,7 @@ def operator(namespace: Namespaces = None, fleet_namespace: FleetNamespace = Non
 
     Install it there with `kubectl apply -k deploy/operator`.
     """
-    words = [sys.executable, "-m", "brain_fleet.operator.run_operator"]
+    words = [sys.executable, "-m", "brain_fleet.cluster.run_operator"]
     for one in namespace or ():
         words += ["--namespace", one]
     for name, value in (("--fleet-namespace", fleet_namespace), ("--kubeconfig", kubeconfig), ("--context", context),

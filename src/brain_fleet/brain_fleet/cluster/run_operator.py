@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's process: ``python -m brain_fleet.operator.run_operator``; ``brain operator`` becomes it.
+"""The operator's process: ``python -m brain_fleet.cluster.run_operator``; ``brain operator`` becomes it.
 
 Status 0: ended in good order; 1: it cannot run, and says why.
 """
@@ -16,19 +16,19 @@ from typing import Sequence
 try:
     import kopf
 
-    from brain_fleet.operator.api import Api, ApiProblem
+    from brain_fleet.cluster.api import Api, ApiProblem
 except ImportError as error:
     print(f"brain operator: {error.name} is not installed: pip install 'brain-fleet[operator]'", file=sys.stderr)
     sys.exit(1)
 
-from brain_fleet.operator.handlers import Parts, registry_of
-from brain_fleet.operator.kinds import (CLUSTER_RUNTIME, DATASET, FLEET_NODE, FLEET_ORDER, JOBS, MODEL, RUNTIME, SEDNA,
-                                        TRAINER, Kind)
-from brain_fleet.operator.mirror import Fleet, Mirror
-from brain_fleet.operator.others import Others
-from brain_fleet.operator.plans import Settings
-from brain_fleet.operator.reconcile import Reconciler
-from brain_fleet.operator.rights import missing, rights
+from brain_fleet.cluster.handlers import Parts, registry_of
+from brain_fleet.cluster.kinds import (CLUSTER_RUNTIME, DATASET, FLEET_NODE, FLEET_ORDER, JOBS, MODEL, RUNTIME, SEDNA,
+                                       TRAINER, Kind)
+from brain_fleet.cluster.mirror import Fleet, Mirror
+from brain_fleet.cluster.others import Others
+from brain_fleet.cluster.plans import Settings
+from brain_fleet.cluster.reconcile import Reconciler
+from brain_fleet.cluster.rights import missing, rights
 from brain_wire import shown
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
