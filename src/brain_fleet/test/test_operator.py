@@ -18,6 +18,7 @@ if not (Path(__file__).parents[3] / "deploy" / "operator").is_dir():
 
 sys.path.insert(0, str(Path(__file__).parent / "programs"))
 from clusters import DEPLOY, SPACE, Cluster         # noqa: E402
+from served_api import OPERATOR     # noqa: E402
 from manifests_of_jobs import (dataset, federated, incremental, joint, lifelong, model, runtime, step,     # noqa: E402
                                train_job)
 
@@ -230,6 +231,15 @@ def test_what_is_not_its_own_it_lets_be(cluster: Cluster) -> None:
     assert told["reason"] == "NameTaken" and cluster.get(SERVICE, "taken")["spec"] == {"ports": [{"port": 80}]}
     cluster.make(TRAIN_JOB, train_job("mpi", "mpi"))
     assert cluster.until_condition(TRAIN_JOB, "mpi", "Failed")["reason"] == "TrainingRuntimeNotSupported"
+    for name in ("../../../batch/v1/jobs", "Torch"):
+        cluster.make(TRAIN_JOB, train_job("odd", name))      # a name that is part of no path
+        cluster.until(lambda: f"there is no ClusterTrainingRuntime {name}" in str(cluster.status(TRAIN_JOB, "odd")))
+        cluster.delete(TRAIN_JOB, "odd")
+        cluster.until(lambda: cluster.get(TRAIN_JOB, "odd") is None)
+    cluster.make(FEDERATED, federated("b" * 100))
+    assert "may have 63" in cluster.until_condition(FEDERATED, "b" * 100, "Failed")["message"]
+    cluster.delete(FEDERATED, "b" * 100)
+    cluster.until(lambda: cluster.get(FEDERATED, "b" * 100) is None)
     assert cluster.status(TRAIN_JOB, "queued") == {} and "finalizers" not in cluster.get(
         TRAIN_JOB, "queued")["metadata"]
     cluster.end()
@@ -237,13 +247,16 @@ def test_what_is_not_its_own_it_lets_be(cluster: Cluster) -> None:
         "spec": {"containers": [{"name": "manager", "image": "trainer:2"}]}}}}
     cluster.make(DEPLOYMENT, gm, "kubeflow-system")
     cluster.make(TRAIN_JOB, train_job("theirs"))
-    cluster.start("--no-fleet")
+    cluster.start("--no-fleet", "--namespace", "default")
     cluster.until(lambda: "is left to kubeflow-system/kubeflow-trainer-controller-manager" in cluster.log.read_text())
     cluster.make(DATASET, dataset("room1"))
     cluster.make(MODEL, model("vision"))
     cluster.make(FEDERATED, federated(datasets=("room1",)))      # Sedna's are done all the same
     cluster.until_jobs(FEDERATED, "rooms", "aggregation", "train-0")
     assert cluster.below(TRAIN_JOB, "theirs") == {}
+    cluster.api.tokens.discard(OPERATOR)        # its rights are taken back
+    cluster.api.cut()
+    assert cluster.ends() == 1 and "brain operator: it ends, and may be started again" in cluster.log.read_text()
     assert "Traceback" not in cluster.log.read_text()
 
 

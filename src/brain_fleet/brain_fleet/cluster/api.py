@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -14,6 +15,8 @@ from brain_wire.shown import line
 
 PATIENCE = (5.0, 30.0)      # s: to be connected; for an answer
 LONGEST = 64 * 2**20        # bytes of an answer
+NAME = re.compile("[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+LONGEST_NAME = 253
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 
 
@@ -96,7 +99,12 @@ class Api:
         return found
 
     def get(self, kind: Kind, namespace: str | None, name: str) -> dict[str, Any] | None:
-        """One object; None: there is none."""
+        """One object; None: there is none.
+
+        A name may come out of a manifest: one that no object can have is not made part of a path.
+        """
+        if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
+            return None
         try:
             return self._ask("GET", kind.path(namespace, name))
         except ApiProblem as problem:

@@ -5,9 +5,10 @@ kopf watches, keeps the finalizer, tries again, and calls every handler anew whe
 """
 from __future__ import annotations
 
+import itertools
 import logging
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, cast
+from typing import Any, Iterable, Iterator, Mapping, cast
 
 import kopf
 
@@ -26,6 +27,16 @@ REFERRED = {RUNTIME: (TRAIN_JOB,), CLUSTER_RUNTIME: (TRAIN_JOB,), DATASET: SEDNA
 
 log = logging.getLogger("brain.operator")
 seldom = Seldom(log)
+
+
+class Ever:
+    """Seconds between tries, without an end."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((1.0, 1.0, 2.0, 3.0, 5.0, 8.0), itertools.repeat(15.0))
+
+
+EVER = Ever()
 
 
 @dataclass
@@ -90,6 +101,7 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.reporting_component = MANAGER
     settings.posting.event_name_prefix = f"{MANAGER}-"
     settings.posting.loggers = False        # only what is told here
+    settings.networking.error_backoffs = EVER    # else a watch fails when the API is away for a minute
     settings.scanning.disabled = True       # needs rights to all definitions, and all namespaces
     settings.watching.server_timeout = 300
     settings.watching.label_selectors[JOB.group, JOB.plural] = OWNER_KIND

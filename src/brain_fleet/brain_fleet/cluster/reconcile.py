@@ -17,7 +17,7 @@ from brain_fleet.cluster.kinds import (BY_KIND, DATASET, DEPLOYMENT, FEDERATED, 
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, met
 from brain_fleet.cluster.sedna import blocked, federated, joint
 from brain_fleet.cluster.stages import learning
-from brain_fleet.cluster.templates import Unfit
+from brain_fleet.cluster.templates import LABEL, Unfit, fitting
 from brain_fleet.cluster.trainjob import CONTROLLER, left_out
 from brain_fleet.cluster.trainjob_status import ENDED, plan as train, runtime_of, stopped
 
@@ -77,7 +77,7 @@ class Reconciler:
         Its own name is free only then, so that another of its name does not find them.
         """
         resource = self._api.get(kind, namespace, name)
-        if resource is None:
+        if resource is None or len(name) > LABEL:       # then nothing was ever made below it
             return True
         kinds = (JOB, DEPLOYMENT) if kind in DEPLOYS else (JOB,)
         left = [(below, one) for below in kinds for one in self._below(kind, resource, below).values()]
@@ -97,6 +97,11 @@ class Reconciler:
 
     def _bring(self, kind: Kind, resource: Mapping[str, Any]) -> list[Told]:
         about = resource["metadata"]
+        try:    # its name is a label of what is below it
+            fitting(about["name"], "what is below it")
+        except Unfit as problem:
+            plan = _stopped(kind, Below(resource, now=self._clock()), problem)
+            return self._write_status(kind, resource, plan.status)
         below = Below(resource, self._below(kind, resource, JOB), self._below(kind, resource, DEPLOYMENT)
                       if kind in DEPLOYS else {}, self._clock(), self._found(kind, resource),
                       self._said(kind, resource))
@@ -104,12 +109,11 @@ class Reconciler:
         try:
             self._make(kind, below, plan)
         except Unfit as problem:
-            plan = stopped(below, problem) if kind == TRAIN_JOB else blocked(below, problem, **_stage(resource))
+            plan = _stopped(kind, below, problem)
         except ApiProblem as problem:
             if problem.status not in (400, 422):
                 raise
-            refusal = Unfit("Refused", f"the cluster refuses what is below it: {problem}")
-            plan = stopped(below, refusal) if kind == TRAIN_JOB else blocked(below, refusal, **_stage(resource))
+            plan = _stopped(kind, below, Unfit("Refused", f"the cluster refuses what is below it: {problem}"))
         told = [] if below.jobs or plan.over or kind != TRAIN_JOB else [
             Told(True, "NotDone", f"{what} of the runtime is not done by this operator") for what in left_out(
                 below.need(*runtime_of(resource)))]
@@ -193,6 +197,11 @@ class Reconciler:
         new = [one for one in status.get("conditions") or () if one not in before]
         return [Told(one["type"] in ("Failed", "Blocked") and one["status"] == "True", one.get("reason") or one["type"],
                      one.get("message") or one["type"]) for one in new[-TOLD:]]
+
+
+def _stopped(kind: Kind, below: Below, problem: Unfit) -> Plan:
+    """A resource that cannot be run as it is."""
+    return stopped(below, problem) if kind == TRAIN_JOB else blocked(below, problem, **_stage(below.resource))
 
 
 def ours(kind: Kind, resource: Mapping[str, Any]) -> bool:

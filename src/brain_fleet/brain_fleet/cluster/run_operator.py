@@ -29,6 +29,7 @@ from brain_fleet.cluster.others import Others
 from brain_fleet.cluster.plans import Settings
 from brain_fleet.cluster.reconcile import Reconciler
 from brain_fleet.cluster.rights import missing, rights
+from brain_runtime.ending import leave
 from brain_wire import shown
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -37,6 +38,7 @@ REMEDY = {TRAINER: "install Kubeflow Trainer's CRDs", SEDNA: "install Sedna's CR
 DEPLOY = "kubectl apply -k deploy/operator"
 
 LINES = 1000        # of kopf, that are known again
+MOMENT = 1.0        # s for what is under way when a watch has failed
 
 log = logging.getLogger("brain.operator")
 _said: set[str] = set()
@@ -59,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s operator: %(message)s")
     # kopf tells of each step of each handler, in tracebacks where one is to be tried again.
     logging.getLogger("kopf").setLevel(logging.WARNING)
-    logging.getLogger("kopf.objects").addFilter(_without_traceback)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_without_traceback)
     place = options.fleet_namespace or _own_namespace()
     try:
         api = Api(options.kubeconfig, options.context)
@@ -80,8 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                   tuple(options.namespace))
     log.info("the operator does %s, in %s", ", ".join(kind.kind for kind in kinds if kind in (*JOBS, FLEET_ORDER)),
              ", ".join(options.namespace) or "all namespaces")
+    watched = list(dict.fromkeys(options.namespace and [*options.namespace, *([place] if mirror else ())]))
     try:
-        asyncio.run(_run(parts, kinds, options.namespace, options.liveness))
+        asyncio.run(_run(parts, kinds, watched, options.liveness))
+    except Exception as error:      # whatever ends kopf
+        return _cannot(f"it ends, and may be started again: {error}")
     finally:
         if fleet is not None:
             fleet.close()
@@ -111,13 +117,37 @@ def served(api: Api, fleet: bool) -> list[Kind]:
 
 
 async def _run(parts: Parts, kinds: list[Kind], namespaces: list[str], liveness: str | None) -> None:
-    """Runs until kopf hears SIGINT or SIGTERM."""
+    """Runs until kopf hears SIGINT or SIGTERM, or until something is watched no more."""
+    logging.getLogger("kopf").addHandler(Failures(asyncio.get_running_loop()))
     await kopf.operator(registry=registry_of(parts, kinds), standalone=True, clusterwide=not namespaces,
                         namespaces=namespaces, liveness_endpoint=liveness)
 
 
+class Failures(logging.Handler):
+    """Ends the process when a task of kopf's own has failed, as a watch whose token was taken back.
+
+    kopf tells of it in its log alone, then goes on without that watch, or waits for itself without an end. What a
+    kill leaves behind, the next operator finds.
+
+    Args:
+        loop: in which kopf runs.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(logging.ERROR)
+        self._loop = loop
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Takes kopf's word of a failure."""
+        if record.funcName == "guard":
+            self._loop.call_later(MOMENT, lambda: leave(_cannot(
+                f"it ends, and may be started again: {record.getMessage()}")))
+
+
 def _without_traceback(record: logging.LogRecord) -> bool:
     """Lets each line of kopf through once, in one line: it says the same at each try, with a traceback."""
+    if not record.name.startswith("kopf"):
+        return True
     said = record.getMessage()
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and str(error) not in said:
@@ -144,4 +174,4 @@ def _cannot(why: object) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -58,6 +58,12 @@ class Cluster:
         process.send_signal(how)
         return process.wait(PATIENCE)
 
+    def ends(self) -> int:
+        """Waits until it ends by itself; its status."""
+        assert self._running is not None
+        process, self._running = self._running, None
+        return process.wait(PATIENCE)
+
     def run(self, *words: str) -> tuple[int, str]:
         """An operator that cannot run: its status, and what it says."""
         done = subprocess.run([sys.executable, "-m", "brain_fleet.cluster.run_operator", "--kubeconfig",

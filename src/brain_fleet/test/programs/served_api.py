@@ -34,13 +34,14 @@ class ServedApi:
         self.refused: list[Asked] = []
         self.watches: list[socket.socket] = []
         self.watched = 0                    # watches that were ever begun
+        self.tokens = {ADMIN, OPERATOR}
         self.page = 0                       # objects in an answer; 0: all
         api = self
 
         class Handler(_Handler):
             served = api
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -66,6 +67,11 @@ class ServedApi:
         self.cut()
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: Any) -> None:
+        """A client that is killed, or cut off, resets its connections."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -103,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _do(self, path: str, query: dict[str, str], body: Any) -> Any:
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        if token not in (ADMIN, OPERATOR):
+        if token not in self.served.tokens:
             raise Refusal(401, "Unauthorized", "Unauthorized")
         if path.endswith("/selfsubjectaccessreviews"):
             wanted = body["spec"]["resourceAttributes"]
@@ -224,6 +230,8 @@ def selector(query: dict[str, str]) -> Any:
     """Whether an object is one of those that are asked for, by labels and by name."""
     wanted = [one.partition("=") for one in query.get("labelSelector", "").split(",") if one]
     field = query.get("fieldSelector", "")
+    if any(len(value) > 63 for *_, value in wanted):
+        raise Refusal(400, "BadRequest", "a label's value must be no more than 63 characters")
     name = field.removeprefix("metadata.name=") if field.startswith("metadata.name=") else None
 
     def fits(one: dict[str, Any]) -> bool:
