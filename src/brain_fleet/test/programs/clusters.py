@@ -61,8 +61,9 @@ class Cluster:
     def ends(self) -> int:
         """Waits until it ends by itself; its status."""
         assert self._running is not None
-        process, self._running = self._running, None
-        return process.wait(PATIENCE)
+        status = self._running.wait(PATIENCE)
+        self._running = None
+        return status
 
     def run(self, *words: str) -> tuple[int, str]:
         """An operator that cannot run: its status, and what it says."""
