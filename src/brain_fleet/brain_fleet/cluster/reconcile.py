@@ -111,7 +111,7 @@ class Reconciler:
         except Unfit as problem:
             plan = _stopped(kind, below, problem)
         except ApiProblem as problem:
-            if problem.status not in (400, 422):
+            if problem.status not in (400, 403, 422):       # 403: a quota, too
                 raise
             plan = _stopped(kind, below, Unfit("Refused", f"the cluster refuses what is below it: {problem}"))
         told = [] if below.jobs or plan.over or kind != TRAIN_JOB else [
