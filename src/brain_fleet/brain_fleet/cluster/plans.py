@@ -19,7 +19,7 @@ class Settings:
         image: with this package, in which the data gate runs.
     """
 
-    image: str = "brain:latest"
+    image: str = "brain-operator:latest"
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,15 @@ Kubeconfig = Annotated[Path | None, typer.Option(
     "account.")]
 Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")]
 Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="In which workers' data gates run.")]
+IgnoreOther = Annotated[list[str] | None, typer.Option(
+    "--ignore-other", metavar="GROUP", help="Do trainer.kubeflow.org, or sedna.io, although another controller of it is "
+    "installed, which does not run.")]
 NoFleet = Annotated[bool, typer.Option("--no-fleet", help="Do jobs only, and show no robots.")]
 
 
 def operator(namespace: Namespaces = None, fleet_namespace: FleetNamespace = None, kubeconfig: Kubeconfig = None,
-             context: Context = None, image: Image = None, no_fleet: NoFleet = False, cloud: CloudAt = None,
-             secure: FleetSecure = None) -> None:
+             context: Context = None, image: Image = None, ignore_other: IgnoreOther = None, no_fleet: NoFleet = False,
+             cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Runs the operator of a fleet in a Kubernetes cluster until Ctrl-C: jobs, robots and orders as its resources.
 
     Install it there with `kubectl apply -k deploy/operator`.
@@ -35,6 +38,8 @@ def operator(namespace: Namespaces = None, fleet_namespace: FleetNamespace = Non
     words = [sys.executable, "-m", "brain_fleet.cluster.run_operator"]
     for one in namespace or ():
         words += ["--namespace", one]
+    for one in ignore_other or ():
+        words += ["--ignore-other", one]
     for name, value in (("--fleet-namespace", fleet_namespace), ("--kubeconfig", kubeconfig), ("--context", context),
                         ("--image", image), ("--cloud", cloud)):
         if value is not None:
