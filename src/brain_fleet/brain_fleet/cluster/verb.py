@@ -23,7 +23,7 @@ Kubeconfig = Annotated[Path | None, typer.Option(
 Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")]
 Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="In which workers' data gates run.")]
 IgnoreOther = Annotated[list[str] | None, typer.Option(
-    "--ignore-other", metavar="GROUP", help="Do trainer.kubeflow.org, or sedna.io, although another controller of it is "
+    "--ignore-other", metavar="GROUP", help="Do trainer.kubeflow.org, or sedna.io, although another controller is "
     "installed, which does not run.")]
 NoFleet = Annotated[bool, typer.Option("--no-fleet", help="Do jobs only, and show no robots.")]
 
