@@ -41,6 +41,8 @@ MAY = {
 # Where the name that is imported is not the one that is installed.
 DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "grpc_tools": "grpcio-tools",
                  "paho": "paho-mqtt", "yaml": "pyyaml", "zenoh": "eclipse-zenoh"}
+# Of an extra, and imported in one folder of a package only, which nobody else imports unasked.
+FOLDERS = {"kopf": "cluster", "kubernetes": "cluster", "urllib3": "cluster"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
 ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain", "brain_fleet"]
@@ -51,14 +53,15 @@ ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "l
 # package.xml says in a comment from which of SETS it comes.
 ROSDEP_KEYS = {
     "cryptography": "python3-cryptography", "eclipse-zenoh": None, "expecttest": None,
-    "grpcio": None, "grpcio-tools": None, "highspy": None, "hypothesis": "python3-hypothesis",
+    "grpcio": None, "grpcio-tools": None, "highspy": None, "hypothesis": "python3-hypothesis", "jsonpatch": None,
+    "kopf": None, "kubernetes": None,
     "matplotlib": "python3-matplotlib", "mujoco": None, "nir": None, "nirtorch": None,
     "numpy": "python3-numpy", "packaging": "python3-packaging",
     "paho-mqtt": None, "pillow": "python3-pil", "prometheus-client": None, "protobuf": "python3-protobuf",
     "psutil": "python3-psutil", "pymodbus": None, "pytest": "python3-pytest",
     "pytest-timeout": "python3-pytest-timeout", "pyyaml": "python3-yaml", "rich": None,
     "rosbags": None, "safetensors": None, "snntorch": None, "torch": None,
-    "typer": None, "xxhash": None,
+    "typer": None, "urllib3": None, "xxhash": None,
 }
 
 
@@ -89,8 +92,13 @@ def required(package: str, extra: str | None = None) -> dict[str, Requirement]:
 
 def optional(package: str) -> dict[str, Requirement]:
     """Return what some of a package's users do without."""
-    return {name: one for extra in ("torch", "protobuf", "highspy", "metrics", "modbus", "mqtt")
+    return {name: one for extra in ("torch", "protobuf", "highspy", "metrics", "modbus", "mqtt", "operator")
             for name, one in required(package, extra).items() if name.replace("-", "_") not in LAYERS}
+
+
+def belongs(module: str, file: Path) -> bool:
+    """Return whether a file may import what an extra brings: it is named after that, or in its folder."""
+    return file.name.startswith(module) or FOLDERS.get(module) in file.parts
 
 
 @cache
@@ -118,7 +126,7 @@ def imported(folder: Path) -> dict[str, Path]:
                 continue
             for name in names:      # of those that import a module, the one that must not is to be seen first
                 first = name.split(".")[0]
-                if first not in found or not file.name.startswith(first):
+                if first not in found or not belongs(first, file):
                     found[first] = file.relative_to(ROOT)
     return found
 
@@ -168,7 +176,7 @@ def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
              if m not in {*sys.stdlib_module_names, *ROS_ONLY, package}}
     declared = required(package)
     # What an extra brings, the modules that are named after it may import, which nobody else imports unasked.
-    extra = {name for name in optional(package) if needs[name].name.startswith(name.partition("-")[0])}
+    extra = {name for name in optional(package) if belongs(name.partition("-")[0], needs[name])}
     assert {name: str(file) for name, file in needs.items() if name not in {*declared, *extra}} == {}
 
     known = {*declared, *required(package, "test"), *map(distribution, ROS_ONLY), distribution(package)}

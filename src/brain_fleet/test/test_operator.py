@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator as a process against a served API, with the deployed rights: killed, cut off, and what it cannot run."""
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+import yaml
+
+pytest.importorskip("kopf")
+pytest.importorskip("kubernetes")
+if not (Path(__file__).parents[3] / "deploy" / "operator").is_dir():
+    pytest.skip("the sources are not here", allow_module_level=True)
+
+sys.path.insert(0, str(Path(__file__).parent / "programs"))
+from clusters import DEPLOY, SPACE, Cluster         # noqa: E402
+from served_api import OPERATOR     # noqa: E402
+from manifests_of_jobs import (dataset, federated, incremental, joint, lifelong, model, runtime, step,     # noqa: E402
+                               train_job)
+
+from brain_fleet.cluster.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FEDERATED, FLEET_NODE,       # noqa: E402
+                                       FLEET_ORDER, INCREMENTAL, JOB, JOINT, LIFELONG, MODEL, POD, RUNTIME, SCALER,
+                                       SERVICE, TRAIN_JOB, owner_labels)
+from brain_fleet.cluster import run_operator       # noqa: E402
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """No operator yet."""
+    found = Cluster(tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.mark.slow
+def test_a_train_job_survives_kills_and_cuts(cluster: Cluster) -> None:
+    cluster.start("--no-fleet")
+    cluster.make(TRAIN_JOB, train_job(trainer={"numNodes": 2}, suspend=True))
+    blocked = cluster.until_condition(TRAIN_JOB, "pfc", "Blocked")
+    assert blocked["reason"] == "ClusterTrainingRuntimeNotFound" and "kubectl get" in blocked["message"]
+    load = step("load", "dataset-initializer", "load:1")
+    cluster.make(CLUSTER_RUNTIME, runtime(load), None)
+    # Suspended, so its first step is there and does not run; the second waits for that.
+    (first,) = cluster.until_jobs(TRAIN_JOB, "pfc", "load").values()
+    assert first["spec"]["suspend"] and cluster.get(SERVICE, "pfc")["spec"]["clusterIP"] == "None"
+    cluster.until_condition(TRAIN_JOB, "pfc", "Suspended")
+    assert not [one for one in cluster.status(TRAIN_JOB, "pfc")["conditions"] if one["type"] == "Blocked"]
+    cluster.end()       # killed, while the job is resumed and its first step ends
+    cluster.make(TRAIN_JOB, train_job(trainer={"numNodes": 2}, suspend=False))
+    cluster.start("--no-fleet")
+    cluster.until(lambda: not cluster.get(JOB, "pfc-load-0")["spec"]["suspend"])
+    cluster.until(lambda: cluster.status(TRAIN_JOB, "pfc")["conditions"][-1]["reason"] == "Resumed")
+    cluster.api.cut()
+    cluster.api.store.forget()      # and the versions that it knows are gone: 410
+    cluster.finish("pfc-load-0")
+    jobs = cluster.until_jobs(TRAIN_JOB, "pfc", "load", "node")
+    cluster.end()
+    cluster.job("pfc-node-0", active=2, ready=1)
+    cluster.start("--no-fleet")
+    cluster.until(lambda: {"active": 1, "ready": 0} .items() <= next(
+        one for one in cluster.status(TRAIN_JOB, "pfc")["jobsStatus"] if one["name"] == "node").items())
+    # It has found what it had made, and made nothing anew.
+    assert {one["metadata"]["uid"] for one in cluster.below(TRAIN_JOB, "pfc").values()} == {
+        one["metadata"]["uid"] for one in jobs.values()}
+    cluster.finish("pfc-node-0")
+    assert cluster.until_condition(TRAIN_JOB, "pfc", "Complete")["reason"] == "AllJobsCompleted"
+    cluster.until(lambda: ("Normal", "AllJobsCompleted") in cluster.events("pfc"))
+    assert ("Warning", "ClusterTrainingRuntimeNotFound") in cluster.events("pfc")
+    # Deleted, its name is free only when its workers are gone; and another of its name begins anew.
+    cluster.api.store.slow.add("Job")
+    cluster.delete(TRAIN_JOB, "pfc")
+    cluster.until(lambda: all(one["metadata"].get("deletionTimestamp")
+                              for one in cluster.below(TRAIN_JOB, "pfc").values()))
+    assert cluster.get(TRAIN_JOB, "pfc")["metadata"]["finalizers"] == ["fleet.brain/operator"]
+    cluster.api.store.slow.clear()
+    for one in jobs.values():
+        cluster.admin.merge(JOB, "default", one["metadata"]["name"], {"metadata": {"finalizers": None}})
+    cluster.until(lambda: cluster.get(TRAIN_JOB, "pfc") is None)
+    assert cluster.get(SERVICE, "pfc") is None      # collected
+    cluster.make(TRAIN_JOB, train_job())
+    cluster.until_jobs(TRAIN_JOB, "pfc", "load")
+    cluster.finish("pfc-load-0", "Failed")
+    assert "pfc-load-0 failed: it is over" in cluster.until_condition(TRAIN_JOB, "pfc", "Failed")["message"]
+    assert cluster.end(signal.SIGTERM) == 0
+    assert "Traceback" not in cluster.log.read_text() and cluster.api.refused == []
+
+
+@pytest.mark.slow
+def test_it_asks_what_it_may_and_may_nothing_more(cluster: Cluster, fleet: Any) -> None:
+    """One of each kind from its beginning to its end, a fleet beside; then what was asked is what the roles grant."""
+    fleet.cloud()
+    fleet.edge()
+    fleet.until_robot(state="connected")
+    cluster.api.page = 2        # lists come in pieces
+    cluster.start("--cloud", f"tcp/localhost:{fleet.port}", "--fleet-namespace", SPACE)
+    _fleet(cluster, fleet)
+    cluster.make(RUNTIME, runtime(name="own"))
+    cluster.make(CLUSTER_RUNTIME, runtime(), None)
+    cluster.make(TRAIN_JOB, train_job(runtimeRef={"kind": "TrainingRuntime", "name": "own"}))
+    cluster.make(TRAIN_JOB, train_job("other", suspend=True))
+    cluster.until_jobs(TRAIN_JOB, "pfc", "node")
+    cluster.until_jobs(TRAIN_JOB, "other", "node")
+    cluster.make(TRAIN_JOB, train_job("other", suspend=False))
+    for one in (dataset("room1", samples=10), dataset("room2", "robot2")):
+        cluster.make(DATASET, one)
+    for name in ("vision", "little", "big", "deployed"):
+        cluster.make(MODEL, model(name))
+    _federated(cluster)
+    _joint(cluster)
+    _learning(cluster)
+    for kind, name in ((TRAIN_JOB, "pfc"), (FEDERATED, "rooms"), (JOINT, "look"), (INCREMENTAL, "objects"),
+                       (LIFELONG, "tasks")):
+        cluster.delete(kind, name)
+    cluster.until(lambda: not [kind for kind in (TRAIN_JOB, FEDERATED, JOINT, INCREMENTAL, LIFELONG)
+                               for one in cluster.admin.listed(kind, None) if one["metadata"]["name"] != "other"])
+    assert cluster.admin.listed(DEPLOYMENT, None) == [] and cluster.api.refused == []
+    asked = {(verb, group, resource) for verb, group, resource, _ in cluster.api.asked}
+    granted = cluster.api.rights.grants()
+    assert {"asked, not granted": asked - granted, "granted, not asked": granted - asked} == {
+        "asked, not granted": set(), "granted, not asked": set()}
+    assert "Traceback" not in cluster.log.read_text()
+
+
+def _fleet(cluster: Cluster, fleet: Any) -> None:
+    node = cluster.until(lambda: (found := cluster.get(FLEET_NODE, "robot1", SPACE)) and found.get("status") and found)
+    assert node["spec"] == {"robot": "robot1"} and node["status"]["state"] == "connected"
+    order = {"metadata": {"name": "calm"}, "spec": {"kind": "Parameters", "robots": ["robot1"], "order": {
+        "region": "gauge", "values": {"gain": 0.5}}}}
+    cluster.make(FLEET_ORDER, order, SPACE)
+    cluster.until_condition(FLEET_ORDER, "calm", "Ordered", SPACE)
+    cluster.until(lambda: cluster.status(FLEET_ORDER, "calm", SPACE).get("robots"))
+    assert fleet.ask("resources")["resources"][0]["name"] == "calm"
+    wrong = {**order, "metadata": {"name": "wrong"}, "spec": {**order["spec"], "order": {"region": "gauge"}}}
+    cluster.make(FLEET_ORDER, wrong, SPACE)
+    cluster.make(FLEET_ORDER, order)        # in a namespace that is not the fleet's
+    for name, space, why in (("wrong", SPACE, "spec.values is missing"), ("calm", "default", f"namespace {SPACE}")):
+        told = cluster.until(lambda: cluster.status(FLEET_ORDER, name, space).get("conditions"))[0]
+        assert told["status"] == "False" and why in told["message"]
+        cluster.delete(FLEET_ORDER, name, space)
+    cluster.until(lambda: len(cluster.admin.listed(FLEET_ORDER, None)) == 1)
+    assert fleet.ask("resources")["resources"]      # the refused one of its name has taken nothing back
+    fleet.end("cloud")
+    cluster.until(lambda: cluster.status(FLEET_NODE, "robot1", SPACE)["conditions"][0]["status"] == "Unknown")
+    cluster.delete(FLEET_ORDER, "calm", SPACE)      # waits for the cloud
+    fleet.cloud()
+    cluster.until(lambda: not cluster.admin.listed(FLEET_ORDER, None))
+    assert fleet.ask("resources")["resources"] == []
+    cluster.make(FLEET_NODE, {"metadata": {"name": "ghost", "labels": {"fleet.brain/mirrored": "true"}},
+                              "spec": {"robot": "ghost"}}, SPACE)
+    cluster.until(lambda: cluster.get(FLEET_NODE, "ghost", SPACE) is None)
+
+
+def _federated(cluster: Cluster) -> None:
+    cluster.make(FEDERATED, federated())
+    jobs = cluster.until_jobs(FEDERATED, "rooms", "aggregation", "train-0", "train-1")
+    train = jobs["train-1"]["spec"]["template"]["spec"]
+    env = {one["name"]: one["value"] for one in train["containers"][0]["env"]}
+    assert env["AGG_IP"] == "rooms-aggregation.default" and cluster.get(SERVICE, "rooms-aggregation")
+    assert env["TRAIN_DATASET_URL"] == "/data/rooms/train.txt" and env["PARTICIPANTS_COUNT"] == "2"
+    assert train["nodeSelector"] == {"kubernetes.io/hostname": "robot2"}
+    (gate,) = train["initContainers"]
+    assert gate["name"] == "data-gate" and gate["command"][-3:] == ["/data/rooms/train.txt"] * 2 + ["any"]
+    changed = federated()
+    changed["spec"]["trainingWorkers"].pop()
+    changed["spec"]["trainingWorkers"][0]["template"]["spec"]["containers"][0]["image"] = "train:2"
+    cluster.make(FEDERATED, changed)        # one worker fewer, and the others made anew
+    cluster.until(lambda: (found := cluster.below(FEDERATED, "rooms")).keys() == {"aggregation", "train-0"} and
+                  found["train-0"]["spec"]["template"]["spec"]["containers"][0]["image"] == "train:2")
+    for name in ("rooms-aggregation", "rooms-train-0"):
+        cluster.finish(name)
+    cluster.until_condition(FEDERATED, "rooms", "Complete")
+    assert {"phase": "Succeeded", "succeeded": 2}.items() <= cluster.status(FEDERATED, "rooms").items()
+
+
+def _joint(cluster: Cluster) -> None:
+    cluster.make(JOINT, joint(hpa={"maxReplicas": 3}))
+    cluster.until(lambda: cluster.below(JOINT, "look", DEPLOYMENT).keys() == {"edge", "cloud"})
+    cluster.until(lambda: cluster.below(JOINT, "look", SCALER))
+    for name in ("look-edge", "look-cloud"):
+        cluster.admin.merge(DEPLOYMENT, "default", name, {"status": {"availableReplicas": 1}}, "status")
+    cluster.until_condition(JOINT, "look", "Running")
+    cluster.make(JOINT, joint())
+    cluster.until(lambda: not cluster.below(JOINT, "look", SCALER))
+    edge = cluster.get(DEPLOYMENT, "look-edge")["spec"]["template"]["spec"]
+    assert edge["nodeSelector"] == {"node-role.kubernetes.io/edge": ""}
+
+
+def _learning(cluster: Cluster) -> None:
+    cluster.make(INCREMENTAL, incremental())
+    cluster.make(LIFELONG, lifelong())
+
+    def told(kind: Any, name: str, stage: str, step: str) -> dict[str, Any]:
+        return cluster.until(lambda: (found := (cluster.status(kind, name).get("conditions") or [{}])[-1]) and (
+            found.get("stage"), found.get("type")) == (stage, step) and found)
+
+    cluster.until(lambda: "10 new samples" in told(INCREMENTAL, "objects", "Train", "Waiting")["message"])
+    cluster.make(DATASET, dataset("room1", samples=500))
+    for kind, name in ((INCREMENTAL, "objects"), (LIFELONG, "tasks")):
+        cluster.until_jobs(kind, name, "train")
+        cluster.finish(f"{name}-train-1")
+        cluster.until_jobs(kind, name, "train", "eval")
+    cluster.make(POD, {"metadata": {"name": "objects-eval-1-abcde", "labels": {
+        "batch.kubernetes.io/job-name": "objects-eval-1", **owner_labels(INCREMENTAL, "objects", "eval")}}, "spec": {},
+        "status": {"containerStatuses": [{"name": "worker", "state": {"terminated": {
+            "exitCode": 0, "message": '{"precision_delta": 0.2}'}}}]}})
+    for kind, name in ((INCREMENTAL, "objects"), (LIFELONG, "tasks")):
+        cluster.finish(f"{name}-eval-1")
+        told(kind, name, "Deploy", "Starting")
+        cluster.until(lambda: cluster.get(DEPLOYMENT, f"{name}-infer"))
+        cluster.admin.merge(DEPLOYMENT, "default", f"{name}-infer", {"status": {
+            "observedGeneration": 1, "updatedReplicas": 1, "availableReplicas": 1}}, "status")
+        assert '"round": 2' in told(kind, name, "Train", "Waiting")["data"]
+    cluster.make(DATASET, dataset("room1", samples=1000))
+    cluster.until_jobs(INCREMENTAL, "objects", "train")     # and those of the round before are gone
+    assert cluster.get(JOB, "objects-train-2")
+
+
+@pytest.mark.slow
+def test_what_is_not_its_own_it_lets_be(cluster: Cluster) -> None:
+    cluster.make(CLUSTER_RUNTIME, runtime(), None)
+    cluster.make(CLUSTER_RUNTIME, runtime(name="mpi", mpi={}), None)
+    cluster.start("--no-fleet")
+    cluster.make(TRAIN_JOB, train_job("queued", managedBy="kueue.x-k8s.io/multikueue"))
+    cluster.make(SERVICE, {"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}]}})
+    cluster.make(TRAIN_JOB, train_job("taken"))
+    told = cluster.until_condition(TRAIN_JOB, "taken", "Blocked")
+    assert told["reason"] == "NameTaken" and cluster.get(SERVICE, "taken")["spec"] == {"ports": [{"port": 80}]}
+    cluster.make(TRAIN_JOB, train_job("mpi", "mpi"))
+    assert cluster.until_condition(TRAIN_JOB, "mpi", "Failed")["reason"] == "TrainingRuntimeNotSupported"
+    for name in ("../../../batch/v1/jobs", "Torch"):
+        cluster.make(TRAIN_JOB, train_job("odd", name))      # a name that is part of no path
+        cluster.until(lambda: f"there is no ClusterTrainingRuntime {name}" in str(cluster.status(TRAIN_JOB, "odd")))
+        cluster.delete(TRAIN_JOB, "odd")
+        cluster.until(lambda: cluster.get(TRAIN_JOB, "odd") is None)
+    cluster.make(FEDERATED, federated("b" * 100))
+    assert "may have 63" in cluster.until_condition(FEDERATED, "b" * 100, "Failed")["message"]
+    cluster.delete(FEDERATED, "b" * 100)
+    cluster.until(lambda: cluster.get(FEDERATED, "b" * 100) is None)
+    rules = cluster.api.rights.rules
+    cluster.api.rights.rules = [(where, {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create"]})
+                                for where, rule in rules]      # as a quota refuses
+    cluster.make(TRAIN_JOB, train_job("poor"))
+    assert "403 services. is forbidden" in cluster.until_condition(TRAIN_JOB, "poor", "Blocked")["message"]
+    cluster.api.rights.rules = rules
+    assert cluster.status(TRAIN_JOB, "queued") == {} and "finalizers" not in cluster.get(
+        TRAIN_JOB, "queued")["metadata"]
+    cluster.end()
+    gm = {"metadata": {"name": "kubeflow-trainer-controller-manager"}, "spec": {"replicas": 1, "template": {
+        "spec": {"containers": [{"name": "manager", "image": "trainer:2"}]}}}}
+    cluster.make(DEPLOYMENT, gm, "kubeflow-system")
+    cluster.make(TRAIN_JOB, train_job("theirs"))
+    cluster.start("--no-fleet", "--namespace", "default")
+    cluster.until(lambda: "is left to kubeflow-system/kubeflow-trainer-controller-manager" in cluster.log.read_text())
+    cluster.make(DATASET, dataset("room1"))
+    cluster.make(MODEL, model("vision"))
+    cluster.make(FEDERATED, federated(datasets=("room1",)))      # Sedna's are done all the same
+    cluster.until_jobs(FEDERATED, "rooms", "aggregation", "train-0")
+    assert cluster.below(TRAIN_JOB, "theirs") == {}
+    cluster.api.tokens.discard(OPERATOR)        # its rights are taken back
+    cluster.api.cut()
+    assert cluster.ends() == 1 and "brain operator: it ends, and may be started again" in cluster.log.read_text()
+    assert "Traceback" not in cluster.log.read_text()
+
+
+def test_what_cannot_run_says_so_in_a_line(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (sys, threading):     # which the process sets up for itself
+        monkeypatch.setattr(module, "excepthook", module.excepthook)
+
+    def said(*words: str) -> str:
+        assert run_operator.main(["--kubeconfig", str(cluster.config), *words]) == 1
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1, told
+        return told
+
+    config = cluster.config
+    cluster.config = tmp_path / "none"
+    assert f"no cluster: {tmp_path}/none names none that can be used" in said()
+    cluster.config = tmp_path / "torn"
+    cluster.config.write_text("clusters: [")
+    assert "names none that can be used" in said()
+    cluster.config = cluster.api.kubeconfig(tmp_path / "stranger", "another-token")
+    assert "401 Unauthorized" in said()
+    cluster.config = config
+    granted, cluster.api.rights.rules = cluster.api.rights.rules, []
+    assert "it may not create events; get trainjobs.trainer.kubeflow.org; list" in said("--no-fleet")
+    cluster.api.rights.rules = granted
+    assert "kubectl apply -k deploy/operator" in said("--fleet-namespace", "elsewhere")
+    config.write_text(config.read_text().replace(cluster.api.url, "http://127.0.0.1:9"))
+    assert "the API at http://127.0.0.1:9 is not reached" in said()
+    (tmp_path / "bare").mkdir()
+    bare = Cluster(tmp_path / "bare", groups=())
+    try:
+        cluster.config = bare.config
+        assert "the definition of fleetnodes.fleet.brain is not installed: kubectl apply -k" in said()
+        status, told = bare.run("--no-fleet")       # as a process, whose log says which groups are not there
+        assert status == 1 and "the cluster has none of the kinds that it does" in told and "Traceback" not in told
+        assert "trainer.kubeflow.org is not done: trainjobs, trainingruntimes, clustertrainingruntimes not inst" in told
+    finally:
+        bare.close()
+
+
+def test_the_folder_that_is_applied_names_what_there_is() -> None:
+    kustomization = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())
+    assert sorted(kustomization["resources"]) == sorted(
+        one.name for one in DEPLOY.glob("*.yaml") if one.name != "kustomization.yaml")
+    deployment = yaml.safe_load((DEPLOY / "deployment.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (image,) = kustomization["images"]
+    assert container["image"] == image["name"] and f"{image['name']}:{image['newTag']}" in container["args"]
+    assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == "brain-operator"
+    with pytest.raises(SystemExit) as ended:     # all of its arguments are known; the last is asked for in addition
+        run_operator.main([*container["args"], "--help"])
+    assert ended.value.code == 0
+    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    root = DEPLOY.parents[1]
+    for word in dockerfile.split():
+        if word.startswith(("src/brain", '"src/brain')):
+            assert (root / word.strip('"').partition("[")[0]).is_dir(), word
+    assert run_operator.__name__ in dockerfile
