@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import zenoh
 
+from brain_collectives import background
 from brain_collectives.counting import COUNTERS
 from brain_collectives.errors import CollectiveError, RankDied, TooLate
 from brain_collectives.header import Header, Malformed, What, read, read_ranks, write, write_ranks
@@ -329,8 +330,10 @@ _links: weakref.WeakSet[Link] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """Before brain_wire closes the sessions, which it does in any case: a process would hang on an open one."""
+    background.ask_to_end()
     for link in list(_links):
         link.close()
+    background.wait_for_end()
 
 
 def named(ranks: list[int] | tuple[int, ...]) -> str:

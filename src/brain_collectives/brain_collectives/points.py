@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from brain_collectives import background
 from brain_collectives.algorithms import copy, to_bytes
 from brain_collectives.counting import COUNTERS
 from brain_collectives.errors import CallsDiffer, TooLate
@@ -83,7 +84,7 @@ class Receiving(Done):
         """A future of its tensor."""
         future = super().get_future()
         if not self._ended.is_set():
-            threading.Thread(target=self.is_over, name="brain_collectives receive", daemon=True).start()
+            background.start(self.is_over, "receive")
         return future
 
     def is_over(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Callable
 import torch
 import torch.distributed as dist
 
+from brain_collectives import background
 from brain_collectives.algorithms import Exchange, barrier
 from brain_collectives.counting import COUNTERS
 from brain_collectives.errors import TooLate
@@ -140,7 +141,7 @@ class Together(Done):
         """A future of all their tensors."""
         future = super().get_future()
         if not self._ended.is_set():
-            threading.Thread(target=self._follow, name="brain_collectives future", daemon=True).start()
+            background.start(self._follow, "future")
         return future
 
     def _follow(self) -> None:
@@ -201,9 +202,7 @@ class Calls:
             else:
                 self._queue.put(job)
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name=f"brain_collectives {self.group.title}",
-                                                    daemon=True)
-                    self._thread.start()
+                    self._thread = background.start(self._run, self.group.title, self.close)
         if at_once:
             try:
                 self._do(*job)

@@ -255,11 +255,12 @@ def test_a_tick_tells_who_took_long(ranks, caplog):
     host = Outside(ranks.group, TAKES, 0)
     ticks = Ticks(host, 50.0)
     ticks.meet()
+    before = {"slow": 0, **ticks.late}      # nobody computes; on a busy machine a tick may be late all the same
     host.advance(0.05)
     host.publish("goal", messages.make("std_msgs/msg/Float32", data=0.4))
     host.advance(0.05)
     ticks.meet()
-    assert ticks.late == {"slow": 1} and ticks.number == 2
+    assert ticks.late == {**before, "slow": before["slow"] + 1} and ticks.number == 2
     assert "slow computed for 0.4" in caplog.text
     host.publish("goal", messages.make("std_msgs/msg/Float32", data=0.0))
     assert host.tick(7).keys() == set(NAMES)

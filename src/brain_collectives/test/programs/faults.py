@@ -232,7 +232,10 @@ def interrupted() -> None:
         if RANK == 0:
             sys.stdin.readline()
         else:
-            dist.barrier()
+            try:
+                dist.barrier()
+            except TooLate:     # the other one was interrupted first, and is gone
+                time.sleep(60.0)
     except KeyboardInterrupt:
         say("interrupted")
 
