@@ -80,16 +80,19 @@ def at_once(seconds: float) -> bool:
 def test_a_token_is_for_one_robot_and_one_key(door, folder, tmp_path):
     text = door.authority.token("robot3", "ann")
     token = tokens.parse(text)
+    key, request = make_request("robot3")
+    asked = json.dumps({"token": tokens.kept(token.secret), "key": key.decode(), "request": request.decode()})
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "enrolling.json").write_text(asked)       # it was killed before the answer came
     file = enroll(tmp_path / "a", token, door.where, at_once)
     pair = read_pair(file)[0]
-    assert pair.name == "/robot3" and os.stat(file).st_mode & 0o077 == 0
+    assert pair.name == "/robot3" and pair.key == key and os.stat(file).st_mode & 0o077 == 0
     assert robots_of(folder) == {"robot1": "/robot1", "robot3": "/robot3"}
     assert token.secret in text and token.secret not in (folder / "members.json").read_text()
     # The answer was lost: the same key gets the same certificate, and another one nothing.
     file.unlink()
     (tmp_path / "a" / "enrolled").unlink()
-    (tmp_path / "a" / "enrolling.json").write_text(json.dumps({
-        "token": tokens.kept(token.secret), "key": pair.key.decode(), "request": request_for(pair.key)}))
+    (tmp_path / "a" / "enrolling.json").write_text(asked)
     assert read_pair(enroll(tmp_path / "a", token, door.where, at_once))[0].certificate == pair.certificate
     with pytest.raises(Refused, match="was used up with another key"):
         enroll(tmp_path / "b", token, door.where, at_once)
@@ -99,15 +102,6 @@ def test_a_token_is_for_one_robot_and_one_key(door, folder, tmp_path):
     assert door.told == ["gave a token with which robot3 can enrol within 24 h", "robot3 has enrolled"]
     # What has enrolled stays when keys are made again.
     assert "a fleet of robot1, robot3, robot4" in keys(folder, "--node", "robot4")
-
-
-def request_for(key: bytes) -> str:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
-
-    return (x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
-            .sign(load_pem_private_key(key, None), hashes.SHA256()).public_bytes(Encoding.PEM).decode())
 
 
 def test_who_does_not_belong_gets_nothing(door, folder, clock, tmp_path):
@@ -294,6 +288,11 @@ def test_a_robot_whose_certificate_has_ended_is_not_locked_out_and_nobody_starts
     fleet.until_robot("robot3", state="connected")
     assert "the certificate of robot3 is renewed" in fleet.said("robot3")
     until(lambda: fleet.robot("robot1")["state"] == "connected", lambda: fleet.said("robot1"))
+    # Its router ends with the cloud, however that ends, and the ports are free for the next one.
+    fleet.end("cloud")
+    fleet.cloud("--door", f"127.0.0.1:{port}")
+    for robot in ("robot1", "robot3"):
+        fleet.until_robot(robot, state="connected")
     assert fleet.end("cloud", signal.SIGTERM) == 0 and fleet.said("cloud").count("ERROR") == 0
 
 
