@@ -21,6 +21,10 @@ from brain_wire.seldom import Seldom
 TIMEOUT = 120.0     # s after which a goal that has not ended counts as one that was not reached
 SILENT = 5.0        # s without a heartbeat after which a region does not answer any more
 STUCK = 5.0         # s that a step may take
+SURE = 1.0          # s after a change of weights in which a heartbeat may still be from before
+REST = 0.3          # s in which messages are left to gather: a thread that wakes for each of 150 a second costs a robot
+BUSY = 0.05         # s that they are taken as they come
+TRACES = 250        # that gather: 5 s
 REGIONS = 256       # that are kept
 STATUS = "brain_interfaces/msg/GoalStatus"
 TRACE = "brain_interfaces/msg/Trace"
@@ -55,6 +59,19 @@ class _Goal:
     told: bool = False      # how it ended, or that it takes too long
 
 
+class _Rests:
+    """Has a subscription's thread rest between whiles, and take what has gathered then."""
+
+    def __init__(self) -> None:
+        self._woke = -math.inf
+
+    def __call__(self, arrival: object) -> bool:
+        if time.monotonic() - self._woke > BUSY:
+            time.sleep(REST)
+            self._woke = time.monotonic()
+        return False
+
+
 class GoalWatch:
     """Listens to one brain.
 
@@ -72,8 +89,10 @@ class GoalWatch:
         self._goal: _Goal | None = None
         self._beats: dict[str, Beat] = {}
         self._action: int | None = None     # of the newest trace
-        self._beat = node.subscription(heartbeat.PORT.topic, heartbeat.TYPE, STREAM, by_publisher=True)
-        self._trace = node.subscription("brain/trace", TRACE, STREAM.with_depth(100), arrived=self._take_traces)
+        self._changed: dict[str, float] = {}
+        self._beat = node.subscription(heartbeat.PORT.topic, heartbeat.TYPE, STREAM, by_publisher=True,
+                                       at_once=_Rests())
+        self._trace = node.subscription("brain/trace", TRACE, STREAM.with_depth(TRACES), at_once=_Rests())
         self._status = node.subscription("goal/status", STATUS, LATCHED.with_depth(10), arrived=self._take_status)
 
     def _decoded(self, subscription: Any, type_name: str) -> list[tuple[float, Any]]:
@@ -90,19 +109,20 @@ class GoalWatch:
             self.status(status)
 
     def _take_traces(self) -> None:
-        with self._lock:
-            if self._goal is None or not self._goal.pursued:
-                self._trace.take()
-                return
-            for _, trace in self._decoded(self._trace, TRACE):
-                # a reflex lasts for many commands, and counts once
-                if trace.action == Trace.ACTION_REFLEX != self._action:
-                    self._goal.reflexes += 1
-                self._action = trace.action
+        """Counts the reflexes since the last time for the goal that is pursued."""
+        if self._goal is None or not self._goal.pursued:
+            self._trace.take()
+            return
+        for _, trace in self._decoded(self._trace, TRACE):
+            # a reflex lasts for many commands, and counts once
+            if trace.action == Trace.ACTION_REFLEX != self._action:
+                self._goal.reflexes += 1
+            self._action = trace.action
 
     def status(self, status: Any) -> None:
         """Takes a status in."""
         with self._lock:
+            self._take_traces()
             goal, state, ident = self._goal, int(status.state), int(status.goal_id)
             if goal is None or goal.ident != ident:
                 if state not in PURSUED and goal is None:
@@ -130,6 +150,7 @@ class GoalWatch:
         """Takes heartbeats in, and sees whether a goal takes too long. To be called again and again."""
         with self._lock:
             self._take_beats()
+            self._take_traces()
             goal = self._goal
             if goal is not None and goal.pursued and self._now() - goal.began > TIMEOUT:
                 self._end(goal, "timeout")
@@ -151,7 +172,15 @@ class GoalWatch:
             self._take_beats()
             now = self._now()
             return {name: beat.weights for name, beat in self._beats.items()
-                    if beat.weights and now - beat.received < SILENT}
+                    if beat.weights and now - beat.received < SILENT
+                    and beat.received > self._changed.get(name, -math.inf) + SURE}
+
+    def changed(self, region: str) -> None:
+        """The weights of a region were changed just now: nothing follows from the goal that is being pursued."""
+        with self._lock:
+            self._changed[region] = self._now()
+            if self._goal is not None:
+                self._goal.weights.pop(region, None)
 
     def pursuing(self) -> bool:
         """Whether a goal is being pursued, or that is not known yet."""

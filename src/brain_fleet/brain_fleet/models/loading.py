@@ -163,6 +163,7 @@ class Loading:
             if problem is not None:
                 self._refusals[region, one.version] = watch.epoch(region), problem
                 return refused(problem)
+            watch.changed(region)
             if digest != OWN:
                 # A process that was started again meanwhile, and is not heard yet, is to show by the epochs of before.
                 guard = self._guards.get(region)
