@@ -13,6 +13,7 @@ from brain_fleet.models.model_file import OWN
 from brain_regions.motor import weights
 from brain_runtime.interfaces import GoalStatus
 from brain_wire import Node, messages, open_session
+from brain_wire.qos import STREAM
 
 from model_stage import at, big_model, make_model, motor, mouth, order, report, router, verb
 
@@ -110,7 +111,7 @@ def test_a_region_that_ends_soon_after_it_was_given_a_model_gets_back_what_it_ha
     until(lambda: computing() == first[7:23], lambda: (computing(), fleet.said("robot1")))
 
 
-def test_goals_are_counted_as_they_ended_and_nothing_is_counted_twice(fleet):
+def test_goals_are_counted_as_they_ended_and_nothing_is_counted_twice(fleet, until):
     told, now = [], [0.0]
     fleet.brain_router()
     with open_session(router(fleet)[0], patience=60.0) as session, Node(session, "watch", "/", 3) as node:
@@ -138,3 +139,14 @@ def test_goals_are_counted_as_they_ended_and_nothing_is_counted_twice(fleet):
         say("REACHED", 6)           # too late
         assert [one["outcome"] for one in told] == ["reached", "not_understood", "timeout"]
         assert told[-1]["seconds"] == 121.0
+        # Reflexes are counted from one to the next, while a goal is pursued.
+        say("SEARCHING", 7)
+        watch.look()
+        with open_session(router(fleet)[0], patience=60.0) as other, Node(other, "brainstem", "/", 3) as speaker:
+            trace = speaker.publisher("brain/trace", "brain_interfaces/msg/Trace", STREAM)
+            until(lambda: trace.heard)
+            for action in (0, 2, 2, 2, 0, 1, 2, 2, 0):
+                trace.publish(messages.make("brain_interfaces/msg/Trace", action=action))
+            until(lambda: watch.look() or watch._goal.reflexes == 2, lambda: watch._goal)
+        say("NOT_FOUND", 7)
+        assert (told[-1]["outcome"], told[-1]["reflexes"]) == ("not_found", 2)

@@ -14,13 +14,18 @@ from typing import Any, Callable, NamedTuple
 
 from brain_runtime import heartbeat
 from brain_runtime.interfaces import GoalStatus, Heartbeat, Trace
-from brain_wire import Node, messages
+from brain_wire import Node, Subscription, messages
 from brain_wire.qos import LATCHED, STREAM
 from brain_wire.seldom import Seldom
 
 TIMEOUT = 120.0     # s after which a goal that has not ended counts as one that was not reached
 SILENT = 5.0        # s without a heartbeat after which a region does not answer any more
 STUCK = 5.0         # s that a step may take
+FIRST = 3.0         # s in which each region is heard for the first time
+SURE = 1.0          # s after a change of weights in which a heartbeat may still be from before
+REST = 0.3          # s in which messages are left to gather: a thread that wakes for each of 150 a second costs a robot
+BUSY = 0.05         # s that they are taken as they come
+TRACES = 250        # that gather: 5 s
 REGIONS = 256       # that are kept
 STATUS = "brain_interfaces/msg/GoalStatus"
 TRACE = "brain_interfaces/msg/Trace"
@@ -55,6 +60,19 @@ class _Goal:
     told: bool = False      # how it ended, or that it takes too long
 
 
+class _Rests:
+    """Has a subscription's thread rest between whiles, and take what has gathered then."""
+
+    def __init__(self) -> None:
+        self._woke = -math.inf
+
+    def __call__(self, arrival: object) -> bool:
+        if time.monotonic() - self._woke > BUSY:
+            time.sleep(REST)
+            self._woke = time.monotonic()
+        return False
+
+
 class GoalWatch:
     """Listens to one brain.
 
@@ -62,18 +80,22 @@ class GoalWatch:
         node: of ours, in the brain's namespace.
         told: called with each goal that has ended, as :data:`brain_fleet.state.forms.GOAL` has it.
         now: steady time (s).
+        begun: called when a goal is pursued, so that :meth:`look` is called soon.
     """
 
     def __init__(self, node: Node, told: Callable[[dict[str, Any]], None],
-                 now: Callable[[], float] = time.monotonic) -> None:
-        self._told, self._now = told, now
+                 now: Callable[[], float] = time.monotonic, begun: Callable[[], None] = lambda: None) -> None:
+        self._told, self._now, self._begun = told, now, begun
         self._began = now()
         self._lock = threading.RLock()
         self._goal: _Goal | None = None
         self._beats: dict[str, Beat] = {}
         self._action: int | None = None     # of the newest trace
-        self._beat = node.subscription(heartbeat.PORT.topic, heartbeat.TYPE, STREAM, by_publisher=True)
-        self._trace = node.subscription("brain/trace", TRACE, STREAM.with_depth(100), arrived=self._take_traces)
+        self._changed: dict[str, float] = {}
+        self._beat = node.subscription(heartbeat.PORT.topic, heartbeat.TYPE, STREAM, by_publisher=True,
+                                       at_once=_Rests())
+        self._node = node
+        self._trace: Subscription | None = None     # only while a goal is pursued: there are 50 a second
         self._status = node.subscription("goal/status", STATUS, LATCHED.with_depth(10), arrived=self._take_status)
 
     def _decoded(self, subscription: Any, type_name: str) -> list[tuple[float, Any]]:
@@ -90,19 +112,19 @@ class GoalWatch:
             self.status(status)
 
     def _take_traces(self) -> None:
-        with self._lock:
-            if self._goal is None or not self._goal.pursued:
-                self._trace.take()
-                return
-            for _, trace in self._decoded(self._trace, TRACE):
-                # a reflex lasts for many commands, and counts once
-                if trace.action == Trace.ACTION_REFLEX != self._action:
-                    self._goal.reflexes += 1
-                self._action = trace.action
+        """Counts the reflexes since the last time for the goal that is pursued."""
+        if self._trace is None or self._goal is None or not self._goal.pursued:
+            return
+        for _, trace in self._decoded(self._trace, TRACE):
+            # a reflex lasts for many commands, and counts once
+            if trace.action == Trace.ACTION_REFLEX != self._action:
+                self._goal.reflexes += 1
+            self._action = trace.action
 
     def status(self, status: Any) -> None:
         """Takes a status in."""
         with self._lock:
+            self._take_traces()
             goal, state, ident = self._goal, int(status.state), int(status.goal_id)
             if goal is None or goal.ident != ident:
                 if state not in PURSUED and goal is None:
@@ -112,6 +134,8 @@ class GoalWatch:
                 goal = self._goal = _Goal(ident, self._now(), self.weights())
             if state in PURSUED:
                 goal.pursued = True
+                if self._trace is None:
+                    self._begun()
                 return
             goal.pursued = False
             if state in OUTCOMES:
@@ -130,9 +154,19 @@ class GoalWatch:
         """Takes heartbeats in, and sees whether a goal takes too long. To be called again and again."""
         with self._lock:
             self._take_beats()
+            self._tune()
+            self._take_traces()
             goal = self._goal
             if goal is not None and goal.pursued and self._now() - goal.began > TIMEOUT:
                 self._end(goal, "timeout")
+
+    def _tune(self) -> None:
+        pursued = self._goal is not None and self._goal.pursued
+        if pursued and self._trace is None:
+            self._trace = self._node.subscription("brain/trace", TRACE, STREAM.with_depth(TRACES), at_once=_Rests())
+        elif not pursued and self._trace is not None:
+            self._node.let_go(self._trace)
+            self._trace = None
 
     def _take_beats(self) -> None:
         for received, beat in self._decoded(self._beat, heartbeat.TYPE):
@@ -151,7 +185,15 @@ class GoalWatch:
             self._take_beats()
             now = self._now()
             return {name: beat.weights for name, beat in self._beats.items()
-                    if beat.weights and now - beat.received < SILENT}
+                    if beat.weights and now - beat.received < SILENT
+                    and beat.received > self._changed.get(name, -math.inf) + SURE}
+
+    def changed(self, region: str) -> None:
+        """The weights of a region were changed just now: nothing follows from the goal that is being pursued."""
+        with self._lock:
+            self._changed[region] = self._now()
+            if self._goal is not None:
+                self._goal.weights.pop(region, None)
 
     def pursuing(self) -> bool:
         """Whether a goal is being pursued, or that is not known yet."""
@@ -159,6 +201,10 @@ class GoalWatch:
             if self._goal is not None and self._goal.pursued:
                 return True
             return self._goal is None and self._now() - self._began < 2.0
+
+    def heard(self, region: str) -> bool:
+        """Whether a region was heard, or there was time enough for it."""
+        return bool(self.epoch(region)) or self._now() - self._began > FIRST
 
     def epoch(self, region: str) -> int:
         """Of the region's process; 0 where none was heard."""

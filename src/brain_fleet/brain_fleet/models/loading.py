@@ -155,6 +155,8 @@ class Loading:
             # What a region had, and lost when it was started again, it gets whatever it is about.
             if not known and one.spec.get("when", "idle") != "now" and watch.pursuing():
                 return waiting(f"a goal is being pursued: {region} keeps its weights until it has ended")
+            if not watch.heard(region):     # else nobody would see that its process is another one a moment later
+                return waiting(f"{region} has not been heard yet")
             if digest != OWN and digest_of(Path(value)) != digest:
                 self._shelf.lose(digest)
                 self._fetching.again()
@@ -163,6 +165,7 @@ class Loading:
             if problem is not None:
                 self._refusals[region, one.version] = watch.epoch(region), problem
                 return refused(problem)
+            watch.changed(region)
             if digest != OWN:
                 # A process that was started again meanwhile, and is not heard yet, is to show by the epochs of before.
                 guard = self._guards.get(region)

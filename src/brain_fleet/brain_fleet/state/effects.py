@@ -100,7 +100,8 @@ class Effects:
                 with open_session(self._router, identity="edge", patience=0.0) as session, \
                         Node(session, NODE, self._namespace) as node:
                     self._loading.begin()
-                    self._keep(Brain(node), GoalWatch(node, self._goal), lambda: session.linked)
+                    self._keep(Brain(node), GoalWatch(node, self._goal, begun=self.wake),
+                               lambda: session.linked)
             except NoRouter as problem:
                 self._all_wait(f"no brain runs on this robot: {problem}")
                 self._wake.wait(AGAIN)
