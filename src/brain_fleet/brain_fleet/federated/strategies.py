@@ -5,9 +5,10 @@ Each is a pure function of the weights that robots began with, what they made of
 kept. Sums are taken in float64 in the order of the robots' names: the same updates give the same weights to the bit, in
 whatever order they came.
 
-Where ours differs from Flower's 1.42: distances of Krum are computed in float64 from differences (Flower's, in float32
-from norms, can be off by more than robots differ); the median and Krum count each robot once, whatever it says about
-how many examples it has; differentially private averaging divides by how many robots are expected, not by how many came.
+Where ours differs from Flower's 1.42: distances of Krum are computed in float64 from differences (Flower's, in the
+precision of the weights from norms, can be off by more than robots differ); Krum counts each robot once, whatever it
+says about how many examples it has; differentially private averaging draws robots by themselves and divides by how many
+are expected, not by how many came.
 """
 from __future__ import annotations
 
@@ -204,9 +205,9 @@ class Krum(Strategy):
 class DPFedAvg(Strategy):
     """The mean with differential privacy for robots (McMahan and others, 2018); :mod:`.privacy` tells what it costs.
 
-    What each robot changes is cut at a norm; the sum gets noise and is divided by how many robots are expected. Examples
-    do not count: a weight by them would tell how many there were. The cloud sees the updates themselves, and is trusted.
-    The noise is drawn as floating point numbers, so the bound holds but for what their last bits tell.
+    What each robot changes is cut at a norm; the sum gets noise and is divided by how many robots are expected.
+    Examples do not count: a weight by them would tell how many there were. The cloud sees the updates themselves, and
+    is trusted. The noise is drawn as floating point numbers, so the bound holds but for what their last bits tell.
 
     Attributes:
         clip: norm of a change at most.

@@ -6,7 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import zenoh
 from zenoh.handlers import Callback
@@ -23,6 +23,10 @@ from brain_fleet.store import Store, StoreProblem
 from brain_security.fleet_keys import CLOUD, alive, down, robot_of, up
 from brain_wire import Session
 from brain_wire.seldom import Seldom
+
+if TYPE_CHECKING:
+    from brain_fleet.federated.plan import Plan
+    from brain_fleet.federated.rounds import Rounds
 
 KEEPALIVE = 60.0    # s; robots tell of themselves far more often
 HERE = 15.0         # s since a robot has been heard, up to which it counts as connected
@@ -41,6 +45,7 @@ class Cloud:
 
     Attributes:
         store, outbox, desired: its parts.
+        learning: what the fleet learns together; None: nothing.
         began: steady time.
     """
 
@@ -49,6 +54,7 @@ class Cloud:
         self.outbox = Outbox(store, FROM_CLOUD, limits)
         self.desired = Desired(self.outbox)
         self.began = time.monotonic()
+        self.learning: Rounds | None = None
         self._heard: dict[str, float] = {}      # steady time, by robot
         self._here: set[str] = set()            # robots whose token is there
         self._lock = threading.Lock()
@@ -111,6 +117,19 @@ class Cloud:
                 self._here.discard(robot)
         if sample.kind == zenoh.SampleKind.PUT:
             self._courier.wake(robot)
+
+    def learn(self, plan: Plan) -> None:
+        """Begins, or goes on with, what the fleet learns together.
+
+        Raises:
+            RecordsProblem: what is on the disk cannot be used.
+        """
+        from brain_fleet.federated.aggregator import Aggregator
+
+        from brain_fleet.federated.rounds import Rounds
+
+        self.learning = Rounds(self.store.path.parent / "learning" / plan.name, plan, happened=self._event)
+        Aggregator(self.session, self.learning)
 
     def wake(self, robot: str) -> None:
         """There is something for a robot."""

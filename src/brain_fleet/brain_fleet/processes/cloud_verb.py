@@ -16,6 +16,8 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
               "--listen", metavar="ENDPOINT", help="Where robots reach it, as tcp/0.0.0.0:7460. Default: port 7460 of "
               "this machine only.")] = None,
           folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "cloud",
+          learn: Annotated[Path | None, typer.Option("--learn", metavar="PLAN", help="A plan of what the fleet learns "
+                                                     "together: docs/fleet-learning.md.")] = None,
           secure: FleetSecure = None) -> None:
     """Runs the cloud of a fleet until Ctrl-C: it tells each robot what is wanted of it, and hears what each reports.
 
@@ -24,6 +26,8 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
     words = [sys.executable, "-m", "brain_fleet.processes.run_cloud", "--folder", str(folder.expanduser().absolute())]
     for endpoint in listen or ():
         words += ["--listen", endpoint]
+    if learn is not None:
+        words += ["--learn", str(learn.expanduser().absolute())]
     if secure is not None:
         words += ["--secure", str(secure.expanduser().absolute())]
     # A process that runs for months need not hold what the command was read with.

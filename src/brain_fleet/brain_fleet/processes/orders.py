@@ -29,7 +29,7 @@ LINES = 1000            # events in an answer
 
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
 _FORM = {"type": "object", "required": ["do"], "properties": {
-    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs"]},
+    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "learning"]},
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
     "after": {"type": "integer", "minimum": 0}}}
@@ -71,7 +71,8 @@ class Orders:
             check(order, _FORM)
             does: dict[str, Callable[[dict[str, Any], str], Any]] = {
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
-                "delete": self._delete, "accept": self._accept, "logs": self._logs}
+                "delete": self._delete, "accept": self._accept, "logs": self._logs,
+                "learning": self._learning}
             answer = json.dumps(does[order["do"]](order, person)).encode()
             if len(answer) > ANSWER:
                 raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
@@ -157,3 +158,7 @@ class Orders:
             "?) ORDER BY number DESC LIMIT ?) ORDER BY number",
             (order.get("after", 0), order.get("robot", ""), order.get("robot", ""), LINES))
         return {"events": [dict(zip(("number", "at", "robot", "person", "text"), row)) for row in rows]}
+
+    def _learning(self, order: dict[str, Any], person: str) -> dict[str, Any]:
+        learning = self._cloud.learning
+        return {"learning": None if learning is None else learning.status()}

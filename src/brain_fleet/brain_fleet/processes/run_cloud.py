@@ -31,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--listen", action="append", metavar="ENDPOINT")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--secure", type=Path)
+    parser.add_argument("--learn", type=Path)
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -39,12 +40,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     rules = None if options.secure is None else options.secure / "router.json5"
     if rules is not None and not rules.is_file():
         return _cannot(f"{options.secure} is no folder of keys: `brain keys {options.secure} --node ROBOT` makes one")
+    plan = None
+    if options.learn is not None:
+        from brain_fleet.federated.plan import PlanProblem, read_plan   # numpy, for who learns only
+
+        try:
+            plan = read_plan(options.learn)
+        except PlanProblem as problem:
+            return _cannot(problem)
     endpoints = options.listen or loopback_endpoints(PORT, "tcp" if rules is None else "tls")
     try:
         with Store(options.folder, CLOUD) as store, \
                 Router(endpoints, config_file=rules, more=ZENOH) as router, \
                 Session(router.session, ", ".join(endpoints)) as session:
             cloud = Cloud(store, session, Limits(messages=options.most_messages))
+            if plan is not None:
+                cloud.learn(plan)
             Orders(cloud)
             log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
                      ", ".join(endpoints), store.path)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
+from brain_fleet.processes.learn_verb import learn
 from brain_fleet.processes.options import CloudAt, FleetSecure
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
@@ -16,6 +17,7 @@ Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
 
 app = typer.Typer(help="Ask the cloud of a fleet, and order what is wanted of its robots.", no_args_is_help=True)
+app.command()(learn)
 
 
 def _ask(cloud: str | None, secure: Path | None, work: Callable[[Any], None]) -> None:
@@ -140,6 +142,14 @@ def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that 
         tell(f"taken in anew: {', '.join(found['robots'])}" if found["robots"] else "no robot is set apart")
 
     _ask(cloud, secure, work)
+
+
+@app.command()
+def learning(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Shows what the fleet learns together: the round that is open, and those before."""
+    from brain_fleet.processes.tables import learning_table
+
+    _ask(cloud, secure, lambda ask: _look(lambda: ask("learning"), learning_table, watch, as_json))
 
 
 @app.command()
