@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from brain_bench.federated_course import Course, Ground
 
 PICTURE = "federated.png"
-EVERY = 4               # rounds from one examination of the honest fleet to the next
+EVERY = 2               # rounds from one examination of the honest fleet to the next
 HONEST = ("FedAvg", {})
 GUARDS: tuple[tuple[str, dict[str, float]], ...] = (HONEST, ("FedMedian", {}), ("Krum", {"liars": 1, "keep": 4}))
 QUICK = {"rooms": 1, "clips": 2, "rounds": 2, "steps": 1, "batch": 1, "held": 1, "way": 3}
@@ -75,7 +75,6 @@ def measure(course: Course, jobs: int, say: Any) -> dict[str, Any]:
     work += [("alone", {"robot": robot}) for robot in range(course.robots)]
     work += [("fleet", {"strategy": name, "settings": settings, "liar": liar})
              for liar in LIARS for name, settings in GUARDS]
-    work += [("fleet", {"strategy": name, "settings": settings}) for name, settings in GUARDS[1:]]
     results: dict[int, dict[str, Any]] = {}
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin,
                              initargs=(course, ground)) as pool:
@@ -89,8 +88,9 @@ def measure(course: Course, jobs: int, say: Any) -> dict[str, Any]:
     fleets = every[3 + course.robots:]
     best = max(single, key=lambda one: one["f1"])
     return {"course": asdict(course), "start": start, "fleet": together, "central": whole, "alone": single,
-            "best_alone": best, "lied": [one for one in fleets if one["liar"]],
-            "honest": [together, *(one for one in fleets if not one["liar"])],
+            "best_alone": best, "strategies": sorted((
+                {key: one[key] for key in ("liar", "strategy", "f1")} for one in (together, *fleets)),
+                key=lambda one: one["liar"] != "nobody"),
             "within": {"central": together["f1"] >= whole["f1"] - CLOSE, "best alone": together["f1"] > best["f1"]}}
 
 
@@ -110,7 +110,7 @@ def _do(kind: str, more: dict[str, Any]) -> dict[str, Any]:
 
     course, ground = _given
     if kind == "start":
-        return ground.examined(federated_course.shipped())
+        return {"steps": 0, **ground.examined(federated_course.shipped())}
     return {"fleet": federated_course.fleet, "central": federated_course.central, "alone": federated_course.alone
             }[kind](course, ground, **more)
 
@@ -123,6 +123,5 @@ def lines(found: dict[str, Any]) -> list[str]:
     told = [f"held-out F1 at the start: {shown(found['start'])}", f"the fleet: {shown(found['fleet'])}",
             f"central training, as many steps: {shown(found['central'])}",
             f"best robot alone, robot {found['best_alone']['robot']}: {shown(found['best_alone'])}"]
-    told += [f"without a liar, {one['strategy']}: {one['f1']:.3f}" for one in found["honest"]]
-    return told + [f"one liar of {found['course']['robots']} ({one['liar']}), {one['strategy']}: {one['f1']:.3f}"
-                   for one in found["lied"]]
+    return told + [f"liar of {found['course']['robots']}: {one['liar']}, {one['strategy']}: {one['f1']:.3f}"
+                   for one in found["strategies"]]

@@ -45,6 +45,7 @@ class Course:
         rooms, clips: of each robot, and in each room; a clip is one picture.
         rounds: of the fleet.
         steps, batch, rate: of a robot's training in a round.
+        adam_rate: of the trainings that are not divided.
         held: rooms that are examined for each robot, and half as many that thresholds are chosen on.
         way: pictures in each of them.
         seed: of looks, rooms, order, and who is missing.
@@ -53,10 +54,11 @@ class Course:
     robots: int = 8
     rooms: int = 20
     clips: int = 4
-    rounds: int = 24
+    rounds: int = 8
     steps: int = 3
     batch: int = 8
-    rate: float = 5e-4
+    rate: float = 0.1
+    adam_rate: float = 5e-4
     held: int = 4
     way: int = 16
     seed: int = 0
@@ -67,6 +69,10 @@ class Course:
         count = int(share * (number + 1)) - int(share * number)
         rng = np.random.default_rng(np.random.SeedSequence([self.seed, number]))
         return sorted(int(k) for k in rng.choice(self.robots, count, replace=False))
+
+    def adam(self, steps: int) -> dict[str, float]:
+        """What a training that is not divided is told: Adam, as vision is trained with."""
+        return {"steps": steps, "batch": self.batch, "rate": self.adam_rate, "adaptive": 1.0}
 
     def numbers(self, robot: int) -> int:
         """The seed of a robot's own rooms and order."""
@@ -128,7 +134,7 @@ def alone(course: Course, ground: Ground, robot: int) -> dict[str, Any]:
     """A robot that trains on its own clips only, in as many steps as one of the fleet that never misses a round."""
     learner = VisionLearner(Kept(ground.clips[robot], course.numbers(robot)), course.numbers(robot))
     steps = course.rounds * course.steps
-    found, _, _ = learner.fit(shipped(), {"steps": steps, "batch": course.batch, "rate": course.rate}, _endless)
+    found, _, _ = learner.fit(shipped(), course.adam(steps), _endless)
     return {"robot": robot + 1, "steps": steps, **ground.examined(found)}
 
 
@@ -138,7 +144,7 @@ def central(course: Course, ground: Ground) -> dict[str, Any]:
     pooled = Clips(np.concatenate([clips.images for clips in ground.clips]), Labels(*(
         np.concatenate(parts) for parts in zip(*(clips.labels for clips in ground.clips)))))
     learner = VisionLearner(Kept(pooled, course.seed + CENTRAL), course.seed + CENTRAL)
-    found, _, _ = learner.fit(shipped(), {"steps": steps, "batch": course.batch, "rate": course.rate}, _endless)
+    found, _, _ = learner.fit(shipped(), course.adam(steps), _endless)
     return {"steps": steps, **ground.examined(found)}
 
 
@@ -221,5 +227,5 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
         if told["version"] != course.rounds:
             raise RuntimeError(f"{told['version']} of {course.rounds} rounds came about")
         last = found[-1] if every else ground.examined(rounds.model)
-    return {"strategy": strategy, "settings": dict(settings), "liar": liar, "steps": steps, "f1": last["f1"],
-            "robots": last["robots"], "rounds": found}
+    return {"strategy": strategy, "settings": dict(settings), "liar": liar or "nobody", "steps": steps,
+            "f1": last["f1"], "robots": last["robots"], "rounds": found}

@@ -9,7 +9,7 @@ import pytest
 
 from brain_fleet.federated import privacy
 from brain_fleet.federated import weights as w
-from brain_fleet.federated.strategies import (DPFedAvg, FedAdam, FedAsync, FedAvg, FedMedian, FedProx, Krum,
+from brain_fleet.federated.strategies import (DPFedAvg, FedAdam, FedAsync, FedAvg, FedAvgM, FedMedian, FedProx, Krum,
                                               StrategyProblem, Update, strategy)
 
 START = {"a": np.array([1.0, -2.0], np.float32), "b": np.array([[0.5]], np.float32)}
@@ -31,6 +31,15 @@ def test_a_mean_is_by_examples_and_does_not_depend_on_who_came_first():
             new, kept = kind.aggregate(START, order, {})
             assert plain(new) == expected and kept == {} and new["a"].dtype == np.float32
     assert FedProx(proximal_mu=0.1).config() == {"proximal_mu": 0.1} and FedAvg().config() == {}
+
+
+def test_momentum_in_the_cloud_is_flowers():
+    # What flwr 1.42.0's FedAvgM gave for these updates, twice in a row from START.
+    model, kept = START, {}
+    expected = ([2.0, -3.0, 0.75], [4.5, -4.5, 1.125])
+    for number, (a, b) in enumerate((([2.0, -3.0], 0.75), ([4.0, -4.0], 1.0))):
+        model, kept = FedAvgM(server_momentum=0.5).aggregate(model, [update("robot1", a, b)], kept)
+        assert [*model["a"].tolist(), float(model["b"][0, 0])] == expected[number]
 
 
 def test_adam_is_flowers():

@@ -20,8 +20,7 @@ from brain_training.task import stream
 from brain_training.vision import VisionTask
 from brain_training.vision_data import Clips, Recipe
 
-STEPS, BATCH, RATE = 10, 8, 5e-4    # where the plan does not say
-BETAS = (0.0, 0.99)
+STEPS, BATCH, RATE = 10, 8, 0.05    # where the plan does not say
 FRAMES = 2                          # pictures of a clip
 MOST_CLIPS = 400                    # of a robot's recordings
 MARGIN = 1.5                        # steps that are left undone rather than be late
@@ -75,13 +74,12 @@ class VisionLearner:
             raise ValueError("this robot has no clips to learn from")
         self._source, self._seed = source, seed
         self._place = 0         # in the endless row of shuffled epochs
-        self._kept: dict[int, dict[str, torch.Tensor]] = {}
 
     def fit(self, weights: Mapping[str, np.ndarray], config: Mapping[str, float], left: Callable[[], float]
             ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
         """See :class:`brain_fleet.federated.learner.Learner`.
 
-        Of ``config`` it takes ``steps``, ``batch``, ``rate`` and ``proximal_mu``.
+        Of ``config`` it takes ``steps``, ``batch``, ``rate``, ``proximal_mu``, and ``adaptive``: 1 for Adam.
 
         Raises:
             ValueError: the weights are not vision's, or there is no time for one step.
@@ -91,7 +89,7 @@ class VisionLearner:
         task = _Own(self._source, batch)
         network = network_of(weights).train()
         begun = [value.detach().clone() for value in network.parameters()]
-        optimizer = self._optimizer(network, float(config.get("rate", RATE)))
+        optimizer = _optimizer(network, float(config.get("rate", RATE)), bool(config.get("adaptive", False)))
         losses: list[float] = []
         lasted = 0.0
         while len(losses) < steps and left() > MARGIN * lasted:
@@ -111,20 +109,18 @@ class VisionLearner:
             lasted = time.monotonic() - since
         if not losses:
             raise ValueError("there is no time for one step before the deadline")
-        self._kept = optimizer.state_dict()["state"]
         return weights_of(network), len(self._source), {"loss": float(np.mean(losses)), "steps": float(len(losses))}
 
 
-    def _optimizer(self, network: SpikingVision, rate: float) -> torch.optim.Optimizer:
-        """Adam without its momentum, that knows from the rounds before how large gradients are.
+def _optimizer(network: SpikingVision, rate: float, adaptive: bool) -> torch.optim.Optimizer:
+    """Plain gradient descent, or Adam.
 
-        Without that its first steps are as large for weights that hardly matter as for those that do, in each round
-        anew. Momentum would have to be built up anew in each: where it was heading says nothing of other weights.
-        """
-        optimizer = torch.optim.Adam(network.parameters(), lr=rate, betas=BETAS)
-        if self._kept:
-            optimizer.load_state_dict({"state": self._kept, "param_groups": optimizer.state_dict()["param_groups"]})
-        return optimizer
+    In a fleet plain: Adam gives each robot steps of one size, so one that has nothing to learn any more pulls as hard
+    as one that has, and their mean comes to rest elsewhere than a training on the pictures of all.
+    """
+    if adaptive:
+        return torch.optim.Adam(network.parameters(), lr=rate)
+    return torch.optim.SGD(network.parameters(), lr=rate)
 
 
 def network_of(weights: Mapping[str, np.ndarray]) -> SpikingVision:

@@ -119,6 +119,26 @@ class FedProx(FedAvg):
 
 
 @dataclass(frozen=True)
+class FedAvgM(Strategy):
+    """The mean, with momentum in the cloud (Hsu and others, 2019): what robots agree on adds up from round to round.
+
+    Attributes:
+        server_learning_rate: factor of each step.
+        server_momentum: part of the last step that is taken again.
+    """
+
+    name = "FedAvgM"
+    server_learning_rate: float = 1.0
+    server_momentum: float = 0.5
+
+    def aggregate(self, model: Weights, updates: Sequence[Update], kept: Weights) -> tuple[Weights, Weights]:
+        """See :meth:`Strategy.aggregate`; keeps the last step."""
+        step = change(mean(_ordered(updates)), model)
+        step = {name: value + self.server_momentum * kept.get(name, 0.0) for name, value in step.items()}
+        return added(model, {name: self.server_learning_rate * value for name, value in step.items()}), step
+
+
+@dataclass(frozen=True)
 class FedAdam(Strategy):
     """Adam on what the mean changes (Reddi and others, 2021), its step corrected for the first rounds as Flower does.
 
@@ -267,14 +287,14 @@ class FedAsync(Strategy):
         return dict(model), {}
 
 
-STRATEGIES: dict[str, type[Strategy]] = {kind.name: kind for kind in (FedAvg, FedProx, FedAdam, FedMedian, Krum,
-                                                                      DPFedAvg, FedAsync)}
+STRATEGIES: dict[str, type[Strategy]] = {kind.name: kind for kind in (FedAvg, FedProx, FedAvgM, FedAdam, FedMedian,
+                                                                      Krum, DPFedAvg, FedAsync)}
 # Lowest and highest of each setting.
 _BOUNDS: dict[str, tuple[float, float]] = {
     "proximal_mu": (0.0, 1e3), "eta": (1e-6, 10.0), "beta_1": (0.0, 0.9999), "beta_2": (0.0, 0.99999),
     "tau": (1e-12, 1.0), "liars": (1, 1000), "keep": (1, 1000), "clip": (1e-6, 1e6), "noise": (1e-3, 1e3),
     "robots": (1, 100_000), "delta": (1e-12, 0.5), "share": (1e-4, 1.0), "alpha": (1e-3, 1.0), "power": (0.0, 10.0),
-    "most_stale": (0, 1000)}
+    "most_stale": (0, 1000), "server_learning_rate": (1e-6, 10.0), "server_momentum": (0.0, 0.999)}
 
 
 def strategy(name: str, settings: Mapping[str, Any]) -> Strategy:
