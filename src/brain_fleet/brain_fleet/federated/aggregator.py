@@ -10,6 +10,7 @@ import logging
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Any
 
 import zenoh
 from zenoh.handlers import RingChannel
@@ -176,7 +177,7 @@ class Aggregator:
         return frames.write({"wait_s": 1.0, "why": "noted"})
 
 
-def _needs(frame: Frame, *names: str) -> dict[str, int]:
+def _needs(frame: Frame, *names: str) -> dict[str, Any]:
     for name in names:
         if name not in frame.head:
             raise FormProblem(f"{name} is missing")

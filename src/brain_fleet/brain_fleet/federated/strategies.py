@@ -78,9 +78,13 @@ class Strategy(ABC):
 def mean(updates: Sequence[Update], weights: Sequence[float] | None = None) -> Weights:
     """Mean of updates, by their examples, or by other weights; float64."""
     shares = [float(update.examples) for update in updates] if weights is None else list(weights)
-    total = math.fsum(shares)
-    return {name: sum(share / total * update.weights[name].astype(np.float64)
-                      for share, update in zip(shares, updates)) for name in updates[0].weights}
+    whole, found = math.fsum(shares), {}
+    for name, value in updates[0].weights.items():
+        total = np.zeros(value.shape)
+        for share, update in zip(shares, updates):
+            total += share / whole * update.weights[name].astype(np.float64)
+        found[name] = total
+    return found
 
 
 def _single(weights: Weights) -> Weights:
@@ -159,7 +163,8 @@ class FedAdam(Strategy):
         step = change(mean(_ordered(updates)), model)
         rounds = int(kept["rounds"][0]) + 1 if "rounds" in kept else 1
         eta = self.eta * math.sqrt(1.0 - self.beta_2 ** (rounds + 1)) / (1.0 - self.beta_1 ** (rounds + 1))
-        new, state = {}, {"rounds": np.array([rounds], np.int64)}
+        new: Weights = {}
+        state: Weights = {"rounds": np.array([rounds], np.int64)}
         for name, value in step.items():
             m = self.beta_1 * kept.get(f"m.{name}", np.zeros_like(value)) + (1.0 - self.beta_1) * value
             v = self.beta_2 * kept.get(f"v.{name}", np.zeros_like(value)) + (1.0 - self.beta_2) * value * value
