@@ -28,6 +28,7 @@ from brain_wire.waking import Flag
 
 PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
 LONGEST_WAIT = 60.0
+LOOK = 0.5          # s between two looks at whether it is to end
 
 log = logging.getLogger("brain.learning")
 seldom = Seldom(log)
@@ -70,7 +71,7 @@ class Participant:
 
     def run(self, stop: Flag) -> None:
         """Takes turns until ``stop``; a cloud that is away is waited for, however long."""
-        failures = 0
+        failures, said = 0, ""
         while not stop.is_set():
             try:
                 turned, wait = self._turn(stop)
@@ -79,9 +80,12 @@ class Participant:
                 failures += 1
                 seldom("link", f"{problem}; this robot goes on asking")
                 wait, turned = pause(failures), Turned.WAITED
-            if turned is not Turned.WAITED:
-                log.info("%s: %s", turned.value, self.why)
-            stop.wait(min(wait, LONGEST_WAIT))
+            news = "" if turned is Turned.WAITED else turned.value if turned is Turned.OVER else (
+                f"{turned.value}: {self.why}")
+            if news and news != said:
+                log.info("%s", news)
+                said = news
+            _rest(stop, wait)
 
     def turn(self) -> Turned:
         """One turn: asks, and does what there is to do.
@@ -144,7 +148,7 @@ class Participant:
                 self.why = f"round {head['round']}, {examples} examples"
                 return Turned.TAKEN, 0.0
             if "wait_s" in answer:
-                stop.wait(min(answer["wait_s"], LONGEST_WAIT))
+                _rest(stop, answer["wait_s"])
             offset = min(answer.get("have", offset), len(data))
         self.why = "stopped"
         return Turned.REFUSED, 0.0
@@ -184,3 +188,10 @@ class Participant:
             except FormProblem as problem:
                 raise NoAnswer(f"what the cloud answers cannot be read: {problem}") from None
         raise NoAnswer("no aggregator answers")
+
+
+def _rest(stop: Flag, seconds: float) -> None:
+    """Waits, in parts: a signal that reaches another thread, as Zenoh's, wakes this one at the end of a wait only."""
+    end = time.monotonic() + min(seconds, LONGEST_WAIT)
+    while (left := end - time.monotonic()) > 0.0 and not stop.wait(min(left, LOOK)):
+        pass
