@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 PICTURE = "federated.png"
 EVERY = 2               # rounds from one examination of the honest fleet to the next
-HONEST = ("FedAvg", {})
-GUARDS: tuple[tuple[str, dict[str, float]], ...] = (HONEST, ("FedMedian", {}), ("Krum", {"liars": 1, "keep": 4}))
+FLEET: tuple[str, dict[str, float]] = ("FedAdam", {"eta": 0.003, "tau": 1e-7})
+PLAIN: tuple[str, dict[str, float]] = ("FedAvg", {})
+GUARDS = (PLAIN, ("FedMedian", {}), ("Krum", {"liars": 1, "keep": 4}))
 QUICK = {"rooms": 1, "clips": 2, "rounds": 2, "steps": 1, "batch": 1, "held": 1, "way": 3}
 CLOSE = 0.02            # of F1
 
@@ -71,10 +72,10 @@ def measure(course: Course, jobs: int, say: Any) -> dict[str, Any]:
 
     ground = Ground.of(course, say)
     work: list[tuple[str, dict[str, Any]]] = [
-        ("fleet", {"strategy": HONEST[0], "settings": HONEST[1], "every": EVERY}), ("central", {}), ("start", {})]
+        ("fleet", {"strategy": FLEET[0], "settings": FLEET[1], "every": EVERY}), ("central", {}), ("start", {})]
     work += [("alone", {"robot": robot}) for robot in range(course.robots)]
     work += [("fleet", {"strategy": name, "settings": settings, "liar": liar})
-             for liar in LIARS for name, settings in GUARDS]
+             for liar, guards in ((None, (PLAIN,)), *((liar, GUARDS) for liar in LIARS)) for name, settings in guards]
     results: dict[int, dict[str, Any]] = {}
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin,
                              initargs=(course, ground)) as pool:
