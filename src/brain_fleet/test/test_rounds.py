@@ -96,8 +96,9 @@ def test_a_round_ends_when_all_have_answered_or_at_its_deadline_and_joiners_and_
 def test_what_lies_is_refused_and_counts_for_no_more_than_the_plan_says(machine):
     rounds = machine.rounds(most_examples=3, gather_s=0)
     tasks = {robot: asks(rounds, robot) for robot in ("robot1", "robot2", "robot3", "robot4")}
-    with pytest.raises(Refused, match="not finite"):
-        hands_in(rounds, "robot1", tasks["robot1"], float("nan"), 0.0)
+    for value in (float("nan"), float("inf")):      # however often, it is told once
+        with pytest.raises(Refused, match="not finite"):
+            hands_in(rounds, "robot1", tasks["robot1"], value, 0.0)
     with pytest.raises(Refused, match="must be float32"):
         hands_in(rounds, "robot2", tasks["robot2"], 1.0)
     with pytest.raises(Refused, match="another training"):

@@ -201,6 +201,8 @@ class Rounds:
                 self.turn()
 
     def _refuse(self, robot: str, why: str) -> None:
+        if robot in self._refused:      # told once a round, however often it tries
+            return
         self._refused[robot] = why
         self._declined[robot] = why     # nobody waits for it any more
         seldom(f"refused {robot}", f"an update of {robot} was refused: {why}")
@@ -294,6 +296,7 @@ class Rounds:
             state.model, state.version, state.attempt, state.history = before
             raise
         self._bytes, self._digest = model_bytes(state)
+        self._refused.pop(update.robot, None)
 
     def _most_stale(self) -> int:
         return int(getattr(self.strategy, "most_stale", 0))
