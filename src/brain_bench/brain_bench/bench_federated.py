@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from brain_bench.federated_course import Course, Ground
 
 PICTURE = "federated.png"
-EVERY = 2               # rounds from one examination of the honest fleet to the next
+EVERY = 4               # rounds from one examination of the honest fleet to the next
 FLEET: tuple[str, dict[str, float]] = ("FedAdam", {"eta": 0.003, "tau": 1e-7})
 PLAIN: tuple[str, dict[str, float]] = ("FedAvg", {})
 GUARDS = (PLAIN, ("FedMedian", {}), ("Krum", {"liars": 1, "keep": 4}))

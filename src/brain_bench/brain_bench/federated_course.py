@@ -54,7 +54,7 @@ class Course:
     robots: int = 8
     rooms: int = 20
     clips: int = 4
-    rounds: int = 8
+    rounds: int = 20
     steps: int = 3
     batch: int = 8
     rate: float = 0.1

@@ -6,6 +6,7 @@ import contextlib
 import json
 import signal
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping
@@ -92,12 +93,15 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
 
 def turned(robot: Participant, what: Turned) -> None:
     """Takes turns until one comes to that."""
-    for _ in range(200):
-        with contextlib.suppress(NoAnswer):
+    for _ in range(600):
+        try:
             found = robot.turn()
-            if found is what:
-                return
-            assert found is Turned.WAITED, (found, robot.why)
+        except NoAnswer:
+            time.sleep(0.1)     # until the link is there again; without one an answer stays away at once
+            continue
+        if found is what:
+            return
+        assert found is Turned.WAITED, (found, robot.why)
     raise AssertionError(robot.why)
 
 
