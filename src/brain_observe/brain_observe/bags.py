@@ -14,6 +14,7 @@ SENSED = {
     "camera/image_raw": "sensor_msgs/msg/Image", "camera/camera_info": "sensor_msgs/msg/CameraInfo",
     "scan": "sensor_msgs/msg/LaserScan", "odom": "nav_msgs/msg/Odometry",
     "cmd_vel": "geometry_msgs/msg/TwistStamped", "goal/text": "std_msgs/msg/String",
+    "goal/status": "brain_interfaces/msg/GoalStatus", "lang/features": "brain_interfaces/msg/LanguageFeatures",
     "vision/objects": "brain_interfaces/msg/DetectedObjects",
     "sim/world": "std_msgs/msg/String", "sim/objects": "brain_interfaces/msg/DetectedObjects",
 }

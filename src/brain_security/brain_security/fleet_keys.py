@@ -50,6 +50,11 @@ def models(robot: str) -> str:
     return f"{ROOT}/{robot}/models"
 
 
+def learn(robot: str) -> str:
+    """Key on which a robot asks what it is to learn, and hands in what came of it; ``*``: all robots."""
+    return f"{ROOT}/{robot}/learn"
+
+
 def alive(member: str) -> str:
     """Key of the liveliness token of a robot, or of the cloud; ``*``: of all."""
     return f"{ROOT}/{member}/alive"

@@ -16,6 +16,7 @@ from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room, split_rng
 from brain_sim.things import COLORS, SHAPES
 from brain_training.driving import Drive
+from brain_training.looks import PLAIN, Look
 
 NOTHING, UNSURE = -1, -2
 """Color labels of columns that show no object, and of those about which nothing is asked: too little to tell."""
@@ -90,8 +91,9 @@ def label_columns(camera: RayCamera, radii: dict[str, float]) -> Labels:
     return Labels(color, shape, bearing, distance, width)
 
 
-def _room(split: str, seed: int, purpose: str) -> tuple[RayCamera, Drive, dict[str, float], np.random.Generator]:
-    room = generate_room(split, seed)
+def _room(split: str, seed: int, purpose: str, look: Look
+          ) -> tuple[RayCamera, Drive, dict[str, float], np.random.Generator]:
+    room = look.over(generate_room(split, seed))
     rng = split_rng(split, seed, purpose)
     return RayCamera(room_xml(room)), Drive(room, rng), {o.name: o.radius for o in room.objects}, rng
 
@@ -103,16 +105,18 @@ class Studio:
         rooms: how many, with the seeds from ``first_seed`` on.
         clips_per_room, frames: clips in each room, and pictures (50 ms apart) in each clip.
         split, first_seed: of the rooms.
+        look: that they have.
 
     Raises:
         ValueError: the split is ``test``, on which nothing is trained.
     """
 
     def __init__(self, rooms: int, clips_per_room: int, frames: int, *, split: str = "train",
-                 first_seed: int = 0) -> None:
+                 first_seed: int = 0, look: Look = PLAIN) -> None:
         if split == "test":
             raise ValueError("training refuses the split 'test': use 'train'")
         self.first_seed, self._split, self._per_room, self._frames = first_seed, split, clips_per_room, frames
+        self._look = look
         self._count, self._open = rooms * clips_per_room, None
         self._clips: Clips | None = None
         self._taken = np.zeros(self._count, bool)
@@ -151,7 +155,7 @@ class Studio:
     def _enter(self, room: int) -> tuple[RayCamera, Drive, dict[str, float]]:
         """Camera, drive and sizes of things of a room; that of the last room is kept."""
         if self._open is None or self._open[0] != room:
-            self._open = room, _room(self._split, self.first_seed + room, "vision clips")[:3]
+            self._open = room, _room(self._split, self.first_seed + room, "vision clips", self._look)[:3]
         return self._open[1]
 
 
@@ -161,10 +165,10 @@ def make_clips(rooms: int, clips_per_room: int, frames: int, *, split: str = "tr
 
 
 def make_ways(rooms: int, frames: int, *, split: str, first_seed: int,
-              progress: Progress | None = None) -> Iterator[Way]:
+              progress: Progress | None = None, look: Look = PLAIN) -> Iterator[Way]:
     """One driven way of ``frames`` pictures in each of ``rooms`` rooms, for thresholds and held-out figures."""
     for room in range(rooms):
-        camera, drive, _, rng = _room(split, first_seed + room, "vision ways")
+        camera, drive, _, rng = _room(split, first_seed + room, "vision ways", look)
         images, objects = np.empty((frames, HEIGHT, WIDTH, 3), np.uint8), []
         for frame, pose in enumerate(drive.poses(drive.place(near=False), frames)):
             images[frame] = camera.render(*pose, rng)

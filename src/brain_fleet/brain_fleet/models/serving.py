@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 
+from typing import Callable
+
 import zenoh
 from zenoh.handlers import RingChannel
 
@@ -37,10 +39,11 @@ class Serving:
     Args:
         session: open session.
         registry: of the models.
+        barred: whether a robot was revoked, and is not answered.
     """
 
-    def __init__(self, session: Session, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, session: Session, registry: Registry, barred: Callable[[str], bool]) -> None:
+        self._registry, self._barred = registry, barred
         self._buckets: dict[str, Bucket] = {}
         self._queryable = session.zenoh.declare_queryable(models("*"), RingChannel(WAITING), complete=True)
         session.run(self._run, "models")
@@ -63,6 +66,8 @@ class Serving:
             robot = robot_of(key, "models")
             if robot is None:
                 raise FormProblem(f"{quoted(key)} is no robot's key")
+            if self._barred(robot):
+                raise FormProblem(f"{robot} was revoked")
             if query.payload is None or len(query.payload) > LONGEST:
                 raise FormProblem(f"a question has at most {LONGEST} bytes")
             asked = read_json(query.payload.to_bytes(), LONGEST)

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import zenoh
 from zenoh.handlers import Callback
@@ -31,6 +31,10 @@ from brain_wire import Session
 from brain_wire.seldom import Seldom
 from brain_wire.waking import Signal
 
+if TYPE_CHECKING:
+    from brain_fleet.federated.plan import Plan
+    from brain_fleet.federated.rounds import Rounds
+
 KEEPALIVE = 60.0    # s; robots tell of themselves far more often
 ROLL = 1.0          # s between two looks at the roll-outs at the latest
 HERE = 15.0         # s since a robot has been heard, up to which it counts as connected
@@ -50,6 +54,7 @@ class Cloud:
 
     Attributes:
         store, outbox, desired, registry, rollouts: its parts.
+        learning: what the fleet learns together; None: nothing.
         began: steady time.
         barred: whether a robot was revoked: nothing of it is taken, whatever the router lets through.
         tally: of its deliveries.
@@ -68,6 +73,7 @@ class Cloud:
         self.barred: Callable[[str], bool] = lambda robot: False
         self.tally = Tally()
         self.losses: Counter[str] = Counter()
+        self.learning: Rounds | None = None
         self._heard: dict[str, float] = {}      # steady time, by robot
         self._here: set[str] = set()            # robots whose token is there
         self._lock = threading.Lock()
@@ -83,7 +89,7 @@ class Cloud:
         self._tokens = session.zenoh.liveliness().declare_subscriber(
             alive("*"), Callback(self._token, indirect=False), history=True)
         self._courier.start()
-        Serving(session, self.registry)
+        Serving(session, self.registry, lambda robot: self.barred(robot))
         session.run(self._roll, "rollouts")
         self._own = session.zenoh.liveliness().declare_token(alive(CLOUD))
 
@@ -155,6 +161,18 @@ class Cloud:
                     self.losses[robot] += 1
         if sample.kind == zenoh.SampleKind.PUT:
             self._courier.wake(robot)
+
+    def learn(self, plan: Plan) -> None:
+        """Begins, or goes on with, what the fleet learns together.
+
+        Raises:
+            RecordsProblem: what is on the disk cannot be used.
+        """
+        from brain_fleet.federated.aggregator import Aggregator     # numpy, for who learns only
+        from brain_fleet.federated.rounds import Rounds
+
+        self.learning = Rounds(self.store.path.parent / "learning" / plan.name, plan, happened=self._event)
+        Aggregator(self.session, self.learning, lambda robot: self.barred(robot))
 
     def wake(self, robot: str) -> None:
         """There is something for a robot."""

@@ -16,6 +16,8 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
               "--listen", metavar="ENDPOINT", help="Where robots reach it, as tcp/0.0.0.0:7460. Default: port 7460 of "
               "this machine only.")] = None,
           folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "cloud",
+          learn: Annotated[Path | None, typer.Option("--learn", metavar="PLAN", help="A plan of what the fleet learns "
+                                                     "together: docs/fleet-learning.md.")] = None,
           secure: FleetSecure = None, metrics: Metrics = None,
           door: Annotated[str | None, typer.Option("--door", metavar="HOST:PORT", help="Where robots enrol and renew "
                           "their certificates. Default: one port beside --listen.")] = None,
@@ -31,6 +33,8 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
     words = [sys.executable, "-m", "brain_fleet.processes.run_cloud", "--folder", str(folder.expanduser().absolute())]
     for endpoint in listen or ():
         words += ["--listen", endpoint]
+    if learn is not None:
+        words += ["--learn", str(learn.expanduser().absolute())]
     if secure is not None:
         words += ["--secure", str(secure.expanduser().absolute())]
     if door is not None:

@@ -46,7 +46,7 @@ CHANGES = ("apply", "delete", "accept", "enroll", "revoke", "model_add", "rollou
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
 _FORM: dict[str, Any] = {"type": "object", "required": ["do"], "properties": {
     "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "audit", "enroll", "revoke",
-                    "devices", *model_orders.DOES]},
+                    "devices", "learning", *model_orders.DOES]},
     **model_orders.FIELDS, "hours": {"type": "number"},
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
@@ -102,7 +102,7 @@ class Orders:
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
                 "delete": self._delete, "accept": self._accept, "logs": self._logs, "audit": self._audit,
                 "enroll": self._belonging.order, "revoke": self._belonging.order, "devices": self._devices,
-                **self._models}
+                "learning": self._learning, **self._models}
             answer = json.dumps(does[order["do"]](order, person)).encode()
             if len(answer) > ANSWER:
                 raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
@@ -235,3 +235,7 @@ class Orders:
     def _audit(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         with self._cloud.store.change():    # entries and head are of one moment
             return audit.page(self._cloud.store.read, order.get("after", 0), LINES)
+
+    def _learning(self, order: dict[str, Any], person: str) -> dict[str, Any]:
+        learning = self._cloud.learning
+        return {"learning": None if learning is None else learning.status()}

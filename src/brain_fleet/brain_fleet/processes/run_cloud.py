@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--robot-days", type=float, default=DAYS)
     parser.add_argument("--pictures", type=float, default=0.0, help="MB of each robot")
     parser.add_argument("--metrics")
+    parser.add_argument("--learn", type=Path)
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -58,6 +59,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.pictures and rules is None:
         return _cannot("robots hand pictures in where the cloud knows them by certificates: --pictures needs --secure "
                        "FOLDER")
+    plan = None
+    if options.learn is not None:
+        from brain_fleet.federated.plan import PlanProblem, read_plan   # numpy, for who learns only
+
+        try:
+            plan = read_plan(options.learn)
+        except PlanProblem as problem:
+            return _cannot(problem)
     endpoints = options.listen or loopback_endpoints(PORT, "tcp" if rules is None else "tls")
     try:
         authority = authority_of(options.secure, options.robot_days)
@@ -67,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 audit.set_proof(db, rules is not None)
             server = None if options.metrics is None else also.enter_context(open_server(options.metrics))
             cloud = Cloud(store, session, Limits(messages=options.most_messages), _authority(rules))
+            if plan is not None:
+                cloud.learn(plan)
             belonging = Belonging(cloud, authority)
             orders = Orders(cloud, belonging)
             if server is not None:

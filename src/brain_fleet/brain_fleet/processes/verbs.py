@@ -11,6 +11,7 @@ import typer
 from brain_fleet.belonging.owner_verbs import consent, upload
 from brain_fleet.placement.verbs import costs, plan
 from brain_fleet.processes.audit_verb import audit
+from brain_fleet.processes.learn_verb import learn
 from brain_fleet.processes.model_verbs import add_verbs
 from brain_fleet.processes.monitoring_verb import monitoring
 from brain_fleet.processes.options import CloudAt, FleetSecure
@@ -22,7 +23,7 @@ Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
 
 app = typer.Typer(help="Ask the cloud of a fleet, and order what is wanted of its robots.", no_args_is_help=True)
-for verb in (audit, monitoring, plan, costs, consent, upload):
+for verb in (audit, monitoring, plan, costs, consent, upload, learn):
     app.command()(verb)
 
 
@@ -192,6 +193,14 @@ def revoke(robot: Annotated[str, typer.Argument(help="Whose rights are taken awa
         tell_json(found) if as_json else tell(f"{robot} was revoked; `brain fleet enroll {robot}` lets it come back")
 
     _ask(cloud, secure, work)
+
+
+@app.command()
+def learning(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Shows what the fleet learns together: the round that is open, and those before."""
+    from brain_fleet.processes.tables import learning_table
+
+    _ask(cloud, secure, lambda ask: _look(lambda: ask("learning"), learning_table, watch, as_json))
 
 
 @app.command()

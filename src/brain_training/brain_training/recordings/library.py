@@ -27,6 +27,8 @@ PICTURES = "camera/image_raw"
 IMAGES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
 SELF = "self"
 """Labels that a recording's own looks make: :mod:`.own_labels`."""
+OUTCOMES = "outcomes"
+"""Of these only those of things that the outcome of a goal has decided about: :mod:`.outcomes`."""
 
 
 class Recording(NamedTuple):
@@ -172,4 +174,4 @@ def stamp_of(message: Any) -> int:
     return int(stamp.sec) * 10**9 + int(stamp.nanosec)
 
 
-__all__ = ["IMAGES", "LIST", "PICTURES", "SELF", "SPLITS", "Recording", "find", "stamp_of"]
+__all__ = ["IMAGES", "LIST", "OUTCOMES", "PICTURES", "SELF", "SPLITS", "Recording", "find", "stamp_of"]

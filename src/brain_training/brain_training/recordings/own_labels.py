@@ -18,6 +18,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_sim.things import COLORS, SHAPES
+from brain_training.recordings.outcomes import Outcome, decided
 from brain_training.recordings.views import Mount, View, seen_from
 
 TOGETHER = 0.45         # m; looks nearer to each other are at one thing
@@ -62,7 +63,8 @@ class Thing:
     @property
     def sound(self) -> bool:
         """Whether it was looked at well, and the looks agree."""
-        return self.looks >= LOOKS and self.weight >= WEIGHT and self.kinds.max() >= AGREE * self.kinds.sum()
+        return bool(self.looks >= LOOKS and self.weight >= WEIGHT and self.kinds.any()
+                    and self.kinds.max() >= AGREE * self.kinds.sum())
 
 
 class Odometry:
@@ -94,15 +96,20 @@ class OwnLabels:
     Args:
         told: DetectedObjects of the recorded vision, by the stamp of their picture (ns).
         odometry: of the recording.
+        outcomes: of goals: only looks at things that one has decided about are labels then, and about others nothing is
+            asked. None: goals say nothing.
     """
 
-    def __init__(self, told: dict[int, Any], odometry: Odometry) -> None:
+    def __init__(self, told: dict[int, Any], odometry: Odometry, outcomes: Sequence[Outcome] | None = None) -> None:
         self._told, self._odometry = told, odometry
+        self._alone = ALONE if outcomes is None else math.inf
         self.things: list[Thing] = []
         for stamp, message in told.items():
             pose = odometry.at(stamp)
             for seen in message.objects if pose is not None else ():
                 self._look(pose, seen)
+        if outcomes is not None:
+            self.things = decided(self.things, odometry, outcomes)
         self.things = [thing for thing in self.things if thing.sound]
 
     def _look(self, pose: Pose, seen: Any) -> None:
@@ -144,7 +151,7 @@ class OwnLabels:
             if sure:
                 left.pop(near, None)
             elif seen.color and seen.shape:
-                sure = seen.confidence >= ALONE
+                sure = seen.confidence >= self._alone
             found.append(seen_from(mount, focal, *kind, seen.bearing, seen.distance, seen.width, sure))
         found.sort(key=lambda view: view.distance)
         for number, (bearing, away) in left.items():    # behind the others: what was told is not put in doubt

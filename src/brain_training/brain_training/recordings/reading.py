@@ -13,13 +13,16 @@ import numpy as np
 from brain_sim import robot
 from brain_sim.camera_region import planar_pose
 from brain_training.recordings.bags import Bag, RecordingError, opened
-from brain_training.recordings.library import IMAGES, SELF, Recording, stamp_of
+from brain_training.recordings.library import IMAGES, OUTCOMES, SELF, Recording, stamp_of
+from brain_training.recordings.outcomes import outcomes
 from brain_training.recordings.own_labels import Odometry, OwnLabels
 from brain_training.recordings.views import View, focal_of, picture_of, views
 
 OBJECTS = ("brain_interfaces/msg/DetectedObjects",)
 INFO = ("sensor_msgs/msg/CameraInfo",)
 VISION, ODOM = "vision/objects", "odom"
+STATUS, LANGUAGE = "goal/status", "lang/features"
+GOALS, FEATURES = ("brain_interfaces/msg/GoalStatus",), ("brain_interfaces/msg/LanguageFeatures",)
 EVERY = round(0.9e9 / robot.CAMERA_RATE)    # ns; pictures that come sooner are left out
 GAP = round(3e9 / robot.CAMERA_RATE)        # ns; a clip does not go on behind a longer gap
 MOST_LABELS = 2_000_000                     # labelled pictures of one recording
@@ -50,14 +53,16 @@ def frames(recording: Recording, source: str) -> Iterator[Frame]:
 
     Args:
         recording: which.
-        source: topic of DetectedObjects that carry the stamps of their pictures; or :data:`.library.SELF`.
+        source: topic of DetectedObjects that carry the stamps of their pictures; or :data:`.library.SELF`, or
+            :data:`.library.OUTCOMES`.
 
     Raises:
         RecordingError: the bag is torn, lacks a topic, holds a picture or message that cannot be read, its stamps go
             back, or no picture has a label.
     """
     with opened(recording.path) as bag:
-        label = _own(bag, recording) if source == SELF else _told(bag, recording, source)
+        own = source in (SELF, OUTCOMES)
+        label = _own(bag, recording, source == OUTCOMES) if own else _told(bag, recording, source)
         wanted: dict[str, tuple[str, ...]] = {recording.pictures: IMAGES}
         info_topic = recording.pictures.rpartition("/")[0] + "/camera_info"
         if bag.topic(info_topic) is not None:
@@ -81,7 +86,7 @@ def frames(recording: Recording, source: str) -> Iterator[Frame]:
                 yield Frame(stamp, image, seen, taken is None or stamp - taken > GAP)
                 taken = stamp
         if not labelled:
-            what = f"no picture has odometry and {VISION}" if source == SELF else f"no picture has a label in {source}"
+            what = f"no picture has odometry and {VISION}" if own else f"no picture has a label in {source}"
             raise RecordingError(f"{recording.path}: {what} of its own stamp ({shown} pictures); a label carries the "
                                  f"stamp of its picture, as vision's do")
 
@@ -95,14 +100,21 @@ def _told(bag: Bag, recording: Recording, topic: str) -> Label:
     return label
 
 
-def _own(bag: Bag, recording: Recording) -> Label:
+def _own(bag: Bag, recording: Recording, by_outcomes: bool) -> Label:
     stamps, poses = [], []
     for heard in bag.messages({ODOM: ("nav_msgs/msg/Odometry",)}):
         pose = planar_pose(heard.message)
         if np.isfinite(pose).all():
             stamps.append(stamp_of(heard.message))
             poses.append(pose)
-    own = OwnLabels(_objects(bag, recording, VISION), Odometry(stamps, poses))
+    ended = None
+    if by_outcomes:
+        statuses = [(stamp_of(heard.message), heard.message) for heard in bag.messages({STATUS: GOALS})]
+        ended = outcomes(statuses, [heard.message for heard in bag.messages({LANGUAGE: FEATURES})])
+        if not ended:
+            raise RecordingError(f"{recording.path}: no goal with a color and a shape was reached in it, or ended at "
+                                 f"something else; labels from {OUTCOMES} need {STATUS} and {LANGUAGE} of such goals")
+    own = OwnLabels(_objects(bag, recording, VISION), Odometry(stamps, poses), ended)
     return lambda stamp, focal: own.views(stamp, recording.mount, focal)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Sequence
 
 import numpy as np
 
@@ -133,18 +134,43 @@ class Pool:
         r = self._recipe
         chosen = of_split(r.found(), "train")
         each = math.ceil((self._count - self._simulated) / len(chosen))
-        images, told = [], []
-        for number, recording in enumerate(chosen):
-            for clip in clips(recording, r.source, r.frames, each, _draws("clips", self._seed, recording)):
-                images.append(clip.images)
-                columns = [labels(seen) for seen in clip.seen]
-                told.append(Labels(*(np.stack(parts) for parts in zip(*columns))))
-            progress(number + 1, len(chosen))
-        if not images:
-            raise RecordingError(f"{', '.join(str(c.path) for c in chosen)}: no {r.frames} pictures in a row, the last "
-                                 f"with a label; record pictures at 10 Hz or more")
-        self._pool = Clips(np.stack(images), Labels(*(np.stack(parts) for parts in zip(*told))))
-        self._order = stream("recorded clips", self._seed).permutation(len(images))
+        self._pool = _cut(chosen, r.source, r.frames, each, self._seed, progress)
+        self._order = stream("recorded clips", self._seed).permutation(len(self._pool.images))
+
+
+def recorded_clips(folders: Sequence[Path], source: str, length: int, most: int, seed: int) -> Clips:
+    """Clips of recordings of split train: of what a robot has seen in one place, no other split is needed.
+
+    Args:
+        folders: with recordings.
+        source: of the labels; see :func:`.reading.frames`.
+        length: pictures of a clip.
+        most: clips.
+        seed: of which are taken.
+
+    Raises:
+        RecordingError: they cannot be used.
+    """
+    chosen = of_split(find(list(folders)), "train")
+    if not chosen:
+        raise RecordingError(f"no recording in {', '.join(map(str, folders))} is in the split train; name one in "
+                             f"{LIST} in the folder, or record more")
+    return _cut(chosen, source, length, math.ceil(most / len(chosen)), seed, lambda done, of: None)
+
+
+def _cut(chosen: Sequence[Recording], source: str, length: int, each: int, seed: int, progress: Progress) -> Clips:
+    """Clips of some recordings, ``each`` of one at most."""
+    images, told = [], []
+    for number, recording in enumerate(chosen):
+        for clip in clips(recording, source, length, each, _draws("clips", seed, recording)):
+            images.append(clip.images)
+            columns = [labels(seen) for seen in clip.seen]
+            told.append(Labels(*(np.stack(parts) for parts in zip(*columns))))
+        progress(number + 1, len(chosen))
+    if not images:
+        raise RecordingError(f"{', '.join(str(c.path) for c in chosen)}: no {length} pictures in a row, the last "
+                             f"with a label; record pictures at 10 Hz or more")
+    return Clips(np.stack(images), Labels(*(np.stack(parts) for parts in zip(*told))))
 
 
 def _draws(purpose: str, seed: int, recording: Recording) -> np.random.Generator:

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of ``brain bench federated``: held-out F1 by round and robot.
+
+matplotlib is asked for by name: a robot that can measure has this package, and no plotting.
+"""
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Mapping
+
+COLORS = {"nobody": "tab:green", "flipped": "tab:orange", "scaled": "tab:red"}      # of bars, by liar
+
+
+def draw(path: Path, found: Mapping[str, Any]) -> None:
+    """Draws the fleet's F1 by round, in all rooms and in those of each robot, beside central training and robots alone.
+
+    Args:
+        path: of the PNG.
+        found: figures of the experiment.
+    """
+    figure = import_module("matplotlib.figure").Figure(figsize=(9.0, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
+    examined = found["fleet"]["rounds"]
+    rounds = [0, *(one["round"] for one in examined)]
+    for robot in range(found["course"]["robots"]):
+        values = [found["start"]["robots"][robot], *(one["robots"][robot] for one in examined)]
+        left.plot(rounds, values, linewidth=1, marker=".", label=f"as robot {robot + 1}")
+    left.plot(rounds, [found["start"]["f1"], *(one["f1"] for one in examined)], color="black", linewidth=2.5,
+              marker="o", label="all rooms")
+    left.axhline(found["central"]["f1"], color="black", linestyle="--", linewidth=1, label="central training")
+    left.axhline(found["best_alone"]["f1"], color="grey", linestyle=":", linewidth=1.5, label="best robot alone")
+    left.set(xlabel="round, 30 % of the robots missing in each", ylabel="held-out F1 of vision", ylim=(0.0, 1.0),
+             title="A fleet whose rooms are not alike")
+    left.legend(fontsize=7, ncols=2, loc="lower right")
+    names, values, colors = [], [], []
+    for one in found["strategies"]:
+        names.append(f"{one['strategy']}, liar: {one['liar']}")
+        values.append(one["f1"])
+        colors.append(COLORS[one["liar"]])
+    right.bar(range(len(names)), values, color=colors)
+    right.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
+    right.set_title(f"One liar of {found['course']['robots']}")
+    figure.savefig(path, dpi=110)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The aggregator on the wire: one thread in the cloud that answers robots, and ends rounds when that is due.
+
+The key on which a robot asks has its name in it, and the cloud's router lets each certificate use its own key alone: so
+what names another sender than its key is refused, and no robot can hand in, or decline, for another.
+"""
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import zenoh
+from zenoh.handlers import RingChannel
+
+from brain_fleet.federated import frames
+from brain_fleet.federated.frames import CHUNK, Frame
+from brain_fleet.federated.records import RecordsProblem
+from brain_fleet.federated.rounds import Refused, Rounds, Task
+from brain_fleet.federated.weights import digest
+from brain_fleet.messages.pace import Bucket
+from brain_fleet.schema import FormProblem
+from brain_security.fleet_keys import learn, robot_of
+from brain_wire import Session
+from brain_wire.messages import clip_utf8
+from brain_wire.seldom import Seldom
+from brain_wire.shown import quoted
+
+WAITING = 256           # questions that wait; an older one is let go of, and is asked again
+BYTES = 20e6            # a second that one robot may hand in, and twice that at once
+PARTLY = 64             # updates that have come in part; the memory that they take is bounded by it
+ROBOTS = 20_000         # whose rates are kept
+AGAIN = 2.0             # s after which a robot is to try again that cannot be served just now
+
+log = logging.getLogger("brain.learning")
+seldom = Seldom(log)
+
+
+@dataclass
+class _Partly:
+    """What has come of an update: of which one, and its bytes."""
+
+    named: tuple[str, int]
+    data: bytearray = field(default_factory=bytearray)
+
+
+class Aggregator:
+    """Answers robots until the session is closed.
+
+    Args:
+        session: open session, in which or beside which a router runs that robots reach.
+        rounds: the training.
+        barred: whether a robot was revoked, and is not answered.
+    """
+
+    def __init__(self, session: Session, rounds: Rounds, barred: Callable[[str], bool] = lambda robot: False) -> None:
+        self._session, self._rounds, self._barred = session, rounds, barred
+        self._partly: OrderedDict[str, _Partly] = OrderedDict()
+        self._buckets: dict[str, Bucket] = {}
+        self._queryable = session.zenoh.declare_queryable(learn("*"), RingChannel(WAITING), complete=True)
+        session.run(self._run, "learning")
+        session.run(self._watch, "learning rounds")
+
+    def _run(self) -> None:
+        while True:
+            try:
+                query = self._queryable.recv()
+            except zenoh.ZError:
+                return      # the session is closed
+            try:
+                with query:
+                    self._serve(query)
+            except Exception:   # whatever one robot sends, the next is answered
+                seldom("question", "a robot could not be answered", trace=True, level=logging.ERROR)
+
+    def _watch(self) -> None:
+        """Ends rounds at their deadline, though nobody asks."""
+        while not self._session.zenoh.is_closed():
+            try:
+                pause = self._rounds.turn()
+            except Exception:
+                seldom("turn", "a round could not be ended", trace=True, level=logging.ERROR)
+                pause = 1.0
+            time.sleep(min(max(pause, 0.02), 0.5))
+
+    def _serve(self, query: zenoh.Query) -> None:
+        key = str(query.key_expr)
+        try:
+            robot = robot_of(key, "learn")
+            if robot is None:
+                raise FormProblem(f"{quoted(key)} is no robot's key")
+            if self._barred(robot):
+                raise FormProblem(f"{robot} was revoked")
+            size = 0 if query.payload is None else len(query.payload)
+            if size > frames.LONGEST:
+                raise FormProblem(f"it has {size} bytes, and at most {frames.LONGEST} are taken")
+            bucket = self._bucket(robot)
+            held = bucket.wait()
+            if held > 0.0:
+                query.reply(key, frames.write({"wait_s": min(held, 60.0), "why": "more came than one robot may send"}))
+                return
+            bucket.take(size)
+            frame = frames.read(b"" if query.payload is None else query.payload.to_bytes(), "question")
+            if frame.head["from"] != robot:
+                raise FormProblem(f"it says that it is from {frame.head['from']}, on the key of {robot}: each speaks "
+                                  f"for itself only")
+            answer = self._answer(robot, frame)
+        except FormProblem as problem:
+            seldom(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
+            query.reply_err(clip_utf8(str(problem), 500))
+            return
+        query.reply(key, answer)
+
+    def _bucket(self, robot: str) -> Bucket:
+        if robot not in self._buckets:
+            if len(self._buckets) >= ROBOTS:
+                self._buckets.clear()
+            self._buckets[robot] = Bucket(BYTES, 2 * BYTES)
+        return self._buckets[robot]
+
+    def _answer(self, robot: str, frame: Frame) -> bytes:
+        do = {"task": self._task, "get": self._get, "put": self._put, "decline": self._decline}[frame.head["do"]]
+        try:
+            return do(robot, frame)
+        except Refused as problem:
+            self._partly.pop(robot, None)
+            return frames.write({"refused": str(problem)[:500]})
+        except RecordsProblem as problem:
+            seldom("records", str(problem))
+            return frames.write({"wait_s": AGAIN, "why": "the cloud cannot write to its disk just now"})
+
+    def _task(self, robot: str, frame: Frame) -> bytes:
+        found = self._rounds.task(robot, tuple(frame.head.get("learners", ())))
+        if isinstance(found, Task):
+            return frames.write({"run": found.run, "round": found.attempt, "version": found.version, "digest":
+                                 found.digest, "size": found.size, "left_s": found.left_s, "learner": found.learner,
+                                 "config": dict(found.config)})
+        return frames.write({"wait_s": found.seconds, "why": found.why, "over": found.over})
+
+    def _get(self, robot: str, frame: Frame) -> bytes:
+        head = _needs(frame, "digest", "offset")
+        data = self._rounds.weights(head["digest"])
+        if data is None:
+            raise Refused("the weights are others meanwhile")
+        return frames.write({"size": len(data)}, data[head["offset"]:head["offset"] + CHUNK])
+
+    def _put(self, robot: str, frame: Frame) -> bytes:
+        head = _needs(frame, "run", "round", "version", "digest", "size", "offset", "examples")
+        if self._rounds.taken(robot, head["digest"]):
+            return frames.write({"taken": True})
+        size = self._rounds.expected(head["run"], head["round"], head["version"])
+        if head["size"] != size:
+            raise Refused(f"it has {head['size']} bytes, and the weights of this network have {size}")
+        named = head["digest"], head["round"]
+        partly = self._partly.get(robot)
+        if partly is None or partly.named != named:
+            partly = self._partly[robot] = _Partly(named)
+        self._partly.move_to_end(robot)
+        if len(self._partly) > PARTLY:
+            self._partly.popitem(last=False)    # that robot begins again
+        if head["offset"] == len(partly.data):
+            if len(partly.data) + len(frame.data) > size:
+                raise Refused(f"more than {size} bytes came")
+            partly.data += frame.data
+        if len(partly.data) < size:
+            return frames.write({"have": len(partly.data)})
+        data = bytes(partly.data)
+        del self._partly[robot]
+        if digest(data) != head["digest"]:
+            raise Refused("what came is not what its digest says")
+        self._rounds.take(robot, head["run"], head["round"], head["version"], data, head["examples"],
+                          head.get("metrics", {}))
+        return frames.write({"taken": True, "have": size})
+
+    def _decline(self, robot: str, frame: Frame) -> bytes:
+        head = _needs(frame, "run", "round", "why")
+        self._rounds.decline(robot, head["run"], head["round"], head["why"])
+        return frames.write({"wait_s": 1.0, "why": "noted"})
+
+
+def _needs(frame: Frame, *names: str) -> dict[str, Any]:
+    for name in names:
+        if name not in frame.head:
+            raise FormProblem(f"{name} is missing")
+    return frame.head

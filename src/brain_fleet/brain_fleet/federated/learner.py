@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a robot learns with: an entry point of the group ``brain.learners``, so that this package needs no training.
+
+An entry point names a function ``make(data: Sequence[str], labels: str, seed: int) -> Learner``.
+"""
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence
+
+import numpy as np
+
+GROUP = "brain.learners"
+
+
+class LearnerProblem(RuntimeError):
+    """A learner cannot be had, or has nothing to learn from; says why and the remedy."""
+
+
+class Fitted(NamedTuple):
+    """What a training came to: weights float32 by name, examples it has learned from, and what it tells of itself."""
+
+    weights: dict[str, np.ndarray]
+    examples: int
+    metrics: Mapping[str, float]
+
+
+class Learner(Protocol):
+    """Trains on what a robot has. It imports nothing of this package: what it returns needs only be alike."""
+
+    def fit(self, weights: Mapping[str, np.ndarray], config: Mapping[str, float], left: Callable[[], float]
+            ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
+        """Trains from ``weights``.
+
+        Args:
+            weights: float32 by name.
+            config: numbers of the plan.
+            left: seconds to the deadline; who cannot be done by then may come back sooner.
+
+        Returns:
+            As :class:`Fitted`.
+
+        Raises:
+            ValueError, RuntimeError: it cannot; the text says why.
+        """
+
+
+def found(name: str) -> Callable[..., Any]:
+    """What makes the learner of a name.
+
+    Raises:
+        LearnerProblem: it is not installed.
+    """
+    known = {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+    if name not in known:
+        raise LearnerProblem(f"the learner {name[:80]!r} is not installed here; there is "
+                             f"{', '.join(sorted(known)) or 'none'}. vision is in brain_training: pip install "
+                             f"brain-training")
+    try:
+        return known[name].load()
+    except ImportError as error:
+        raise LearnerProblem(f"the learner {name} cannot be imported ({error}); install what it needs") from error
+
+
+def make(name: str, data: Sequence[str], labels: str, seed: int) -> Learner:
+    """A learner with a robot's data.
+
+    Raises:
+        LearnerProblem: it is not installed, or the data cannot be used.
+    """
+    make_it = found(name)
+    try:
+        return make_it(data, labels, seed)
+    except (ValueError, OSError) as error:
+        raise LearnerProblem(str(error)) from error

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot's part: it asks what there is to do, fetches the weights, trains on what it has, and hands in the outcome.
+
+Pictures never leave the robot. It asks, and is never called: so it works behind any router, and a robot without its
+cloud simply gets no answer. A link that is cut, whatever is under way, costs a further try from where it stood.
+"""
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from typing import Any
+
+import numpy as np
+import zenoh
+
+from brain_fleet.federated import frames
+from brain_fleet.federated.frames import CHUNK, Frame
+from brain_fleet.federated.learner import Learner
+from brain_fleet.federated.weights import Weights, WeightsProblem, check, digest, pack, unpack
+from brain_fleet.messages.pace import pause
+from brain_fleet.schema import FormProblem
+from brain_security.fleet_keys import learn
+from brain_wire import Session
+from brain_wire.seldom import Seldom
+from brain_wire.shown import quoted
+from brain_wire.waking import Flag
+
+PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
+LONGEST_WAIT = 60.0
+LOOK = 0.5          # s between two looks at whether it is to end
+
+log = logging.getLogger("brain.learning")
+seldom = Seldom(log)
+
+
+class NoAnswer(ConnectionError):
+    """The cloud cannot be reached just now."""
+
+
+class Turned(enum.Enum):
+    """What a turn came to."""
+
+    WAITED = "nothing to do"
+    OVER = "the training is over"
+    TAKEN = "an update was taken"
+    REFUSED = "an update was not taken"
+    DECLINED = "this robot cannot train"
+
+
+class Participant:
+    """A robot that learns with its fleet.
+
+    Args:
+        session: open session that reaches the cloud's router.
+        robot: its name.
+        name: of the learner.
+        learner: what trains.
+        patience: s for an answer.
+        software: version that the cloud is told.
+
+    Attributes:
+        why: what the last turn came to, in words.
+    """
+
+    def __init__(self, session: Session, robot: str, name: str, learner: Learner, *, patience: float = PATIENCE,
+                 software: str = "") -> None:
+        self._session, self._robot, self._name, self._learner = session, robot, name, learner
+        self._patience, self._software = patience, software
+        self.why = ""
+
+    def run(self, stop: Flag) -> None:
+        """Takes turns until ``stop``; a cloud that is away is waited for, however long."""
+        failures, said = 0, ""
+        while not stop.is_set():
+            try:
+                turned, wait = self._turn(stop)
+                failures = 0
+            except NoAnswer as problem:
+                failures += 1
+                seldom("link", f"{problem}; this robot goes on asking")
+                wait, turned = pause(failures), Turned.WAITED
+            news = "" if turned is Turned.WAITED else turned.value if turned is Turned.OVER else (
+                f"{turned.value}: {self.why}")
+            if news and news != said:
+                log.info("%s", news)
+                said = news
+            _rest(stop, wait)
+
+    def turn(self) -> Turned:
+        """One turn: asks, and does what there is to do.
+
+        Raises:
+            NoAnswer: the cloud cannot be reached.
+        """
+        return self._turn(Flag())[0]
+
+    def _turn(self, stop: Flag) -> tuple[Turned, float]:
+        head = self._ask({"do": "task", "learners": [self._name], "software": self._software}).head
+        if "digest" not in head:
+            self.why = head.get("why", "")
+            return Turned.OVER if head.get("over") else Turned.WAITED, head.get("wait_s", 1.0)
+        if any(field not in head for field in ("run", "round", "version", "size", "left_s", "config")):
+            raise NoAnswer("the cloud's answer lacks what it must have")
+        end = time.monotonic() + head["left_s"]
+        model = self._fetch(head, stop)
+        if model is None:
+            return Turned.WAITED, 0.0
+        try:
+            fitted = self._learner.fit(model, head["config"], lambda: end - time.monotonic())
+            weights, examples, metrics = fitted
+            check(weights, model)
+        except (ValueError, RuntimeError, OSError) as error:
+            self.why = " ".join(str(error).split())[:200]
+            self._ask({"do": "decline", "run": head["run"], "round": head["round"], "why": self.why})
+            return Turned.DECLINED, 1.0
+        return self._hand_in(head, weights, examples, {name: float(value) for name, value in metrics.items()
+                                                       if np.isfinite(value)}, stop)
+
+    def _fetch(self, head: dict[str, Any], stop: Flag) -> Weights | None:
+        """The weights; None: they were replaced meanwhile."""
+        data = bytearray()
+        while len(data) < head["size"]:
+            frame = self._insist({"do": "get", "digest": head["digest"], "offset": len(data)}, stop=stop)
+            if "refused" in frame.head or not frame.data:
+                self.why = frame.head.get("refused", frame.head.get("why", "nothing came"))
+                return None
+            data += frame.data
+        if digest(bytes(data)) != head["digest"]:
+            raise NoAnswer("what came are not the weights that were told of")
+        try:
+            return unpack(bytes(data))
+        except WeightsProblem as problem:
+            raise NoAnswer(f"the cloud's weights cannot be read: {problem}") from None
+
+    def _hand_in(self, head: dict[str, Any], weights: Weights, examples: int, metrics: dict[str, float], stop: Flag
+                 ) -> tuple[Turned, float]:
+        data = pack(weights)
+        about = {"do": "put", "run": head["run"], "round": head["round"], "version": head["version"],
+                 "digest": digest(data), "size": len(data), "examples": max(1, int(examples)), "metrics": metrics}
+        offset = 0
+        while not stop.is_set():
+            answer = self._insist({**about, "offset": offset}, data[offset:offset + CHUNK], stop).head
+            if "refused" in answer:
+                self.why = answer["refused"]
+                return Turned.REFUSED, 0.0
+            if answer.get("taken"):
+                self.why = f"round {head['round']}, {examples} examples"
+                return Turned.TAKEN, 0.0
+            if "wait_s" in answer:
+                _rest(stop, answer["wait_s"])
+            offset = min(answer.get("have", offset), len(data))
+        self.why = "stopped"
+        return Turned.REFUSED, 0.0
+
+    def _insist(self, head: dict[str, Any], data: bytes = b"", stop: Flag | None = None, tries: int = 30) -> Frame:
+        """An answer, asked for again through cuts.
+
+        Raises:
+            NoAnswer: it stayed away through all tries.
+        """
+        failures = 0
+        while True:
+            try:
+                return self._ask(head, data)
+            except NoAnswer:
+                failures += 1
+                if failures >= tries or (stop is not None and stop.is_set()):
+                    raise
+                time.sleep(pause(failures))
+
+    def _ask(self, head: dict[str, Any], data: bytes = b"") -> Frame:
+        try:
+            replies = self._session.zenoh.get(
+                learn(self._robot), payload=frames.write({"from": self._robot, **head}, data),
+                target=zenoh.QueryTarget.ALL, consolidation=zenoh.ConsolidationMode.NONE, timeout=self._patience)
+            came = list(replies)
+        except zenoh.ZError as error:
+            raise NoAnswer(f"the cloud cannot be asked ({quoted(str(error)[:80])})") from None
+        for reply in came:
+            if reply.ok is None:
+                why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
+                if why not in (b"", b"Timeout"):
+                    raise NoAnswer(f"the cloud refused a question: {quoted(why.decode('utf-8', 'replace'))}")
+                continue
+            try:
+                return frames.read(reply.ok.payload.to_bytes(), "reply")
+            except FormProblem as problem:
+                raise NoAnswer(f"what the cloud answers cannot be read: {problem}") from None
+        raise NoAnswer("no aggregator answers")
+
+
+def _rest(stop: Flag, seconds: float) -> None:
+    """Waits, in parts: a signal that reaches another thread, as Zenoh's, wakes this one at the end of a wait only."""
+    end = time.monotonic() + min(seconds, LONGEST_WAIT)
+    while (left := end - time.monotonic()) > 0.0 and not stop.wait(min(left, LOOK)):
+        pass

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an aggregator has on its disk: the weights so far with all that belongs to them, and the round that is open.
+
+The weights, what the strategy keeps, the number of the round and what came before are one file, which is replaced
+whole: a kill at any moment leaves the state before a round or the one after it. What robots have sent of the open round
+is a file each; those of another round are of no use any more, and are removed.
+"""
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from brain_fleet.federated.plan import Plan
+from brain_fleet.federated.strategies import Update
+from brain_fleet.federated.weights import Weights, WeightsProblem, about, digest, pack, unpack
+from brain_fleet.store import StoreProblem
+
+STATE, OPEN, UPDATES = "model.safetensors", "round.json", "updates"
+FORMAT = 1
+REMEMBERED = 1000       # rounds that are told of
+_FILE = re.compile(r"(\d{1,12})-([a-z][a-z0-9_]{0,39})\.safetensors")
+
+
+class RecordsProblem(StoreProblem):
+    """What is on the disk cannot be used, or written; names the file and the remedy."""
+
+
+@dataclass
+class State:
+    """Where a training stands.
+
+    Attributes:
+        model: the weights.
+        kept: what the strategy keeps.
+        version: how many new weights were made.
+        attempt: number of the round that is open; rounds that came to nothing have had one, too.
+        run: names the training; drawn when it began.
+        secret: from which it is drawn whom a round asks; no robot hears it.
+        history: of rounds, the newest last.
+        learning: the plan's, see :meth:`.plan.Plan.learning`.
+    """
+
+    model: Weights
+    kept: Weights = field(default_factory=dict)
+    version: int = 0
+    attempt: int = 1
+    run: str = field(default_factory=lambda: secrets.token_hex(8))
+    secret: str = field(default_factory=lambda: secrets.token_hex(16))
+    history: list[dict[str, Any]] = field(default_factory=list)
+    learning: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Opened:
+    """When the open round began, by the machine's own count of seconds; nobody's calendar."""
+
+    attempt: int
+    boot: str
+    began: float
+
+
+class Records:
+    """A folder of one training.
+
+    Args:
+        folder: is made where it is missing.
+        plan: that is followed.
+
+    Raises:
+        RecordsProblem: see there.
+    """
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.folder = folder
+        try:
+            (folder / UPDATES).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecordsProblem(f"cannot use {folder}: {error.strerror or error}; name a folder that can be written"
+                                 ) from None
+        path = folder / STATE
+        if not path.exists():
+            self.state = State(first_weights(Path(plan.start)), learning=plan.learning())
+            self.write_state()
+            return
+        self.state = _read_state(path)
+        known, asked = self.state.learning, json.loads(json.dumps(plan.learning()))
+        for key in asked:
+            if known.get(key) != asked[key]:
+                raise RecordsProblem(f"{folder} has a training with {key}: {known.get(key)}, and the plan says "
+                                     f"{asked[key]}; give the plan another name to begin anew")
+
+    def write_state(self) -> None:
+        """Writes where it stands. Raises RecordsProblem."""
+        state = self.state
+        state.history = state.history[-REMEMBERED:]
+        arrays = {f"model.{name}": value for name, value in state.model.items()}
+        arrays |= {f"kept.{name}": value for name, value in state.kept.items()}
+        self._write(self.folder / STATE, pack(arrays, {"format": FORMAT, **_plain(state)}))
+
+    def opened(self) -> Opened | None:
+        """When the open round began; None: nobody was handed it yet, or that was not written whole."""
+        try:
+            found = json.loads((self.folder / OPEN).read_text("utf-8"))
+            opened = Opened(int(found["attempt"]), str(found["boot"]), float(found["began"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None     # the round then has its whole time again
+        return opened if opened.attempt == self.state.attempt else None
+
+    def write_opened(self, opened: Opened) -> None:
+        """Writes when the open round began. Raises RecordsProblem."""
+        self._write(self.folder / OPEN, json.dumps(asdict(opened)).encode())
+
+    def keep(self, update: Update, metrics: dict[str, float]) -> None:
+        """Keeps what a robot has sent of the open round. Raises RecordsProblem."""
+        path = self.folder / UPDATES / f"{self.state.attempt}-{update.robot}.safetensors"
+        self._write(path, pack(update.weights, {"examples": update.examples, "metrics": metrics}))
+
+    def updates(self) -> dict[str, tuple[Update, dict[str, float]]]:
+        """What robots have sent of the open round, by robot; what cannot be read is as if it had not come."""
+        found = {}
+        for path in sorted((self.folder / UPDATES).iterdir()):
+            name = _FILE.fullmatch(path.name)
+            if name is None or int(name[1]) != self.state.attempt:
+                continue
+            try:
+                data = path.read_bytes()
+                told = about(data)
+                found[name[2]] = (Update(name[2], unpack(data), int(told["examples"])), dict(told["metrics"]))
+            except (OSError, WeightsProblem, KeyError, TypeError, ValueError):
+                continue
+        return found
+
+    def tidy(self) -> None:
+        """Removes what belongs to rounds that are over."""
+        for path in (self.folder / UPDATES).iterdir():
+            name = _FILE.fullmatch(path.name)
+            if name is None or int(name[1]) != self.state.attempt:
+                path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        temporary = path.with_name(f"{path.name}.tmp")
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            directory = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise RecordsProblem(f"{path} cannot be written ({error.strerror or error}): make room on that disk; what "
+                                 f"was there before is safe") from None
+
+
+def _plain(state: State) -> dict[str, Any]:
+    """What of a state is no tensor."""
+    return {"version": state.version, "attempt": state.attempt, "run": state.run, "secret": state.secret,
+            "history": state.history, "learning": state.learning}
+
+
+def first_weights(path: Path) -> Weights:
+    """The weights that a training begins with: float32 tensors of a file of safetensors.
+
+    A weight file of a region also holds the answer to a probe, which is no weight.
+
+    Raises:
+        RecordsProblem: it cannot be read.
+    """
+    try:
+        found = unpack(path.read_bytes())
+    except OSError as error:
+        raise RecordsProblem(f"cannot read the first weights {path}: {error.strerror or error}") from None
+    except WeightsProblem as problem:
+        raise RecordsProblem(f"the first weights {path} cannot be used: {problem}") from None
+    found.pop("probe", None)
+    odd = [name for name, value in found.items() if value.dtype != "float32"]
+    if odd or not found:
+        raise RecordsProblem(f"the first weights {path} cannot be used: " + (
+            f"{odd[0]} is {found[odd[0]].dtype}, and only float32 can be averaged" if odd else "there are none"))
+    return found
+
+
+def _read_state(path: Path) -> State:
+    try:
+        data = path.read_bytes()
+        told, arrays = about(data), unpack(data)
+        if told["format"] != FORMAT:
+            raise RecordsProblem(f"{path} is of format {told['format']}, and this software knows {FORMAT}; install "
+                                 f"the brain_fleet that wrote it")
+        return State({name.removeprefix("model."): value for name, value in arrays.items()
+                      if name.startswith("model.")},
+                     {name.removeprefix("kept."): value for name, value in arrays.items() if name.startswith("kept.")},
+                     int(told["version"]), int(told["attempt"]), str(told["run"]), str(told["secret"]),
+                     list(told["history"]), dict(told["learning"]))
+    except OSError as error:
+        raise RecordsProblem(f"cannot read {path}: {error.strerror or error}") from None
+    except (WeightsProblem, KeyError, TypeError, ValueError) as problem:
+        raise RecordsProblem(f"{path} is damaged ({problem}); move its folder away to begin anew") from None
+
+
+def model_bytes(state: State) -> tuple[bytes, str]:
+    """The weights as robots are given them, and their digest."""
+    data = pack(state.model)
+    return data, digest(data)

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning over links: real routers and sessions, cuts in every phase of a round, a cloud that is killed, and liars."""
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Callable, Iterator, Mapping
+
+import numpy as np
+import pytest
+import zenoh
+from typer.testing import CliRunner
+
+from brain.cli import app
+from brain_fleet.checks.relay import Relay
+from brain_fleet.federated import frames
+from brain_fleet.federated.aggregator import Aggregator
+from brain_fleet.federated.frames import CHUNK
+from brain_fleet.federated.learner import LearnerProblem, make
+from brain_fleet.federated.participant import NoAnswer, Participant, Turned
+from brain_fleet.federated.plan import plan
+from brain_fleet.federated.rounds import Rounds
+from brain_fleet.federated.weights import pack
+from brain_fleet.processes.settings import ZENOH
+from brain_security.fleet_keys import learn
+from brain_wire import Session, open_session
+from brain_wire.router import Router, free_port
+from brain_wire.waking import Flag
+
+LARGE = CHUNK // 2      # numbers: several chunks
+PATIENCE = 1.0          # s for an answer; what was cut is asked again
+
+
+class Line:
+    """A learner that adds ``by`` to each weight, and does what it is told ``during`` that."""
+
+    def __init__(self, by: float = 1.0) -> None:
+        self.by, self.fits, self.during = by, 0, lambda: None
+
+    def fit(self, weights: Mapping[str, np.ndarray], config: Mapping[str, float], left: Callable[[], float]
+            ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
+        self.fits += 1
+        self.during()
+        by = np.float32(self.by * config.get("step", 1.0))
+        return {name: value + by for name, value in weights.items()}, 10, {"loss": 0.5, "left_s": left()}
+
+
+def write_plan(folder: Path, **more: Any) -> dict[str, Any]:
+    """A plan for weights of several chunks, and the file that it is in."""
+    (folder / "start.safetensors").write_bytes(pack({"w": np.arange(LARGE, dtype=np.float32)}))
+    found = {"name": "line", "learner": "line", "start": str(folder / "start.safetensors"), "strategy": "FedAvg",
+             "rounds": 3, "deadline_s": 60, "gather_s": 0, "least": 1, "config": {"step": 2.0}, **more}
+    (folder / "plan.yaml").write_text(json.dumps(found))
+    return found
+
+
+class Cloud:
+    """An aggregator with a router in this process, and robots behind a link that can be cut."""
+
+    def __init__(self, folder: Path, **more: Any) -> None:
+        self._ends = contextlib.ExitStack()
+        port = free_port()
+        self.rounds = Rounds(folder / "line", plan(write_plan(folder, **more)))
+        router = self._ends.enter_context(Router([f"tcp/127.0.0.1:{port}"], more=ZENOH))
+        session = self._ends.enter_context(Session(router.session, "here"))
+        self.relay = Relay(port)
+        self._ends.callback(self.relay.close)
+        Aggregator(session, self.rounds)
+
+    def robot(self, name: str, learner: Line) -> Participant:
+        return Participant(self.session(name), name, "line", learner, patience=PATIENCE)
+
+    def session(self, name: str) -> Session:
+        return self._ends.enter_context(open_session(f"tcp/127.0.0.1:{self.relay.port}", identity=name, more=ZENOH))
+
+    def close(self) -> None:
+        self._ends.close()
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+    for name in ("BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE"):
+        monkeypatch.delenv(name, raising=False)
+    found = Cloud(tmp_path)
+    yield found
+    found.close()
+
+
+def turned(robot: Participant, what: Turned) -> None:
+    """Takes turns until one comes to that."""
+    for _ in range(600):
+        try:
+            found = robot.turn()
+        except NoAnswer:
+            time.sleep(0.1)     # until the link is there again; without one an answer stays away at once
+            continue
+        if found is what:
+            return
+        assert found is Turned.WAITED, (found, robot.why)
+    raise AssertionError(robot.why)
+
+
+def test_weights_of_several_chunks_come_through_cuts_in_every_phase(cloud):
+    learner = Line()
+    robot = cloud.robot("robot1", learner)
+    # While it trains: the round goes on without a link.
+    learner.during = lambda: cloud.relay.cut()
+    turned(robot, Turned.TAKEN)
+    assert learner.fits == 1 and cloud.rounds.model["w"][:2].tolist() == [2.0, 3.0]
+    # While weights are fetched, and while they are handed in: at every question, before it and before its answer.
+    ask, asked = robot._ask, Counter()
+
+    def cut_often(head: dict[str, Any], data: bytes = b"") -> Any:
+        place = head["do"], head.get("offset")
+        asked[place] += 1
+        if asked[place] == 1:
+            cloud.relay.cut()
+        found = ask(head, data)
+        if asked[place] == 2:
+            cloud.relay.cut()
+            raise NoAnswer("the answer was lost on its way")
+        return found
+
+    learner.during = lambda: None
+    robot._ask = cut_often
+    turned(robot, Turned.TAKEN)
+    assert {("task", None), ("get", 0), ("get", CHUNK), ("put", 0), ("put", CHUNK), ("put", 2 * CHUNK)} <= asked.keys()
+    assert cloud.relay.cuts >= 5 and cloud.rounds.status()["version"] == 2
+    # The cloud cannot be reached at all for a while; the robot's loop waits, and then does its part.
+    robot._ask = ask
+    cloud.relay.cut(stay=True)
+    stop = Flag()
+    running = threading.Thread(target=robot.run, args=(stop,))
+    running.start()
+    cloud.relay.mend()
+    for _ in range(600):
+        if cloud.rounds.over:
+            break
+        stop.wait(0.1)
+    stop.set()
+    running.join(30)
+    assert not running.is_alive()
+    assert cloud.rounds.model["w"][:2].tolist() == [6.0, 7.0] and learner.fits == 3
+    assert [entry["robots"]["robot1"]["examples"] for entry in cloud.rounds.status()["history"]] == [10, 10, 10]
+
+
+def test_what_is_hostile_costs_at_most_itself(cloud):
+    session = cloud.session("robot1")
+
+    def ask(head: Any, data: bytes = b"", key: str = learn("robot1"), raw: bytes | None = None) -> Any:
+        payload = frames.write(head, data) if raw is None else raw
+        for reply in session.zenoh.get(key, payload=payload, timeout=5.0, target=zenoh.QueryTarget.ALL):
+            if reply.ok is None:
+                return reply.err.payload.to_bytes().decode()
+            return frames.read(reply.ok.payload.to_bytes(), "reply").head
+        return None
+
+    me = {"from": "robot1"}
+    task = ask({**me, "do": "task", "learners": ["line"]})
+    put = {**me, "do": "put", "run": task["run"], "round": task["round"], "version": 0, "digest": "0" * 64, "size":
+           task["size"], "offset": 0, "examples": 1}
+    for found, why in (
+            (ask({"from": "robot2", "do": "task"}), "each speaks for itself only"),
+            (ask({**me, "do": "task"}, key="brain_fleet/Robot/learn"), "is no robot's key"),
+            (ask(None, raw=b""), "no frame"), (ask(None, raw=b"\xff\xff\xff\xff{}"), "no frame"),
+            (ask(None, raw=b"\0\0\0\2[]"), "must be an object"), (ask({**me, "do": "steal"}), "must be one of"),
+            (ask({**me, "do": "task", "format": 2}), "is of format 2"), (ask({**me, "do": "put"}), "run is missing"),
+            (ask({**put, "offset": -1}), "at least 0"), (ask(put, bytes(CHUNK + frames.HEAD)), "at most"),
+            (ask({**put, "metrics": {"a": 10**400}}), "64 bits")):
+        assert isinstance(found, str) and why in found, (found, why)
+    assert "needs the learner line" in ask({**me, "do": "task", "learners": ["other"]})["why"]
+    assert "have" in ask({**put, "size": task["size"]}, bytes(10))
+    assert ask({**put, "offset": 10**15}, bytes(10))["have"] == 10      # it is told where it stands
+    for head, data, why in (({**put, "size": 5}, b"", "weights of this network have"),
+                            ({**put, "round": 99}, b"", "late"), ({**put, "run": "0" * 16}, b"", "another training"),
+                            ({**me, "do": "get", "digest": "0" * 64, "offset": 0}, b"", "others meanwhile")):
+        assert why in ask(head, data)["refused"]
+    for start in range(0, task["size"], CHUNK):
+        found = ask({**put, "digest": "1" * 64, "offset": start}, bytes(min(CHUNK, task["size"] - start)))
+    assert "not what its digest says" in found["refused"]
+    liar = Line(float("inf"))
+    robot = Participant(session, "robot1", "line", liar, patience=5.0)
+    assert robot.turn() is Turned.DECLINED and "not finite" in robot.why     # an honest robot sees it itself
+    assert cloud.rounds.status()["version"] == 0
+    assert cloud.robot("robot2", Line()).turn() is Turned.TAKEN              # and the fleet goes on
+
+
+def test_a_cloud_that_is_killed_in_mid_round_goes_on_with_what_it_had_acknowledged(fleet, tmp_path, until):
+    write_plan(tmp_path, rounds=2, least=2, enough=2)
+    fleet.cloud("--learn", str(tmp_path / "plan.yaml"))
+    until(lambda: fleet.ask("learning")["learning"], lambda: fleet.said("cloud"))
+    with contextlib.ExitStack() as ends:
+        robots, learners = [], [Line(1.0), Line(3.0)]
+        for number, learner in enumerate(learners, 1):
+            session = ends.enter_context(open_session(f"tcp/127.0.0.1:{fleet.port}", identity=f"robot{number}",
+                                                      more=ZENOH))
+            robots.append(Participant(session, f"robot{number}", "line", learner, patience=PATIENCE))
+        turned(robots[0], Turned.TAKEN)
+        # Killed while the second trains: what the first has handed in is on the disk, and the second's part fits.
+        learners[1].during = lambda: (fleet.end("cloud", signal.SIGKILL),
+                                      fleet.cloud("--learn", str(tmp_path / "plan.yaml")))
+        turned(robots[1], Turned.TAKEN)
+        found = fleet.ask("learning")["learning"]
+        assert found["version"] == 1 and sorted(found["history"][0]["robots"]) == ["robot1", "robot2"]
+        assert [learner.fits for learner in learners] == [1, 1]
+        learners[1].during = lambda: None
+        for robot in robots:
+            turned(robot, Turned.TAKEN)
+    done = CliRunner().invoke(app, ["fleet", "learning", "--cloud", f"tcp/localhost:{fleet.port}"])
+    assert done.exit_code == 0 and "line: line by FedAvg, 2 of 2 rounds done" in done.output, done.output
+    fleet.end("cloud", signal.SIGTERM)
+    kept = Rounds(fleet.database("cloud") / "learning" / "line", plan(json.loads((tmp_path / "plan.yaml").read_text())))
+    assert kept.model["w"][:2].tolist() == [8.0, 9.0]
+    (tmp_path / "plan.yaml").write_text("name: Line")
+    fleet.cloud("--learn", str(tmp_path / "plan.yaml"))
+    assert fleet.ends("cloud") == 1 and "plan.yaml: " in fleet.said("cloud").splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_in_a_secured_fleet_a_robot_learns_for_itself_only(fleet, tmp_path):
+    from brain_wire.session import Elsewhere
+
+    keys = tmp_path / "keys"
+    done = CliRunner().invoke(app, ["keys", str(keys), "--node", "robot1", "--node", "robot2"])
+    assert done.exit_code == 0, done.output
+    write_plan(tmp_path)
+    fleet.secure = keys
+    fleet.cloud("--learn", str(tmp_path / "plan.yaml"))
+    fleet.ask("learning")
+    with open_session(f"tls/localhost:{fleet.port}", identity="robot2", elsewhere=Elsewhere(keys),
+                      more=ZENOH) as session:
+        with pytest.raises(NoAnswer, match="no aggregator answers"):
+            Participant(session, "robot1", "line", Line(), patience=PATIENCE).turn()
+        turned(Participant(session, "robot2", "line", Line(), patience=PATIENCE), Turned.TAKEN)
+    assert list(fleet.ask("learning")["learning"]["history"][0]["robots"]) == ["robot2"]
+
+
+def test_a_learner_that_is_not_there_is_named_with_its_remedy():
+    with pytest.raises(LearnerProblem, match="'lines' is not installed here; .* pip install brain-training"):
+        make("lines", [], "self", 0)
