@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 from brain_fleet.schema import FormProblem, check, check_plain
 from brain_fleet.state.kinds import API_VERSION, check_spec, schema_of
@@ -75,8 +75,12 @@ def resource(found: Any) -> Resource:
     return Resource(found["kind"], about["name"], robots, found["spec"])
 
 
-def read_manifests(path: Path) -> list[Resource]:
+def read_manifests(path: Path, read: Callable[[Any], Any] = resource) -> list[Any]:
     """All resources of a file.
+
+    Args:
+        path: of it.
+        read: makes a resource with ``kind`` and ``name`` of a document; raises FormProblem.
 
     Raises:
         OSError: it cannot be read.
@@ -87,7 +91,7 @@ def read_manifests(path: Path) -> list[Resource]:
     data = path.open("rb").read(LONGEST + 1)
     if len(data) > LONGEST:
         raise ManifestProblem(f"{path} is longer than {LONGEST} bytes; divide it")
-    found: dict[tuple[str, str], Resource] = {}
+    found: dict[tuple[str, str], Any] = {}
     try:
         documents = re.split(r"^---(?:[ \t].*)?$", data.decode("utf-8"), flags=re.M)
     except UnicodeDecodeError as error:
@@ -97,7 +101,7 @@ def read_manifests(path: Path) -> list[Resource]:
             value = parse(text)
             if value is None:
                 continue
-            one = resource(value)
+            one = read(value)
         except (YamlProblem, FormProblem) as problem:
             raise ManifestProblem(f"{path}, document {number}: {problem}") from None
         if (one.kind, one.name) in found:
