@@ -72,7 +72,6 @@ class Worker:
         needs: workers that must have succeeded before.
         slots: of the queue.
         grace: s that it gets to end.
-        deadline: s after which it is ended; None: never.
     """
 
     name: str
@@ -81,7 +80,6 @@ class Worker:
     needs: tuple[str, ...] = ()
     slots: int = 1
     grace: float = GRACE
-    deadline: float | None = None
 
 
 @dataclass(frozen=True)
