@@ -42,5 +42,6 @@ def add_condition(status: dict[str, Any], dated: bool = True, **told: str) -> No
     found = status.setdefault("conditions", [])
     if found and {key: found[-1].get(key) for key in told} == told:
         return
-    found.append({"status": "True", **told, "lastHeartbeatTime": now(), **({"lastTransitionTime": now()} if dated else {})})
+    times = {"lastHeartbeatTime": now(), **({"lastTransitionTime": now()} if dated else {})}
+    found.append({"status": "True", **told, **times})
     del found[:-MOST_STAGES]

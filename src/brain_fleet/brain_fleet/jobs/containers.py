@@ -138,7 +138,7 @@ def _volume(name: str, volume: Mapping[str, Any] | None, places: Places, worker:
 
 
 def _field(source: Mapping[str, Any], name: str, index: int, namespace: str) -> str | None:
-    path = (source.get("fieldRef") or {}).get("fieldPath")
+    path = str((source.get("fieldRef") or {}).get("fieldPath"))
     return {"metadata.name": name, "metadata.namespace": namespace, "status.podIP": "127.0.0.1",
             "status.hostIP": "127.0.0.1", "spec.nodeName": "localhost",
             "metadata.annotations['batch.kubernetes.io/job-completion-index']": str(index)}.get(path)

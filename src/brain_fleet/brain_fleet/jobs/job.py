@@ -34,12 +34,15 @@ class Job:
 
     Attributes:
         deleted: it is to end, and to be forgotten.
+        running: its processes by the names of their workers.
+        driver: of a job that goes through stages.
     """
 
     def __init__(self, record: Record, plan: Plan, places: Places, prefix: str, tell: Callable[[str], None]) -> None:
         self.record, self.plan, self.places, self.tell = record, plan, places, tell
         self.deleted = False
         self._prefix = prefix
+        self.driver: Any = None
         self.running: dict[str, Process] = {}
         self.state = record.state
         self.state.setdefault("phase", QUEUED)

@@ -102,7 +102,7 @@ def _become(step: dict, log: int) -> None:
         os._exit(CANNOT)
 
 
-def _reaped(pid: int):
+def _reaped(pid: int) -> int | None:
     """Waits for what has ended; the status of one process, where it is among them."""
     found = None
     while True:

@@ -92,9 +92,9 @@ def _sexagesimal(value: Any) -> None:
     """YAML 1.1 reads 24:00 as 24 x 60; whoever writes a time of day in a trigger means that."""
     spec = value.get("spec") if isinstance(value, dict) else None
     for part in ("trainSpec", "deploySpec"):
-        trigger = (spec.get(part) or {}).get("trigger") if isinstance(spec, dict) and isinstance(
-            spec.get(part), dict) else None
-        timer = trigger.get("timer") if isinstance(trigger, dict) else None
+        timer: Any = spec
+        for name in (part, "trigger", "timer"):
+            timer = timer.get(name) if isinstance(timer, dict) else None
         for end in ("start", "end") if isinstance(timer, dict) else ():
             minutes = timer.get(end)
             if isinstance(minutes, int) and not isinstance(minutes, bool) and 0 <= minutes <= 24 * 60:
@@ -107,7 +107,7 @@ def _check_names(value: Any, place: str) -> None:
         for key, item in value.items():
             _check_names(item, f"{place}.{key}" if place else key)
     elif isinstance(value, list):
-        names = [item.get("name") for item in value if isinstance(item, dict) and isinstance(item.get("name"), str)]
+        names = [item["name"] for item in value if isinstance(item, dict) and isinstance(item.get("name"), str)]
         for name in names:
             if names.count(name) > 1 and not place.endswith((".ports", ".tolerations", ".options")):
                 raise FormProblem(f"{place}: the name {quoted(name)} stands twice; take one away")
@@ -120,8 +120,8 @@ def _train_job(job: Manifest) -> None:
     for which in ("dataset", "model"):
         uri = (spec.get("initializer") or {}).get(which, {}).get("storageUri", "")
         if uri and not _URI.fullmatch(uri):
-            raise FormProblem(f"spec.initializer.{which}.storageUri must be SCHEME://..., as file:///data/rooms, but is "
-                              f"{quoted(uri)}")
+            raise FormProblem(f"spec.initializer.{which}.storageUri must be SCHEME://..., as file:///data/rooms, but "
+                              f"is {quoted(uri)}")
     if spec.get("managedBy", "trainer.kubeflow.org/trainjob-controller") != "trainer.kubeflow.org/trainjob-controller":
         raise FormProblem("spec.managedBy gives the job to another controller, and this runner is none; leave it out")
     trainer = spec.get("trainer") or {}

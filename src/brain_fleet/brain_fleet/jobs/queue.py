@@ -22,8 +22,8 @@ def priority(job: Manifest, objects: Mapping[tuple[str, str], Manifest]) -> int:
     """
     name = (job.value["metadata"].get("labels") or {}).get(PRIORITY) or _named(job, objects)
     if name is None:
-        return next((one.value["value"] for (kind, _), one in objects.items()
-                     if kind == "PriorityClass" and one.value.get("globalDefault")), 0)
+        classes = [objects[key].value for key in objects if key[0] == "PriorityClass"]
+        return next((int(one["value"]) for one in classes if one.get("globalDefault")), 0)
     for kind in PRIORITIES:
         if (kind, name) in objects:
             return int(objects[kind, name].value["value"])

@@ -20,9 +20,9 @@ MIGRATIONS = ((
     "CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), boot TEXT NOT NULL, since REAL NOT NULL, "
     "elapsed REAL NOT NULL)",
     # uses: what a job refers to, as it was when it was applied. status and state are NULL for what is no job
-    "CREATE TABLE objects (kind TEXT, name TEXT, uid TEXT NOT NULL, generation INTEGER NOT NULL, created TEXT NOT NULL, "
-    "number INTEGER NOT NULL, manifest TEXT NOT NULL, uses TEXT NOT NULL, status TEXT, state TEXT, "
-    "PRIMARY KEY (kind, name)) WITHOUT ROWID",
+    "CREATE TABLE objects (kind TEXT, name TEXT, uid TEXT NOT NULL, generation INTEGER NOT NULL, "
+    "created TEXT NOT NULL, number INTEGER NOT NULL, manifest TEXT NOT NULL, uses TEXT NOT NULL, status TEXT, "
+    "state TEXT, PRIMARY KEY (kind, name)) WITHOUT ROWID",
     "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, kind TEXT NOT NULL, "
     "name TEXT NOT NULL, text TEXT NOT NULL)",
 ),)
@@ -72,28 +72,28 @@ class Records:
         """All objects, in the order in which they were made."""
         rows = self.store.read("SELECT kind, name, uid, generation, created, number, manifest, uses, status, state "
                                "FROM objects ORDER BY number")
-        return [Record(Manifest(row[0], row[1], json.loads(row[6])), *row[2:6], [
+        return [Record(Manifest(row[0], row[1], json.loads(row[6])), row[2], row[3], row[4], row[5], [
             Manifest(one["kind"], one["name"], one["value"]) for one in json.loads(row[7])],
             json.loads(row[8] or "{}"), json.loads(row[9] or "{}")) for row in rows]
 
-    def put(self, db: sqlite3.Connection, manifest: Manifest, uses: list[Manifest]) -> tuple[str, int, bool]:
-        """Keeps a manifest, within a transaction; its uid and generation, and whether it is another than before."""
+    def put(self, db: sqlite3.Connection, manifest: Manifest, uses: list[Manifest]) -> bool:
+        """Keeps a manifest, within a transaction; whether it is another than before."""
         text = json.dumps(manifest.value, sort_keys=True)
         told = json.dumps([{"kind": one.kind, "name": one.name, "value": one.value} for one in uses])
-        row = db.execute("SELECT uid, generation, manifest FROM objects WHERE kind = ? AND name = ?",
+        row = db.execute("SELECT manifest FROM objects WHERE kind = ? AND name = ?",
                          (manifest.kind, manifest.name)).fetchone()
-        if row is not None and row[2] == text:
-            return row[0], row[1], False
+        if row is not None and row[0] == text:
+            return False
         if row is not None:
-            spec = json.loads(row[2]).get("spec") != manifest.value.get("spec")
+            spec = json.loads(row[0]).get("spec") != manifest.value.get("spec")
             db.execute("UPDATE objects SET generation = generation + ?, manifest = ?, uses = ? WHERE kind = ? AND name "
                        "= ?", (int(spec), text, told, manifest.kind, manifest.name))
-            return row[0], row[1] + int(spec), True
+            return True
         uid = secrets.token_hex(6)
         (number,) = db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM objects").fetchone()
         db.execute("INSERT INTO objects VALUES (?, ?, ?, 1, ?, ?, ?, ?, NULL, NULL)",
                    (manifest.kind, manifest.name, uid, now(), number, text, told))
-        return uid, 1, True
+        return True
 
     def delete(self, db: sqlite3.Connection, kind: str, name: str) -> bool:
         """Keeps an object no more, within a transaction; whether there was one."""

@@ -2,6 +2,7 @@
 """The local runner: keeps jobs, lets them run as the queue allows, and goes on where a runner before was killed."""
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import shutil
@@ -12,11 +13,13 @@ from typing import Any, Iterator, Mapping, Sequence
 from brain_fleet.jobs.job import FAILED, Job, sweep
 from brain_fleet.jobs.manifests import Manifest
 from brain_fleet.jobs.plan import Places, Plan
+from brain_fleet.jobs.planning import plan as plan_of
 from brain_fleet.jobs.processes import tail
 from brain_fleet.jobs.queue import admitted, priority
 from brain_fleet.jobs.records import Record, Records
+from brain_fleet.jobs.reports import Reports
+from brain_fleet.jobs.stages import Stages
 from brain_fleet.jobs.status import write_status
-from brain_fleet.jobs.trainjob import train_plan
 from brain_fleet.schema import FormProblem
 from brain_fleet.store import StoreProblem
 from brain_wire.seldom import Seldom
@@ -66,6 +69,7 @@ class Runner:
         self.records = Records(self.folder)
         self._lock, self._wake, self._ending = threading.RLock(), threading.Event(), threading.Event()
         self._jobs: dict[tuple[str, str], Job] = {}
+        self._reports = Reports(self._hear)
         left = sweep(f"{self.records.store.incarnation}:")
         if left:
             log.info("ended %d processes that a runner before had left", left)
@@ -81,6 +85,7 @@ class Runner:
             self._ending.set()
             self._wake.set()
             self._thread.join()
+            self._reports.close()
             with self._lock:
                 for job in self._jobs.values():
                     for process in job.running.values():
@@ -121,7 +126,7 @@ class Runner:
                 found.append({"kind": one.kind, "name": one.name, "notes": notes})
             with self.records.store.change() as db:
                 for one, its, told in zip(manifests, uses, found):
-                    uid, generation, news = self.records.put(db, one, its)
+                    news = self.records.put(db, one, its)
                     told.update(change="nothing is new" if not news else "changed" if (one.kind, one.name) in known
                                 else "made")
             for record in self.records.all():
@@ -146,7 +151,7 @@ class Runner:
                 raise FormProblem("it is being deleted; apply it again in a moment")
             _check_change(had.manifest, one)
         asked = _Uses(objects if had is None else {**objects, **{(u.kind, u.name): u for u in had.uses}})
-        plan = self._plan(one, asked, self._places(one, "new"), {})
+        plan = plan_of(one, asked, self._places(one, "new"), {})
         priority(one, asked)
         return list(plan.notes), list(asked.used.values())
 
@@ -202,8 +207,8 @@ class Runner:
             raise FormProblem(f"there is no job {quoted(name)}; see `brain fleet jobs`")
         job = jobs[0]
         if len(jobs) > 1:
-            raise FormProblem(f"{' and '.join(one.record.manifest.kind for one in jobs)} are called {quoted(name)}; say "
-                              f"which, as {job.record.manifest.kind}/{name}")
+            raise FormProblem(f"{' and '.join(one.record.manifest.kind for one in jobs)} are called {quoted(name)}; "
+                              f"say which, as {job.record.manifest.kind}/{name}")
         here = job.places.folder / "workers"
         found = sorted(path.parent.name for path in here.glob("*/log"))
         if worker is not None and worker not in found:
@@ -216,11 +221,19 @@ class Runner:
 
     def _places(self, manifest: Manifest, uid: str) -> Places:
         name = manifest.name.replace("/", ".")
-        return Places(self.folder / "jobs" / f"{name}-{uid}", self.folder / "volumes")
+        return Places(self.folder / "jobs" / f"{name}-{uid}", self.folder / "volumes", reports=self._reports.address)
 
-    def _plan(self, manifest: Manifest, objects: Mapping[tuple[str, str], Manifest], places: Places,
-              state: dict[str, Any]) -> Plan:
-        return train_plan(manifest, objects, places)
+    def _hear(self, report: dict[str, Any]) -> None:
+        """A worker of Sedna's reports."""
+        with self._lock:
+            for (kind, _), job in self._jobs.items():
+                manifest = job.record.manifest
+                whose = report["ownerKind"].lower(), report["ownerName"], report.get("namespace") or manifest.namespace
+                if whose == (kind.lower(), manifest.value["metadata"]["name"], manifest.namespace):
+                    self._tell(manifest, f"{report['name']} reports: {report['status']}")
+                    if job.driver is not None and report["status"] == "completed":
+                        job.driver.report(report["kind"], report.get("results") or [])
+                    return
 
     def _take(self, record: Record) -> None:
         """Knows a job, or takes its changed manifest."""
@@ -231,15 +244,17 @@ class Runner:
         if job is None:
             places.ports = record.state.setdefault("ports", {})
         try:
-            plan = self._plan(record.manifest, objects, places, record.state if job is None else job.state)
+            plan = plan_of(record.manifest, objects, places, record.state if job is None else job.state)
         except FormProblem as problem:      # an older version took it
             log.error("%s %s cannot be run any more: %s", *key, problem)
             plan = Plan(())
             record.state.update(phase=FAILED, reason="NotUnderstood", message=str(problem)[:1000])
         if job is None:
             job = Job(record, plan, places, f"{self.records.store.incarnation}:{record.uid}",
-                      lambda text, its=record.manifest: self._tell(its, text))  # type: ignore[misc]
+                      functools.partial(self._tell, record.manifest))
             job.deleted = bool(record.state.get("deleted"))
+            if record.manifest.kind in ("IncrementalLearningJob", "LifelongLearningJob") and plan.groups:
+                job.driver = Stages(job, functools.partial(_replan, job))
             self._jobs[key] = job
         else:
             job.record.manifest, job.record.generation, job.record.uses = (
@@ -267,12 +282,15 @@ class Runner:
 
     def _look(self, key: tuple[str, str], job: Job, now: float) -> None:
         before = job.phase
+        if job.driver is not None:
+            job.driver.advance(now)
         job.advance(now, bool(job.record.manifest.spec.get("suspend")))
         write_status(job)
         self._keep(job)
         if job.deleted and not job.running:
             self._forget(key, job)
-        elif job.over and not job.running and job.plan.ttl is not None and now - job.state.get("ended", now) > job.plan.ttl:
+        elif (job.over and not job.running and job.plan.ttl is not None
+                and now - job.state.get("ended", now) > job.plan.ttl):
             job.deleted = job.state["deleted"] = True
             self._tell(job.record.manifest, "is deleted, since its time after it ended is over")
         if job.phase != before:
@@ -309,6 +327,11 @@ class Runner:
             seldom("event", f"an event is not written down: {problem}")
 
 
+def _replan(job: Job) -> None:
+    objects = {(one.kind, one.name): one for one in job.record.uses}
+    job.replan(plan_of(job.record.manifest, objects, job.places, job.state))
+
+
 def _check_change(had: Manifest, new: Manifest) -> None:
     """Raises FormProblem where a change asks for another job."""
     may = _CHANGED.get(new.kind, set())
@@ -321,5 +344,3 @@ def _check_change(had: Manifest, new: Manifest) -> None:
         if field != "numNodes" and (before.get("trainer") or {}).get(field) != (after.get("trainer") or {}).get(field):
             raise FormProblem(f"spec.trainer.{field} cannot be changed once a {new.kind} was applied, but for "
                               f"numNodes; delete it, and apply it again")
-
-

@@ -221,5 +221,3 @@ def _cpus(resources: Mapping[str, Any]) -> int:
         raise FormProblem(f"resources: cpu must be a number of processors, as \"2\" or \"500m\", but is "
                           f"{quoted(str(wanted))}")
     return max(1, math.ceil(Decimal(found[1]) * _SCALE[found[2]]))
-
-

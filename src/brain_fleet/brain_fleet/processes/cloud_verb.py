@@ -16,7 +16,10 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
               "--listen", metavar="ENDPOINT", help="Where robots reach it, as tcp/0.0.0.0:7460. Default: port 7460 of "
               "this machine only.")] = None,
           folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "cloud",
-          secure: FleetSecure = None) -> None:
+          secure: FleetSecure = None,
+          jobs: Annotated[int | None, typer.Option(
+              "--jobs", min=1, metavar="SLOTS", help="Run jobs on this machine, so many workers at once. Whoever may "
+              "order can run any command then. Default: none.")] = None) -> None:
     """Runs the cloud of a fleet until Ctrl-C: it tells each robot what is wanted of it, and hears what each reports.
 
     Give orders with `brain fleet apply FILE`, and look with `brain fleet nodes`.
@@ -26,5 +29,7 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
         words += ["--listen", endpoint]
     if secure is not None:
         words += ["--secure", str(secure.expanduser().absolute())]
+    if jobs is not None:
+        words += ["--jobs", str(jobs)]
     # A process that runs for months need not hold what the command was read with.
     os.execv(sys.executable, words)

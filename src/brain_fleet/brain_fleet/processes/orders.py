@@ -10,6 +10,8 @@ from typing import Any, Callable
 import zenoh
 from zenoh.handlers import RingChannel
 
+from brain_fleet.jobs.runner import Runner
+from brain_fleet.jobs.served import serve
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.settings import software
@@ -29,10 +31,10 @@ LINES = 1000            # events in an answer
 
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
 _FORM = {"type": "object", "required": ["do"], "properties": {
-    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs"]},
+    "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "jobs"]},
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
-    "after": {"type": "integer", "minimum": 0}}}
+    "after": {"type": "integer", "minimum": 0}, "job": {"type": "object", "additionalProperties": True}}}
 
 log = logging.getLogger("brain.cloud")
 seldom = Seldom(log)
@@ -43,10 +45,11 @@ class Orders:
 
     Args:
         cloud: that they ask.
+        runner: of jobs; None: it runs none.
     """
 
-    def __init__(self, cloud: Cloud) -> None:
-        self._cloud = cloud
+    def __init__(self, cloud: Cloud, runner: Runner | None = None) -> None:
+        self._cloud, self._runner = cloud, runner
         self._queryable = cloud.session.zenoh.declare_queryable(orders("*"), RingChannel(WAITING), complete=True)
         cloud.session.run(self._run, "orders")
 
@@ -71,7 +74,8 @@ class Orders:
             check(order, _FORM)
             does: dict[str, Callable[[dict[str, Any], str], Any]] = {
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
-                "delete": self._delete, "accept": self._accept, "logs": self._logs}
+                "delete": self._delete, "accept": self._accept, "logs": self._logs,
+                "jobs": lambda order, person: serve(self._runner, order.get("job"), person)}
             answer = json.dumps(does[order["do"]](order, person)).encode()
             if len(answer) > ANSWER:
                 raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")

@@ -6,11 +6,13 @@ Status 0: ended in good order; 1: it cannot run, and says why; 3: another router
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import sys
 from pathlib import Path
 from typing import Sequence
 
+from brain_fleet.jobs.runner import Runner
 from brain_fleet.messages.outbox import Limits
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.orders import Orders
@@ -31,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--listen", action="append", metavar="ENDPOINT")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--secure", type=Path)
+    parser.add_argument("--jobs", type=int, metavar="SLOTS")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -42,10 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     endpoints = options.listen or loopback_endpoints(PORT, "tcp" if rules is None else "tls")
     try:
         with Store(options.folder, CLOUD) as store, \
+                contextlib.ExitStack() as closing, \
                 Router(endpoints, config_file=rules, more=ZENOH) as router, \
                 Session(router.session, ", ".join(endpoints)) as session:
             cloud = Cloud(store, session, Limits(messages=options.most_messages))
-            Orders(cloud)
+            runner = None if options.jobs is None else closing.enter_context(
+                Runner(options.folder / "jobs", options.jobs))
+            Orders(cloud, runner)
             log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
                      ", ".join(endpoints), store.path)
             ending.asked.wait()
