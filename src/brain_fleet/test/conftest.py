@@ -72,9 +72,9 @@ class Fleet:
     def database(self, name: str) -> Path:
         return self.folder / name
 
-    def cloud(self) -> None:
+    def cloud(self, *more: str) -> None:
         self._start("cloud", "brain_fleet.processes.run_cloud", "--listen", f"{self.protocol}/127.0.0.1:{self.port}",
-                    "--folder", str(self.database("cloud")))
+                    "--folder", str(self.database("cloud")), *more)
 
     def edge(self, name: str = "robot1", cut: bool = True, folder: str | None = None) -> None:
         """Starts a robot's edge, behind the link that can be cut."""

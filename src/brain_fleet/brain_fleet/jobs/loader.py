@@ -88,12 +88,12 @@ def load(uri: str, sha256: str | None, to: Path | None) -> tuple[Path, str]:
     _remove(part)
     part.mkdir(parents=True)
     if source is None:
-        _fetch(uri, part)
+        checked = _fetch(uri, part)
     elif source.is_dir():
-        shutil.copytree(source, part, dirs_exist_ok=True)
+        checked = Path(shutil.copytree(source, part, dirs_exist_ok=True))
     else:
-        shutil.copy(source, part / source.name)
-    found = digest(_single(part))
+        checked = Path(shutil.copy(source, part / source.name))
+    found = digest(checked)
     _check(uri, found, sha256)
     _remove(to)
     part.rename(to)
@@ -101,16 +101,11 @@ def load(uri: str, sha256: str | None, to: Path | None) -> tuple[Path, str]:
 
 
 def _holds(to: Path, sha256: str) -> bool:
+    inside = list(to.iterdir())
     try:
-        return digest(_single(to)) == sha256
+        return sha256 in [digest(one) for one in (to, *(inside if len(inside) == 1 else ()))]
     except LoadProblem:
         return False
-
-
-def _single(folder: Path) -> Path:
-    """A folder, or the one file that it holds: then that is what was asked for."""
-    inside = list(folder.iterdir())
-    return inside[0] if len(inside) == 1 and inside[0].is_file() else folder
 
 
 def _check(uri: str, found: str, sha256: str | None) -> None:
@@ -126,7 +121,8 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _fetch(uri: str, to: Path) -> None:
+def _fetch(uri: str, to: Path) -> Path:
+    """What was fetched: the folder, or the file in it."""
     scheme = uri.partition("://")[0]
     try:
         import fsspec
@@ -138,8 +134,10 @@ def _fetch(uri: str, to: Path) -> None:
         one: Any = system.info(path)
         if one["type"] == "directory":
             system.get(path.rstrip("/") + "/", f"{to}/", recursive=True)
-        else:
-            system.get_file(path, str(to / (Path(path).name or "data")))
+            return to
+        file = to / (Path(path).name or "data")
+        system.get_file(path, str(file))
+        return file
     except Exception as error:  # each scheme's library raises its own
         raise LoadProblem(f"{quoted(uri)} cannot be fetched ({type(error).__name__}: {line(error, 300)}); see that "
                           f"what fsspec needs for {scheme}:// is installed, and that it can be reached") from error

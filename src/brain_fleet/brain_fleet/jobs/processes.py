@@ -24,6 +24,7 @@ _KEPT_BEGINNINGS = ("LC_", "CUDA_", "NVIDIA_", "OMP_", "MKL_")
 def base_env() -> dict[str, str]:
     """What each worker has of the machine's environment: this Python's commands come first in PATH."""
     found = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
+    found["PYTHONUNBUFFERED"] = "1"     # a log that is read while it is written
     found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found.get("PATH", os.defpath)])
     return found
 
