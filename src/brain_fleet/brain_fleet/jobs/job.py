@@ -89,7 +89,7 @@ class Job:
         self.plan = plan
         for group in plan.groups:
             names = {worker.name for worker in group.workers}
-            if names != had.get(group.name) and group.name in had:
+            if self.driver is None and names != had.get(group.name) and group.name in had:
                 self.tell(f"{group.name} has {len(names)} workers now, not {len(had[group.name])}")
                 if group.together:
                     self._again(group)
@@ -147,7 +147,7 @@ class Job:
                 return
             for group in self.plan.groups:
                 self._start(group, now)
-            if self._all_done():
+            if self.driver is None and self._all_done():
                 self.end(DONE, "AllJobsCompleted", "all workers have succeeded")
 
     def end(self, phase: str, reason: str, message: str) -> None:
