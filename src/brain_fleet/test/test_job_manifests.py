@@ -105,8 +105,8 @@ CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name:
 ALL = "---\n".join([TRAIN, RUNTIME, STAGED, DATA, FEDERATED, LEARNING, JOINT, CLASS])
 WRONG = {
     "unknown kind": (TRAIN.replace("TrainJob", "TrainJobs"), "there is no kind 'TrainJobs'; did you mean TrainJob?"),
-    "unknown version": (TRAIN.replace("v1alpha1", "v2"), "apiVersion is 'trainer.kubeflow.org/v2', and of TrainJob this "
-                                                         "software knows trainer.kubeflow.org/v1alpha1"),
+    "unknown version": (TRAIN.replace("v1alpha1", "v2"), "apiVersion is 'trainer.kubeflow.org/v2', and of TrainJob "
+                                                         "this software knows trainer.kubeflow.org/v1alpha1"),
     "unknown field": (TRAIN.replace("numNodes", "numNode"), "spec.trainer has no field 'numNode'; did you mean "
                                                             "numNodes?"),
     "unknown field below": (FEDERATED.replace("command:", "commands:"), "has no field 'commands'; did you mean "

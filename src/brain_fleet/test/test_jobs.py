@@ -139,8 +139,8 @@ def test_no_worker_is_released_before_its_loader_has_fetched_and_checked_the_dat
         return job(name, code, "loaded", trainer={"numNodes": 2}, initializer={"dataset": {
             "storageUri": uri, "env": env}})
 
-    jobs.apply(LOADED, loaded("right", digest(data)), loaded("wrong", "0" * 64), loaded("gone", "", "file:///no/data"),
-               loaded("other", digest(data), f"local://{data}"))
+    jobs.apply(LOADED, loaded("right", digest(data)), loaded("wrong", "0" * 64),
+               loaded("gone", "", "file:///no/data"), loaded("other", digest(data), f"local://{data}"))
     for name in ("right", "other"):
         jobs.phase(name, "Complete")
         assert jobs.said(name).count("['a'] one") == 2
@@ -227,7 +227,8 @@ def test_a_runner_that_is_killed_leaves_nothing_running_and_the_next_goes_on(tmp
     go.touch()
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0 and "TrainJob long: nothing is new" in done.stdout, (done.stdout, done.stderr)
-    assert "TrainJob long: Complete" in done.stdout and [one.read_text() for one in logs.glob("*/work/made")] == ["done"]
+    assert "TrainJob long: Complete" in done.stdout
+    assert [one.read_text() for one in logs.glob("*/work/made")] == ["done"]
     assert left(tmp_path / "kept") == []
 
 
@@ -272,6 +273,51 @@ def test_federated_workers_find_their_aggregator_and_each_its_data(jobs, tmp_pat
     assert f"['of a', 'of b'] {tmp_path / 'm'}" in jobs.said("fl")
     assert (found["status"]["phase"], found["status"]["conditions"][-1]["type"]) == ("Succeeded", "Complete")
     check_status(found)
+
+
+LARGE = """
+import os, socket
+server = socket.create_server(("127.0.0.1", int(os.environ["BIG_MODEL_BIND_PORT"])))
+with server.accept()[0] as one:
+    one.sendall(b"large")
+"""
+SMALL = """
+import os, socket, time
+while True:
+    try:
+        with socket.create_connection((os.environ["BIG_MODEL_IP"], int(os.environ["BIG_MODEL_PORT"]))) as one:
+            print(os.environ["HEM_NAME"], "asked", one.recv(100).decode(), flush=True)
+        time.sleep(1000)
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+"""
+
+
+def test_joint_inference_runs_on_and_lifelong_learning_deploys_what_it_knows(jobs, tmp_path):
+    learns = ("import os; open(os.environ['OUTPUT_URL'] + '/known', 'w').write("
+              "os.environ['HAS_COMPLETED_INITIAL_TRAINING'])")
+    evaluates = ("import os, shutil; os.makedirs(os.environ['OUTPUT_URL'], exist_ok=True); shutil.copy("
+                 "os.environ['MODEL_URLS'], os.environ['OUTPUT_URL'] + '/index.pkl')")
+    infers = ("import os, time; print('knows', os.path.exists(os.environ['MODEL_URLS']) and "
+              "open(os.environ['MODEL_URLS']).read()); time.sleep(1000)")
+    (tmp_path / "samples.csv").write_text("header\n1\n2\n")
+    trigger = {"checkPeriodSeconds": 1, "condition": {"operator": ">=", "threshold": 2, "metric": "num_of_samples"}}
+    jobs.apply(
+        sedna("Model", "m", url=str(tmp_path / "m"), format="pth"),
+        sedna("JointInferenceService", "joint", cloudWorker={"model": {"name": "m"}, "template": pod(LARGE)},
+              edgeWorker={"model": {"name": "m"}, "hardExampleMining": {"name": "IBT"}, "template": pod(SMALL)}),
+        sedna("Dataset", "d", url=str(tmp_path / "samples.csv"), format="csv", nodeName="edge"),
+        sedna("LifelongLearningJob", "life", dataset={"name": "d", "trainProb": 0.5}, outputDir=str(tmp_path / "out"),
+              trainSpec={"template": pod(learns), "trigger": trigger}, evalSpec={"template": pod(evaluates)},
+              deploySpec={"template": pod(infers)}))
+    until(lambda: "IBT asked large" in jobs.said("joint"), lambda: jobs.said("joint"))
+    until(lambda: jobs.one("joint")["workers"][0]["attempt"] > 1)       # the large one had ended
+    until(lambda: "knows false" in jobs.said("life"), lambda: jobs.said("life"))
+    with (tmp_path / "samples.csv").open("a") as file:
+        file.write("3\n4\n")
+    until(lambda: "knows true" in jobs.said("life"), lambda: jobs.said("life"))
+    for name in ("joint", "life"):
+        check_status(jobs.one(name))
 
 
 REPORTING = """
@@ -344,7 +390,7 @@ dist.barrier()
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_an_elastic_job_is_scaled_while_it_runs_and_a_killed_node_comes_back(jobs):
+def test_an_elastic_job_is_scaled_up_and_down_while_it_runs_and_a_killed_node_comes_back(jobs):
     def scaled(nodes: int) -> dict[str, Any]:
         found = job("elastic", runtime="torch-distributed", trainer={
             "numNodes": nodes, "numProcPerNode": 1, "command": ["torchrun", "--no-python", "python3", "-c", ELASTIC]})
@@ -360,8 +406,11 @@ def test_an_elastic_job_is_scaled_while_it_runs_and_a_killed_node_comes_back(job
     until(lambda: worlds() >= 2, lambda: jobs.said("elastic"))
     os.kill(jobs.pids("elastic")[1], signal.SIGKILL)
     until(lambda: worlds() >= 4, lambda: jobs.said("elastic"))
+    assert [worker["attempt"] for worker in jobs.one("elastic")["workers"]] == [1, 2]      # the other went on
+    jobs.apply(scaled(1))
+    until(lambda: jobs.said("elastic").count("world 1") >= 2, lambda: jobs.said("elastic"))
     Path(jobs.one("elastic")["folder"], "go").touch()
-    assert [worker["attempt"] for worker in jobs.phase("elastic", "Complete")["workers"]] == [1, 2]
+    assert [worker["attempt"] for worker in jobs.phase("elastic", "Complete")["workers"]] == [1]
     with pytest.raises(FormProblem, match="numNodes is 4, and the annotation fleet.brain/elastic allows 1 to 3"):
         jobs.apply(scaled(4))
 

@@ -53,6 +53,10 @@ class Job:
             if worker["state"] == RUNNING:      # of a runner that was killed
                 status = left_status(self.folder(name))
                 worker["state"] = SUCCEEDED if status == 0 else WAITING
+        for group in plan.groups:
+            if group.together and not self._complete(group):    # one cannot go on where the others are not
+                for one in group.workers:
+                    self.state["workers"].get(one.name, {})["state"] = WAITING
 
     # --- what others ask
 
@@ -158,10 +162,9 @@ class Job:
         """Ends what runs, since the runner ends; it is started again by the next."""
         for process in self.running.values():
             process.stop()
-        for name, process in self.running.items():
+        for process in self.running.values():
             process.let_go(patience)
-            self.state["workers"].get(name, {})["state"] = WAITING
-        self.running.clear()
+        self.running.clear()        # their states stay: the next runner looks how each has ended
 
     def _all_done(self) -> bool:
         groups = [group for group in self.plan.groups if not group.service]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -125,7 +126,7 @@ def _fetch(uri: str, to: Path) -> Path:
     """What was fetched: the folder, or the file in it."""
     scheme = uri.partition("://")[0]
     try:
-        import fsspec
+        fsspec = importlib.import_module("fsspec")      # comes with torch; who reads files only needs none
     except ImportError:
         raise LoadProblem(f"{quoted(uri)}: what is not on this machine is fetched by fsspec, which is not installed; "
                           f"pip install fsspec, or give file://") from None

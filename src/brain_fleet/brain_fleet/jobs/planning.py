@@ -7,7 +7,7 @@ from typing import Any, Mapping
 
 from brain_fleet.jobs.manifests import Manifest
 from brain_fleet.jobs.plan import Places, Plan
-from brain_fleet.jobs.queue import priority
+from brain_fleet.jobs.admission import priority
 from brain_fleet.jobs.sedna import federated_plan, joint_plan
 from brain_fleet.jobs.stages import learning_plan
 from brain_fleet.jobs.trainjob import train_plan

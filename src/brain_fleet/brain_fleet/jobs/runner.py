@@ -15,7 +15,7 @@ from brain_fleet.jobs.manifests import Manifest
 from brain_fleet.jobs.plan import Places, Plan
 from brain_fleet.jobs.planning import plan as plan_of
 from brain_fleet.jobs.processes import tail
-from brain_fleet.jobs.queue import admitted, priority
+from brain_fleet.jobs.admission import admitted, priority
 from brain_fleet.jobs.records import Record, Records
 from brain_fleet.jobs.reports import Reports
 from brain_fleet.jobs.stages import Stages

@@ -64,6 +64,9 @@ def train_plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], place
         noted(notes, "images are not used: commands run in the environment of this machine")
     if trainer.get("resourcesPerNode"):
         noted(notes, RESOURCES)
+    if spec.get("suspend"):
+        noted(notes, "it is suspended until it is applied with suspend: false; Kueue, which does that on a cluster, is "
+                     "not run here")
     groups, deadlines = [], [float(spec["activeDeadlineSeconds"])] if "activeDeadlineSeconds" in spec else []
     replicated = template.get("replicatedJobs") or []
     steps = [((one["template"].get("metadata") or {}).get("labels") or {}).get(STEP, "") for one in replicated]

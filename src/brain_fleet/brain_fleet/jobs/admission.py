@@ -65,6 +65,9 @@ def admitted(jobs: Sequence[Job], slots: int) -> list[Job]:
     for job in sorted((job for job in jobs if job.phase == QUEUED and not job.running and not job.deleted),
                       key=lambda its: (-its.state.get("priority", 0), its.record.number)):
         needs = min(job.plan.slots, slots)
+        if not needs:       # a service, or one that waits for samples
+            found.append(job)
+            continue
         if used + needs > slots:
             break       # nobody of lower priority slips past: else a large job would wait for ever
         used += job.plan.slots
