@@ -293,7 +293,7 @@ class Job:
         return (self.folder(name) / "signal").is_file()
 
     def _begin(self, group: Group, worker: Worker, now: float) -> None:
-        own = self.state["workers"].setdefault(worker.name, {"attempt": 0})
+        own = self.state["workers"].setdefault(worker.name, {"attempt": 0, "state": WAITING})
         try:
             if worker.load is not None:
                 steps = [self._loading(worker)]
