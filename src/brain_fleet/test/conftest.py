@@ -19,6 +19,7 @@ from brain_fleet.reading import Reading
 from brain_wire.router import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
+sys.path.insert(0, str(PROGRAMS))       # what tests share
 PATIENCE = 60.0     # s; only ends a hang
 # What an outer environment might say is not to choose the links of these tests.
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "BRAIN_CLOUD", "BRAIN_FLEET_SECURITY", "ZENOH_SESSION_CONFIG_URI",
@@ -72,9 +73,9 @@ class Fleet:
     def database(self, name: str) -> Path:
         return self.folder / name
 
-    def cloud(self, *more: str) -> None:
+    def cloud(self, *words: str) -> None:
         self._start("cloud", "brain_fleet.processes.run_cloud", "--listen", f"{self.protocol}/127.0.0.1:{self.port}",
-                    "--folder", str(self.database("cloud")), *more)
+                    "--folder", str(self.database("cloud")), *words)
 
     def edge(self, name: str = "robot1", cut: bool = True, folder: str | None = None) -> None:
         """Starts a robot's edge, behind the link that can be cut."""
@@ -175,3 +176,14 @@ def until_fixture() -> Callable[..., Any]:
 def events(fleet: Fleet) -> Callable[[], list[str]]:
     """What the cloud has written down."""
     return lambda: [one["text"] for one in fleet.ask("logs")["events"]]
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Any]:
+    """A runner of jobs in this process, which leaves nothing running."""
+    from local_jobs import Jobs, left
+
+    found = Jobs(tmp_path / "runner")
+    yield found
+    found.runner.stop()
+    assert left(tmp_path) == []
