@@ -38,6 +38,7 @@ VERBS = {
     "cloud": Verb("brain_fleet", FLEET, "Run the cloud of a fleet of robots."),
     "edge": Verb("brain_fleet", FLEET, "Run a robot's side of a fleet, beside its brain."),
     "fleet": Verb("brain_fleet", FLEET, "Ask the cloud, and order what is wanted of its robots."),
+    "jobs": Verb("brain_fleet", FLEET, "Run jobs from the manifests of a cluster on this machine."),
     "train": Verb("brain_training", LEARN, "Train the networks anew."),
     "parameter-server": Verb("brain_training", LEARN, "Hold weights that workers train."),
     "parameter-worker": Verb("brain_training", LEARN, "Train with parameter servers."),

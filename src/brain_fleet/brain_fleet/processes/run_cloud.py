@@ -51,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             cloud = Cloud(store, session, Limits(messages=options.most_messages))
             runner = None if options.jobs is None else closing.enter_context(
                 Runner(options.folder / "jobs", options.jobs))
+            if runner is not None and rules is None:
+                log.warning("whoever reaches %s can run any command here, since nothing is secured; see --secure",
+                            ", ".join(endpoints))
             Orders(cloud, runner)
             log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
                      ", ".join(endpoints), store.path)
