@@ -41,6 +41,7 @@ VERBS = {
     "fleet": Verb("brain_fleet", FLEET, "Ask the cloud, and order what is wanted of its robots."),
     "devices": Verb("brain_fleet", FLEET, "Run devices beside a brain, without a cloud."),
     "operator": Verb("brain_fleet", FLEET, "Run jobs, and show robots, in a Kubernetes cluster."),
+    "jobs": Verb("brain_fleet", FLEET, "Run jobs from the manifests of a cluster on this machine."),
     "train": Verb("brain_training", LEARN, "Train the networks anew."),
     "parameter-server": Verb("brain_training", LEARN, "Hold weights that workers train."),
     "parameter-worker": Verb("brain_training", LEARN, "Train with parameter servers."),

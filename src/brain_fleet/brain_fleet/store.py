@@ -40,6 +40,7 @@ class Store:
     Args:
         folder: made where it is missing; only its owner may look into it.
         member: whose it is: ``cloud``, or a robot's name.
+        migrations: statements that lead to what it holds, by version; None: those of a fleet.
 
     Attributes:
         path: of the file.
@@ -51,8 +52,9 @@ class Store:
         StoreProblem: another process has it, it is another member's, it is of a newer version, or it is none.
     """
 
-    def __init__(self, folder: Path, member: str) -> None:
+    def __init__(self, folder: Path, member: str, migrations: Sequence[Sequence[str]] | None = None) -> None:
         self.path, self.member = Path(folder) / FILE, member
+        self._migrations = MIGRATIONS if migrations is None else migrations
         self._mutex = threading.RLock()
         self._lock = _locked(Path(folder))
         with contextlib.ExitStack() as undo:
@@ -71,14 +73,14 @@ class Store:
         try:
             os.chmod(self.path, 0o600)
             (found,) = db.execute("PRAGMA user_version").fetchone()
-            if found > len(MIGRATIONS):
+            if found > len(self._migrations):
                 raise StoreProblem(f"{self.path} is of version {found}, and this software knows versions up to "
-                                   f"{len(MIGRATIONS)}: a newer brain_fleet wrote it; install that again")
+                                   f"{len(self._migrations)}: a newer brain_fleet wrote it; install that again")
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=FULL")
             db.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
-            for version in range(found, len(MIGRATIONS)):
-                _migrate(db, version)
+            for version in range(found, len(self._migrations)):
+                _migrate(db, version, self._migrations[version])
         except BaseException:
             db.close()
             raise
@@ -165,11 +167,11 @@ def _locked(folder: Path) -> Any:
     return lock
 
 
-def _migrate(db: sqlite3.Connection, version: int) -> None:
+def _migrate(db: sqlite3.Connection, version: int, statements: Sequence[str]) -> None:
     """One version further, wholly or not at all."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        for statement in MIGRATIONS[version]:
+        for statement in statements:
             db.execute(statement)
         db.execute(f"PRAGMA user_version={version + 1}")
         db.execute("COMMIT")

@@ -19,7 +19,7 @@ from brain_fleet.reading import Reading
 from brain_wire.router import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
-sys.path.insert(0, str(PROGRAMS))       # what tests of models share
+sys.path.insert(0, str(PROGRAMS))       # what tests share
 PATIENCE = 60.0     # s; only ends a hang
 # What an outer environment might say is not to choose the links of these tests.
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "BRAIN_CLOUD", "BRAIN_FLEET_SECURITY", "ZENOH_SESSION_CONFIG_URI",
@@ -199,3 +199,14 @@ def computing(fleet: Fleet) -> Iterator[Callable[[], str | None]]:
             Node(session, "looker", "/", fleet.brain_port % 200) as node:
         watch = GoalWatch(node, lambda ended: None)
         yield lambda: watch.weights().get("motor")
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Any]:
+    """A runner of jobs in this process, which leaves nothing running."""
+    from local_jobs import Jobs, left
+
+    found = Jobs(tmp_path / "runner")
+    yield found
+    found.runner.stop()
+    assert left(tmp_path) == []

@@ -25,7 +25,10 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
                                 "certificate lasts; it is renewed unasked. Default: 30.")] = None,
           pictures: Annotated[float, typer.Option(
               "--pictures", min=0.0, metavar="MB", help="Keep so much of each robot's pictures and recordings, of "
-              "those whose owners let them leave. Default: none.")] = 0.0) -> None:
+              "those whose owners let them leave. Default: none.")] = 0.0,
+          jobs: Annotated[int | None, typer.Option(
+              "--jobs", min=1, metavar="SLOTS", help="Run jobs on this machine, so many workers at once. Whoever may "
+              "order can run any command then. Default: none.")] = None) -> None:
     """Runs the cloud of a fleet until Ctrl-C: it tells each robot what is wanted of it, and hears what each reports.
 
     Give orders with `brain fleet apply FILE`, and look with `brain fleet nodes`.
@@ -45,5 +48,7 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
         words += ["--robot-days", str(robot_days)]
     if metrics is not None:
         words += ["--metrics", metrics]
+    if jobs is not None:
+        words += ["--jobs", str(jobs)]
     # A process that runs for months need not hold what the command was read with.
     os.execv(sys.executable, words)

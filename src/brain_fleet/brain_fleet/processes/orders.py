@@ -15,6 +15,8 @@ from zenoh.handlers import RingChannel
 from brain_fleet import audit
 from brain_fleet.belonging import versions
 from brain_fleet.devices import ordered
+from brain_fleet.jobs.runner import Runner
+from brain_fleet.jobs.served import serve
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.models.model_file import ModelProblem
@@ -46,11 +48,11 @@ CHANGES = ("apply", "delete", "accept", "enroll", "revoke", "model_add", "rollou
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
 _FORM: dict[str, Any] = {"type": "object", "required": ["do"], "properties": {
     "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "audit", "enroll", "revoke",
-                    "devices", "learning", *model_orders.DOES]},
+                    "devices", "jobs", "learning", *model_orders.DOES]},
     **model_orders.FIELDS, "hours": {"type": "number"},
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
-    "after": {"type": "integer", "minimum": 0}}}
+    "after": {"type": "integer", "minimum": 0}, "job": {"type": "object", "additionalProperties": True}}}
 
 DOES = tuple(_FORM["properties"]["do"]["enum"])
 
@@ -64,13 +66,14 @@ class Orders:
     Args:
         cloud: that they ask.
         belonging: who belongs to it.
+        runner: of jobs; None: it runs none.
 
     Attributes:
         counts: of orders, by what they ask for and what came of them (``done``, ``refused``, ``failed``).
     """
 
-    def __init__(self, cloud: Cloud, belonging: Belonging) -> None:
-        self._cloud, self._belonging = cloud, belonging
+    def __init__(self, cloud: Cloud, belonging: Belonging, runner: Runner | None = None) -> None:
+        self._cloud, self._belonging, self._runner = cloud, belonging, runner
         self._models = model_orders.orders(cloud)
         self.counts: Counter[tuple[str, str]] = Counter()
         self._refusals = Bucket(REFUSALS, BURST)
@@ -102,7 +105,8 @@ class Orders:
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
                 "delete": self._delete, "accept": self._accept, "logs": self._logs, "audit": self._audit,
                 "enroll": self._belonging.order, "revoke": self._belonging.order, "devices": self._devices,
-                "learning": self._learning, **self._models}
+                "learning": self._learning, **self._models,
+                "jobs": self._jobs}
             answer = json.dumps(does[order["do"]](order, person)).encode()
             if len(answer) > ANSWER:
                 raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
@@ -235,6 +239,16 @@ class Orders:
     def _audit(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         with self._cloud.store.change():    # entries and head are of one moment
             return audit.page(self._cloud.store.read, order.get("after", 0), LINES)
+
+    def _jobs(self, order: dict[str, Any], person: str) -> dict[str, Any]:
+        asked = order.get("job")
+        answer = serve(self._runner, asked, person)
+        if asked["ask"] in ("apply", "delete"):     # both run, or end, what a person has chosen
+            named = [f"{one['kind']} {one['metadata']['name']}" for one in asked.get("manifests", ())]
+            with self._cloud.store.change() as db:
+                events.write(db, "", person, f"{asked['ask']} of jobs: {', '.join(named)}", what={
+                    "do": f"jobs {asked['ask']}", "jobs": named})
+        return answer
 
     def _learning(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         learning = self._cloud.learning

@@ -17,6 +17,7 @@ from brain_fleet.belonging.authority import DAYS
 from brain_fleet.belonging.door import DoorProblem
 from brain_fleet.belonging.gate import routing
 from brain_fleet.belonging.opening import Belonging, authority_of, opened
+from brain_fleet.jobs.runner import Runner
 from brain_fleet.messages.outbox import Limits
 from brain_fleet.monitoring.cloud_figures import CloudFigures
 from brain_fleet.processes.cloud import Cloud
@@ -48,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pictures", type=float, default=0.0, help="MB of each robot")
     parser.add_argument("--metrics")
     parser.add_argument("--learn", type=Path)
+    parser.add_argument("--jobs", type=int, metavar="SLOTS")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -79,7 +81,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if plan is not None:
                 cloud.learn(plan)
             belonging = Belonging(cloud, authority)
-            orders = Orders(cloud, belonging)
+            runner = None if options.jobs is None else also.enter_context(Runner(options.folder / "jobs", options.jobs))
+            if runner is not None and rules is None:
+                log.warning("whoever reaches %s can run any command here, since nothing is secured; see --secure",
+                            ", ".join(endpoints))
+            orders = Orders(cloud, belonging, runner)
             if server is not None:
                 server.start(CloudFigures(cloud, orders.counts))
                 log.info("its figures are at http://%s/metrics", shown_address(server.address))

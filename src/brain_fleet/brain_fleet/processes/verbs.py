@@ -108,14 +108,21 @@ def devices(robot: Annotated[str | None, typer.Argument(help="Those of this robo
 
 @app.command()
 def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Orders the resources of a file: all of them or, where one cannot be meant so, none."""
-    wanted = [one.to_dict() for one in _read(file)]
+    """Orders the resources and jobs of a file: all of them or, where one cannot be meant so, none."""
+    from brain_fleet.jobs.served import divided
+    from brain_fleet.jobs.shown import tell_applied
+
+    manifests, wanted = divided(_read(file))
 
     def work(ask: Any) -> None:
-        found = ask("apply", resources=wanted)
+        order = {"ask": "apply", "manifests": manifests}
+        found = {"resources": [], **(ask("jobs", job=order) if manifests else {})}
+        if wanted:
+            found |= ask("apply", resources=[one.to_dict() for one in wanted])
         if as_json:
             tell_json(found)
             return
+        tell_applied({"jobs": [], **found}, tell)
         for one in found["resources"]:
             robots = ", ".join(one["changed"])
             tell(f"{one['kind']} {one['name']}: " + (f"ordered for {robots}" if robots else "nothing is new"))
@@ -129,14 +136,21 @@ def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: Flee
 
 @app.command()
 def delete(file: File, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Takes the resources of a file back. What they have changed on a robot stays until something else is ordered."""
-    wanted = [{"kind": one.kind, "name": one.name} for one in _read(file)]
+    """Takes resources and jobs of a file back. What they have changed or made stays until something else is ordered."""
+    from brain_fleet.jobs.served import divided
+    from brain_fleet.jobs.shown import tell_deleted
+
+    manifests, wanted = divided(_read(file))
 
     def work(ask: Any) -> None:
-        found = ask("delete", resources=wanted)
+        order = {"ask": "delete", "manifests": manifests}
+        found = {"resources": [], **(ask("jobs", job=order) if manifests else {})}
+        if wanted:
+            found |= ask("delete", resources=[{"kind": one.kind, "name": one.name} for one in wanted])
         if as_json:
             tell_json(found)
             return
+        tell_deleted({"jobs": [], **found}, tell)
         for one in found["resources"]:
             robots = ", ".join(one["changed"]) or "nobody"
             tell(f"{one['kind']} {one['name']}: " + (f"taken back from {robots}" if one["known"] else "there was none"))
@@ -205,11 +219,20 @@ def learning(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None,
 
 @app.command()
 def logs(robot: Annotated[str | None, typer.Argument(help="What is about this robot only.")] = None,
+         job: Annotated[str | None, typer.Option("--job", metavar="NAME", help="What happened to this job, and the end "
+                                                 "of its workers' logs.")] = None,
+         worker: Annotated[str | None, typer.Option("--worker", help="Of --job: this one's log, more of it.")] = None,
          watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Prints what happened, and who ordered it, oldest first."""
+    from brain_fleet.jobs.served import named
+    from brain_fleet.jobs.shown import tell_logs
 
     def work(ask: Any) -> None:
         after = 0
+        if job is not None:
+            found = ask("jobs", job={"ask": "logs", **named(job), **({} if worker is None else {"worker": worker})})
+            tell_json(found) if as_json else tell_logs(found, tell)
+            return
         while True:
             found = ask("logs", after=after, **({} if robot is None else {"robot": robot}))
             if as_json:
@@ -226,11 +249,23 @@ def logs(robot: Annotated[str | None, typer.Argument(help="What is about this ro
     _ask(cloud, secure, work)
 
 
+@app.command()
+def jobs(name: Annotated[str | None, typer.Argument(help="One only, with its workers.")] = None, watch: Watch = False,
+         as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Shows jobs (Kubeflow's TrainJob, Sedna's) that the cloud runs, and how far they are."""
+    from brain_fleet.jobs.served import named
+    from brain_fleet.jobs.shown import jobs_table
+
+    _ask(cloud, secure, lambda ask: _look(lambda: ask("jobs", job={"ask": "list", **named(name)}), jobs_table, watch,
+                                          as_json))
+
+
 def _read(file: Path) -> Any:
+    from brain_fleet.jobs.manifests import read
     from brain_fleet.state.manifests import ManifestProblem, read_manifests
 
     try:
-        return read_manifests(file)
+        return read_manifests(file, read)
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror or error}")
     except ManifestProblem as problem:

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which function plans which kind of job."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping
+
+from brain_fleet.jobs.manifests import Manifest
+from brain_fleet.jobs.plan import Places, Plan
+from brain_fleet.jobs.admission import priority
+from brain_fleet.jobs.sedna import federated_plan, joint_plan
+from brain_fleet.jobs.stages import learning_plan
+from brain_fleet.jobs.trainjob import train_plan
+from brain_fleet.schema import FormProblem
+
+_PLAIN = {"TrainJob": train_plan, "FederatedLearningJob": federated_plan, "JointInferenceService": joint_plan}
+
+
+def plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], places: Places, state: dict[str, Any]) -> Plan:
+    """What a job comes to.
+
+    Args:
+        job: of any kind that is run.
+        objects: what it may refer to, by kind and name.
+        places: where its parts are.
+        state: of it; a job that learns again and again has its stage there.
+
+    Raises:
+        FormProblem: it refers to what is not there, or asks for what cannot be here; names the field.
+    """
+    found = (_PLAIN[job.kind](job, objects, places) if job.kind in _PLAIN
+             else learning_plan(job, objects, places, state))
+    names = [group.name for group in found.groups]
+    for number, group in enumerate(found.groups):
+        for before, _ in group.after:
+            if before not in names[:number]:
+                raise FormProblem(f"the runtime's replicated job {group.name} depends on {before}, which does not "
+                                  f"stand before it; put it there, or take the dependency away")
+    if len(set(names)) < len(names):
+        raise FormProblem("two replicated jobs of the runtime have one name; give another to one")
+    return found
+
+
+def examine(job: Manifest, objects: Mapping[tuple[str, str], Manifest], folder: Path) -> Plan:
+    """As :func:`plan`, of a job that does not run; its priority is looked up too. Raises FormProblem."""
+    found = plan(job, objects, Places(folder / "job", folder / "volumes"), {})
+    priority(job, objects)
+    return found

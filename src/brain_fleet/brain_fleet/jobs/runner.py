@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The local runner: keeps jobs, lets them run as the queue allows, and goes on where a runner before was killed."""
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
+
+from brain_fleet.jobs.job import FAILED, Job, sweep
+from brain_fleet.jobs.manifests import Manifest
+from brain_fleet.jobs.plan import Places, Plan
+from brain_fleet.jobs.planning import plan as plan_of
+from brain_fleet.jobs.processes import tail
+from brain_fleet.jobs.admission import admitted, priority
+from brain_fleet.jobs.records import Record, Records
+from brain_fleet.jobs.reports import Reports
+from brain_fleet.jobs.stages import Stages
+from brain_fleet.jobs.status import write_status
+from brain_fleet.schema import FormProblem
+from brain_fleet.store import StoreProblem
+from brain_wire.seldom import Seldom
+from brain_wire.shown import quoted
+
+LOOK = 0.2          # s between two looks at workers
+PATIENCE = 40.0     # s that workers get to end when the runner ends
+# Of a spec that was applied, what may be changed: all else is another job.
+_CHANGED = {"TrainJob": {"suspend", "trainer"}}
+
+log = logging.getLogger("brain.jobs")
+seldom = Seldom(log)
+
+
+class _Uses(Mapping[tuple[str, str], Manifest]):
+    """Objects, with those that somebody asked for."""
+
+    def __init__(self, objects: Mapping[tuple[str, str], Manifest]) -> None:
+        self._objects = objects
+        self.used: dict[tuple[str, str], Manifest] = {}
+
+    def __getitem__(self, key: tuple[str, str]) -> Manifest:
+        found = self._objects[key]
+        self.used[key] = found
+        return found
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._objects)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
+class Runner:
+    """Runs jobs until it is stopped.
+
+    Args:
+        folder: for all that it keeps; one runner has it.
+        slots: workers that may run at once; None: one for each processor.
+
+    Raises:
+        StoreProblem: the folder cannot be used.
+    """
+
+    def __init__(self, folder: Path, slots: int | None = None) -> None:
+        self.folder, self.slots = Path(folder).absolute(), slots or os.cpu_count() or 1
+        self.records = Records(self.folder)
+        self._lock, self._wake, self._ending = threading.RLock(), threading.Event(), threading.Event()
+        self._jobs: dict[tuple[str, str], Job] = {}
+        self._reports = Reports(self._hear)
+        left = sweep(f"{self.records.store.incarnation}:")
+        if left:
+            log.info("ended %d processes that a runner before had left", left)
+        for record in self.records.all():
+            if record.manifest.job:
+                self._take(record)
+        self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends all workers, which the next runner starts again, and itself. May be called twice."""
+        if not self._ending.is_set():
+            self._ending.set()
+            self._wake.set()
+            self._thread.join()
+            self._reports.close()
+            with self._lock:
+                for job in self._jobs.values():
+                    for process in job.running.values():
+                        process.stop()
+                for job in self._jobs.values():
+                    job.let_go(PATIENCE)
+                    self._keep(job)
+                self.records.close()
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # --- orders
+
+    def apply(self, manifests: Sequence[Manifest], person: str = "") -> list[dict[str, Any]]:
+        """Wants what manifests say: all of it or, where one cannot be, nothing.
+
+        Raises:
+            FormProblem: names the manifest and the field.
+            StoreProblem: nothing can be written.
+        """
+        with self._lock:
+            known = {(one.manifest.kind, one.manifest.name): one for one in self.records.all()}
+            objects = {key: one.manifest for key, one in known.items()}
+            objects.update({(one.kind, one.name): one for one in manifests})
+            found: list[dict[str, Any]] = []
+            uses: list[list[Manifest]] = []
+            for one in manifests:
+                try:
+                    had = known.get((one.kind, one.name))
+                    notes, its = self._examined(one, None if had is None else had, objects)
+                except FormProblem as problem:
+                    raise FormProblem(f"{one.kind} {one.name}: {problem}") from None
+                uses.append(its)
+                found.append({"kind": one.kind, "name": one.name, "notes": notes})
+            with self.records.store.change() as db:
+                for one, its, told in zip(manifests, uses, found):
+                    news = self.records.put(db, one, its)
+                    told.update(change="nothing is new" if not news else "changed" if (one.kind, one.name) in known
+                                else "made")
+            for record in self.records.all():
+                key = (record.manifest.kind, record.manifest.name)
+                told_now = next((told for told in found if (told["kind"], told["name"]) == key), None)
+                if told_now is None or not record.manifest.job or told_now["change"] == "nothing is new":
+                    continue
+                self._take(record)
+                by = f" by {person}" if person else ""
+                self._tell(record.manifest, f"{told_now['change']}{by}")
+        self._wake.set()
+        return found
+
+    def _examined(self, one: Manifest, had: Record | None, objects: Mapping[tuple[str, str], Manifest]
+                  ) -> tuple[list[str], list[Manifest]]:
+        """Notes of a manifest, and what it uses. Raises FormProblem."""
+        if not one.job:
+            return [], []
+        if had is not None:
+            its = self._jobs.get((one.kind, one.name))
+            if its is not None and its.deleted:
+                raise FormProblem("it is being deleted; apply it again in a moment")
+            _check_change(had.manifest, one)
+        asked = _Uses(objects if had is None else {**objects, **{(u.kind, u.name): u for u in had.uses}})
+        plan = plan_of(one, asked, self._places(one, "new"), {})
+        priority(one, asked)
+        return list(plan.notes), list(asked.used.values())
+
+    def delete(self, wanted: Sequence[tuple[str, str]], person: str = "") -> list[dict[str, Any]]:
+        """Ends and forgets objects; what a job's workers have made stays in its folder.
+
+        Raises:
+            StoreProblem: nothing can be written.
+        """
+        found = []
+        with self._lock:
+            for kind, name in wanted:
+                job = self._jobs.get((kind, name))
+                if job is None:
+                    with self.records.store.change() as db:
+                        found.append({"kind": kind, "name": name, "known": self.records.delete(db, kind, name)})
+                    continue
+                job.deleted = job.state["deleted"] = True
+                self._keep(job)
+                self._tell(job.record.manifest, "is deleted" + (f" by {person}" if person else ""))
+                found.append({"kind": kind, "name": name, "known": True, "folder": str(job.places.work)})
+        self._wake.set()
+        return found
+
+    # --- looks
+
+    def jobs(self, kind: str | None = None, name: str | None = None) -> list[dict[str, Any]]:
+        """All jobs, as they are shown; only those of a kind or name where one is given."""
+        with self._lock:
+            return [self._shown(job) for key, job in self._jobs.items() if kind in (None, key[0])
+                    and name in (None, key[1])]
+
+    def _shown(self, job: Job) -> dict[str, Any]:
+        record = job.record
+        return {"kind": record.manifest.kind, "name": record.manifest.name, "phase": "Deleting" if job.deleted else
+                job.phase, "stage": job.state.get("stage"), "priority": job.state.get("priority", 0),
+                "why": job.state.get("message", ""), "created": record.created, "generation": record.generation,
+                "folder": str(job.places.work), "status": record.status, "notes": list(job.plan.notes), "workers": [
+                    {"name": worker.name, "state": job.worker_state(worker.name), "attempt": job.state["workers"].get(
+                        worker.name, {}).get("attempt", 0), "pid": job.running[worker.name].pid
+                        if worker.name in job.running else None}
+                    for group in job.plan.groups for worker in group.workers]}
+
+    def logs(self, name: str, worker: str | None = None, kind: str | None = None) -> dict[str, Any]:
+        """What happened to a job, and the end of each worker's log.
+
+        Raises:
+            FormProblem: there is no such job or worker.
+        """
+        with self._lock:
+            jobs = [job for key, job in self._jobs.items() if key[1] == name and kind in (None, key[0])]
+        if not jobs:
+            raise FormProblem(f"there is no job {quoted(name)}; see `brain fleet jobs`")
+        job = jobs[0]
+        if len(jobs) > 1:
+            raise FormProblem(f"{' and '.join(one.record.manifest.kind for one in jobs)} are called {quoted(name)}; "
+                              f"say which, as {job.record.manifest.kind}/{name}")
+        here = job.places.folder / "workers"
+        found = sorted(path.parent.name for path in here.glob("*/log"))
+        if worker is not None and worker not in found:
+            raise FormProblem(f"{name} has no log of a worker {quoted(worker)}; there are {', '.join(found) or 'none'}")
+        longest = 64 * 1024 if worker is not None else max(2048, 256 * 1024 // max(1, len(found)))
+        return {"events": self.records.events(job.record.manifest.kind, name), "logs": {
+            one: tail(here / one / "log", longest) for one in found if worker in (None, one)}}
+
+    # --- work
+
+    def _places(self, manifest: Manifest, uid: str) -> Places:
+        name = manifest.name.replace("/", ".")
+        return Places(self.folder / "jobs" / f"{name}-{uid}", self.folder / "volumes", reports=self._reports.address)
+
+    def _hear(self, report: dict[str, Any]) -> None:
+        """A worker of Sedna's reports."""
+        with self._lock:
+            for (kind, _), job in self._jobs.items():
+                manifest = job.record.manifest
+                whose = report["ownerKind"].lower(), report["ownerName"], report.get("namespace") or manifest.namespace
+                if whose == (kind.lower(), manifest.value["metadata"]["name"], manifest.namespace):
+                    self._tell(manifest, f"{report['name']} reports: {report['status']}")
+                    if job.driver is not None and report["status"] == "completed":
+                        job.driver.report(report["kind"], report.get("results") or [])
+                    return
+
+    def _take(self, record: Record) -> None:
+        """Knows a job, or takes its changed manifest."""
+        key = (record.manifest.kind, record.manifest.name)
+        objects = {(one.kind, one.name): one for one in record.uses}
+        job = self._jobs.get(key)
+        places = self._places(record.manifest, record.uid) if job is None else job.places
+        if job is None:
+            places.ports = record.state.setdefault("ports", {})
+        try:
+            plan = plan_of(record.manifest, objects, places, record.state if job is None else job.state)
+        except FormProblem as problem:      # an older version took it
+            log.error("%s %s cannot be run any more: %s", *key, problem)
+            plan = Plan(())
+            record.state.update(phase=FAILED, reason="NotUnderstood", message=str(problem)[:1000])
+        if job is None:
+            job = Job(record, plan, places, f"{self.records.store.incarnation}:{record.uid}",
+                      functools.partial(self._tell, record.manifest))
+            job.deleted = bool(record.state.get("deleted"))
+            if record.manifest.kind in ("IncrementalLearningJob", "LifelongLearningJob") and plan.groups:
+                job.driver = Stages(job, functools.partial(_replan, job))
+            self._jobs[key] = job
+        else:
+            job.record.manifest, job.record.generation, job.record.uses = (
+                record.manifest, record.generation, record.uses)
+            if not job.over:
+                job.replan(plan)
+        job.state["priority"] = priority(record.manifest, objects) if plan.groups else 0
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            self._wake.wait(LOOK)
+            self._wake.clear()
+            with self._lock:
+                now = self.records.store.elapsed.now()
+                for key, job in list(self._jobs.items()):
+                    try:
+                        self._look(key, job, now)
+                    except Exception:   # whatever one job is, the others are run
+                        seldom(f"job {key}", f"{key[0]} {key[1]} failed to be looked at", trace=True,
+                               level=logging.ERROR)
+                for job in admitted(list(self._jobs.values()), self.slots):
+                    if not job.record.manifest.spec.get("suspend"):
+                        job.admit(now)
+                        self._wake.set()
+
+    def _look(self, key: tuple[str, str], job: Job, now: float) -> None:
+        before = job.phase
+        if job.driver is not None:
+            job.driver.advance(now)
+        job.advance(now, bool(job.record.manifest.spec.get("suspend")))
+        write_status(job)
+        self._keep(job)
+        if job.deleted and not job.running:
+            self._forget(key, job)
+        elif (job.over and not job.running and job.plan.ttl is not None
+                and now - job.state.get("ended", now) > job.plan.ttl):
+            job.deleted = job.state["deleted"] = True
+            self._tell(job.record.manifest, "is deleted, since its time after it ended is over")
+        if job.phase != before:
+            self._wake.set()
+
+    def _forget(self, key: tuple[str, str], job: Job) -> None:
+        try:
+            with self.records.store.change() as db:
+                self.records.delete(db, *key)
+        except StoreProblem as problem:
+            seldom("forget", f"{key[0]} {key[1]} cannot be forgotten yet: {problem}")
+            return
+        self.records.forget(job.record.uid)
+        del self._jobs[key]
+        for part in ("workers", "nodes", "volumes"):
+            shutil.rmtree(job.places.folder / part, ignore_errors=True)
+        for folder in (job.places.work, job.places.folder):
+            try:
+                folder.rmdir()
+            except OSError:
+                break       # it holds what the workers made, or was never there
+
+    def _keep(self, job: Job) -> None:
+        try:
+            self.records.keep(job.record)
+        except StoreProblem as problem:
+            seldom("keep", f"how far jobs are is not written down: {problem}")
+
+    def _tell(self, manifest: Manifest, text: str) -> None:
+        log.info("%s %s: %s", manifest.kind, manifest.name, text)
+        try:
+            self.records.event(manifest, text)
+        except StoreProblem as problem:
+            seldom("event", f"an event is not written down: {problem}")
+
+
+def _replan(job: Job) -> None:
+    objects = {(one.kind, one.name): one for one in job.record.uses}
+    job.replan(plan_of(job.record.manifest, objects, job.places, job.state))
+
+
+def _check_change(had: Manifest, new: Manifest) -> None:
+    """Raises FormProblem where a change asks for another job."""
+    may = _CHANGED.get(new.kind, set())
+    before, after = had.spec, new.spec
+    for field in sorted(before.keys() | after.keys()):
+        if before.get(field) != after.get(field) and field not in may:
+            raise FormProblem(f"spec.{field} cannot be changed once a {new.kind} was applied; delete it, and apply it "
+                              f"again")
+    for field in sorted((before.get("trainer") or {}).keys() | (after.get("trainer") or {}).keys()):
+        if field != "numNodes" and (before.get("trainer") or {}).get(field) != (after.get("trainer") or {}).get(field):
+            raise FormProblem(f"spec.trainer.{field} cannot be changed once a {new.kind} was applied, but for "
+                              f"numNodes; delete it, and apply it again")

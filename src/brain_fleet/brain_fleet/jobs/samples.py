@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The samples of a Dataset that is a text file, a line each, and the triggers of what is done about them."""
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Mapping
+
+from brain_fleet.schema import FormProblem
+
+LARGEST = 64 * 2**20    # bytes of a list of samples
+NEAR = 1e-6             # two metrics that differ by less are equal, as Sedna has it
+
+
+def read_samples(path: Path, form: str) -> tuple[str | None, list[str]]:
+    """The header of a list of samples (of csv), and its samples.
+
+    Args:
+        path: of the list.
+        form: ``txt`` or ``csv``.
+
+    Raises:
+        FormProblem: it is of another form, is no file, or is too long.
+        OSError: it cannot be read.
+    """
+    if form.lower() not in ("txt", "csv"):
+        raise FormProblem(f"a Dataset of the format {form!a} has no lines to count; give txt or csv")
+    if not path.is_file():
+        raise FormProblem(f"{path} is no file; give the list of samples, a line each")
+    if path.stat().st_size > LARGEST:
+        raise FormProblem(f"{path} has more than {LARGEST} bytes; divide it")
+    lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    if form.lower() == "csv":
+        return (lines[0], lines[1:]) if lines else (None, [])
+    return None, lines
+
+
+def write_samples(path: Path, header: str | None, samples: list[str]) -> None:
+    """Writes a list of samples, wholly or not at all. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    text = "".join(f"{one}\n" for one in ([] if header is None else [header]) + samples)
+    temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+    temporary.replace(path)
+
+
+def triggered(trigger: Mapping[str, Any], stats: Mapping[str, Any], now: datetime | None = None) -> bool:
+    """Whether a trigger's condition holds, at a time of day that it allows.
+
+    Args:
+        trigger: with ``condition`` and, perhaps, ``timer``.
+        stats: metrics by name: numbers, or lists of them, of which ``name[2]`` is one.
+        now: this machine's; None: as it is.
+    """
+    timer = trigger.get("timer")
+    if timer is not None:
+        time = (now or datetime.now()).strftime("%H:%M")
+        start, end = timer["start"].rjust(5, "0"), timer["end"].rjust(5, "0")
+        if not (start <= time <= end if start <= end else time >= start or time <= end):
+            return False
+    condition = trigger["condition"]
+    value = metric(condition["metric"], stats)
+    if value is None:
+        return False
+    difference, operator = value - condition["threshold"], condition["operator"]
+    equal = abs(difference) < NEAR
+    return {"gt": not equal and difference > 0, "ge": equal or difference > 0, "eq": equal, "ne": not equal,
+            "le": equal or difference < 0, "lt": not equal and difference < 0}[
+        {">": "gt", ">=": "ge", "=": "eq", "==": "eq", "!=": "ne", "<=": "le", "<": "lt"}.get(operator, operator)]
+
+
+def metric(name: str, stats: Mapping[str, Any]) -> float | None:
+    """A metric's number; None: there is none. A list that has one element is that."""
+    base, _, rest = name.partition("[")
+    value = stats.get(base.strip())
+    if rest:
+        number = rest.rpartition("]")[0]
+        if not isinstance(value, list) or not number.isdecimal() or int(number) >= len(value):
+            return None
+        value = value[int(number)]
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    try:
+        found = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def compared(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics of a model, with ``NAME_delta``: how much more they are than another's."""
+    found = dict(new)
+    for name, value in new.items():
+        mine, its = (one if isinstance(one, list) else [one] for one in (value, old.get(name)))
+        pairs = [(metric("x", {"x": a}), metric("x", {"x": b})) for a, b in zip(mine, its)]
+        if pairs and len(mine) == len(its) and all(a is not None and b is not None for a, b in pairs):
+            found[f"{name}_delta"] = [a - b for a, b in pairs if a is not None and b is not None]
+    return found
