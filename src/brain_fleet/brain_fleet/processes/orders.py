@@ -241,7 +241,7 @@ class Orders:
             return audit.page(self._cloud.store.read, order.get("after", 0), LINES)
 
     def _jobs(self, order: dict[str, Any], person: str) -> dict[str, Any]:
-        asked = order.get("job")
+        asked: Any = order.get("job")
         answer = serve(self._runner, asked, person)
         if asked["ask"] in ("apply", "delete"):     # both run, or end, what a person has chosen
             named = [f"{one['kind']} {one['metadata']['name']}" for one in asked.get("manifests", ())]
