@@ -32,6 +32,7 @@ def draw(path: Path, found: Mapping[str, Any]) -> None:
     left.axhline(found["best_alone"]["f1"], color="grey", linestyle=":", linewidth=1.5, label="best robot alone")
     left.set(xlabel="round, 30 % of the robots missing in each", ylabel="held-out F1 of vision", ylim=(0.0, 1.0),
              title="A fleet whose rooms are not alike")
+    left.set_xticks(rounds)
     left.legend(fontsize=7, ncols=2, loc="lower right")
     names, values, colors = [], [], []
     for one in found["strategies"]:
