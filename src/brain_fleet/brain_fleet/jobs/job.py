@@ -17,9 +17,10 @@ WAITING, SUCCEEDED, LEFT = "waiting", "succeeded", "left"
 FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0  # s until a worker that died is started again: twice as long each time
 KILLED = 128        # statuses above it: a signal ended the worker
 STORE = "store"     # by which elastic nodes find each other
-# torchrun's last call for nodes is 30 s, and a worker of an elastic group is started again by its own agent.
-_ELASTIC = {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_CONF": "is_host=false,last_call_timeout=2,join_timeout=600",
-            "PET_MAX_RESTARTS": "100", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+# torchrun's last call for nodes is 30 s, it misses a node after 15 s, and each agent starts its own ranks again.
+_ELASTIC = {"PET_RDZV_BACKEND": "c10d", "PET_MAX_RESTARTS": "100", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+            "PET_RDZV_CONF": "is_host=false,last_call_timeout=2,join_timeout=600,keep_alive_interval=1,"
+                             "keep_alive_max_attempt=5"}
 
 
 class Job:
