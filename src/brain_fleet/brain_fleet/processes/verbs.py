@@ -23,8 +23,6 @@ Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
 
 app = typer.Typer(help="Ask the cloud of a fleet, and order what is wanted of its robots.", no_args_is_help=True)
-for verb in (audit, monitoring, plan, costs, consent, upload, learn):
-    app.command()(verb)
 
 
 def _look(look: Callable[[], dict[str, Any]], show: Callable[[dict[str, Any]], Any], watch: bool, as_json: bool
@@ -273,3 +271,5 @@ def _read(file: Path) -> Any:
 
 
 add_verbs(app, _ask, _look)
+for verb in (learn, consent, upload, plan, costs, audit, monitoring):
+    app.command()(verb)
