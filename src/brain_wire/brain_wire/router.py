@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -29,6 +30,8 @@ from brain_wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, Session
 PORT = 7447
 CONFIG_VARIABLE = "ZENOH_ROUTER_CONFIG_URI"
 PROBE_TIMEOUT = 1000  # ms in which a router answers, if it is one
+
+CLOSING = 3.0       # s that links get to close; who asks a router to end waits for 5
 
 log = logging.getLogger("brain.router")
 
@@ -206,11 +209,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (RouterProblem, SessionProblem) as problem:
         print(shown.line(problem), file=sys.stderr)
         return 3 if isinstance(problem, RouterRuns) else 1
-    with router:
-        log.info("routing at %s", ", ".join(router.endpoints))
-        stop.wait()
+    log.info("routing at %s", ", ".join(router.endpoints))
+    stop.wait()
+    _close(router)
     return 0
 
 
+def _close(router: Router) -> None:
+    """Stops routing. Where Zenoh does not come to an end with that, it is left: nothing is lost with a router."""
+    closing = threading.Thread(target=router.close, name="close", daemon=True)
+    closing.start()
+    closing.join(CLOSING)
+    if closing.is_alive():
+        log.warning("the links are not closed within %g s; the router ends without that", CLOSING)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    ended = main()
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended)     # to take the interpreter apart waits for Zenoh's threads again
