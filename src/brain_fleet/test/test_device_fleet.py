@@ -128,7 +128,7 @@ def test_devices_are_ordered_and_run_with_the_cloud_and_without(fleet, server, u
     assert (last["value"], last["at"], last["fresh"]) == (21.5, off["properties"]["heat"]["at"], False)
     process = server()
     assert process.stdout.readline() == "written holding 1 21\n"
-    until(lambda: here()["properties"]["goal"].get("fresh"), here)
+    until(lambda: here()["properties"].get("goal", {}).get("fresh"), here)
     assert here()["properties"]["goal"]["value"] == 21.0
     # A robot that is killed takes its drivers along, and what it said last is nothing of now.
     fleet.end("robot1")
