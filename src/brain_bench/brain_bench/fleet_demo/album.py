@@ -8,37 +8,33 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from brain_bench.fleet_demo.script import put
-from brain_regions.vision.network import HEIGHT, WIDTH
-from brain_training.recordings.views import View, asked, labels
+from brain_bench.fleet_demo.robot_folder import SHEET, put, sheets
+from brain_regions.vision.network import COLUMNS, HEIGHT, SLOTS, WIDTH
+from brain_sim.camera import SeenObject
 from brain_training.vision_data import Clips, Labels, Way
 
-SHEET = 8           # pictures in a file
 MOST = 80           # files
 HELD = 5            # one in so many is kept back
 
 
 class Sheet(NamedTuple):
-    """Pictures uint8 [n, HEIGHT, WIDTH, 3] of one drive in their order, and what stands in each."""
+    """Pictures uint8 [n, HEIGHT, WIDTH, 3] of one drive in their order, labels [n, SLOTS, COLUMNS], what is seen."""
 
     images: np.ndarray
-    views: Sequence[Sequence[View]]
+    labels: Labels
+    objects: Sequence[list[SeenObject]]
 
 
 def held(path: Path) -> bool:
     """Whether a file is one of those that are kept back."""
     return int(path.stem) % HELD == HELD // 2
-
-
-def files(folder: Path) -> list[Path]:
-    """All files, oldest first."""
-    return sorted(path for path in (folder / "pictures").glob("*.npz") if path.stem.isdigit())
 
 
 class Album:
@@ -51,28 +47,29 @@ class Album:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (folder / "pictures").mkdir(parents=True, exist_ok=True)
-        there = files(folder)
+        there = sheets(folder)
         self._next = int(there[-1].stem) + 1 if there else 0
-        self._images: list[np.ndarray] = []
-        self._views: list[list[View]] = []
+        self._taken: list[tuple[np.ndarray, Labels, list[SeenObject]]] = []
 
-    def add(self, image: np.ndarray, views: list[View]) -> None:
-        """Takes one picture."""
-        self._images.append(image)
-        self._views.append(views)
-        if len(self._images) >= SHEET:
+    def add(self, image: np.ndarray, labels: Labels, objects: list[SeenObject]) -> None:
+        """Takes one picture: uint8 [HEIGHT, WIDTH, 3], its labels [SLOTS, COLUMNS], and the objects in it."""
+        self._taken.append((image, labels, objects))
+        if len(self._taken) >= SHEET:
             self.flush()
 
     def flush(self) -> None:
         """Writes what there is; pictures of another room then stand in another file."""
-        if not self._images:
+        if not self._taken:
             return
+        images, labels, objects = zip(*self._taken)
         made = BytesIO()
-        np.savez(made, images=np.stack(self._images), views=np.array(json.dumps(self._views)))
+        told = json.dumps([list(map(asdict, one)) for one in objects])
+        np.savez(made, images=np.stack(images), objects=np.array(told), **{
+            name: np.stack(parts) for name, parts in zip(Labels._fields, zip(*labels))})
         put(self._folder / "pictures" / f"{self._next:06d}.npz", made.getvalue())
         self._next += 1
-        self._images, self._views = [], []
-        for path in files(self._folder)[:-MOST]:
+        self._taken = []
+        for path in sheets(self._folder)[:-MOST]:
             path.unlink(missing_ok=True)
 
 
@@ -87,32 +84,33 @@ class Reader:
         self._folder = folder
         self._read: dict[Path, Sheet | None] = {}
 
-    def sheets(self, kept_back: bool) -> list[Sheet]:
+    def some(self, kept_back: bool) -> list[Sheet]:
         """Those to learn from, or those that are kept back; a file that cannot be read is as if it were not there."""
-        there = files(self._folder)
+        there = sheets(self._folder)
         self._read = {path: self._read[path] if path in self._read else _sheet(path) for path in there}
         return [sheet for path in there if held(path) == kept_back and (sheet := self._read[path]) is not None]
 
     def clips(self) -> Clips | None:
         """Clips of one picture each to learn from; None: there are none yet."""
-        sheets = self.sheets(False)
-        if not sheets:
+        found = self.some(False)
+        if not found:
             return None
-        told = [labels(views) for sheet in sheets for views in sheet.views]
-        return Clips(np.concatenate([sheet.images for sheet in sheets])[:, None],
-                     Labels(*(np.stack(parts)[:, None] for parts in zip(*told))))
+        return Clips(np.concatenate([sheet.images for sheet in found])[:, None], Labels(*(
+            np.concatenate(parts)[:, None] for parts in zip(*(sheet.labels for sheet in found)))))
 
     def ways(self) -> list[Way]:
         """What is kept back, to examine by."""
-        return [Way(sheet.images, [asked(views) for views in sheet.views]) for sheet in self.sheets(True)]
+        return [Way(sheet.images, sheet.objects) for sheet in self.some(True)]
 
 
 def _sheet(path: Path) -> Sheet | None:
     try:
         with np.load(path, allow_pickle=False) as found:
-            images, views = found["images"], json.loads(str(found["views"]))
-        sheet = Sheet(images, [[View(*view) for view in one] for one in views])
+            images, labels = found["images"], Labels(*(found[name] for name in Labels._fields))
+            objects = [[SeenObject(**seen) for seen in one] for one in json.loads(str(found["objects"]))]
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
         return None
-    sound = images.dtype == np.uint8 and images.shape == (len(sheet.views), HEIGHT, WIDTH, 3)
-    return sheet if sound and len(sheet.views) else None
+    count = len(objects)
+    sound = (count > 0 and images.dtype == np.uint8 and images.shape == (count, HEIGHT, WIDTH, 3)
+             and all(part.shape == (count, SLOTS, COLUMNS) for part in labels))
+    return Sheet(images, labels, objects) if sound else None

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from brain_bench.fleet_demo.script import look_of
+from brain_bench.fleet_demo.robot_folder import look_of
 from brain_sim.judge import Judge
 from brain_sim.physics import Simulation
 from brain_sim.world import World

@@ -2,7 +2,8 @@
 """The process of a robot that drives: ``python -m brain_bench.fleet_demo.driver --folder FOLDER``.
 
 It plays goals one after the other, each in a room of its own, with the ordinary brain in lockstep and the weights of
-vision that the robot has when the goal begins. What it sees it writes into its album.
+vision that the robot has when the goal begins. What its camera sees it writes into its album, with what the simulator,
+its teacher, says that each ray of the picture has met.
 """
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import logging
 import os
 import sys
 import time
+from collections import deque
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Sequence
@@ -20,24 +22,24 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_bench.fleet_demo.album import Album
-from brain_bench.fleet_demo.script import TEACHER, Given, put
-from brain_eval.episodes import TRUTH, Referee, play, resolved_for
+from brain_bench.fleet_demo.robot_folder import WEIGHTS, Given, begin_goal, end_goal, goals
+from brain_eval.episodes import Referee, play, resolved_for
 from brain_regions.vision.fitting import fitted
-from brain_regions.vision.network import FOCAL
 from brain_runtime import images
 from brain_runtime.ablation import Ablation
 from brain_runtime.ending import Ending, leave
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.stepper import RegionError
+from brain_sim.camera import RayCamera
+from brain_sim.camera_region import camera_of, planar_pose
 from brain_sim.suite import Episode
-from brain_training.recordings.views import Mount, views
+from brain_training.vision_data import label_columns
 from brain_wire import shown
 from brain_wire.waking import Flag
 
 WORLD = "brain_bench.fleet_demo.dressed_world:DressedWorld"
-WEIGHTS = "vision.safetensors"      # of the robot; while there is none, it has those that ship
-GOALS, DOING = "goals.jsonl", "doing.json"
 EVERY = 0.25                        # s between two pictures that are kept
+POSES = 64                          # that are remembered, until the picture of one has come
 POLITE = 10                         # as what learns has: both get their share of a machine that is busy
 
 log = logging.getLogger("brain.demo")
@@ -76,15 +78,15 @@ class Driver:
         weights = self._folder / WEIGHTS
         vision = {"vision": {"weights": str(weights)}} if weights.exists() else {}
         world = {"look": json.dumps(asdict(self._given.look)), "split": episode.split, "seed": episode.seed}
-        resolved = resolved_for(episode, join=(TRUTH,), ablation=Ablation(
-            {"world": WORLD}, {"world": world, **vision}))
+        resolved = resolved_for(episode, ablation=Ablation({"world": WORLD}, {"world": world, **vision}))
         host = LocalHost(resolved.make(), seed=episode.seed, critical=resolved.critical,
                          parameters=resolved.parameters())
         referee, eye = Referee(episode.id), _Eye(self._album)
         host.listen("sim/verdict", lambda message: referee.hear(message.data))
+        host.listen("sim/world", eye.enter)
+        host.listen("sim/ground_truth", eye.stand)
         host.listen("camera/image_raw", eye.see)
-        host.listen(TEACHER, eye.hear)
-        put(self._folder / DOING, json.dumps({"goal": number, "sentence": episode.sentence}).encode())
+        begin_goal(self._folder, number, episode.sentence)
         began, error = time.monotonic(), ""
 
         def look(since: float) -> None:
@@ -99,9 +101,8 @@ class Driver:
             log.warning("goal %d: %s", number, error)
         self._album.flush()
         found = referee.result(episode, error)
-        with (self._folder / GOALS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"at": time.monotonic(), "goal": number, "sentence": episode.sentence, "outcome":
-                                   found["outcome"], "reached": bool(found["success"]), "seconds": host.now}) + "\n")
+        end_goal(self._folder, {"at": time.monotonic(), "goal": number, "sentence": episode.sentence, "outcome":
+                                found["outcome"], "reached": bool(found["success"]), "seconds": round(host.now, 3)})
 
     def episode(self, number: int) -> Episode:
         """The goal of a number: one of the kinds of things that this robot's world has."""
@@ -114,36 +115,35 @@ class Driver:
 
 
 class _Eye:
-    """Puts pictures and what the teacher says of them together."""
+    """Takes some of the camera's pictures, and has the simulator say what is in them."""
 
     def __init__(self, album: Album) -> None:
         self._album = album
-        self._picture: Any = None
+        self._camera: RayCamera | None = None
+        self._radii: dict[str, float] = {}
+        self._poses: deque[Any] = deque(maxlen=POSES)
         self._next = 0.0
 
-    def see(self, message: Any) -> None:
-        self._picture = message
+    def enter(self, message: Any) -> None:
+        """Of a new room."""
+        self._camera = camera_of(message.data)
+        self._radii = {one["name"]: one["radius"] for one in json.loads(message.data)["room"]["objects"]}
 
-    def hear(self, message: Any) -> None:
-        stamp, picture = message.header.stamp, self._picture
+    def stand(self, message: Any) -> None:
+        """Of where the robot is."""
+        self._poses.append(message)
+
+    def see(self, message: Any) -> None:
+        """Of a picture, whose stamp is that of the pose that it was taken at."""
+        stamp = message.header.stamp
         now = stamp.sec + 1e-9 * stamp.nanosec
-        if picture is None or picture.header.stamp != stamp or now < self._next:
+        pose = next((one for one in reversed(self._poses) if one.header.stamp == stamp), None)
+        if self._camera is None or pose is None or now < self._next:
             return
         self._next = now + EVERY - 1e-6
-        self._album.add(np.array(fitted(images.rgb(picture))), views(message, Mount(), FOCAL))
-
-
-def goals(folder: Path) -> list[dict[str, Any]]:
-    """Goals of a robot that have ended; a last line that a kill has torn is left out."""
-    try:
-        lines = (folder / GOALS).read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        with contextlib.suppress(ValueError):
-            found.append(json.loads(line))
-    return found
+        self._camera.render(*planar_pose(pose))
+        self._album.add(np.array(fitted(images.rgb(message))), label_columns(self._camera, self._radii),
+                        self._camera.ground_truth_objects())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,8 +16,7 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from brain_bench.fleet_demo.album import Reader
-from brain_bench.fleet_demo.driver import WEIGHTS
-from brain_bench.fleet_demo.script import TEACHER, Given
+from brain_bench.fleet_demo.robot_folder import TEACHER, WEIGHTS, Given
 from brain_regions.vision import weights as weight_file
 from brain_training.federated import Kept, VisionLearner, network_of
 from brain_training.vision import test_on
@@ -55,8 +54,8 @@ class DrivingLearner:
             ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
         """See :class:`brain_fleet.federated.learner.Learner`.
 
-        Beside what training tells: ``f1`` in held-out rooms of the weights that it was given; ``own`` and ``had``, F1 on
-        what the robot has kept back with these and with those that it had; ``taken``, 1 where it took them.
+        Beside what training tells: ``f1`` in held-out rooms of the weights that it was given; ``own`` and ``had``, F1
+        on what the robot has kept back with these and with those that it had; ``taken``, 1 where it took them.
 
         Raises:
             ValueError: the weights are not vision's, or there are no pictures yet, or no time.
@@ -104,7 +103,7 @@ def driving(data: Sequence[str], labels: str, seed: int) -> DrivingLearner:
 
     Args:
         data: that folder.
-        labels: :data:`.script.TEACHER`, since the album has no others.
+        labels: :data:`.robot_folder.TEACHER`, since the album has no others.
         seed: of the order of pictures.
 
     Raises:

@@ -34,7 +34,8 @@ def _by_round(axes: Any, found: Mapping[str, Any], colors: Mapping[str, str]) ->
     for name, color in colors.items():
         there = [(one["version"], one["robots"][name]["f1"]) for one in versions if name in one["robots"]]
         rooms = next(one["rooms"] for one in found["robots"] if one["robot"] == name)
-        axes.plot(*(zip(*there) if there else ((), ())), color=color, marker="o", markersize=4, label=f"{name}: {rooms}")
+        axes.plot(*(zip(*there) if there else ((), ())), color=color, marker="o", markersize=4,
+                  label=f"{name}: {rooms}")
     whole = [(one["version"], sum(told["f1"] for told in one["robots"].values()) / len(one["robots"]))
              for one in versions if len(one["robots"]) == len(colors)]
     if whole:
@@ -43,16 +44,16 @@ def _by_round(axes: Any, found: Mapping[str, Any], colors: Mapping[str, str]) ->
     for one in found["troubles"]:
         if one["began"] is None:
             continue
-        last = found["rounds"] if one["back"] is None else one["back"]
+        last = found["done"] if one["back"] is None else one["back"]
         word, pattern = MARKS[one["kind"]]
         axes.axvspan(one["began"], max(last - 1, one["began"] + 0.2), facecolor="none", hatch=pattern, linewidth=0.0,
                      edgecolor=colors[one["robot"]], alpha=0.25)
         axes.annotate(f"{one['robot']}: {word}", (one["began"], 0.02), xytext=(3, 2), textcoords="offset points",
                       color=colors[one["robot"]], fontsize=9)
     axes.set(xlabel="rounds that the weights come of", ylabel="held-out F1 of vision", ylim=(0.0, 1.0),
-             xlim=(-0.3, max(1, found["rounds"]) - 0.3),
+             xlim=(-0.3, max(1, found["done"]) - 0.3),
              title=f"A fleet of {len(colors)} whose rooms are not alike learns while it drives")
-    axes.set_xticks(range(found["rounds"]))
+    axes.set_xticks(range(found["done"]))
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8, loc="lower right")
 

@@ -2,16 +2,14 @@
 """Plays the demo: starts all, looks at the cloud once a second, lets the troubles happen, and tells what came of it."""
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from brain_bench.fleet_demo.album import SHEET, files
-from brain_bench.fleet_demo.driver import DOING, goals
 from brain_bench.fleet_demo.processes import Cloud, Processes, Robot
-from brain_bench.fleet_demo.script import CUT, DEATH, TEACHER, Script
+from brain_bench.fleet_demo.robot_folder import SHEET, TEACHER, doing, goals, sheets
+from brain_bench.fleet_demo.script import CUT, DEATH, Script
 from brain_bench.fleet_demo.story import Trouble, examined
 from brain_bench.fleet_demo.table import rooms, row
 from brain_regions.vision import weights
@@ -65,7 +63,7 @@ class Play:
         return time.monotonic() - self._begun
 
     def run(self, stop: Flag, show: Callable[[], None] = lambda: None) -> None:
-        """Plays until all rounds are done, the time is up, or it is stopped.
+        """Plays until all rounds are done and who had trouble is back, the time is up, or it is stopped.
 
         Args:
             stop: ends it.
@@ -77,16 +75,22 @@ class Play:
         self._say(f"a cloud, and {len(self.robots)} robots that begin to drive")
         for robot in self.robots:
             robot.drive()
-        while not stop.is_set() and self.now < self.script.limit_s and not self._learning["over"]:
+        while not stop.is_set() and self.now < self.script.limit_s and not self.over:
             self._look()
             show()
             stop.wait(LOOK)
+
+    @property
+    def over(self) -> bool:
+        """Whether all is done that was to be."""
+        done = self._learning["version"] >= self.script.rounds and all(one.back_s is not None for one in self.troubles)
+        return done or self._learning["over"]
 
     def _look(self) -> None:
         for name, status in self.processes.ended().items():
             raise DemoProblem(f"the process `{name}` has ended with status {status}; its log in {self.folder} says why")
         for robot in self.robots:
-            if robot.name not in self._learns and len(files(robot.folder)) >= SHEETS:
+            if robot.name not in self._learns and len(sheets(robot.folder)) >= SHEETS:
                 self._learns.add(robot.name)
                 robot.learn()
                 if len(self._learns) == len(self.robots):
@@ -114,9 +118,7 @@ class Play:
     def head(self) -> str:
         """Where it stands, in a line."""
         one = self._learning
-        if one["over"]:
-            return f"all {self.script.rounds} rounds are done"
-        told = f"{self.now:.0f} s; {one['version']} of {self.script.rounds} rounds done"
+        told = f"{self.now:.0f} s; {one['version']} rounds done, of {self.script.rounds} or more"
         if one["left_s"] is not None:
             told += (f"; {len(one['answered'])} have answered in the next, which waits {one['left_s']:.0f} s more at "
                      f"most")
@@ -128,8 +130,8 @@ class Play:
         found = []
         for robot in self.robots:
             trouble = next((told for one in self.troubles if one.robot == robot.name and (told := one.told())), "")
-            own = {"goals": goals(robot.folder), "doing": _doing(robot.folder), "pictures":
-                   SHEET * len(files(robot.folder))}
+            own = {"goals": goals(robot.folder), "doing": doing(robot.folder), "pictures":
+                   SHEET * len(sheets(robot.folder))}
             found.append(row(robot.name, robot.given.look, self._links.get(robot.name, "not yet"), own, versions,
                              trouble))
         return found
@@ -137,13 +139,11 @@ class Play:
     def summary(self) -> dict[str, Any]:
         """What came of it, as plain values; times are s since it began."""
         versions = examined(self._learning["history"])
-        robots = []
-        for robot in self.robots:
-            robots.append({"robot": robot.name, "rooms": rooms(robot.given.look), "look": asdict(robot.given.look),
-                           "goals": [{**one, "at_s": round(one["at"] - self._begun, 1)} for one in goals(robot.folder)]})
+        robots = [{"robot": one.name, "rooms": rooms(one.given.look), "look": asdict(one.given.look), "goals": [
+            {**goal, "at_s": round(goal["at"] - self._begun, 1)} for goal in goals(one.folder)]} for one in self.robots]
         whole = [one for one in versions if len(one["robots"]) == len(self.robots)]
         means = [sum(told["f1"] for told in one["robots"].values()) / len(one["robots"]) for one in whole]
-        return {"seed": self.script.seed, "labels": f"{TEACHER}, the simulator's", "rounds": self.script.rounds,
+        return {"seed": self.script.seed, "labels": TEACHER, "rounds": self.script.rounds,
                 "done": int(self._learning["version"]), "wall_s": round(self.now, 1), "versions": versions,
                 "f1_first": means[0] if means else None, "f1_last": means[-1] if means else None,
                 "last_version": whole[-1]["version"] if whole else None,
@@ -160,15 +160,15 @@ class Play:
 
 def complete(found: dict[str, Any]) -> bool:
     """Whether all rounds came about, and each robot in trouble was back in one."""
-    return found["done"] == found["rounds"] and all(one["back_s"] is not None for one in found["troubles"])
+    return found["done"] >= found["rounds"] and all(one["back_s"] is not None for one in found["troubles"])
 
 
 def lines(found: dict[str, Any]) -> Sequence[str]:
     """What came of it, for a person."""
     told = []
     if found["f1_first"] is not None and found["last_version"]:
-        told.append(f"held-out F1 of vision, in the mean of all robots' rooms: {found['f1_first']:.2f} with the weights "
-                    f"that ship, {found['f1_last']:.2f} after {found['last_version']} rounds")
+        told.append(f"held-out F1 of vision, in the mean of all robots' rooms: {found['f1_first']:.2f} with the "
+                    f"weights that ship, {found['f1_last']:.2f} after {found['last_version']} rounds")
     for one in found["robots"]:
         own = [version["robots"][one["robot"]]["f1"] for version in found["versions"] if one["robot"] in
                version["robots"]]
@@ -186,10 +186,3 @@ def lines(found: dict[str, Any]) -> Sequence[str]:
 
 def _cut(robot: Robot) -> None:
     robot.link.cut(stay=True)
-
-
-def _doing(folder: Path) -> str:
-    try:
-        return str(json.loads((folder / DOING).read_text(encoding="utf-8"))["sentence"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""

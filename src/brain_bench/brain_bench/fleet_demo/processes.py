@@ -9,13 +9,15 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from brain_bench.fleet_demo.script import TEACHER, Given, Script
+from brain_bench.fleet_demo.robot_folder import TEACHER, Given
+from brain_bench.fleet_demo.script import Script
 from brain_fleet.checks.relay import Relay
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.processes.settings import CLOUD_VARIABLE, SECURITY_VARIABLE, TOKEN_VARIABLE
@@ -149,6 +151,8 @@ class Cloud:
         """What the fleet learns together, and the state of each robot by name; None: it does not answer just now."""
         try:
             if self._asking is None:
+                if not _listens(self.port):     # where nobody does, a session says on the terminal what to start
+                    return None
                 self._asking = Asking(f"tcp/127.0.0.1:{self.port}", None)
             learning = self._asking("learning")["learning"]
             robots = {one["robot"]: one["state"] for one in self._asking("robots")["robots"]}
@@ -160,3 +164,8 @@ class Cloud:
         """Asks nothing more."""
         if self._asking is not None:
             self._asking.close()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) == 0

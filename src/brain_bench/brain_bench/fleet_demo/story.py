@@ -78,15 +78,14 @@ class Trouble:
 
 
 def examined(history: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What robots have said of each version of the weights: those that a round began with, which came of the rounds
-    before it.
+    """What robots have said of each version of the weights: those that came of so many rounds, and began the next.
 
     Args:
         history: of the cloud.
 
     Returns:
-        By version, oldest first: ``version``, ``robots`` (by name what each has told), ``ended`` and ``lasted_s`` of the
-        round. A version with which several rounds began has the figures of all of them.
+        By version, oldest first: ``version``, ``robots`` (by name what each has told), ``ended`` and ``lasted_s`` of
+        the round. A version with which several rounds began has the figures of all of them.
     """
     found: dict[int, dict[str, Any]] = {}
     for one in history:

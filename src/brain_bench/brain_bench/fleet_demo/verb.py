@@ -25,13 +25,14 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Of looks, rooms and goal
     """
     from brain_bench.fleet_demo.script import Script
 
-    _demo(Script(seed=seed), out, as_json)
+    run(Script(seed=seed), out, as_json)
 
 
-def _demo(script: Any, out: Path | None, as_json: bool) -> None:
+def run(script: Any, out: Path | None, as_json: bool) -> None:
+    """Plays a demo by a :class:`.script.Script`; ends the command with its status."""
     from brain_bench.fleet_demo.picture import draw
     from brain_bench.fleet_demo.play import DemoProblem, Play, complete, lines
-    from brain_bench.fleet_demo.script import put
+    from brain_bench.fleet_demo.robot_folder import put
     from brain_bench.plotting import check
     from brain_runtime.command.terminal import Terminal
     from brain_wire import shown
@@ -42,7 +43,8 @@ def _demo(script: Any, out: Path | None, as_json: bool) -> None:
     check(claim.folder)
     stop = Flag()
     before = {number: signal.signal(number, lambda *_: stop.set())
-              for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+              for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+              if signal.getsignal(number) not in (signal.SIG_IGN, None)}
     console = Terminal(lasting=True, stderr=as_json)
     played: Play | None = None
     why = ""
