@@ -42,10 +42,8 @@ class DrivingLearner:
         self._album = Reader(folder)
         every = replace(given.look, kinds=())       # a robot is to know what its fleet has seen, too
         first = 1000 * (given.seed % 50) + 100 * (given.number % 10)
-        self._threshold, self._report = (list(make_ways(rooms, given.way, split="val", first_seed=start + first,
-                                                        look=every))
-                                         for start, rooms in ((THRESHOLD_ROOMS, max(1, given.held // 2)),
-                                                              (REPORT_ROOMS, given.held)))
+        self._threshold, self._report = (list(make_ways(given.held, given.way, split="val", first_seed=start + first,
+                                                        look=every)) for start in (THRESHOLD_ROOMS, REPORT_ROOMS))
         path = folder / WEIGHTS
         network, report, _ = weight_file.load(path if path.exists() else weight_file.SHIPPED)
         self._has = network, float(report["threshold"])

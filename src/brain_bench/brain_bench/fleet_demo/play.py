@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays the demo: starts all, looks at the cloud once a second, lets the troubles happen, and tells what came of it."""
+"""Plays the demo: starts all, looks at the cloud again and again, lets the troubles happen, and tells what came of it."""
 from __future__ import annotations
 
 import time
@@ -15,7 +15,7 @@ from brain_bench.fleet_demo.table import rooms, row
 from brain_regions.vision import weights
 from brain_wire.waking import Flag
 
-LOOK = 1.0          # s between two looks at the cloud
+LOOK = 0.5          # s between two looks at the cloud
 SHEETS = 3          # files of pictures that a robot has before its learning begins, the first that is kept back too
 _WORDS = {CUT: ("the link of {} is cut", "the link of {} is there again", "{} takes part again"),
           DEATH: ("{} is killed", "{} is started again", "{} takes part again")}

@@ -24,7 +24,7 @@ class Script:
         cut_at, kill_at: rounds that are done when the link of the second robot is cut, and when the third is killed.
         deadline_s, gather_s: of a round.
         steps, batch, rate: of a robot's training in a round.
-        held, way: rooms that each robot is examined in, and pictures in each; half as many choose the threshold.
+        held, way: rooms that each robot is examined in, and pictures in each; as many others choose the threshold.
         goal_s: s that a goal may take.
         pace: simulated seconds in a second, at most.
         limit_s: s after which the demo ends, wherever it is.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to the robots, and when: by what the cloud says of the rounds, not by a clock.
 
-A trouble begins in the middle of a round that its robot takes part in, ends when a round has ended without that robot,
-and is over when the robot has taken part in a round again.
+A trouble begins in the middle of a round that its robot takes part in, if a look finds one; it ends when a round has
+ended without that robot, and is over when the robot has taken part in a round again.
 """
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Trouble:
         """
         done, history = int(learning["version"]), learning["history"]
         if self.began_s is None:
-            if done < self.at or learning["left_s"] is None or self.robot not in learning["missing"]:
+            amid = learning["left_s"] is not None and self.robot in learning["missing"]
+            if done < self.at or not (amid or done > self.at):      # where a round was too short to see it in its midst
                 return False
             self._round = int(learning["round"])
             self.begin()
