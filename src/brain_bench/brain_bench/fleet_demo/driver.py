@@ -38,7 +38,7 @@ from brain_wire import shown
 from brain_wire.waking import Flag
 
 WORLD = "brain_bench.fleet_demo.dressed_world:DressedWorld"
-EVERY = 0.25                        # s between two pictures that are kept
+EVERY = 0.4                         # s between two pictures that are kept
 POSES = 64                          # that are remembered, until the picture of one has come
 POLITE = 10                         # as what learns has: both get their share of a machine that is busy
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays the demo: starts all, looks at the cloud again and again, lets the troubles happen, and tells what came of it."""
+"""Plays the demo: starts all, looks at the cloud, lets the troubles happen, and tells what came of it."""
 from __future__ import annotations
 
 import time

@@ -24,6 +24,7 @@ class Script:
         cut_at, kill_at: rounds that are done when the link of the second robot is cut, and when the third is killed.
         deadline_s, gather_s: of a round.
         steps, batch, rate: of a robot's training in a round.
+        eta: of FedAdam, in which the cloud puts their changes together.
         held, way: rooms that each robot is examined in, and pictures in each; as many others choose the threshold.
         goal_s: s that a goal may take.
         pace: simulated seconds in a second, at most.
@@ -40,9 +41,10 @@ class Script:
     steps: int = 6
     batch: int = 8
     rate: float = 0.1
+    eta: float = 0.001
     held: int = 20
     way: int = 3
-    goal_s: float = 40.0
+    goal_s: float = 25.0
     pace: float = 1.0
     limit_s: float = 300.0
 
@@ -58,8 +60,9 @@ class Script:
 
     def plan(self, start: Path) -> dict[str, Any]:
         """What the cloud is told to have the fleet learn, as in ``brain cloud --learn``."""
-        return {"name": "demo", "learner": "driving", "start": str(start), "strategy": "FedAvg",
-                "rounds": self.rounds + MORE, "deadline_s": self.deadline_s, "gather_s": self.gather_s, "least": 2,
+        return {"name": "demo", "learner": "driving", "start": str(start), "strategy": "FedAdam",
+                "settings": {"eta": self.eta, "tau": 1e-7}, "rounds": self.rounds + MORE,
+                "deadline_s": self.deadline_s, "gather_s": self.gather_s, "least": 2,
                 "config": {"steps": self.steps, "batch": self.batch, "rate": self.rate}}
 
     def given(self) -> list[Given]:
