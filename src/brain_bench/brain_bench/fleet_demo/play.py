@@ -16,7 +16,7 @@ from brain_regions.vision import weights
 from brain_wire.waking import Flag
 
 LOOK = 0.5          # s between two looks at the cloud
-SHEETS = 3          # files of pictures that a robot has before its learning begins, the first that is kept back too
+SHEETS = 3          # files of pictures that each robot has before the rounds begin: the last of them is kept back
 _WORDS = {CUT: ("the link of {} is cut", "the link of {} is there again", "{} takes part again"),
           DEATH: ("{} is killed", "{} is started again", "{} takes part again")}
 
@@ -48,8 +48,8 @@ class Play:
                                           "answered": [], "round": 0}
         self._links: dict[str, str] = {}
         self._ends: list[float] = []        # s, of rounds
-        self._learns: set[str] = set()
-        self._cloud = Cloud(script, folder, weights.SHIPPED, self.processes)
+        self._learns = False
+        self._cloud = Cloud(self.processes, folder)
         self.robots = [Robot(given, folder / given.name, self.processes, self._cloud.port) for given in script.given()]
         by_name = {robot.name: robot for robot in self.robots}
         cut, killed = by_name[script.cut_robot], by_name[script.killed_robot]
@@ -73,6 +73,7 @@ class Play:
             DemoProblem: a process has ended that should not.
         """
         self._say(f"a cloud, and {len(self.robots)} robots that begin to drive")
+        self._cloud.start(self.script.plan(weights.SHIPPED))
         for robot in self.robots:
             robot.drive()
         while not stop.is_set() and self.now < self.script.limit_s and not self.over:
@@ -89,12 +90,11 @@ class Play:
     def _look(self) -> None:
         for name, status in self.processes.ended().items():
             raise DemoProblem(f"the process `{name}` has ended with status {status}; its log in {self.folder} says why")
-        for robot in self.robots:
-            if robot.name not in self._learns and len(sheets(robot.folder)) >= SHEETS:
-                self._learns.add(robot.name)
+        if not self._learns and all(len(sheets(robot.folder)) >= SHEETS for robot in self.robots):
+            self._learns = True
+            for robot in self.robots:
                 robot.learn()
-                if len(self._learns) == len(self.robots):
-                    self._say("each has seen enough to learn from; the rounds begin")
+            self._say("each has seen enough to learn from; the rounds begin")
         found = self._cloud.look()
         if found is None:
             return

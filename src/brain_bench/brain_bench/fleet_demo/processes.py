@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from brain_bench.fleet_demo.robot_folder import TEACHER, Given
-from brain_bench.fleet_demo.script import Script
 from brain_fleet.checks.relay import Relay
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.processes.settings import CLOUD_VARIABLE, SECURITY_VARIABLE, TOKEN_VARIABLE
@@ -130,22 +129,25 @@ class Cloud:
     """``brain cloud --learn``, and what is asked of it.
 
     Args:
-        script: of the demo.
-        folder: of the demo.
-        start: weights that the fleet begins with.
         processes: that it adds its own to.
+        folder: of the demo.
 
     Attributes:
         port: where it listens on this machine.
     """
 
-    def __init__(self, script: Script, folder: Path, start: Path, processes: Processes) -> None:
+    def __init__(self, processes: Processes, folder: Path) -> None:
         self.port = free_port()
+        self._processes, self._folder = processes, folder
         self._asking: Asking | None = None
-        plan = folder / "plan.yaml"
-        plan.write_text(json.dumps(script.plan(start), indent=1) + "\n", encoding="utf-8")      # JSON is YAML
-        processes.start("cloud", folder / "cloud.log", "brain_fleet.processes.run_cloud", "--listen",
-                        f"tcp/127.0.0.1:{self.port}", "--folder", str(folder / "cloud"), "--learn", str(plan))
+
+    def start(self, plan: dict[str, Any]) -> None:
+        """Starts it, with the plan of what the fleet learns together."""
+        path = self._folder / "plan.yaml"
+        path.write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")     # JSON is YAML
+        self._processes.start("cloud", self._folder / "cloud.log", "brain_fleet.processes.run_cloud", "--listen",
+                              f"tcp/127.0.0.1:{self.port}", "--folder", str(self._folder / "cloud"), "--learn",
+                              str(path))
 
     def look(self) -> tuple[dict[str, Any], dict[str, str]] | None:
         """What the fleet learns together, and the state of each robot by name; None: it does not answer just now."""

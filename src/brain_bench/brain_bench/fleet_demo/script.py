@@ -37,7 +37,7 @@ class Script:
     cut_at: int = 2
     kill_at: int = 4
     deadline_s: float = 30.0
-    gather_s: float = 3.0
+    gather_s: float = 5.0
     steps: int = 6
     batch: int = 8
     rate: float = 0.1
