@@ -22,7 +22,7 @@ from brain_training.federated import Kept, VisionLearner, network_of
 from brain_training.vision import test_on
 from brain_training.vision_data import Way, make_ways
 
-THRESHOLD_ROOMS, REPORT_ROOMS = 500_000, 600_000    # first seeds of val; 1000 robots and seeds have others each
+THRESHOLD_ROOMS, REPORT_ROOMS = 500_000, 600_000    # first seeds of val; each robot, and seed, has others
 
 
 class DrivingLearner:

@@ -56,12 +56,14 @@ def run(script: Any, out: Path | None, as_json: bool) -> None:
     except (DemoProblem, OSError) as problem:
         why = str(problem)
     finally:
-        found = None if played is None else played.summary()
-        if played is not None:
-            played.close()
-        claim.release()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        try:
+            found = None if played is None else played.summary()
+        finally:
+            if played is not None:
+                played.close()
+            claim.release()
+            for number, handler in before.items():
+                signal.signal(number, handler)
     if found is None or not found["versions"]:
         fail(why or ("ended before a round was done" if stop.is_set() else
                      f"no round was done within {script.limit_s:.0f} s; the logs are in {claim.folder}"),
