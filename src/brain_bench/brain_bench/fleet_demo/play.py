@@ -102,9 +102,9 @@ class Play:
         self._learning, self._links = found
         for one in self._learning["history"][before:]:
             self._ends.append(self.now)
+            away = [robot.name for robot in self.robots if robot.name not in one["robots"]]
             self._say(f"round {one['round']} ended after {one['lasted_s']:.0f} s with " + (
-                ", ".join(one["robots"]) or "nobody") + (
-                f"; without {', '.join(one['missing'])}, by its deadline" if one["ended"] == "deadline" else ""))
+                ", ".join(one["robots"]) or "nobody") + (f"; without {', '.join(away)}" if away else ""))
         for trouble in self.troubles:
             if trouble.look(self._learning, self.now):
                 words = _WORDS[trouble.kind][(trouble.ended_s is not None) + (trouble.back_s is not None)]

@@ -36,7 +36,7 @@ class Script:
     rounds: int = 10
     cut_at: int = 2
     kill_at: int = 4
-    deadline_s: float = 30.0
+    deadline_s: float = 25.0
     gather_s: float = 5.0
     steps: int = 6
     batch: int = 8
