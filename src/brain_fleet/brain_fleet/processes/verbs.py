@@ -15,6 +15,7 @@ from brain_fleet.processes.learn_verb import learn
 from brain_fleet.processes.model_verbs import add_verbs
 from brain_fleet.processes.monitoring_verb import monitoring
 from brain_fleet.processes.options import CloudAt, FleetSecure
+from brain_fleet.processes.others_verbs import FleetVerbs
 from brain_fleet.processes.with_cloud import with_cloud as _ask
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
@@ -22,7 +23,8 @@ REFRESH = 1.0       # s between two pictures of --watch
 Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
 
-app = typer.Typer(help="Ask the cloud of a fleet, and order what is wanted of its robots.", no_args_is_help=True)
+app = typer.Typer(cls=FleetVerbs, help="Ask the cloud of a fleet, and order what is wanted of its robots.",
+                  no_args_is_help=True)
 
 
 def _look(look: Callable[[], dict[str, Any]], show: Callable[[dict[str, Any]], Any], watch: bool, as_json: bool
