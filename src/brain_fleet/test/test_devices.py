@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices: what cannot be meant so is refused by name, and a driver that dies, hangs or lies changes nothing else."""
+"""Models, devices and their twins: what cannot be meant so is refused by name, and what is old is not called fresh."""
 from __future__ import annotations
 
 import copy
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from ovens import MODEL, device
 
 from brain_fleet.devices import lines, values
 from brain_fleet.devices.files import described
-from brain_fleet.devices.mapper import Mapper
 from brain_fleet.devices.models import Property, read_device, read_model
 from brain_fleet.devices.protocols import check_device, find
 from brain_fleet.devices.reserved import check_key, check_topic
@@ -25,10 +21,6 @@ from brain_fleet.devices.twin import Twin
 from brain_fleet.devices.twin_form import TWIN
 from brain_fleet.schema import FormProblem, check, check_plain
 
-MODEL = {"properties": {
-    "heat": {"type": "float", "unit": "degC", "minimum": 0, "maximum": 100, "access": "ReadWrite"},
-    "pid": {"type": "integer"}, "on": {"type": "boolean", "access": "ReadWrite"},
-    "label": {"type": "string", "longest": 8}}}
 DEVICE = {"model": "oven", "protocol": "modbus-tcp", "settings": {"host": "127.0.0.1"}, "properties": {
     "heat": {"visitor": {"register": "holding", "address": 0, "type": "int16"}, "scale": 0.1, "period": 0.1}}}
 
@@ -201,13 +193,6 @@ def test_settings_are_taken_together_or_not_at_all():
                              ("DeviceSettings", "other"): "there is no Device pump here"}
 
 
-def device(name="oven", protocol="liars:Well", patience=30, **properties):
-    """One whose visitors are of no protocol: float h, or the model's."""
-    spec = {"model": "oven", "protocol": protocol, "patience": patience, "properties": {
-        one: {"visitor": visitor, "period": 0.1} for one, visitor in properties.items()}}
-    return read_device(name, spec, read_model(MODEL))
-
-
 def test_a_twin_says_what_is_fresh_and_never_calls_old_what_is_not():
     now = 1000.0
     twin = Twin(device(heat={}), now)
@@ -294,124 +279,3 @@ def test_a_map_says_what_is_fresh_and_where():
     assert message.hazard[9] == 0.5
     assert features_of(oven, oven.features, {"heat": 99.0}, 0.0).hazard.max() == 1.0
     assert not features_of(oven, oven.features, {}, 0.0).hazard.any()
-
-
-def alive(pid):
-    return Path(f"/proc/{pid}").exists()
-
-
-@pytest.fixture
-def mapper(monkeypatch):
-    """Makes one of which all drivers are ended at the end."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "programs"), prepend=os.pathsep)
-    made = []
-
-    def make(*devices, desired=None):
-        made.append(Mapper(None, "", named=False, fresh=lambda *_: None))
-        made[0].start()
-        made[0].want({one.name: one for one in devices}, desired or {})
-        return made[0]
-
-    yield make
-    for one in made:
-        one.stop()
-
-
-@pytest.mark.slow
-def test_a_driver_that_dies_hangs_or_lies_changes_nothing_else(mapper, until):
-    said = {name: device(name, "liars:Says", heat={"what": name}) for name in (
-        "nan", "infinite", "list", "none", "text", "huge", "whole", "flag", "high", "unit", "kept")}
-    others = [device(name, f"liars:{name.title()}", heat={}) for name in
-              ("dies", "raises", "away", "floods", "garbles", "eats")]
-    hangs = device("hangs", "liars:Hangs", patience=1, heat={})
-    # One of many things that are no driver, and one that is: they are asked by whoever may run classes of their own.
-    none = device("none-such", "liars:os", heat={})
-    known = mapper(device("well", pid={}), *said.values(), *others, hangs, none)
-
-    def heat(name):
-        about = known.twins().get(name, {"properties": {"heat": {"state": "unknown"}}})["properties"]["heat"]
-        return about["state"], about.get("why", "")
-
-    expected = {
-        "nan": ("invalid", "nan is no finite number"), "infinite": ("invalid", "inf is no finite number"),
-        "list": ("invalid", "it gave a list"), "none": ("invalid", "it gave a NoneType"),
-        "text": ("invalid", "'2.5' is no number"), "huge": ("invalid", "it gave a string of 10000000 characters"),
-        "whole": ("invalid", "more than 64 bits"), "flag": ("invalid", "True is no number"),
-        "high": ("out of limits", "101 degC is more than the maximum 100 degC"),
-        "unit": ("invalid", "it came with the unit 'degF', and the model's is 'degC'"),
-        "kept": ("stale", "of unknown age"), "raises": ("invalid", "by nothing"),
-        "dies": ("offline", "its driver ended with status 7: goodbye"), "away": ("offline", "nobody is at home"),
-        "floods": ("offline", "its driver lies: it says more than 500 lines a second"),
-        "garbles": ("offline", "its driver lies: it said a line of more than 16384 bytes"),
-        "eats": ("offline", "its driver ended with status 9"),
-        "hangs": ("offline", "its driver has not said a word for 1 s")}
-    waiting = dict(expected)
-
-    def all_seen():
-        for name in list(waiting):
-            state, why = heat(name)
-            if state == waiting[name][0] and waiting[name][1] in why:
-                del waiting[name]
-        return not waiting
-
-    until(all_seen, lambda: (waiting, {name: heat(name) for name in waiting}))
-    assert known.twins()["hangs"]["properties"]["heat"]["value"] == 2.0     # the last good one, with its date
-    assert "is no class that inherits" in until(lambda: known.refused("none-such"))
-    check_plain(known.twins())
-    # All the while nothing happened to the one that is well: it is the process that it was from the first.
-    well = until(lambda: known.twins()["well"]["properties"]["pid"]["state"] == "ok" and known.twins()["well"])
-    pid = well["properties"]["pid"]["value"]
-    assert alive(pid)
-    assert known.twins()["well"]["since"] == well["since"]
-
-
-def test_drivers_end_with_their_mapper_and_with_their_order(mapper, until):
-    one, two = device("one", pid={}), device("two", pid={})
-    known = mapper(one, two)
-
-    def pid(name):
-        return until(lambda: known.twins().get(name, {}).get("properties", {}).get("pid", {}).get("value"))
-
-    first, second = pid("one"), pid("two")
-    known.want({"two": two}, {})
-    until(lambda: not alive(first) and set(known.twins()) == {"two"})
-    assert alive(second) and pid("two") == second
-    known.stop()
-    assert not alive(second)
-
-
-def test_what_is_desired_is_written_until_the_device_has_it(mapper, until):
-    known = mapper(device("oven", heat={"is": 20.0}, on={"is": False}),
-                   device("mule", heat={"is": 20.0, "stubborn": True}),
-                   desired={"oven": {"heat": 55.5, "on": True}, "mule": {"heat": 30}})
-    until(lambda: known.waits("oven", "heat", 55.5) is None and known.waits("oven", "on", True) is None,
-          lambda: known.twins())
-    heat = known.twins()["oven"]["properties"]["heat"]
-    assert heat.items() >= {"value": 55.5, "desired": 55.5, "state": "ok"}.items()
-    until(lambda: known.waits("mule", "heat", 30) == "it was written, and the device says another value")
-    assert known.waits("oven", "heat", 1.0) == "it is to be written"    # nobody has ordered that yet
-
-
-def test_a_mapper_that_is_killed_leaves_no_driver(tmp_path, until, monkeypatch):
-    path = tmp_path / "devices.yaml"
-    path.write_text("""
-apiVersion: fleet.brain/v1
-kind: DeviceModel
-metadata: {name: oven}
-spec: {properties: {pid: {type: integer}}}
----
-apiVersion: fleet.brain/v1
-kind: Device
-metadata: {name: oven}
-spec: {model: oven, protocol: "liars:Well", properties: {pid: {visitor: {}}}}
-""")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "programs"), prepend=os.pathsep)
-    with subprocess.Popen([sys.executable, "-m", "brain", "devices", "run", path, "--json"], stdout=subprocess.PIPE,
-                          text=True) as process:
-        for line in process.stdout:
-            found = json.loads(line)["devices"][0]["properties"].get("pid", {})
-            if found.get("fresh"):
-                break
-        assert alive(found["value"])
-        process.kill()
-    until(lambda: not alive(found["value"]))

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Callable
 
 import zenoh
-from zenoh.handlers import RingChannel
 
 from brain_fleet.federated import frames
 from brain_fleet.federated.frames import CHUNK, Frame
 from brain_fleet.federated.records import RecordsProblem
 from brain_fleet.federated.rounds import Refused, Rounds, Task
 from brain_fleet.federated.weights import digest
-from brain_fleet.messages.pace import Bucket
+from brain_fleet.messages.answering import Buckets, answer
 from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import learn, robot_of
 from brain_wire import Session
@@ -58,22 +57,9 @@ class Aggregator:
     def __init__(self, session: Session, rounds: Rounds, barred: Callable[[str], bool] = lambda robot: False) -> None:
         self._session, self._rounds, self._barred = session, rounds, barred
         self._partly: OrderedDict[str, _Partly] = OrderedDict()
-        self._buckets: dict[str, Bucket] = {}
-        self._queryable = session.zenoh.declare_queryable(learn("*"), RingChannel(WAITING), complete=True)
-        session.run(self._run, "learning")
+        self._buckets = Buckets(BYTES, 2 * BYTES, ROBOTS)
+        answer(session, learn("*"), WAITING, self._serve, "learning", seldom)
         session.run(self._watch, "learning rounds")
-
-    def _run(self) -> None:
-        while True:
-            try:
-                query = self._queryable.recv()
-            except zenoh.ZError:
-                return      # the session is closed
-            try:
-                with query:
-                    self._serve(query)
-            except Exception:   # whatever one robot sends, the next is answered
-                seldom("question", "a robot could not be answered", trace=True, level=logging.ERROR)
 
     def _watch(self) -> None:
         """Ends rounds at their deadline, though nobody asks."""
@@ -96,7 +82,7 @@ class Aggregator:
             size = 0 if query.payload is None else len(query.payload)
             if size > frames.LONGEST:
                 raise FormProblem(f"it has {size} bytes, and at most {frames.LONGEST} are taken")
-            bucket = self._bucket(robot)
+            bucket = self._buckets.of(robot)
             held = bucket.wait()
             if held > 0.0:
                 query.reply(key, frames.write({"wait_s": min(held, 60.0), "why": "more came than one robot may send"}))
@@ -106,19 +92,12 @@ class Aggregator:
             if frame.head["from"] != robot:
                 raise FormProblem(f"it says that it is from {frame.head['from']}, on the key of {robot}: each speaks "
                                   f"for itself only")
-            answer = self._answer(robot, frame)
+            found = self._answer(robot, frame)
         except FormProblem as problem:
             seldom(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
             query.reply_err(clip_utf8(str(problem), 500))
             return
-        query.reply(key, answer)
-
-    def _bucket(self, robot: str) -> Bucket:
-        if robot not in self._buckets:
-            if len(self._buckets) >= ROBOTS:
-                self._buckets.clear()
-            self._buckets[robot] = Bucket(BYTES, 2 * BYTES)
-        return self._buckets[robot]
+        query.reply(key, found)
 
     def _answer(self, robot: str, frame: Frame) -> bytes:
         do = {"task": self._task, "get": self._get, "put": self._put, "decline": self._decline}[frame.head["do"]]

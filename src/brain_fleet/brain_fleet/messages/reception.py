@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Callable
 
 import zenoh
-from zenoh.handlers import RingChannel
 
-from brain_fleet.messages import envelope, epochs, inbox
+from brain_fleet.messages import answering, envelope, epochs, inbox
 from brain_fleet.messages.envelope import Answer, Request
 from brain_fleet.messages.epochs import Standing
 from brain_fleet.messages.outbox import Diverged
@@ -85,20 +84,7 @@ class Reception:
         self._tally = tally or Tally()
         self._store, self._desk, self._software, self._rate = store, desk, software, rate
         self._buckets: dict[str, tuple[Bucket, Bucket]] = {}
-        self._queryable = session.zenoh.declare_queryable(key, RingChannel(WAITING), complete=True)
-        session.run(self._run, "reception")
-
-    def _run(self) -> None:
-        while True:
-            try:
-                query = self._queryable.recv()
-            except zenoh.ZError:
-                return      # the session is closed
-            try:
-                with query:
-                    self._serve(query)
-            except Exception:   # whatever one delivery is, the next is taken
-                seldom("delivery", "a delivery could not be taken", trace=True, level=logging.ERROR)
+        answering.answer(session, key, WAITING, self._serve, "reception", seldom)
 
     def _serve(self, query: zenoh.Query) -> None:
         key = str(query.key_expr)

@@ -7,9 +7,8 @@ import logging
 from typing import Callable
 
 import zenoh
-from zenoh.handlers import RingChannel
 
-from brain_fleet.messages.pace import Bucket
+from brain_fleet.messages.answering import Buckets, answer
 from brain_fleet.models.model_file import LARGEST, PATTERN, ModelProblem
 from brain_fleet.models.parts import PIECE
 from brain_fleet.models.registry import Registry
@@ -43,21 +42,8 @@ class Serving:
 
     def __init__(self, session: Session, registry: Registry, barred: Callable[[str], bool]) -> None:
         self._registry, self._barred = registry, barred
-        self._buckets: dict[str, Bucket] = {}
-        self._queryable = session.zenoh.declare_queryable(models("*"), RingChannel(WAITING), complete=True)
-        session.run(self._run, "models")
-
-    def _run(self) -> None:
-        while True:
-            try:
-                query = self._queryable.recv()
-            except zenoh.ZError:
-                return      # the session is closed
-            try:
-                with query:
-                    self._serve(query)
-            except Exception:   # whatever one robot asks, the next is answered
-                seldom("piece", "a piece of a model could not be served", trace=True, level=logging.ERROR)
+        self._buckets = Buckets(RATE, BURST, ROBOTS)
+        answer(session, models("*"), WAITING, self._serve, "models", seldom)
 
     def _serve(self, query: zenoh.Query) -> None:
         key = str(query.key_expr)
@@ -71,21 +57,14 @@ class Serving:
                 raise FormProblem(f"a question has at most {LONGEST} bytes")
             asked = read_json(query.payload.to_bytes(), LONGEST)
             check(asked, FORM)
-            bucket = self._bucket(robot)
+            bucket = self._buckets.of(robot)
             if bucket.wait() > 0.0:
                 raise FormProblem(WAIT)
             if "offset" in asked:
-                answer = self._registry.piece(asked["digest"], asked["offset"])
+                found = self._registry.piece(asked["digest"], asked["offset"])
             else:
-                answer = json.dumps(self._registry.record(asked["digest"])).encode()
-            bucket.take(len(answer) + PIECE // 16)      # a question costs something too
-            query.reply(key, answer)
+                found = json.dumps(self._registry.record(asked["digest"])).encode()
+            bucket.take(len(found) + PIECE // 16)      # a question costs something too
+            query.reply(key, found)
         except (FormProblem, ModelProblem, StoreProblem) as problem:
             query.reply_err(clip_utf8(str(problem), 500))
-
-    def _bucket(self, robot: str) -> Bucket:
-        if robot not in self._buckets:
-            if len(self._buckets) >= ROBOTS:
-                self._buckets.clear()
-            self._buckets[robot] = Bucket(RATE, BURST)
-        return self._buckets[robot]

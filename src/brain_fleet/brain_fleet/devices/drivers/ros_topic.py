@@ -8,6 +8,7 @@ import time
 from typing import Any, ClassVar, Mapping
 
 from brain_fleet.devices.driver import TEXT, Driver, Teller, Unreachable, form
+from brain_fleet.devices.drivers.brain_link import linked
 from brain_fleet.devices.fields import PATH, inner
 from brain_fleet.devices.reserved import check_topic
 from brain_fleet.schema import FormProblem
@@ -44,15 +45,11 @@ class RosTopic(Driver):
 
     def open(self, tell: Teller) -> None:
         """See the base."""
-        from brain_wire import Node, NoRouter, SessionProblem, open_session
+        from brain_wire import Node
         from brain_wire.qos import FEATURE, SENSOR
 
         self._undo = contextlib.ExitStack()
-        try:
-            self._session = self._undo.enter_context(open_session(
-                self.settings.get("router", self.around.router), identity="edge", patience=0.0))
-        except (NoRouter, SessionProblem) as problem:
-            raise Unreachable(str(problem)) from problem
+        self._session = linked(self, self._undo)
         node = self._undo.enter_context(Node(self._session, f"device_{self.around.device.replace('-', '_')}",
                                              self.settings.get("namespace", self.around.namespace)))
         self._publishers: dict[tuple[str, str], Any] = {}

@@ -8,6 +8,7 @@ import time
 from typing import Any, ClassVar, Mapping
 
 from brain_fleet.devices.driver import TEXT, Driver, Sample, Teller, Unreachable, form
+from brain_fleet.devices.drivers.brain_link import linked
 from brain_fleet.devices.payloads import FIELDS, check_payload, decode, encode
 from brain_fleet.devices.reserved import check_key
 
@@ -36,14 +37,8 @@ class ZenohKeys(Driver):
         """See the base."""
         from zenoh.handlers import RingChannel
 
-        from brain_wire import NoRouter, SessionProblem, open_session
-
         self._undo = contextlib.ExitStack()
-        try:
-            self._session = self._undo.enter_context(open_session(
-                self.settings.get("router", self.around.router), identity="edge", patience=0.0))
-        except (NoRouter, SessionProblem) as problem:
-            raise Unreachable(str(problem)) from problem
+        self._session = linked(self, self._undo)
         for name, visitor in self.visitors.items():
             heard = self._session.zenoh.declare_subscriber(visitor["key"], RingChannel(WAITING))
             self._session.run(functools.partial(self._hear, name, heard, tell), f"key {name}")

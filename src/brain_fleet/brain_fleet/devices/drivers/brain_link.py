@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How drivers of what is on the brain's own router reach it."""
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from brain_fleet.devices.driver import Driver, Unreachable
+
+if TYPE_CHECKING:
+    from brain_wire import Session
+
+
+def linked(driver: Driver, undo: contextlib.ExitStack) -> Session:
+    """A session with the driver's router, or the brain's, which ``undo`` closes.
+
+    Raises:
+        Unreachable: there is none.
+    """
+    from brain_wire import NoRouter, SessionProblem, open_session   # Zenoh, for those that use it
+
+    try:
+        return undo.enter_context(open_session(driver.settings.get("router", driver.around.router), identity="edge",
+                                               patience=0.0))
+    except (NoRouter, SessionProblem) as problem:
+        raise Unreachable(str(problem)) from problem
