@@ -147,6 +147,8 @@ def test_a_kill_in_mid_round_costs_nothing_that_was_acknowledged_and_no_further_
 def test_a_folder_is_of_one_plan_and_damage_is_told(machine):
     machine.rounds()
     machine.rounds(rounds=5, deadline_s=99)     # how many and how long may change
+    with pytest.raises(RecordsProblem, match="has a training with guard: None, and the plan says FedMedian"):
+        machine.rounds(guard="FedMedian", least=3)
     with pytest.raises(RecordsProblem, match="has a training with strategy: FedAvg, and the plan says FedProx"):
         machine.rounds(strategy="FedProx")
     file = machine.folder / "line" / "model.safetensors"

@@ -10,7 +10,7 @@ import pytest
 from brain_fleet.federated import privacy
 from brain_fleet.federated import weights as w
 from brain_fleet.federated.strategies import (DPFedAvg, FedAdam, FedAsync, FedAvg, FedAvgM, FedMedian, FedProx, Krum,
-                                              StrategyProblem, Update, strategy)
+                                              StrategyProblem, Update, guarded, strategy)
 
 START = {"a": np.array([1.0, -2.0], np.float32), "b": np.array([[0.5]], np.float32)}
 
@@ -68,6 +68,30 @@ def test_median_and_krum_hold_off_one_who_scales_and_the_mean_does_not():
     far = [Update(f"robot{k}", {"a": np.float32([4096.0 + step / 1024])}, 1)
            for k, step in enumerate((0, 1, 2, 3, 9))]
     assert Krum(liars=1).chosen(far)[0].robot == "robot1"
+
+
+def test_a_guard_hands_a_strategy_what_no_liar_has_moved_far():
+    honest = [update(f"robot{k}", [1.0 + k / 10, -2.0], 0.5, examples=k) for k in range(1, 5)]
+    liar = update("robot5", [1e6, 1e6], -1e6, examples=9)
+    for guard, settings, held in (("FedMedian", {}, [1.3, -2.0]), ("Krum", {"liars": 1, "keep": 0}, [1.25, -2.0])):
+        made = guarded(FedAvgM(server_momentum=0.5), guard, settings)
+        first, kept = made.aggregate(START, [liar, *honest], {})
+        assert plain(first)["a"] == pytest.approx(held)
+        # What the strategy within keeps from round to round, it keeps: its momentum.
+        still = [update(f"robot{k}", first["a"], first["b"][0, 0]) for k in range(1, 6)]
+        second, _ = made.aggregate(first, still, kept)
+        assert plain(second)["a"] == pytest.approx([held[0] + 0.5 * (held[0] - 1.0), -2.0])
+    assert guarded(FedProx(proximal_mu=0.1), "Krum", {"liars": 2}).config() == {"proximal_mu": 0.1}
+    assert guarded(FedAvg(), "FedMedian", {}).fewest == 3
+    assert guarded(FedAvg(), "Krum", {"liars": 2, "keep": 0}).fewest == 7
+    for inner, guard, why in ((FedAvg(), "FedProx\x1b", "no guard; there are FedMedian, Krum"),
+                              (FedAsync(), "Krum", "takes each update by itself"), (FedMedian(), "Krum", "it is one"),
+                              (DPFedAvg(), "FedMedian", "privacy for a mean only")):
+        with pytest.raises(StrategyProblem, match=why) as found:
+            guarded(inner, guard, {})
+        assert "\x1b" not in str(found.value)
+    with pytest.raises(StrategyProblem, match="FedMedian has no setting 'liars'"):
+        guarded(FedAvg(), "FedMedian", {"liars": 1})
 
 
 def test_private_averaging_cuts_adds_noise_of_the_size_that_is_told_and_divides_by_who_is_expected():

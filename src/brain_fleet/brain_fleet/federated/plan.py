@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Mapping
 
-from brain_fleet.federated.strategies import DPFedAvg, Strategy, StrategyProblem, strategy
+from brain_fleet.federated.strategies import DPFedAvg, Strategy, StrategyProblem, guarded, strategy
 from brain_fleet.schema import FormProblem, check, check_plain, load_schema
 
 
@@ -23,6 +23,7 @@ class Plan:
         learner: what robots run, by its name among the entry points ``brain.learners``.
         start: safetensors with the first weights.
         strategy, settings: see :mod:`.strategies`.
+        guard, guard_settings: what holds off robots that lie before the strategy sees their updates; None: nothing.
         rounds: how many new weights are made.
         deadline_s: s after the first robot was handed a round, at which it ends, whoever is missing.
         gather_s: s that a round lasts at least, unless :attr:`enough` have answered: so that robots that have not asked
@@ -40,6 +41,8 @@ class Plan:
     strategy: str
     rounds: int
     settings: Mapping[str, float] = field(default_factory=dict)
+    guard: str | None = None
+    guard_settings: Mapping[str, float] = field(default_factory=dict)
     deadline_s: float = 600.0
     gather_s: float = 5.0
     fraction: float = 1.0
@@ -58,8 +61,12 @@ class Plan:
             raise StrategyProblem("share of DPFedAvg is the plan's fraction; give that")
         more = {"share": self.fraction} if self.strategy == DPFedAvg.name else {}
         found = strategy(self.strategy, {**self.settings, **more})
+        if self.guard is not None:
+            found = guarded(found, self.guard, self.guard_settings)
+        elif self.guard_settings:
+            raise StrategyProblem("there are guard_settings and no guard; name it, or leave them out")
         if self.least < found.fewest:
-            raise StrategyProblem(f"least is {self.least}, and {self.strategy} with these settings needs "
+            raise StrategyProblem(f"least is {self.least}, and {self.guard or self.strategy} with these settings needs "
                                   f"{found.fewest} updates at least")
         if self.enough is not None and self.enough < self.least:
             raise StrategyProblem(f"enough is {self.enough}, below least, which is {self.least}")
@@ -70,8 +77,9 @@ class Plan:
 
     def learning(self) -> dict[str, Any]:
         """What must not change while it runs; how many rounds, who is waited for and how long may."""
-        return {key: value for key, value in asdict(self).items()
-                if key in ("name", "learner", "strategy", "settings", "fraction")}
+        whole = asdict(self)
+        found = {key: whole[key] for key in ("name", "learner", "strategy", "settings", "fraction")}
+        return {**found, **({"guard": self.guard, "guard_settings": whole["guard_settings"]} if self.guard else {})}
 
 
 def plan(found: Any) -> Plan:

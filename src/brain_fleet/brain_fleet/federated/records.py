@@ -89,10 +89,10 @@ class Records:
             return
         self.state = _read_state(path)
         known, asked = self.state.learning, json.loads(json.dumps(plan.learning()))
-        for key in asked:
-            if known.get(key) != asked[key]:
+        for key in {**asked, **known}:
+            if known.get(key) != asked.get(key):
                 raise RecordsProblem(f"{folder} has a training with {key}: {known.get(key)}, and the plan says "
-                                     f"{asked[key]}; give the plan another name to begin anew")
+                                     f"{asked.get(key)}; give the plan another name to begin anew")
 
     def write_state(self) -> None:
         """Writes where it stands. Raises RecordsProblem."""

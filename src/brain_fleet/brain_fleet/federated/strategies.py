@@ -196,7 +196,7 @@ class Krum(Strategy):
 
     Attributes:
         liars: how many robots may lie.
-        keep: of how many the mean is taken, each counted once.
+        keep: of how many the mean is taken, each counted once; 0: of all but as many as may lie.
     """
 
     name = "Krum"
@@ -218,7 +218,7 @@ class Krum(Strategy):
                 apart[i, j] = apart[j, i] = norm(change(updates[i].weights, updates[j].weights)) ** 2
         nearest = count - self.liars - 2
         scores = [float(np.sort(np.delete(apart[i], i))[:nearest].sum()) for i in range(count)]
-        return [updates[i] for i in np.argsort(scores, kind="stable")[:self.keep]]
+        return [updates[i] for i in np.argsort(scores, kind="stable")[:self.keep or count - self.liars]]
 
     def aggregate(self, model: Weights, updates: Sequence[Update], kept: Weights) -> tuple[Weights, Weights]:
         """See :meth:`Strategy.aggregate`."""
@@ -292,12 +292,43 @@ class FedAsync(Strategy):
         return dict(model), {}
 
 
+@dataclass(frozen=True)
+class Guarded(Strategy):
+    """A strategy that sees of all updates only what a guard makes of them: one, which no liar has moved far.
+
+    So what :class:`FedAdam` gains is not lost where robots may lie (the like is done by Allouah and others, 2023, who
+    give a robust mean to a server that has momentum).
+
+    Attributes:
+        inner: what makes weights.
+        guard: :class:`FedMedian` or :class:`Krum`.
+    """
+
+    inner: Strategy = FedAvg()
+    guard: Strategy = FedMedian()
+
+    @property
+    def fewest(self) -> int:
+        """As the guard needs."""
+        return max(self.guard.fewest, self.inner.fewest)
+
+    def config(self) -> dict[str, float]:
+        """See :meth:`Strategy.config`."""
+        return self.inner.config()
+
+    def aggregate(self, model: Weights, updates: Sequence[Update], kept: Weights) -> tuple[Weights, Weights]:
+        """See :meth:`Strategy.aggregate`; keeps what the strategy within keeps."""
+        held, _ = self.guard.aggregate(model, updates, {})
+        return self.inner.aggregate(model, [Update(self.guard.name, held, 1)], kept)
+
+
+GUARDS: tuple[type[Strategy], ...] = (FedMedian, Krum)
 STRATEGIES: dict[str, type[Strategy]] = {kind.name: kind for kind in (FedAvg, FedProx, FedAvgM, FedAdam, FedMedian,
                                                                       Krum, DPFedAvg, FedAsync)}
 # Lowest and highest of each setting.
 _BOUNDS: dict[str, tuple[float, float]] = {
     "proximal_mu": (0.0, 1e3), "eta": (1e-6, 10.0), "beta_1": (0.0, 0.9999), "beta_2": (0.0, 0.99999),
-    "tau": (1e-12, 1.0), "liars": (1, 1000), "keep": (1, 1000), "clip": (1e-6, 1e6), "noise": (1e-3, 1e3),
+    "tau": (1e-12, 1.0), "liars": (1, 1000), "keep": (0, 1000), "clip": (1e-6, 1e6), "noise": (1e-3, 1e3),
     "robots": (1, 100_000), "delta": (1e-12, 0.5), "share": (1e-4, 1.0), "alpha": (1e-3, 1.0), "power": (0.0, 10.0),
     "most_stale": (0, 1000), "server_learning_rate": (1e-6, 10.0), "server_momentum": (0.0, 0.999)}
 
@@ -321,3 +352,19 @@ def strategy(name: str, settings: Mapping[str, Any]) -> Strategy:
             raise StrategyProblem(f"{key} of {name} must be {'a whole number' if whole else 'a number'} from {low:g} "
                                   f"to {high:g}, but is {value!r}")
     return kind(**settings)
+
+
+def guarded(inner: Strategy, name: str, settings: Mapping[str, Any]) -> Guarded:
+    """A strategy behind a guard.
+
+    Raises:
+        StrategyProblem: nothing of that name is a guard, a setting of it is not one, or the strategy cannot have one.
+    """
+    names = [kind.name for kind in GUARDS]
+    if name not in names:
+        raise StrategyProblem(f"{name[:80]!r} is no guard; there are {', '.join(names)}")
+    if inner.asynchronous or isinstance(inner, (DPFedAvg, *GUARDS)):
+        raise StrategyProblem(f"{inner.name} cannot have a guard: it "
+                              + ("takes each update by itself" if inner.asynchronous else
+                                 "promises privacy for a mean only" if isinstance(inner, DPFedAvg) else "is one"))
+    return Guarded(inner, strategy(name, settings))
