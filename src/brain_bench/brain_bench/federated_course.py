@@ -54,8 +54,8 @@ class Course:
     robots: int = 8
     rooms: int = 20
     clips: int = 4
-    rounds: int = 20
-    steps: int = 3
+    rounds: int = 60
+    steps: int = 1
     batch: int = 8
     rate: float = 0.1
     adam_rate: float = 5e-4
@@ -174,13 +174,14 @@ class Scaled(VisionLearner):
 LIARS: dict[str, Callable[[Clips, int], VisionLearner]] = {"flipped": Flipped, "scaled": Scaled}
 
 
-def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, float], *, liar: str | None = None,
-          every: int = 0, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, float], *, guard: str | None = None,
+          guard_settings: Mapping[str, float] | None = None, liar: str | None = None, every: int = 0,
+          tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
     """The fleet, round by round, over Zenoh.
 
     Args:
         course, ground: of the experiment.
-        strategy, settings: of the aggregator.
+        strategy, settings, guard, guard_settings: of the aggregator.
         liar: of :data:`LIARS`, in place of the last robot, which then misses no round; None: all are honest.
         every: rounds from one examination to the next; 0: only at the end.
         tell: told what is done.
@@ -193,7 +194,8 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
         folder = Path(name)
         made = plan({"name": "vision", "learner": "vision", "start": str(weights.SHIPPED), "strategy": strategy,
                      "settings": dict(settings), "rounds": course.rounds, "deadline_s": DEADLINE, "gather_s": DEADLINE,
-                     "least": 5 if strategy == "Krum" else 3,
+                     **({"guard": guard, "guard_settings": dict(guard_settings or {})} if guard else {}),
+                     "least": 5 if guard == "Krum" else 3,
                      "config": {"steps": course.steps, "batch": course.batch, "rate": course.rate}})
         rounds = Rounds(folder / "vision", made, seconds=lambda: passed[0])
         port = free_port()
@@ -227,5 +229,6 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
         if told["version"] != course.rounds:
             raise RuntimeError(f"{told['version']} of {course.rounds} rounds came about")
         last = found[-1] if every else ground.examined(rounds.model)
-    return {"strategy": strategy, "settings": dict(settings), "liar": liar or "nobody", "steps": steps,
+    return {"strategy": strategy, "settings": dict(settings), "guard": guard or "none", "liar": liar or "nobody",
+            "steps": steps,
             "f1": last["f1"], "robots": last["robots"], "rounds": found}

@@ -17,29 +17,30 @@ def draw(path: Path, found: Mapping[str, Any]) -> None:
 
     Args:
         path: of the PNG.
-        found: figures of the experiment.
+        found: figures of the experiment. The curves are those of its first seed, the bars means of all.
     """
+    first = found["runs"][0]
     figure = import_module("matplotlib.figure").Figure(figsize=(9.0, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
-    examined = found["fleet"]["rounds"]
+    examined = first["fleet"]["rounds"]
     rounds = [0, *(one["round"] for one in examined)]
-    for robot in range(found["course"]["robots"]):
-        values = [found["start"]["robots"][robot], *(one["robots"][robot] for one in examined)]
+    for robot in range(first["course"]["robots"]):
+        values = [first["start"]["robots"][robot], *(one["robots"][robot] for one in examined)]
         left.plot(rounds, values, linewidth=1, marker=".", label=f"as robot {robot + 1}")
-    left.plot(rounds, [found["start"]["f1"], *(one["f1"] for one in examined)], color="black", linewidth=2.5,
+    left.plot(rounds, [first["start"]["f1"], *(one["f1"] for one in examined)], color="black", linewidth=2.5,
               marker="o", label="all rooms")
-    left.axhline(found["central"]["f1"], color="black", linestyle="--", linewidth=1, label="central training")
-    left.axhline(found["best_alone"]["f1"], color="grey", linestyle=":", linewidth=1.5, label="best robot alone")
+    left.axhline(first["central"]["f1"], color="black", linestyle="--", linewidth=1, label="central training")
+    left.axhline(first["best_alone"]["f1"], color="grey", linestyle=":", linewidth=1.5, label="best robot alone")
     left.set(xlabel="round, 30 % of the robots missing in each", ylabel="held-out F1 of vision", ylim=(0.0, 1.0),
-             title="A fleet whose rooms are not alike")
+             title=f"A fleet whose rooms are not alike (seed {first['course']['seed']})")
     left.set_xticks(rounds)
     left.legend(fontsize=7, ncols=2, loc="lower right")
     names, values, colors = [], [], []
     for one in found["strategies"]:
-        names.append(f"{one['strategy']}, liar: {one['liar']}")
+        names.append(f"{one['strategy']}, guard: {one['guard']}, liar: {one['liar']}")
         values.append(one["f1"])
         colors.append(COLORS[one["liar"]])
     right.bar(range(len(names)), values, color=colors)
     right.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
-    right.set_title(f"One liar of {found['course']['robots']}")
+    right.set_title(f"One liar of {found['course']['robots']} ({len(found['runs'])} seeds)")
     figure.savefig(path, dpi=110)

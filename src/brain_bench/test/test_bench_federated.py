@@ -2,7 +2,7 @@
 """The federated experiment at its smallest: a real fleet over Zenoh, beside one training, and the picture of it."""
 import pytest
 
-from brain_bench.bench_federated import lines
+from brain_bench.bench_federated import lines, together
 from brain_bench.federated_picture import COLORS, draw
 from brain_bench.federated_course import Course, Ground, central, fleet, shipped
 
@@ -15,9 +15,10 @@ def test_a_fleet_of_four_trains_over_zenoh_and_is_examined_as_others_are():
     start = ground.examined(shipped())
     assert len(start["robots"]) == 4 and start["f1"] == ground.examined(shipped())["f1"]
     whole = central(course, ground)
-    together = fleet(course, ground, "FedMedian", {}, every=1)
-    assert whole["steps"] == together["steps"] == 6
-    assert [one["round"] for one in together["rounds"]] == [1, 2] and together["liar"] == "nobody"
+    learned = fleet(course, ground, "FedAdam", {"eta": 0.001}, guard="FedMedian", every=1)
+    assert whole["steps"] == learned["steps"] == 6
+    assert [one["round"] for one in learned["rounds"]] == [1, 2]
+    assert (learned["guard"], learned["liar"]) == ("FedMedian", "nobody")
 
 
 def test_thirty_percent_are_missing():
@@ -27,16 +28,35 @@ def test_thirty_percent_are_missing():
     assert {robot for one in away for robot in one} == set(range(8)) and away == [course.missing(k) for k in range(100)]
 
 
-def test_what_came_out_is_drawn_and_told(tmp_path):
+def run(seed, f1, guarded):
     def examined(f1):
         return {"f1": f1, "robots": [f1, f1], "steps": 3}
 
-    found = {"course": {"robots": 2}, "start": examined(0.5), "central": examined(0.7), "best_alone": {
-        **examined(0.6), "robot": 2}, "fleet": {**examined(0.8), "rounds": [{**examined(0.7), "round": 1}]},
-        "strategies": [{"liar": liar, "strategy": "Krum", "f1": 0.5} for liar in COLORS]}
+    return {"course": {"robots": 2, "seed": seed}, "start": examined(0.5), "central": examined(0.7),
+            "best_alone": {**examined(0.6), "robot": 2}, "fleet": {**examined(f1), "rounds": [{**examined(0.7),
+                                                                                                "round": 1}]},
+            "strategies": [{"liar": liar, "strategy": "FedAdam", "guard": guard,
+                            "f1": guarded if guard == "Krum" else f1 if liar == "nobody" else 0.1}
+                           for liar in COLORS for guard in ("none", "Krum")]}
+
+
+def test_runs_of_several_seeds_are_means_and_what_is_claimed_is_of_the_means():
+    found = together([run(2, 0.8, 0.7), run(3, 0.6, 0.68)])
+    assert found["seeds"] == [2, 3] and found["fleet"] == {
+        "steps": 3, "f1": pytest.approx(0.7), "robots": pytest.approx([0.7, 0.7])}
+    assert found["strategies"][-1] == {"liar": "scaled", "strategy": "FedAdam", "guard": "Krum",
+                                       "f1": pytest.approx(0.69)}
+    assert found["within"] == {"central": True, "best alone": True, "flipped": True, "scaled": True}
+    worse = together([run(2, 0.59, 0.5)])
+    assert worse["within"] == {"central": False, "best alone": False, "flipped": False, "scaled": False}
+
+
+def test_what_came_out_is_drawn_and_told(tmp_path):
+    found = together([run(2, 0.8, 0.6)])
     draw(tmp_path / "federated.png", found)
     header = (tmp_path / "federated.png").read_bytes()[:24]
     assert header.startswith(b"\x89PNG") and int.from_bytes(header[16:20], "big") > 700
     told = lines(found)
-    assert "best robot alone, robot 2: 0.600 (by robot 0.60, 0.60)" in told
-    assert told[-1] == "liar of 2: scaled, Krum: 0.500"
+    assert "the best robot alone: 0.600 (by robot 0.60, 0.60)" in told
+    assert "liar of 2: scaled, FedAdam, guard Krum: 0.600" in told
+    assert told[-1] == "a guard holds off the liar (scaled), within 2 points: no"
