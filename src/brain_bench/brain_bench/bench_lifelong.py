@@ -22,9 +22,10 @@ NAMES = {"naive": "naive: trained on and on", "ewc": "EWC", "replay": "replay",
          "library": "library, not told the site", "told": "library, told the site"}
 
 
-def lifelong(quick: Annotated[bool, typer.Option("--quick", help="Tiny: shows that it runs, and nothing else.")] = False,
-             seeds: Annotated[int, typer.Option(min=1, max=20, help="How many seeds, from 0 on, of rooms and of all that "
-                                                "is drawn.")] = 2,
+def lifelong(quick: Annotated[bool, typer.Option("--quick", help="Tiny: shows that it runs, and nothing else.")
+                              ] = False,
+             seeds: Annotated[int, typer.Option(min=1, max=20, help="How many seeds, from 0 on, of rooms and of all "
+                                                "that is drawn.")] = 2,
              jobs: Annotated[int, typer.Option(min=1, help="Seeds at once.")] = 2,
              picture: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw F1 of each site over time into "
                                                           "this folder.")] = None,
@@ -97,8 +98,8 @@ def lines(found: dict[str, Any]) -> list[str]:
     def shown(values: Sequence[float]) -> str:
         return ", ".join(f"{site} {value:.2f}" for site, value in zip(found["sites"], values))
 
-    told = [f"{one['name']}: F1 {one['last']:.3f} at the end ({shown(one['end'])}), forgetting {one['forgetting']:.3f}, "
-            f"backward transfer {one['backward']:+.3f}" for one in found["learners"]]
+    told = [f"{one['name']}: F1 {one['last']:.3f} at the end ({shown(one['end'])}), forgetting "
+            f"{one['forgetting']:.3f}, backward transfer {one['backward']:+.3f}" for one in found["learners"]]
     told += [f"{one['name']}: F1 {one['last']:.3f} ({shown(one['end'])})" for one in found["others"]]
     return told + [f"windows of {one['site']}: {one['right_share']:.0%} right, {one['other_share']:.0%} another site, "
                    f"{one['unknown_share']:.0%} unknown; before it was learned {one['before_share']:.0%} unknown"

@@ -165,7 +165,7 @@ def library(course: Course, places: Mapping[str, Place], strange: Mapping[str, n
 
 def _found(tasks: Mapping[str, Task], clips: Clips, task: str | None, cache: dict[tuple[bytes, str, int], Tally],
            site: str) -> float:
-    """F1 in rooms of a site, each with the weights and threshold of a task: told, or that which its window is taken for.
+    """F1 in rooms of a site, each with the weights and threshold of a task: told, or what its window is taken for.
 
     Where it is taken for none, the nearest task's are used: a robot that does not know has none that were better.
     """

@@ -22,8 +22,8 @@ from brain_bench.fleet_scale import fleet_scale
 from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
-for verb in (backends, federated, fleet_messages, fleet_scale, headings, integration, lesions, lifelong, sentences, weights,
-             gaps, neurons, nir, operations, placement, scale, shards, training):
+for verb in (backends, federated, fleet_messages, fleet_scale, headings, integration, lesions, lifelong, sentences,
+             weights, gaps, neurons, nir, operations, placement, scale, shards, training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__.replace("_", "-"))

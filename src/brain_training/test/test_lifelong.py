@@ -85,7 +85,7 @@ def test_a_few_windows_have_the_rate_that_they_can_and_fewer_are_refused():
     assert few.reached == pytest.approx(1 / 7) and few.bound > 0.0
     alike = Descriptor(np.zeros((8, len(NAMES))))       # pictures of a camera that is covered
     assert alike.distance(np.zeros(len(NAMES))) == 0.0 and alike.distance(np.ones(len(NAMES))) > alike.bound
-    with pytest.raises(ValueError, match="3 windows are too few to know a site by; 4 are needed, and 19 for a bound of"):
+    with pytest.raises(ValueError, match="3 windows are too few to know a site by; 4 are needed, and 19 for a"):
         Descriptor(windows_at(0.0, 3))
     with pytest.raises(ValueError, match="windows are finite numbers"):
         Descriptor(np.full((9, len(NAMES)), np.nan))
@@ -195,8 +195,9 @@ def test_a_file_whose_numbers_cannot_be_is_refused(tmp_path):
 
     wrong = []
     for change, values, says in (
-            (colors, {}, "name what there is not"), (weights_of_nan, {}, "not finite"), (fewer, {}, "not those of its pic"),
-            (without, {}, "not the weights of vision"), (windows_of_nan, {}, "windows are finite"),
+            (colors, {}, "name what there is not"), (weights_of_nan, {}, "not finite"),
+            (fewer, {}, "not those of its pictures"), (without, {}, "not the weights of vision"),
+            (windows_of_nan, {}, "windows are finite"),
             (nothing, {"f1": 7}, "figures are none"), (nothing, {"memory": {"capacity": 1, "seed": 0, "seen": 0}},
                                                        "do not fit a memory"), (nothing, {"learned": None}, "")):
         task_file.write(path, task("hall"))
@@ -222,7 +223,8 @@ def test_a_list_that_is_wrong_and_names_that_lead_elsewhere_are_refused(tmp_path
             if "is no name of a task" not in str(problem) or "\n" in str(problem):
                 wrong.append(str(problem))
     assert not wrong
-    for text, says in (("{", "is torn or no list"), ("[]", "is torn or no list"), ('{"version": "1"}', "history is none"),
+    for text, says in (("{", "is torn or no list"), ("[]", "is torn or no list"),
+                       ('{"version": "1"}', "history is none"),
                        ('{"version": "2", "history": {}}', "is of version 2, and this software knows"),
                        ('{"version": "1", "history": [{"task": "a", "what": "new", "f1": {"a": NaN}}]}', "history is")):
         (tmp_path / LIST).write_text(text)
@@ -287,7 +289,8 @@ def test_the_verbs_learn_recordings_as_one_task_and_a_new_site_as_another(tmp_pa
     assert exported.exit_code == 0, exported.stderr
     network, report, _ = weights.load(tmp_path / "day.safetensors")
     kept = Library(library).task("day")
-    assert report["f1"] == kept.f1 and np.array_equal(network.readout.bias.detach().numpy(), kept.weights["readout.bias"])
+    assert report["f1"] == kept.f1
+    assert np.array_equal(network.readout.bias.detach().numpy(), kept.weights["readout.bias"])
     assert not np.array_equal(kept.weights["readout.bias"], shipped()["readout.bias"])
 
 
@@ -303,7 +306,8 @@ def test_the_verbs_name_what_is_wrong_in_one_line(tmp_path):
             (("learn", tmp_path, "--recordings", "look:rooms=1"), "8 labelled clips are too few"),
             (("learn", tmp_path, "--recordings", "look:rooms=4", "--name", "../x"), "is no name of a task"),
             (("learn", tmp_path / "torn" / f"hall{ENDING}", "--recordings", "look:rooms=4"), "cannot write into"),
-            (("stage", "dance"), "there is no stage 'dance'"), (("stage", "eval"), "the variable MODEL_URLS is not set")):
+            (("stage", "dance"), "there is no stage 'dance'"),
+            (("stage", "eval"), "the variable MODEL_URLS is not set")):
         done = brain(*words)
         if done.exit_code == 0 or says not in done.stderr or done.stderr.count("\n") != 1 or done.stdout:
             wrong.append((words, done.exit_code, done.stderr, done.stdout))

@@ -74,7 +74,7 @@ class Descriptor:
 
 def _normal(windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and shrunken covariance."""
-    count, size = windows.shape
+    count = len(windows)
     mean = windows.mean(0)
     spread = np.maximum(windows.std(0, ddof=1), SPREAD)
     z = (windows - mean) / spread

@@ -43,9 +43,9 @@ class Steps:
 
     steps: int = 160
     batch: int = 8
-    rate: float = 1e-3
+    rate: float = 3e-3
     share: float = 0.5
-    strength: float = 100.0
+    strength: float = 30.0
     samples: int = 64
 
 

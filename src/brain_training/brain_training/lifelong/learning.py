@@ -146,8 +146,8 @@ def _described(known: Task | None, windows: np.ndarray, rate: float, seed: int) 
     if len(windows) > MOST_WINDOWS:
         windows = windows[np.sort(stream("lifelong windows", seed).permutation(len(windows))[:MOST_WINDOWS])]
     if len(windows) < FEWEST:
-        raise ValueError(f"{len(windows)} windows of pictures are too few to know a site by; {FEWEST} are needed: record "
-                         f"for longer")
+        raise ValueError(f"{len(windows)} windows of pictures are too few to know a site by; {FEWEST} are needed: "
+                         f"record for longer")
     return Descriptor(windows, rate)
 
 

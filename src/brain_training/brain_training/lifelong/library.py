@@ -55,7 +55,7 @@ class Library:
                                  f"be written") from error
 
     def names(self) -> list[str]:
-        """Of all tasks, in order; raises LibraryProblem where a file has a name that no task has, or there are too many."""
+        """Of all tasks; raises LibraryProblem where a file has a name that no task has, or there are too many."""
         files = sorted(self.folder.glob(f"*{ENDING}")) if self.folder.is_dir() else []
         if len(files) > MOST_TASKS:
             raise LibraryProblem(f"{self.folder} has {len(files)} tasks, more than {MOST_TASKS}; move some to another "
@@ -63,8 +63,8 @@ class Library:
         found = [file.name.removesuffix(ENDING) for file in files]
         for name in found:
             if not NAME.fullmatch(name):
-                raise LibraryProblem(f"{self.folder} has a file {name[:80] + ENDING!r}, whose name is none of a task; take "
-                                     f"it out of the folder")
+                raise LibraryProblem(f"{self.folder} has a file {name[:80] + ENDING!r}, whose name is none of a task; "
+                                     f"take it out of the folder")
         return found
 
     def task(self, name: str) -> Task:
@@ -131,8 +131,8 @@ class Library:
 
 
 def _torn(path: Path, why: str) -> LibraryProblem:
-    return LibraryProblem(f"{path} is torn or no list of a library ({why}); remove it: the tasks stay, and their history "
-                          f"begins anew")
+    return LibraryProblem(f"{path} is torn or no list of a library ({why}); remove it: the tasks stay, and their "
+                          f"history begins anew")
 
 
 def _is_line(one: Any) -> bool:

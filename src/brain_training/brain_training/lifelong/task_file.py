@@ -66,8 +66,8 @@ class Task:
 def check_name(name: str) -> str:
     """A name of a task, which is one of a file too; raises LibraryProblem."""
     if not NAME.fullmatch(name):
-        raise LibraryProblem(f"{name[:80]!r} is no name of a task; take small letters, digits and - between them, 63 at "
-                             f"most, as cold-store")
+        raise LibraryProblem(f"{name[:80]!r} is no name of a task; take small letters, digits and - between them, 63 "
+                             f"at most, as cold-store")
     return name
 
 
@@ -116,20 +116,20 @@ def read(path: Path) -> Task:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, OSError, TypeError, KeyError) as error:
-        raise LibraryProblem(f"{path} is torn or no task's file ({' '.join(str(error).split())[:150]}); put back a copy, "
-                             f"or remove it and learn the task again") from error
+        raise LibraryProblem(f"{path} is torn or no task's file ({' '.join(str(error).split())[:150]}); put back a "
+                             f"copy, or remove it and learn the task again") from error
     check_version(path, metadata.get("lifelong"))
     if metadata.get("meaning") != meaning():
-        raise LibraryProblem(f"{path} was made for another network of vision, or for other numbers of pictures; remove it "
-                             f"and learn the task again")
+        raise LibraryProblem(f"{path} was made for another network of vision, or for other numbers of pictures; remove "
+                             f"it and learn the task again")
     if metadata.get("digest") != _digest(tensors):
         raise LibraryProblem(f"{path} is damaged: its contents are not those that were written; put back a copy, or "
                              f"remove it and learn the task again")
     try:
         return _task(path, json.loads(metadata["values"]), tensors)
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise LibraryProblem(f"{path} holds what no task has ({' '.join(str(error).split())[:150]}); remove it and learn "
-                             f"the task again") from error
+        raise LibraryProblem(f"{path} holds what no task has ({' '.join(str(error).split())[:150]}); remove it and "
+                             f"learn the task again") from error
 
 
 def check_version(path: Path, told: Any) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from brain_training.lifelong.sources import Source
 
 Folder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="Folder of the library.")]
-Pictures = Annotated[str, typer.Option("--recordings", metavar="FOLDER", help="Recordings of one site; or a look of the "
-                                       "simulator, as look:hue=0.25,light=0.9,tint=1/0.85/0.65,rooms=40.")]
+Pictures = Annotated[str, typer.Option("--recordings", metavar="FOLDER", help="Recordings of one site; or a look of "
+                                       "the simulator, as look:hue=0.25,light=0.9,tint=1/0.85/0.65,rooms=40.")]
 Every = Annotated[float, typer.Option(min=0.01, metavar="SECONDS", help="Between two of the pictures by which the site "
                                       "is known.")]
 
@@ -27,13 +27,13 @@ app = typer.Typer(help="Learn vision site by site, and forget none: a library of
 def learn(library: Folder, recordings: Pictures,
           labels: Annotated[str, typer.Option(help="Of recordings: self, outcomes, or a topic; as for brain fleet "
                                               "learn.")] = "self",
-          name: Annotated[str | None, typer.Option(metavar="TASK", help="Learn it as this task, new or not, whatever it "
-                                                   "looks like. Default: as what it is taken for.")] = None,
-          steps: Annotated[int, typer.Option(min=1, max=100_000, help="Of training.")] = 240,
+          name: Annotated[str | None, typer.Option(metavar="TASK", help="Learn it as this task, new or not, whatever "
+                                                   "it looks like. Default: as what it is taken for.")] = None,
+          steps: Annotated[int, typer.Option(min=1, max=100_000, help="Of training.")] = 160,
           batch: Annotated[int, typer.Option(min=1, max=256, help="Clips of a step.")] = 8,
           rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="Learning rate at the beginning.")] = 3e-3,
-          false_alarms: Annotated[float, typer.Option(min=0.001, max=0.5, help="Of a new task: share of its own windows "
-                                                      "of pictures that may be taken for unknown.")] = 0.05,
+          false_alarms: Annotated[float, typer.Option(min=0.001, max=0.5, help="Of a new task: share of its own "
+                                                      "windows of pictures that may be taken for unknown.")] = 0.05,
           start: Annotated[Path | None, typer.Option(metavar="FILE", help="Weights that the first task begins with. "
                                                      "Default: those that ship.")] = None,
           every: Every = 1.0, seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
@@ -102,10 +102,11 @@ def status(library: Folder, as_json: Json = False) -> None:
 
     from brain_runtime.command.terminal import Terminal
 
-    table = Table("task", "F1", "forgotten", "learned", "clips", "windows", "recognized", "unknown", "false alarms set")
+    table = Table("task", "F1", "forgotten", "learned", "clips", "windows", "recognized", "unknown", "alarms set")
     for one in tasks:
-        table.add_row(one["task"], f"{one['f1']:.2f}", f"{one['forgotten']:.2f}", str(one["learned"]), str(one["clips"]),
-                      str(one["windows"]), f"{one['recognized']:.0%}", f"{one['unknown']:.0%}", f"{one['rate']:.0%}")
+        table.add_row(one["task"], f"{one['f1']:.2f}", f"{one['forgotten']:.2f}", str(one["learned"]),
+                      str(one["clips"]), str(one["windows"]), f"{one['recognized']:.0%}", f"{one['unknown']:.0%}",
+                      f"{one['rate']:.0%}")
     Terminal().print(table)
 
 
@@ -126,10 +127,10 @@ def export(library: Folder, task: Annotated[str, typer.Argument(metavar="TASK", 
 
 @app.command()
 def stage(which_one: Annotated[str, typer.Argument(metavar="STAGE", help="train, eval or infer.")],
-          recordings: Annotated[str | None, typer.Option(metavar="FOLDER", help="Of infer: pictures of the site that the "
-                                                         "robot is at.")] = None,
+          recordings: Annotated[str | None, typer.Option(metavar="FOLDER", help="Of infer: pictures of the site that "
+                                                         "the robot is at.")] = None,
           labels: Annotated[str, typer.Option(help="Of recordings, as for learn.")] = "self",
-          steps: Annotated[int, typer.Option(min=1, max=100_000, help="Of training.")] = 240,
+          steps: Annotated[int, typer.Option(min=1, max=100_000, help="Of training.")] = 160,
           batch: Annotated[int, typer.Option(min=1, max=256, help="Clips of a step.")] = 8,
           rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="Learning rate at the beginning.")] = 3e-3,
           seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0) -> None:
@@ -156,7 +157,8 @@ def stage(which_one: Annotated[str, typer.Argument(metavar="STAGE", help="train,
 
 def _said(found: Allocated) -> str:
     """What pictures were taken for, for a person."""
-    told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in sorted(found.ratios.items(), key=lambda pair: pair[1])[:5])
+    nearest = sorted(found.ratios.items(), key=lambda pair: pair[1])[:5]
+    told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in nearest)
     taken = f"taken for {found.task}" if found.task is not None else "unknown"
     return f"{taken}, by {found.share:.0%} of the windows; distances, in bounds: {told}"
 
