@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sedna's lifelong job of docs/fleet-lifelong.md, by the local runner: real processes that train, evaluate and infer."""
+"""Sedna's lifelong job of docs/fleet-lifelong.md by the local runner: processes that train, evaluate and infer."""
 from __future__ import annotations
 
 import re

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Iterator
 
 import typer
 
-from brain_runtime.command.options import Json, check_writable, fail, tell, tell_json
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, check_writable, fail, tell,
+                                           tell_json, use_domain, use_security)
 
 if TYPE_CHECKING:
     from brain_training.lifelong.allocation import Allocated
@@ -123,6 +124,41 @@ def export(library: Folder, task: Annotated[str, typer.Argument(metavar="TASK", 
 
         weights.save(out, *exported(Library(library), task))
     tell(f"{out}: weights of {task}; give them to robots with `brain fleet rollout`, see docs/fleet-lifelong.md")
+
+
+@app.command()
+def follow(library: Folder,
+           region: Annotated[str, typer.Option(metavar="REGION", help="Whose weights are set.")] = "vision",
+           pictures: Annotated[str, typer.Option(metavar="TOPIC", help="Of the camera.")] = "camera/image_raw",
+           every: Every = 1.0,
+           agreed: Annotated[int, typer.Option(min=1, help="Windows of eight pictures that have to say the same one "
+                                               "after another.")] = 3,
+           router: Router = None, secure: Secure = None, domain: Domain = None, namespace: Namespace = "") -> None:
+    """Gives a running brain's vision the weights of the site that its camera shows, until Ctrl-C.
+
+    They are changed when no goal is pursued. Exit status 1 where somebody else sets them too.
+    """
+    use_domain(domain)
+    use_security(secure)
+    from brain_runtime.ending import Ending
+    from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
+
+    ending = Ending()
+    with _problems():
+        from brain_training.lifelong.following import Following, Taken
+        from brain_training.lifelong.library import Library
+
+        there = Library(library)
+        if not there.names():
+            fail(f"{library} has no task yet; begin one with `brain lifelong learn {library} --recordings FOLDER`")
+        try:
+            with open_node("brain_lifelong", namespace or "/", router=router) as node:
+                following = Following(node, there, region=region, pictures=pictures, agreed=agreed, tell=tell)
+                tell("looks at its pictures")
+                while not ending.asked.wait(every):
+                    following.look()
+        except (NoRouter, SessionProblem, NameProblem, Taken) as problem:
+            fail(str(problem))
 
 
 @app.command()
