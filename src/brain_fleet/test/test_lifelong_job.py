@@ -19,7 +19,8 @@ def test_the_job_of_the_docs_learns_two_sites_deploys_them_and_gives_weights_of_
     pytest.importorskip("brain_training")
     (text,) = re.findall(r"```yaml\n# lifelong.yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     (tmp_path / "sites.txt").write_text(f"{FIRST}\n{SECOND}\n{LATER}\n")
-    jobs.apply(*text.replace("/data/", f"{tmp_path}/").split("\n---\n"))
+    jobs.apply(*text.replace("/data/", f"{tmp_path}/").replace(
+        "[brain, lifelong", "[python3, -m, brain, lifelong").split("\n---\n"))
     until(lambda: "its weights are" in jobs.said("vision"), lambda: jobs.said("vision"))
     said, deployed = jobs.said("vision"), tmp_path / "lifelong" / "deploy"
     assert f"{FIRST}: new, site-1" in said and f"{SECOND}: new, site-2" in said and f"{LATER}: site-2, F1" in said

@@ -85,6 +85,9 @@ def test_a_few_windows_have_the_rate_that_they_can_and_fewer_are_refused():
     assert few.reached == pytest.approx(1 / 7) and few.bound > 0.0
     alike = Descriptor(np.zeros((8, len(NAMES))))       # pictures of a camera that is covered
     assert alike.distance(np.zeros(len(NAMES))) == 0.0 and alike.distance(np.ones(len(NAMES))) > alike.bound
+    # two pictures that take turns: all numbers go together, and the covariance has no inverse by itself
+    turns = Descriptor(np.tile([[0.0], [1.0]], (5, len(NAMES))))
+    assert turns.distance(np.ones(len(NAMES))) <= turns.bound < turns.distance(np.full(len(NAMES), 9.0))
     with pytest.raises(ValueError, match="3 windows are too few to know a site by; 4 are needed, and 19 for a"):
         Descriptor(windows_at(0.0, 3))
     with pytest.raises(ValueError, match="windows are finite numbers"):
@@ -199,7 +202,10 @@ def test_a_file_whose_numbers_cannot_be_is_refused(tmp_path):
             (fewer, {}, "not those of its pictures"), (without, {}, "not the weights of vision"),
             (windows_of_nan, {}, "windows are finite"),
             (nothing, {"f1": 7}, "figures are none"), (nothing, {"memory": {"capacity": 1, "seed": 0, "seen": 0}},
-                                                       "do not fit a memory"), (nothing, {"learned": None}, "")):
+                                                       "do not fit a memory"),
+            (nothing, {"memory": {"capacity": 10**18, "seed": 0, "seen": 6}}, "keeps 1000000000000000000 clips"),
+            (nothing, {"memory": {"capacity": 6, "seed": -1, "seen": 20}}, "by the seed -1"),
+            (nothing, {"learned": None}, "")):
         task_file.write(path, task("hall"))
         _with(path, change, **values)
         try:

@@ -20,6 +20,15 @@ from brain_training.vision_data import Studio
 TINY = Steps(steps=2, batch=2, samples=2)
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As the verbs have it: two that wait for each other on a busy machine take long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def sites():
     return [Studio(2, 4, 1, first_seed=71_000 + 10 * number, look=look).take_all()

@@ -18,6 +18,7 @@ from brain_training.lifelong.pictures import NAMES
 RATE = 0.05             # of a task's own windows that are taken for unknown
 FEWEST = 4              # windows from which a distribution is made
 SPREAD = 0.01           # standard deviation that each number has at least: a camera's noise alone has as much
+LEAST_DRAWN = 0.01      # of the way to the diagonal, so that there is an inverse whatever the windows are
 BEYOND = 1.2            # of the largest distance, where there are too few windows to have one for the rate
 
 
@@ -81,7 +82,7 @@ def _normal(windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     raw = z.T @ z / count
     off = np.square(raw - np.diag(np.diag(raw))).sum()
     noise = np.square(np.einsum("ni,nj->nij", z, z) - raw).sum() / count**2
-    share = min(noise / off, 1.0) if off > 0.0 else 1.0
+    share = max(min(noise / off, 1.0), LEAST_DRAWN) if off > 0.0 else 1.0
     # the diagonal stays as the spread says, so that it is never 0
     joint = (1.0 - share) * raw
     np.fill_diagonal(joint, 1.0)

@@ -14,7 +14,7 @@ import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 from brain_regions.vision import weights
 from brain_training.federated import network_of
@@ -140,7 +140,7 @@ def _lines(name: str) -> list[str]:
     return found
 
 
-def _report(kind: str, results: list[Mapping[str, Any]], tell: Tell) -> None:
+def _report(kind: str, results: Sequence[Mapping[str, Any]], tell: Tell) -> None:
     """Tells the manager what came of it, where there is one; what it does not hear costs nothing but its status."""
     server, name = os.environ.get("LC_SERVER"), os.environ.get("WORKER_NAME")
     if not server or not name:

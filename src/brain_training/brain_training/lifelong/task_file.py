@@ -31,6 +31,7 @@ VERSION = 1
 ENDING = ".task.safetensors"
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 MOST_BYTES = 2**28      # of a file; what is larger is not opened
+MOST_CLIPS = 10_000     # of a memory
 _KINDS = (np.int8, np.int8, np.float32, np.float32, np.float32)
 
 
@@ -167,8 +168,10 @@ def _kept(part: str, values: Mapping[str, Any], tensors: Mapping[str, np.ndarray
     if not (labels.color.min() >= UNSURE and labels.color.max() < len(COLORS) and labels.shape.min() >= 0
             and labels.shape.max() < len(SHAPES) and (labels.distance[labels.color >= 0] > 0.0).all()):
         raise ValueError("its labels name what there is not")
-    how = values[part]
-    return Reservoir(int(how["capacity"]), int(how["seed"]), Clips(images, labels), int(how["seen"]))
+    capacity, seed, seen = (int(values[part][key]) for key in ("capacity", "seed", "seen"))
+    if not (capacity <= MOST_CLIPS and 0 <= seed < 2**63):
+        raise ValueError(f"it keeps {capacity} clips by the seed {seed}")
+    return Reservoir(capacity, seed, Clips(images, labels), seen)
 
 
 def _digest(tensors: Mapping[str, np.ndarray]) -> str:
