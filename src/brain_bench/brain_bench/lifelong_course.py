@@ -103,8 +103,8 @@ def seen_windows(clips: Clips) -> np.ndarray:
     return windows(looked(clips.images[:, -1]))
 
 
-def ground(course: Course, tell: Callable[[str], None] = lambda text: None) -> tuple[dict[str, Place],
-                                                                                  dict[str, np.ndarray]]:
+def ground(course: Course, tell: Callable[[str], None] = lambda text: None
+           ) -> tuple[dict[str, Place], dict[str, np.ndarray]]:
     """Pictures of all sites, and windows of those that are never learned."""
     base, found, strange = FIRST + APART * course.seed, {}, {}
     for number, name in enumerate(course.names):
@@ -159,8 +159,8 @@ def library(course: Course, places: Mapping[str, Place], strange: Mapping[str, n
             known = course.names[:number + 1]
             chosen.append([_found(tasks, places[site].report, None, cache, site) for site in known])
             told.append([_found(tasks, places[site].report, taken[site], cache, site) for site in known])
-    return {"library": chosen, "told": told, "tasks": taken, "allocation": allocation(course, places, strange, tasks,
-                                                                                     taken)}
+    return {"library": chosen, "told": told, "tasks": taken,
+            "allocation": allocation(course, places, strange, tasks, taken)}
 
 
 def _found(tasks: Mapping[str, Task], clips: Clips, task: str | None, cache: dict[tuple[bytes, str, int], Tally],

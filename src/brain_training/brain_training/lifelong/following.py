@@ -113,7 +113,8 @@ class Following:
         now = self._have()
         if self._first is None:
             self._first = now
-        if now != self._first and now not in map(str, self._files.values()):
+        # without a / it is the name of weights that ship: what a region has that was started again
+        if now != self._first and "/" in now and now not in map(str, self._files.values()):
             raise Taken(f"{self._region} was given other weights ({now[:200]}) by somebody else; only one may order "
                         f"them")
         if now == value and task == self._given:
