@@ -97,7 +97,7 @@ def test_a_few_windows_have_the_rate_that_they_can_and_fewer_are_refused():
 def test_rooms_that_were_not_seen_before_are_known_by_their_lamp_and_the_colors_of_things():
     tasks = {}
     for number, (name, look) in enumerate((("plain", Look()), ("cold", COLD))):
-        clips = Studio(20, 8, 1, first_seed=70_000 + 100 * number, look=look).take_all()
+        clips = Studio(28, 8, 1, first_seed=70_000 + 100 * number, look=look).take_all()
         tasks[name] = Descriptor(windows(looked(clips.images[:, 0])))
     for name, look in (("plain", Look()), ("cold", COLD), (None, Look(light=0.4, tint=(1.0, 0.7, 0.5)))):
         seen = windows(looked(Studio(4, 8, 1, split="val", first_seed=70_000, look=look).take_all().images[:, 0]))

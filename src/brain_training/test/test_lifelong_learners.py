@@ -155,5 +155,14 @@ def test_a_task_that_comes_back_is_learned_further_and_never_made_worse(tmp_path
     assert (ruined.what, after.learned, after.memory.seen) == (KEPT, 3, 3 * before.memory.seen)
     assert after.f1 == ruined.f1 == ruined.before and len(after.descriptor.windows) == 18
     assert library.task("site-2").f1 == other.f1 and [line["what"] for line in library.history][-1] == KEPT
+    # A rate of nothing: what it ends with is what it began with.
+    third = learn(library, source("look:rooms=6,first=72400", "self", 0), Steps(steps=1, batch=1, rate=0.0), 0,
+                  name="third", start=shipped())
+    assert third.what == NEW and np.array_equal(library.task("third").weights["readout.bias"],
+                                                shipped()["readout.bias"])
+    fourth = learn(library, source("look:rooms=6,first=72500", "self", 0), Steps(steps=1, batch=1, rate=0.0), 0,
+                   name="fourth")
+    nearest = library.task(fourth.allocated.nearest).weights
+    assert np.array_equal(library.task("fourth").weights["readout.bias"], nearest["readout.bias"])
     with pytest.raises(ValueError, match="too few"):
         learn(library, source("look:rooms=1", "self", 0), TINY, 0)

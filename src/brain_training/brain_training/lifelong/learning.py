@@ -53,7 +53,7 @@ def learn(library: Library, source: Source, how: Steps, seed: int, *, name: str 
         how: recipe.
         seed: of all that is drawn.
         name: of the task, told by a person; None: that which the pictures are taken for, or a new one.
-        start: weights that the first task begins with; None: those that ship. Later ones begin with the nearest task's.
+        start: weights that a new task begins with; None: the nearest task's, and the first those that ship.
         rate: of a new task's own windows that are to be taken for unknown.
         tell: called with the steps done and to do.
 
@@ -73,8 +73,8 @@ def learn(library: Library, source: Source, how: Steps, seed: int, *, name: str 
             name = _fresh(tasks) if taken is None else taken
         check_name(name)
         known = tasks.get(name)
-        base = known or (tasks[allocated.nearest] if allocated is not None and allocated.nearest else None)
-        begin = dict(base.weights) if base is not None else dict(start) if start is not None else shipped()
+        begin = dict(known.weights) if known is not None else dict(start) if start is not None else (
+            dict(tasks[allocated.nearest].weights) if allocated is not None and allocated.nearest else shipped())
         held = len(clips.images) - max(1, len(clips.images) // HELD)
         new, kept_back = some(clips, range(held)), some(clips, range(held, len(clips.images)))
         own = task_seed(seed, known.learned if known is not None else 0)
