@@ -102,8 +102,9 @@ def fit(weights: Weights, clips: Clips, how: Steps, seed: int, *, memory: Clips 
         ) -> dict[str, np.ndarray]:
     """Learns a task.
 
-    A batch goes through the network clip by clip, and its gradient is the same as at once: the arrays of one clip stay
-    in the processor's caches, and it takes little more than half the time.
+    A batch goes through the network clip by clip: the arrays of one clip stay in the processor's caches, and it takes
+    less time. Of clips of one picture the gradient is that of the batch; of longer ones objects are counted in the mean
+    over a clip's pictures.
 
     Args:
         weights: to begin with.

@@ -86,6 +86,9 @@ def learn(library: Library, source: Source, how: Steps, seed: int, *, name: str 
             raise ValueError(f"the clips have {new.images.shape[1]} pictures, and those of {name} had "
                              f"{replayed.images.shape[1]}: looks of the simulator and recordings are not one task")
         found = fit(begin, new, how, own, memory=replayed, tell=tell)
+        if not all(np.isfinite(value).all() for value in found.values()):
+            raise ValueError("the training came to weights that are not finite; take a lower rate. The library stays "
+                             "as it was")
         memory.add(new)
         examples.add(kept_back)
         before, after = score(begin, examples.clips), score(found, examples.clips)
