@@ -35,8 +35,8 @@ def learn(library: Folder, recordings: Pictures,
           rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="Learning rate at the beginning.")] = 3e-3,
           false_alarms: Annotated[float, typer.Option(min=0.001, max=0.5, help="Of a new task: share of its own "
                                                       "windows of pictures that may be taken for unknown.")] = 0.05,
-          start: Annotated[Path | None, typer.Option(metavar="FILE", help="Weights that a new task begins with. Default: "
-                                                     "the nearest task's; for the first those that ship.")] = None,
+          start: Annotated[Path | None, typer.Option(metavar="FILE", help="Weights that a new task begins with. "
+                                                     "Default: the nearest task's, or those that ship.")] = None,
           every: Every = 1.0, seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
           as_json: Json = False) -> None:
     """Learns the pictures of one site, as the task that they are taken for, or as a new one.
