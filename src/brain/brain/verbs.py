@@ -43,6 +43,7 @@ VERBS = {
     "operator": Verb("brain_fleet", FLEET, "Run jobs, and show robots, in a Kubernetes cluster."),
     "jobs": Verb("brain_fleet", FLEET, "Run jobs from the manifests of a cluster on this machine."),
     "train": Verb("brain_training", LEARN, "Train the networks anew."),
+    "lifelong": Verb("brain_training", LEARN, "Learn vision site by site, and forget none."),
     "parameter-server": Verb("brain_training", LEARN, "Hold weights that workers train."),
     "parameter-worker": Verb("brain_training", LEARN, "Train with parameter servers."),
     "export": Verb("brain_training", LEARN, "Write a region's network in the NIR format."),
