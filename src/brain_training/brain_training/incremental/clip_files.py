@@ -6,6 +6,7 @@ drive resemble each other, so it is in training or in an examination as a whole.
 """
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -131,10 +132,14 @@ class ClipFolder:
         self._folder, self._most = folder, most
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = (folder / ".lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for part in folder.glob(f".*{PART}"):     # of a process that was killed
                 shutil.rmtree(part, ignore_errors=True)
             self._next = 1 + max((name.number for name, _ in self.clips()), default=-1)
             self._tidy()
+        except BlockingIOError:
+            raise ClipProblem(f"another process collects into {folder}; name another with --folder") from None
         except OSError as error:
             raise ClipProblem(f"cannot use {folder}: {error.strerror or error}; name another with --folder") from error
 

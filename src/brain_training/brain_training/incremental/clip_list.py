@@ -30,14 +30,14 @@ class Clip(NamedTuple):
     recording: Recording
 
 
-def read(listed: Path) -> list[Path]:
-    """Paths in a list, a line each; those that are not absolute are beside it.
+def read(listed: Path, root: Path | None = None) -> list[Path]:
+    """Paths in a list, a line each; those that are not absolute are in ``root``, or beside the list.
 
     Raises:
         OSError: it cannot be read.
     """
     lines = listed.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    return [listed.parent / line.strip() for line in lines if line.strip()]
+    return [(root or listed.parent) / line.strip() for line in lines if line.strip()]
 
 
 def clips_of(paths: Sequence[Path], tell: Tell) -> list[Clip]:

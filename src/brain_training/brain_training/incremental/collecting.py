@@ -28,6 +28,7 @@ LATE = 0.5              # s after a clip's end in which what was told of its pic
 HELD = 6.0              # s that are held
 MOST_HELD = 4000        # messages
 FEWEST = 2              # pictures of a clip
+JITTER = 0.5            # s that messages may come out of order
 PERIOD = 0.045          # s; pictures that come sooner are left out
 
 Keep = Callable[[Chosen, Sequence[Kept]], None]
@@ -63,6 +64,8 @@ class Collector:
         Raises:
             ClipProblem: of ``keep``.
         """
+        if self._now - JITTER * 1e9 <= at < self._now:      # of several publishers, in the order of their arrival
+            at = self._now
         if at < self._now:      # the clock was set back: what is held has no time any more
             self._held.clear()
             self._waiting.clear()

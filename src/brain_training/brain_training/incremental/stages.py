@@ -27,13 +27,14 @@ Tell = Callable[[str], None]
 
 
 class Settings(NamedTuple):
-    """Of both stages: where labels come from, old rooms, how training goes, and what may be forgotten."""
+    """Of both stages: where labels come from, old rooms, how training goes, what may be forgotten; where clips are."""
 
     labels: str = "self"
     rooms: int = 20
     course: Course = Course()
     most_lost: float = LOST
     seed: int = 0
+    root: Path | None = None
 
 
 def train(base: Path, listed: Path, out: Path, settings: Settings, tell: Tell) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def train(base: Path, listed: Path, out: Path, settings: Settings, tell: Tell) -
     torch.set_num_threads(1)
     network, _, digest = weight_file.load(base)
     before = training_of(base)
-    found = clip_list.clips_of(_paths(listed), tell)
+    found = clip_list.clips_of(_paths(listed, settings.root), tell)
     learned = [clip for clip in found if not clip_list.kept_back(clip.drive)] or found
     aside = [clip for clip in found if not any(clip is one for one in learned)]
     new, drives = clip_list.training(learned, settings.labels, settings.seed, tell)
@@ -88,9 +89,19 @@ def training_of(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _paths(listed: Path) -> list[Path]:
+def _loaded(path: Path) -> tuple[Any, float]:
+    """A network, and the confidence from which on it tells of things. Raises WeightsError."""
+    found, report, _ = weight_file.load(path)
+    threshold = report.get("threshold")
+    if type(threshold) not in (int, float) or not 0.0 <= threshold <= 1.0:
+        raise WeightsError(f"weight file {path} does not say under held_out at which threshold (0 to 1) objects are "
+                           f"told; {weight_file.REMEDY}")
+    return found, float(threshold)
+
+
+def _paths(listed: Path, root: Path | None) -> list[Path]:
     try:
-        return clip_list.read(listed)
+        return clip_list.read(listed, root)
     except OSError as error:
         raise WorkerProblem(f"cannot read the list of clips {listed}: {error.strerror or error}") from error
 
@@ -111,9 +122,9 @@ def evaluate(new: Path, old: Path, listed: Path, settings: Settings, tell: Tell)
         WeightsError: one is no weight file of vision.
     """
     torch.set_num_threads(1)
-    networks = [(found, float(report["threshold"])) for found, report, _ in map(weight_file.load, (new, old))]
+    networks = [_loaded(path) for path in (new, old)]
     seen = {drive for path in (new, old) for drive in training_of(path).get("drives", ())}
-    clips = clip_list.clips_of(_paths(listed), tell)
+    clips = clip_list.clips_of(_paths(listed, settings.root), tell)
     fresh = [clip for clip in clips if clip.drive not in seen]
     if len(fresh) < len(clips):
         tell(f"{len(clips) - len(fresh)} clips are of drives that were learned from, and are left out")
