@@ -122,8 +122,8 @@ def test_a_gain_that_few_drives_make_is_none() -> None:
     assert lucky.gain > 0 and lucky.low <= 0.0 and sure.low > 0.0
     level = sure._replace(new=0.9, old=0.9, gain=0.0)
     assert judge(sure, level).better and not judge(lucky, level).better
-    assert "too much is forgotten" in judge(sure, level._replace(gain=-0.021)).why
-    assert judge(sure, level._replace(gain=-0.019)).better
+    assert "too much is forgotten" in judge(sure, level._replace(gain=-0.031)).why
+    assert judge(sure, level._replace(gain=-0.029)).better
     assert "fewer than 5" in judge(sure._replace(drives=4), level).why and not judge(None, level).better
     with pytest.raises(ValueError, match="must be the same ones"):
         compare(_counts([1]), _counts([1, 2]))

@@ -113,7 +113,7 @@ def incremental(stage: Annotated[Stage, typer.Argument(help="train, eval, or dep
                 replay: Annotated[float, typer.Option(min=0.0, max=0.95, help="Share of old clips that is mixed in, so "
                                                       "that old rooms are not forgotten.")] = 0.5,
                 rooms: Annotated[int, typer.Option(min=1, max=1000, help="Old rooms that are examined.")] = 20,
-                most_lost: Annotated[float, typer.Option(min=0.0, max=1.0, help="F1 that may be lost there.")] = 0.02,
+                most_lost: Annotated[float, typer.Option(min=0.0, max=1.0, help="F1 that may be lost there.")] = 0.03,
                 seed: Annotated[int, typer.Option(min=0, help="Of the training.")] = 0,
                 canary: Annotated[int, typer.Option(min=0, help="Robots that get it first; 0: all at once.")] = 1,
                 goals: Annotated[int, typer.Option(min=0, help="Goals that each of these is watched for.")] = 10,
