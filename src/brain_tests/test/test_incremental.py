@@ -205,6 +205,10 @@ def test_the_manifest_trains_compares_and_rolls_out_what_is_better(tmp_path: Pat
             file.writelines(f"{name}\n" for name in more)
         until(lambda: "better does not ask for it" in told(), told)
         assert deployed.read_bytes() == good and len(rollouts(port)) == 1
+        # What robots take back is taken back here.
+        subprocess.run([sys.executable, "-m", "brain", "fleet", "rollback", "vision", "--cloud",
+                        f"tcp/127.0.0.1:{port}"], check=True, timeout=120)
+        until(lambda: deployed.read_bytes() == dark, told)
     assert "held-out drives" in told()
 
 

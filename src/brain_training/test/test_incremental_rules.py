@@ -58,7 +58,7 @@ def test_rules_are_named_and_their_shares_leave_some_for_chance():
     assert sum(rule.share for rule in ALL) == pytest.approx(0.8)
     assert [rule.name for rule in named("unsure, reflex,random")] == ["reflex", "unsure"] and named(None) == ALL
     assert named("random") == ()
-    with pytest.raises(UnknownRule, match="there is no rule 'easy'; there are wrong, reflex, failed, unsure and random"):
+    with pytest.raises(UnknownRule, match="no rule 'easy'; there are wrong, reflex, failed, unsure and random"):
         named("easy")
 
 

@@ -15,8 +15,8 @@ from typing import Callable
 LIST = "clips.txt"
 SENT = ".sent"
 LARGEST = 10_000    # bytes of what is told of a file
-_CLIP = re.compile(r"hard-(?P<robot>[A-Za-z0-9_.-]{1,64})-(?P<drive>[A-Za-z0-9_]{1,40})-(?P<number>\d{1,9})-[a-z_]{1,20}"
-                   r"-\d{1,3}\.mcap")
+_CLIP = re.compile(r"hard-(?P<robot>[A-Za-z0-9_.-]{1,64})-(?P<drive>[A-Za-z0-9_]{1,40})-(?P<number>\d{1,9})-"
+                   r"[a-z_]{1,20}-\d{1,3}\.mcap")
 
 
 def gather(depot: Path, into: Path, tell: Callable[[str], None]) -> list[str]:

@@ -74,6 +74,8 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording;
         where = door_of(cloud or CLOUD_AT.replace("tcp/", "tls/"), door)
         files = unsent(file) if file.is_dir() else [file]
         for one in files:
+            if file.is_dir() and not one.exists():
+                continue        # who collects has just let it go
             found = send(folder, credentials, where, kind, one)
             if file.is_dir():
                 remember(file, one.name)
