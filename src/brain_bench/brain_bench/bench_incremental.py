@@ -26,8 +26,8 @@ def incremental(quick: Annotated[bool, typer.Option("--quick", help="Tiny: shows
                 as_json: Json = False) -> None:
     """Robots in odd rooms collect hard clips by the rules while they drive, and vision goes on learning from them.
 
-    Beside it: as many clips at random, all pictures, and the hard clips without old ones among them; equal steps for
-    each. Exit status 0 where the rules are better than random for sure.
+    Beside it: as many clips at random, all pictures, one picture of each clip, and the hard clips without old ones
+    among them; equal steps for each. Exit status 0 where the rules are better than random for sure.
     """
     from brain_bench.incremental_course import Plan
     from brain_runtime.command.terminal import Terminal

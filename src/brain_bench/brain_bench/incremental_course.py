@@ -38,7 +38,10 @@ DRIVEN_ROOMS = 3_000_000                            # first seed of train; no ot
 THRESHOLD_ROOMS, REPORT_ROOMS = 720_000, 730_000    # first seeds of val
 PLAIN_THRESHOLD, PLAIN_REPORT = 740_000, 745_000
 BETWEEN = 20.0      # s between two episodes of a robot, so that no clip reaches from one into the other
-ARMS = ("rules", "random", "all", "rules, nothing old")
+ONE = ", one of each"
+POOLS = ("rules", "random", "all", f"rules{ONE}", f"random{ONE}")
+NOTHING_OLD = "rules, nothing old"
+ARMS = (*POOLS, NOTHING_OLD)
 
 
 @dataclass(frozen=True)
@@ -170,13 +173,13 @@ class Painter:
 
 
 def of_windows(driven: Driven, windows: Sequence[tuple[float, float]], count: int) -> list[Picture]:
-    """Up to ``count`` pictures of each window of time (s), evenly."""
+    """Up to ``count`` pictures of each window of time (s), evenly; the one picture of a window is in its middle."""
     times = np.array([picture.at for picture in driven.pictures])
     found = []
     for begin, end in windows:
         (inside,) = np.nonzero((times >= begin) & (times <= end))
         if len(inside):
-            chosen = np.unique(np.linspace(0, len(inside) - 1, min(count, len(inside))).round().astype(int))
+            chosen = np.unique(((np.arange(count) + 0.5) / count * len(inside)).astype(int))
             found += [driven.pictures[int(inside[k])] for k in chosen]
     return found
 
@@ -204,7 +207,7 @@ class Ground(NamedTuple):
 def ground(plan: Plan, tell: Callable[[str], None]) -> Ground:
     """Has the robots drive, and takes the held-out pictures."""
     rng = np.random.default_rng(np.random.SeedSequence([plan.seed, 0xA11]))
-    pools: dict[str, list[Sample]] = {name: [] for name in ARMS[:3]}
+    pools: dict[str, list[Sample]] = {name: [] for name in POOLS}
     rules: dict[str, int] = {}
     seconds, reached, seen = 0.0, 0, 0
     threshold: list[Way] = []
@@ -217,6 +220,7 @@ def ground(plan: Plan, tell: Callable[[str], None]) -> Ground:
                    "random": at_random(driven, driven.chosen, rng)}
         for name, some in windows.items():
             pools[name] += map(painter.sample, of_windows(driven, some, plan.pictures))
+            pools[name + ONE] += map(painter.sample, of_windows(driven, some, 1))
         pools["all"] += map(painter.sample, driven.pictures[::plan.every])
         for one in driven.chosen:
             rules[one.rule] = rules.get(one.rule, 0) + 1
@@ -262,15 +266,16 @@ def one_seed(plan: Plan, tell: Callable[[str], None] = lambda text: None) -> dic
     old = old_clips(plan.steps * 4, 1, plan.seed)
     for arm in ARMS:
         tell(f"seed {plan.seed}: trains on {arm}")
-        alone = arm.endswith("nothing old")
+        alone = arm == NOTHING_OLD
         course = Course(steps=plan.steps, replay=0.0 if alone else Course().replay)
-        found, _ = go_on(start, clips_of(given.pools[arm.partition(",")[0]]), None if alone else old, course, plan.seed)
+        found, _ = go_on(start, clips_of(given.pools["rules" if alone else arm]), None if alone else old, course,
+                         plan.seed)
         arms[arm] = examined(found, given)
     return {"about": about, "arms": arms}
 
 
 def summary(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """F1 by arm over all seeds, each beside the random clips with a paired interval over rooms."""
+    """F1 by arm over all seeds, each beside as many pictures at random with a paired interval over rooms."""
     def whole(arm: str, where: str) -> np.ndarray:
         return np.concatenate([np.array(one["arms"][arm][where]) for one in seeds])
 
@@ -279,7 +284,7 @@ def summary(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
         row: dict[str, Any] = {"steps": 0 if arm == "start" else None}
         for where in ("odd", "plain"):
             row[where] = float(f1(whole(arm, where).sum(0)))
-            beside = compare(whole(arm, where), whole("random", where))
+            beside = compare(whole(arm, where), whole("random" + (ONE if arm.endswith(ONE) else ""), where))
             row[f"{where}_gain"] = {"gain": beside.gain, "low": beside.low, "high": beside.high}
             row[f"{where}_seeds"] = [float(f1(np.array(one["arms"][arm][where]).sum(0))) for one in seeds]
         rows[arm] = row

@@ -37,8 +37,13 @@ class Deploying(NamedTuple):
     tell: Callable[[str], None]
 
     @property
+    def now(self) -> Path:
+        """Beside the model: what was rolled out last, or what the job began with."""
+        return self.model.with_name(f"{self.model.name}.now")
+
+    @property
     def before(self) -> Path:
-        """Beside the model: what the robots had before it, or have."""
+        """Beside the model: what the robots had before that."""
         return self.model.with_name(f"{self.model.name}.before")
 
     def run(self) -> str:
@@ -48,7 +53,7 @@ class Deploying(NamedTuple):
             try:
                 state = self.look()
                 problem = ""
-            except WorkerProblem as error:
+            except (WorkerProblem, OSError) as error:
                 problem = str(error)
             if problem and problem != said:
                 self.tell(problem)
@@ -67,20 +72,22 @@ class Deploying(NamedTuple):
         except WeightsError as problem:
             raise WorkerProblem(str(problem)) from problem
         if made.get("by") != BY:
-            self._copy(self.model, self.before)     # what the job began with
+            self._copy(self.model, self.now)
             return "as it was"
         digest = f"sha256:{hashlib.sha256(self.model.read_bytes()).hexdigest()}"
         known = [one for one in self._ask("models")["rollouts"] if one.get("digest") == digest]
         if not known:
+            if self.now.exists() and self.now.read_bytes() != self.model.read_bytes():
+                self._copy(self.now, self.before)
+            self._copy(self.model, self.now)    # from here on a kill changes neither
             self._ask("models", "add", str(self.model), "--region", REGION)
             found = self._ask("rollout", digest.removeprefix("sha256:"), "--canary", str(self.canary), "--goals",
                               str(self.goals))
             self.tell(f"model {digest[7:19]} is rolled out, to {self.canary or 'all'} robots first")
             return str(found["state"])
         newest = max(known, key=lambda one: one["number"])
-        if newest["state"] == "done":
-            self._copy(self.model, self.before)
-        elif newest["state"] == "rolled_back" and self.before.exists():
+        if newest["state"] == "rolled_back" and self.before.exists():
+            self._copy(self.before, self.now)
             self._copy(self.before, self.model)
             self.tell(f"model {digest[7:19]} was taken back ({newest.get('why', '')}): the next training goes on from "
                       f"what the robots have")

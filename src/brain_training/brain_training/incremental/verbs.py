@@ -154,7 +154,7 @@ def incremental(stage: Annotated[Stage, typer.Argument(help="train, eval, or dep
     except (WorkerProblem, WeightsError, ValueError) as problem:
         fail(str(problem))
     except OSError as error:
-        fail(f"cannot write {error.filename}: {error.strerror or error}")
+        fail(f"cannot read or write {error.filename}: {error.strerror or error}")
     if as_json:
         tell_json(found)
     raise typer.Exit(1 if found.get("better") is False and not found["reported"] else 0)
