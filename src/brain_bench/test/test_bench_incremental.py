@@ -40,7 +40,9 @@ def test_what_came_out_is_put_beside_random():
     seeds = [{"arms": {name: arm(right) for name, right in zip(("start", *ARMS), (2, 6, 4, 8, 5, 5, 6))}}] * 2
     rows = summary(seeds)
     assert rows["rules"]["odd_gain"]["low"] > 0.0 > rows["start"]["odd_gain"]["high"]
-    assert rows["random, one of each"]["odd_gain"] == rows["random"]["odd_gain"] == {"gain": 0.0, "low": 0.0, "high": 0.0} and len(rows["all"]["odd_seeds"]) == 2
+    none = {"gain": 0.0, "low": 0.0, "high": 0.0}
+    assert rows["random, one of each"]["odd_gain"] == rows["random"]["odd_gain"] == none
+    assert len(rows["all"]["odd_seeds"]) == 2
     told = lines({"found": {"clips": 3, "minutes": 2.0, "share": 0.25, "by_rule": [{"rule": "unsure", "clips": 3}]},
                   "arms": [{"what": name, **row} for name, row in rows.items()]})
     assert told[0] == "3 clips of 2 minutes, 25% of them: 3 unsure" and told[2].startswith("rules: F1 0.7")

@@ -41,8 +41,8 @@ def test_clips_leave_once_and_are_listed(tmp_path: Path) -> None:
         (clips / ".lock").touch()
         (clips / "notes.txt").touch()
         status, said = run(*words)
-        assert status == 1 and "the owner of this robot has not consented" in said and not cloud.joinpath("pictures",
-                                                                                                          "robot1").exists()
+        assert status == 1 and "the owner of this robot has not consented" in said
+        assert not (cloud / "pictures" / "robot1").exists()
         assert run("consent", "--recordings", "--folder", edge)[0] == 0
         assert run(*words) == (0, "3 clips are with the cloud\n") and run(*words) == (0, "0 clips are with the cloud\n")
         clip(clips, 3, robot="robot2")      # who lies about whose it is

@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from brain_fleet.belonging.handed_in import unsent
 from brain_regions.vision import weights
 from brain_sim.things import COLORS, SHAPES
 from brain_training.federated import network_of, weights_of
@@ -24,6 +25,7 @@ from brain_training.incremental.clip_files import Kept, Name, write
 from brain_training.incremental.collecting import IMAGE, TEACHER
 from brain_training.incremental.comparing import compare, judge
 from brain_training.incremental.learning import Course, Mixed
+from brain_training.incremental.rules import ALL
 from brain_training.incremental.stages import Settings, evaluate, train
 from brain_training.vision_data import Studio, Way, make_ways
 from brain_wire.messages import make
@@ -114,6 +116,14 @@ def test_what_is_not_better_for_sure_is_said_not_to_be(tmp_path: Path) -> None:
     assert nothing.held is None and "there are 0 held-out drives" in nothing.verdict.why
     assert [text for text in told if "torn.mcap cannot be read" in text] and [
         text for text in told if "nowhere.mcap is not there" in text] and "4 clips are of drives that were" in told[-1]
+
+
+def test_a_clip_of_a_robot_is_one_to_the_fleet(tmp_path: Path) -> None:
+    names = [Name("robot-1", "20261125T121540_ab12_0", number, rule, 0.07).file
+             for number, rule in enumerate(("random", *(rule.name for rule in ALL)))]
+    for name in names:
+        (tmp_path / name).touch()
+    assert [path.name for path in unsent(tmp_path)] == names
 
 
 def test_a_gain_that_few_drives_make_is_none() -> None:

@@ -16,6 +16,7 @@ from brain_training.vision_score import Tally
 
 DRAWS = 2000
 LEVEL = 0.95
+Metrics = Mapping[str, list[float]]
 FEWEST = 5          # drives, below which an interval says nothing
 LOST = 0.03         # of F1 that may be lost in the old rooms
 
@@ -106,8 +107,7 @@ def together(tallies: Sequence[Tally]) -> Tally:
     return found
 
 
-def metrics(held: Gain | None, plain: Gain, verdict: Verdict) -> tuple[Mapping[str, list[float]],
-                                                                      Mapping[str, list[float]]]:
+def metrics(held: Gain | None, plain: Gain, verdict: Verdict) -> tuple[Metrics, Metrics]:
     """Of the new weights and of those in use, as workers of Sedna report them: lists of numbers by name."""
     new = {"better": [float(verdict.better)], "plain_f1": [plain.new]}
     old = {"better": [0.0], "plain_f1": [plain.old]}

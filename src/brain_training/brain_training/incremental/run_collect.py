@@ -89,7 +89,10 @@ class Live:
             seldom("full", "a clip is not kept: the disk is too slow")
 
     def write(self) -> None:
-        """Writes what waits."""
+        """Writes what waits, and says what could not be taken in."""
+        if self._collector.unreadable:
+            seldom("pictures", f"{self._collector.unreadable} pictures of {PICTURES} cannot be read; publish rgb8, "
+                               f"bgr8, rgba8 or bgra8 of at least 16 x 16 pixels")
         while True:
             try:
                 chosen, kept = self._clips.get_nowait()
