@@ -64,7 +64,7 @@ def train(base: Path, listed: Path, out: Path, settings: Settings, tell: Tell) -
     plain = list(make_ways(max(1, settings.rooms // 2), WAY, split="val", first_seed=THRESHOLD_ROOMS))
     tally = together([test_on(made, some) for some in (plain, ways) if some])
     threshold = tally.best_threshold()
-    known = [str(one) for one in before.get("drives", ())] if isinstance(before.get("drives"), list) else []
+    known = _drives(before)
     training = {"split": "train", "by": BY, "base": digest, "labels": settings.labels, "clips": len(new.images),
                 "old_clips": 0 if old is None else len(old.images), **course._asdict(), "loss": told["loss"],
                 "seed": settings.seed, "drives": sorted({*known, *drives, *(clip.drive for clip in aside)}
@@ -87,6 +87,12 @@ def training_of(path: Path) -> dict[str, Any]:
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise WeightsError(f"weight file {path} is torn or none ({error})") from error
     return found if isinstance(found, dict) else {}
+
+
+def _drives(training: dict[str, Any]) -> list[str]:
+    """Drives that weights have learned from, as their file tells; what it holds may be anything."""
+    found = training.get("drives")
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 def _loaded(path: Path) -> tuple[Any, float]:
@@ -123,7 +129,7 @@ def evaluate(new: Path, old: Path, listed: Path, settings: Settings, tell: Tell)
     """
     torch.set_num_threads(1)
     networks = [_loaded(path) for path in (new, old)]
-    seen = {drive for path in (new, old) for drive in training_of(path).get("drives", ())}
+    seen = {drive for path in (new, old) for drive in _drives(training_of(path))}
     clips = clip_list.clips_of(_paths(listed, settings.root), tell)
     fresh = [clip for clip in clips if clip.drive not in seen]
     if len(fresh) < len(clips):
