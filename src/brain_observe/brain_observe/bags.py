@@ -15,7 +15,7 @@ SENSED = {
     "scan": "sensor_msgs/msg/LaserScan", "odom": "nav_msgs/msg/Odometry",
     "cmd_vel": "geometry_msgs/msg/TwistStamped", "goal/text": "std_msgs/msg/String",
     "goal/status": "brain_interfaces/msg/GoalStatus", "lang/features": "brain_interfaces/msg/LanguageFeatures",
-    "vision/objects": "brain_interfaces/msg/DetectedObjects",
+    "vision/objects": "brain_interfaces/msg/DetectedObjects", "brain/trace": "brain_interfaces/msg/Trace",
     "sim/world": "std_msgs/msg/String", "sim/objects": "brain_interfaces/msg/DetectedObjects",
 }
 """Topics that are recorded, with their types: what a robot senses, saw and did; of a simulated one the truth."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``brain fleet consent`` and ``brain fleet upload``: what a robot's owner does, on the robot."""
+"""``brain fleet consent`` and ``upload``: what a robot's owner does, on the robot; ``clips``: what came of it."""
 from __future__ import annotations
 
 import getpass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,7 +48,8 @@ def consent(pictures: Annotated[bool | None, typer.Option("--pictures/--no-pictu
              f"{one['state']}{': ' + one['why'] if one['why'] else ''}")
 
 
-def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording.", metavar="FILE")],
+def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording; or the folder of `brain fleet "
+                                                "collect`, whose clips leave each once.", metavar="FILE")],
            kind: Annotated[str, typer.Option("--kind", help="pictures or recordings.")] = "recordings",
            cloud: CloudAt = None,
            secure: Annotated[Path | None, typer.Option("--secure", metavar="FILE", envvar="BRAIN_FLEET_SECURITY",
@@ -58,6 +59,7 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording.
            folder: EdgeFolder = FOLDER / "edge", as_json: Json = False) -> None:
     """Hands a picture or a recording of this robot to its cloud, where the owner has consented. Run it on the robot."""
     from brain_fleet.belonging.consent import ConsentProblem, NoConsent
+    from brain_fleet.belonging.handed_in import remember, unsent
     from brain_fleet.belonging.leaving import send
     from brain_fleet.belonging.names import FILE
     from brain_fleet.belonging.visit import NoDoor, Refused, door_of
@@ -66,14 +68,41 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording.
 
     folder = folder.expanduser()
     credentials = folder / FILE if secure is None else secure.expanduser()
+    found: dict[str, Any] = {}
+    left = 0
     try:
         where = door_of(cloud or CLOUD_AT.replace("tcp/", "tls/"), door)
-        found = send(folder, credentials, where, kind, file)
+        files = unsent(file) if file.is_dir() else [file]
+        for one in files:
+            if file.is_dir() and not one.exists():
+                continue        # who collects has just let it go
+            found = send(folder, credentials, where, kind, one)
+            if file.is_dir():
+                remember(file, one.name)
+                left += 1
     except (NoConsent, ConsentProblem, NoDoor, Refused, ValueError, CertificateError) as problem:
-        fail(str(problem))
+        fail(f"{left} of {len(files)} clips are with the cloud: {problem}" if left else str(problem))
     except OSError as error:
         fail(f"cannot read {error.filename or file}: {error.strerror or error}")
+    if file.is_dir():
+        tell_json({**found, "clips": left}) if as_json else tell(f"{left} clips are with the cloud")
+        return
     tell_json(found) if as_json else tell(f"{file.name} is with the cloud")
+
+
+def clips(into: Annotated[Path, typer.Option("--into", metavar="DIR", help="Where the list is, clips.txt, and links to "
+                                             "the clips.")] = FOLDER / "cloud" / "clips",
+          folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Of the cloud.")] = FOLDER / "cloud",
+          as_json: Json = False) -> None:
+    """Lists the hard clips that robots have handed in, for trainings. Run it where the cloud is, again and again."""
+    from brain_fleet.belonging.handed_in import LIST, gather
+
+    into = into.expanduser()
+    try:
+        new = gather(folder.expanduser() / "pictures", into, lambda text: tell(f"left out: {text}", err=True))
+    except OSError as error:
+        fail(f"cannot use {error.filename or into}: {error.strerror or error}")
+    tell_json({"list": str(into / LIST), "new": new}) if as_json else tell(f"{len(new)} new clips in {into / LIST}")
 
 
 def _user() -> str:

@@ -16,7 +16,8 @@ from typer.core import TyperGroup
 from brain_runtime.command.options import fail, takes_more
 
 GROUP = "brain.fleet.commands"
-KNOWN = {"demo": "brain_bench"}     # by verb the package that has it, for who has not installed that
+# by verb the package that has it, for who has not installed that
+KNOWN = {"collect": "brain_training", "demo": "brain_bench", "incremental": "brain_training"}
 
 
 class FleetVerbs(TyperGroup):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain_fleet.belonging.owner_verbs import consent, upload
+from brain_fleet.belonging.owner_verbs import clips, consent, upload
 from brain_fleet.placement.verbs import costs, plan
 from brain_fleet.processes.audit_verb import audit
 from brain_fleet.processes.learn_verb import learn
@@ -273,5 +273,5 @@ def _read(file: Path) -> Any:
 
 
 add_verbs(app, _ask, _look)
-for verb in (learn, consent, upload, plan, costs, audit, monitoring):
+for verb in (learn, consent, upload, clips, plan, costs, audit, monitoring):
     app.command()(verb)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 from brain_sim.room import stable_hash
-from brain_training.recordings.bags import FILES, RecordingError, bag_files, file_of, opened
+from brain_training.recordings.bags import FILES, Bag, RecordingError, bag_files, file_of, opened
 from brain_training.recordings.views import Mount
 
 LIST = "recordings.json"
@@ -137,16 +137,25 @@ def _recording(path: Path, listed: _Listed) -> Recording:
             break
         if not digest:
             raise RecordingError(f"{path} has no picture in {listed.pictures}; take it out of the folder")
-        room = None
-        if bag.topic("sim/world") is not None:
-            for heard in bag.messages({"sim/world": ("std_msgs/msg/String",)}):
-                room = _split_of_room(heard.message)
-                break
+        room = _room(bag)
     split = listed.splits.get(name) or _split_by_name(name, room)
     if room is not None and (room == "train") != (split == "train"):
         raise RecordingError(f"{path} shows a room of the simulator's split {room} and is listed in {LIST} as {split}; "
                              f"rooms of train are trained on, and no others")
     return Recording(name, path, split, digest, listed.pictures, listed.mount)
+
+
+def room_of(path: Path) -> str | None:
+    """Split of the simulated room that a recording shows; None: it shows none. Raises RecordingError."""
+    with opened(path) as bag:
+        return _room(bag)
+
+
+def _room(bag: Bag) -> str | None:
+    if bag.topic("sim/world") is not None:
+        for heard in bag.messages({"sim/world": ("std_msgs/msg/String",)}):
+            return _split_of_room(heard.message)
+    return None
 
 
 def _split_of_room(message: Any) -> str | None:
@@ -174,4 +183,4 @@ def stamp_of(message: Any) -> int:
     return int(stamp.sec) * 10**9 + int(stamp.nanosec)
 
 
-__all__ = ["IMAGES", "LIST", "OUTCOMES", "PICTURES", "SELF", "SPLITS", "Recording", "find", "stamp_of"]
+__all__ = ["IMAGES", "LIST", "OUTCOMES", "PICTURES", "SELF", "SPLITS", "Recording", "find", "room_of", "stamp_of"]

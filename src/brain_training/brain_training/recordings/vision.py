@@ -134,7 +134,7 @@ class Pool:
         r = self._recipe
         chosen = of_split(r.found(), "train")
         each = math.ceil((self._count - self._simulated) / len(chosen))
-        self._pool = _cut(chosen, r.source, r.frames, each, self._seed, progress)
+        self._pool = cut(chosen, r.source, r.frames, each, self._seed, progress)
         self._order = stream("recorded clips", self._seed).permutation(len(self._pool.images))
 
 
@@ -155,10 +155,10 @@ def recorded_clips(folders: Sequence[Path], source: str, length: int, most: int,
     if not chosen:
         raise RecordingError(f"no recording in {', '.join(map(str, folders))} is in the split train; name one in "
                              f"{LIST} in the folder, or record more")
-    return _cut(chosen, source, length, math.ceil(most / len(chosen)), seed, lambda done, of: None)
+    return cut(chosen, source, length, math.ceil(most / len(chosen)), seed, lambda done, of: None)
 
 
-def _cut(chosen: Sequence[Recording], source: str, length: int, each: int, seed: int, progress: Progress) -> Clips:
+def cut(chosen: Sequence[Recording], source: str, length: int, each: int, seed: int, progress: Progress) -> Clips:
     """Clips of some recordings, ``each`` of one at most."""
     images, told = [], []
     for number, recording in enumerate(chosen):
