@@ -80,8 +80,8 @@ class VisionLearner:
             ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
         """See :class:`brain_fleet.federated.learner.Learner`.
 
-        Of ``config`` it takes ``steps``, ``batch``, ``rate``, ``proximal_mu``, ``adaptive``: 1 for Adam, and ``cycle``: 1
-        for a rate that rises and falls within these steps, as vision is trained with.
+        Of ``config`` it takes ``steps``, ``batch``, ``rate``, ``proximal_mu``, ``adaptive``: 1 for Adam, and
+        ``cycle``: 1 for a rate that rises and falls within these steps, as vision is trained with.
 
         Raises:
             ValueError: the weights are not vision's, or there is no time for one step.

@@ -152,19 +152,19 @@ class Asking:
         if found is None:
             self.counts["broken"] += 1      # whoever asked waits on: a sound one may follow
         elif picture is not None and self.now - picture.taken <= self.rules.deadline + SOONEST:
-            self._believe(Opinion(stamp, picture.taken, list(found)))
-            picture.answer = self._opinion
+            picture.answer = self._believed(Opinion(stamp, picture.taken, list(found)))
         elif probed and self._probe is not None and self.now - self._probe[1] <= self.rules.deadline + SOONEST:
-            self._believe(Opinion(stamp, self._probe[1], list(found)))
+            self._believed(Opinion(stamp, self._probe[1], list(found)))
             self.away, self._probe = False, None
         else:
             self.counts["late"] += 1
 
-    def _believe(self, opinion: Opinion) -> None:
+    def _believed(self, opinion: Opinion) -> Opinion:
         self.counts["answered"] += 1
         self._missed = 0
         if self._opinion is None or opinion.taken >= self._opinion.taken:
             self._opinion = opinion
+        return opinion
 
     def leave(self) -> list[Picture]:
         """Pictures that are to be told now, in the order in which they came; each is told once."""
