@@ -9,6 +9,7 @@ from brain_bench.bench_fleet import fleet_messages
 from brain_bench.bench_gaps import gaps
 from brain_bench.bench_headings import headings
 from brain_bench.bench_integration import integration
+from brain_bench.bench_joint import joint
 from brain_bench.bench_lesions import lesions
 from brain_bench.bench_operations import operations
 from brain_bench.bench_placement import placement
@@ -21,8 +22,8 @@ from brain_bench.fleet_scale import fleet_scale
 from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
-for verb in (backends, federated, fleet_messages, fleet_scale, headings, integration, lesions, sentences, weights, gaps,
-             neurons, nir, operations, placement, scale, shards, training):
+for verb in (backends, federated, fleet_messages, fleet_scale, headings, integration, joint, lesions, sentences,
+             weights, gaps, neurons, nir, operations, placement, scale, shards, training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__.replace("_", "-"))

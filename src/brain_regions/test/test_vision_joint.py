@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vision that asks a larger network: what is told when, in which order, and what a helper that is away or lies costs."""
+"""Vision that asks a larger network: what is told when and in which order, whether it is away or lies."""
 import math
 
 import numpy as np
