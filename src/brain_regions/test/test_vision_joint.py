@@ -116,7 +116,7 @@ def test_each_picture_is_answered_as_if_it_were_the_only_one():
 
 
 def test_without_an_answer_its_own_is_told_at_the_deadline_and_then_nothing_waits():
-    stage = Stage(deadline=0.12, patience=3, probe=0.5)
+    stage = Stage(deadline=0.12, misses=3, probe=0.5)
     stamps = stage.see(12)
     stage.host.advance(0.2)
     assert stage.stamps == stamps       # each once, in order
@@ -196,7 +196,7 @@ def test_every_picture_leaves_once_in_order_and_in_time_whatever_is_answered():
     rng = np.random.default_rng(3)
     for trial in range(40):
         rules = Rules(share=float(rng.choice([0.1, 0.5, 1.0])), rate=100.0, deadline=float(rng.choice([0.0, 0.1, 0.5])),
-                      carry=float(rng.choice([0.0, 0.3])), patience=int(rng.integers(1, 4)), probe=0.4)
+                      carry=float(rng.choice([0.0, 0.3])), misses=int(rng.integers(1, 4)), probe=0.4)
         asking, came, left, asked = Asking(rules), [], [], 0
         for _ in range(300):
             asking.now += float(rng.choice([0.0, 0.01, 0.05]))

@@ -77,7 +77,7 @@ class Rules:
         deadline: s that an answer may take.
         carry: s for which an opinion holds for later pictures, and until it is asked again; 0: for none.
         turn: rad of the camera's turn after which it is asked again; half of each will do, too.
-        patience: deadlines in a row after which the helper is away.
+        misses: deadlines in a row after which the helper is away.
         probe: s between two questions whether it is back.
     """
 
@@ -86,7 +86,7 @@ class Rules:
     deadline: float = 0.15
     carry: float = 0.6
     turn: float = 0.15
-    patience: int = 3
+    misses: int = 3
     probe: float = 1.0
 
 
@@ -186,6 +186,6 @@ class Asking:
     def _miss(self) -> None:
         self.counts["missed"] += 1
         self._missed += 1
-        if self._missed >= self.rules.patience:
+        if self._missed >= self.rules.misses:
             self.away = True
             self.counts["away"] += 1

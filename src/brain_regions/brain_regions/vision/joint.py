@@ -47,7 +47,7 @@ class JointParameters(VisionParameters):
                              low=0.0, high=1.5)
     turn: float = parameter(0.15, "of the camera, after which it is asked again before that", unit="rad", low=0.01,
                             high=math.pi)
-    patience: int = parameter(3, "deadlines in a row, after which nobody is waited for any more", low=1, high=1000)
+    misses: int = parameter(3, "deadlines in a row, after which nobody is waited for any more", low=1, high=1000)
     probe: float = parameter(1.0, "between two questions then, whether anybody is back", unit="s", low=0.05,
                              high=3600.0)
 
@@ -94,7 +94,7 @@ class JointVision(Vision):
     def _rules(self) -> Rules:
         p = self.parameters
         return Rules(share=p.share, rate=p.most_rate, deadline=p.deadline, carry=p.carry, turn=p.turn,
-                     patience=p.patience, probe=p.probe)
+                     misses=p.misses, probe=p.probe)
 
     @property
     def counts(self) -> dict[str, int]:
