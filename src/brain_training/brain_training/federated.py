@@ -24,6 +24,7 @@ from brain_training.vision_data import Clips, Recipe
 STEPS, BATCH, RATE = 10, 8, 0.05    # where the plan does not say
 FRAMES = 2                          # pictures of a clip
 MOST_CLIPS = 400                    # of a robot's recordings
+SHORT = 2                           # steps that are no cycle
 MARGIN = 1.5                        # steps that are left undone rather than be late
 
 
@@ -93,7 +94,7 @@ class VisionLearner:
         begun = [value.detach().clone() for value in network.parameters()]
         rate = float(config.get("rate", RATE))
         optimizer = _optimizer(network, rate, bool(config.get("adaptive", False)))
-        schedule = one_cycle(optimizer, rate, steps) if config.get("cycle", False) else None
+        schedule = one_cycle(optimizer, rate, steps) if config.get("cycle", False) and steps > SHORT else None
         losses: list[float] = []
         lasted = 0.0
         while len(losses) < steps and left() > MARGIN * lasted:
