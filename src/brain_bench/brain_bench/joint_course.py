@@ -32,7 +32,7 @@ from brain_training.widening import widen
 
 # first seeds of val, where no others of this project begin: rooms to choose by, rooms to report on, and rooms in looks
 # of robots that nobody was trained with
-CHOICE, REPORT, STRANGE = 500_000, 600_000, 700_000
+CHOICE, REPORT, STRANGE = 500_000, 800_000, 900_000
 SIZES = {"small": 1, "large": 2}        # times the hidden neurons
 
 

@@ -84,8 +84,8 @@ class Rules:
     share: float = 0.2
     rate: float = 10.0
     deadline: float = 0.15
-    carry: float = 0.6
-    turn: float = 0.15
+    carry: float = 1.0
+    turn: float = 0.2
     misses: int = 3
     probe: float = 1.0
 

@@ -34,7 +34,7 @@ STALE = 0.5     # s from which on odometry is not used
 class JointParameters(VisionParameters):
     """When another network is asked, and how long it is waited for."""
 
-    doubt: float = parameter(0.1, "objects in a picture that may be wrong, by the network's own confidences, from "
+    doubt: float = parameter(0.05, "objects in a picture that may be wrong, by the network's own confidences, from "
                                   "which on the picture is hard", low=0.0, high=100.0)
     share: float = parameter(0.5, "of the pictures that may be asked about, in the long run; 0: none", low=0.0,
                              high=1.0)
@@ -42,10 +42,10 @@ class JointParameters(VisionParameters):
                                  high=100.0)
     deadline: float = parameter(0.15, "that an answer may take; a hard picture waits as long", unit="s", low=0.0,
                                 high=0.5)
-    carry: float = parameter(0.6, "for which an answer holds for later pictures, where odometry is heard, and "
+    carry: float = parameter(1.0, "for which an answer holds for later pictures, where odometry is heard, and "
                                   "until which nothing is asked again unless the camera turns; 0: for none", unit="s",
                              low=0.0, high=1.5)
-    turn: float = parameter(0.15, "of the camera, after which it is asked again before that", unit="rad", low=0.01,
+    turn: float = parameter(0.2, "of the camera, after which it is asked again before that", unit="rad", low=0.01,
                             high=math.pi)
     misses: int = parameter(3, "deadlines in a row, after which nobody is waited for any more", low=1, high=1000)
     probe: float = parameter(1.0, "between two questions then, whether anybody is back", unit="s", low=0.05,
