@@ -2,6 +2,7 @@
 """Hard pictures of a robot's brain, asked of the cloud's large network: with consent, in time, for oneself only."""
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 import zenoh
 from typer.testing import CliRunner
 
@@ -153,3 +155,32 @@ def test_a_cloud_whose_large_network_is_not_there_says_so_in_a_line(tmp_path):
                                f"tcp/127.0.0.1:{free_port()}", "--folder", tmp_path / "cloud", "--second", path],
                               capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 1 and why in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_the_manifest_of_the_docs_runs_both_networks(tmp_path):
+    text = (Path(__file__).parents[3] / "docs" / "fleet-joint.md").read_text(encoding="utf-8")
+    manifest = next(block for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "JointInference" in block)
+    port, file = free_port(), tmp_path / "joint.yaml"
+    for size in ("small", "large"):
+        manifest = manifest.replace(f"/models/vision-{size}.safetensors", str(SHIPPED))
+    resources = list(yaml.safe_load_all(manifest.replace("127.0.0.1:7447", f"127.0.0.1:{port}")))
+    for which in ("cloudWorker", "edgeWorker"):
+        (container,) = resources[-1]["spec"][which]["template"]["spec"]["containers"]
+        container["env"] = [{"name": "ROS_DOMAIN_ID", "value": str(port % 200)}]    # beside other brains
+    container["args"] += ["-p", "doubt:=0.0"]       # all pictures are hard
+    file.write_text(yaml.safe_dump_all(resources), encoding="utf-8")
+    with Router([f"tcp/127.0.0.1:{port}"]), (tmp_path / "log").open("wb") as log, open_node(
+            "tester", domain=port % 200, router=f"tcp/127.0.0.1:{port}", patience=PATIENCE) as node:
+        camera, answers = node.publisher("camera/image_raw", IMAGE), node.subscription("vision/second", OBJECTS)
+        service = subprocess.Popen([sys.executable, "-m", "brain", "jobs", "run", str(file), "--folder", str(
+            tmp_path / "jobs")], stdout=log, stderr=log)
+        try:
+            end, found = time.monotonic() + PATIENCE, []
+            while not found:
+                assert time.monotonic() < end and service.poll() is None, (tmp_path / "log").read_text()
+                camera.publish(picture(1.0 + time.monotonic()))
+                found = list(answers.messages(timeout=0.2))
+        finally:
+            service.terminate()
+            service.wait(PATIENCE)

@@ -108,4 +108,5 @@ def test_a_fleets_folder_stays_a_fleets_and_a_brains_a_brains(keys, tmp_path):
     assert rules["default_permission"] == "deny"
     robot1 = [rule for rule in rules["rules"] if rule["id"].startswith("/robot1 ")]
     assert {key for rule in robot1 for key in rule["key_exprs"]} == {
-        up("robot1"), learn("robot1"), second("robot1"), down("robot1"), models("robot1"), alive("robot1"), alive("cloud")}
+        up("robot1"), learn("robot1"), second("robot1"), down("robot1"), models("robot1"), alive("robot1"),
+        alive("cloud")}
