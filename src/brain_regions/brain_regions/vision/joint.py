@@ -34,7 +34,7 @@ STALE = 0.5     # s from which on odometry is not used
 class JointParameters(VisionParameters):
     """When another network is asked, and how long it is waited for."""
 
-    doubt: float = parameter(0.05, "objects in a picture that may be wrong, by the network's own confidences, from "
+    doubt: float = parameter(0.02, "objects in a picture that may be wrong, by the network's own confidences, from "
                                   "which on the picture is hard", low=0.0, high=100.0)
     share: float = parameter(0.5, "of the pictures that may be asked about, in the long run; 0: none", low=0.0,
                              high=1.0)
