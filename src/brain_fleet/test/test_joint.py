@@ -148,6 +148,7 @@ def test_what_is_no_question_gets_no_answer_and_the_next_one_does():
         helper.ask(good)
 
 
+@pytest.mark.slow
 def test_a_cloud_whose_large_network_is_not_there_says_so_in_a_line(tmp_path):
     torn = tmp_path / "torn.safetensors"
     torn.write_bytes(SHIPPED.read_bytes()[:1000])

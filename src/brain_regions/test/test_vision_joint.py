@@ -214,6 +214,22 @@ def test_every_picture_leaves_once_in_order_and_in_time_whatever_is_answered():
         assert asking.counts["asked"] == asked <= rules.share * len(came) + 5
 
 
+def test_what_is_lost_is_asked_again_and_who_may_not_ask_never_does():
+    here = (0.0, 0.0, 0.0)
+    for answered in (True, False):
+        asking, asked = Asking(Rules(share=1.0, rate=100.0, carry=1.0, deadline=0.1, misses=100)), 0
+        for number in range(20):
+            asking.now = 0.05 * number
+            asks = asking.take(Picture((number, 0), [], here), True)
+            asked += asks
+            if asks and answered:
+                asking.hear((number, 0), [BALL])
+            asking.leave()
+        assert asked == (1 if answered else 7)      # as soon as a deadline has passed
+    never = Asking(Rules(share=0.0))
+    assert not any(never.take(Picture((number, 0), [], here), True) for number in range(100))
+
+
 def test_doubt_counts_the_objects_that_may_be_wrong():
     assert doubt([]) == 0.0
     assert doubt([BALL._replace(confidence=c) for c in (1.0, 0.5, 0.1)]) == pytest.approx(0.6)

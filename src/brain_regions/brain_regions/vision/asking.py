@@ -52,7 +52,7 @@ class Picture:
         pose: of the camera, by odometry; None: not known.
         more: whatever its owner needs to tell it.
         taken: when it came (s).
-        asked: the helper was asked about it, and it waits.
+        asked: the helper was asked about it, and it waits, or has been answered.
         answer: of the helper, about it.
         before: the newest opinion about an earlier picture, where there is one that still holds.
     """
@@ -134,14 +134,15 @@ class Asking:
 
     def _may_ask(self, picture: Picture) -> bool:
         rules, last = self.rules, self._last
-        if self._allowed < 1.0 - SOONEST:
+        if not rules.share or self._allowed < 1.0 - SOONEST:
             return False
         if last is None:
             return True
         ago = self.now - last.taken + SOONEST
         if self.away:
             return ago >= rules.probe
-        if ago < 1.0 / rules.rate or not rules.carry or picture.pose is None or last.pose is None:
+        lost = last.answer is None and not last.asked
+        if ago < 1.0 / rules.rate or lost or not rules.carry or picture.pose is None or last.pose is None:
             return ago >= 1.0 / rules.rate
         return ago / rules.carry + abs(azimuth.wrap(picture.pose[2] - last.pose[2])) / rules.turn >= 1.0
 
@@ -154,8 +155,10 @@ class Asking:
         elif picture is not None and self.now - picture.taken <= self.rules.deadline + SOONEST:
             picture.answer = self._believed(Opinion(stamp, picture.taken, list(found)))
         elif probed and self._probe is not None and self.now - self._probe[1] <= self.rules.deadline + SOONEST:
-            self._believed(Opinion(stamp, self._probe[1], list(found)))
+            opinion = self._believed(Opinion(stamp, self._probe[1], list(found)))
             self.away, self._probe = False, None
+            if self._last is not None and self._last.stamp == stamp:
+                self._last.answer = opinion
         else:
             self.counts["late"] += 1
 
@@ -176,6 +179,7 @@ class Asking:
                     break
                 self._miss()
             self._line.popleft()
+            first.asked = first.answer is not None
             opinion = self._opinion
             if (first.answer is None and opinion is not None and self.rules.carry
                     and 0.0 <= first.taken - opinion.taken <= self.rules.carry + SOONEST):

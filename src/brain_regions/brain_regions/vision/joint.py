@@ -35,7 +35,7 @@ class JointParameters(VisionParameters):
     """When another network is asked, and how long it is waited for."""
 
     doubt: float = parameter(0.02, "objects in a picture that may be wrong, by the network's own confidences, from "
-                                  "which on the picture is hard", low=0.0, high=100.0)
+                                   "which on the picture is hard", low=0.0, high=100.0)
     share: float = parameter(0.5, "of the pictures that may be asked about, in the long run; 0: none", low=0.0,
                              high=1.0)
     most_rate: float = parameter(10.0, "pictures that may be asked about in a second", unit="Hz", low=0.01,
