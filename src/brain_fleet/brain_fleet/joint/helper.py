@@ -43,11 +43,6 @@ class Helper:
         self._process, self._frames = self._start()
         self._await_ready()
 
-    @property
-    def pid(self) -> int:
-        """Of the process that answers now."""
-        return self._process.pid
-
     def _start(self) -> tuple[subprocess.Popen[bytes], queue.Queue[bytes | None]]:
         process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    start_new_session=True)     # Ctrl-C is the cloud's; it ends with its input

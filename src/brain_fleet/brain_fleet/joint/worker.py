@@ -64,9 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     while (question := read(sys.stdin.buffer)) is not None:
         answers.clear()
         try:
-            host.publish(asked.topic, messages.decode(question, asked.type), latch=False)
+            message = messages.decode(question, asked.type)
         except MessageError:
-            pass            # no answer: whoever asks what is no question is told nothing
+            write(out, b"")     # whoever asks what is no question is told nothing
+            continue
+        host.publish(asked.topic, message, latch=False)
         write(out, messages.encode(answers[0]) if answers else b"")
     return 0
 
