@@ -2,8 +2,8 @@
 """The process that answers for the cloud, ``python -m brain_fleet.joint.worker``: one region, asked over pipes.
 
 The region hears questions on its one triggered input and answers on its first output, both as they are on the wire
-(CDR). A frame is four bytes of length, the most significant first, and as many bytes; an empty one is no answer. The
-first frame out says whether it can be asked (JSON: ``ready``, or ``problem``). It ends when its input does.
+(CDR), in frames (:mod:`.pipes`); an empty one is no answer. The first frame out says whether it can be asked (JSON:
+``ready``, or ``problem``). It ends when its input does.
 """
 from __future__ import annotations
 
@@ -14,28 +14,11 @@ import os
 import sys
 from typing import IO, Any, Sequence
 
+from brain_fleet.joint.pipes import read, write
 from brain_runtime.declared import DeclaredError, named
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages, shown
 from brain_wire.messages import MessageError
-
-LONGEST = 1 << 20   # bytes of a frame
-
-
-def read(stream: IO[bytes]) -> bytes | None:
-    """The next frame; None at the end, or where what comes is no frame."""
-    head = stream.read(4)
-    size = int.from_bytes(head, "big")
-    if len(head) < 4 or size > LONGEST:
-        return None
-    data = stream.read(size)
-    return data if len(data) == size else None
-
-
-def write(stream: IO[bytes], data: bytes) -> None:
-    """Writes a frame."""
-    stream.write(len(data).to_bytes(4, "big") + data)
-    stream.flush()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
