@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vision that asks a larger network: what is told when and in which order, whether it is away or lies."""
+import json
 import math
 
 import numpy as np
@@ -116,7 +117,8 @@ def test_each_picture_is_answered_as_if_it_were_the_only_one():
 
 
 def test_without_an_answer_its_own_is_told_at_the_deadline_and_then_nothing_waits():
-    stage = Stage(deadline=0.12, misses=3, probe=0.5)
+    stage, reports = Stage(deadline=0.12, misses=3, probe=0.5), []
+    stage.host.listen("vision/asked", reports.append)
     stamps = stage.see(12)
     stage.host.advance(0.2)
     assert stage.stamps == stamps       # each once, in order
@@ -131,6 +133,8 @@ def test_without_an_answer_its_own_is_told_at_the_deadline_and_then_nothing_wait
     stamps += stage.see(12)
     assert stage.vision._asking.away and stage.vision.counts["away"] == 2
     assert stage.stamps == sorted(stage.stamps)
+    last = json.loads(bytes(reports[-1].data))
+    assert 1 <= len(reports) <= 3 and last["missed"] >= 3 <= last["pictures"]
 
 
 def test_an_answer_to_a_later_picture_waits_for_the_earlier_one():
