@@ -10,6 +10,7 @@ from brain_bench.bench_gaps import gaps
 from brain_bench.bench_headings import headings
 from brain_bench.bench_incremental import incremental
 from brain_bench.bench_integration import integration
+from brain_bench.bench_joint import joint
 from brain_bench.bench_lesions import lesions
 from brain_bench.bench_lifelong import lifelong
 from brain_bench.bench_operations import operations
@@ -23,8 +24,8 @@ from brain_bench.fleet_scale import fleet_scale
 from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
-for verb in (backends, federated, fleet_messages, fleet_scale, headings, incremental, integration, lesions, lifelong,
-             sentences, weights, gaps, neurons, nir, operations, placement, scale, shards, training):
+for verb in (backends, federated, fleet_messages, fleet_scale, headings, incremental, integration, joint, lesions,
+             lifelong, sentences, weights, gaps, neurons, nir, operations, placement, scale, shards, training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__.replace("_", "-"))

@@ -121,7 +121,8 @@ def _rules(rights: Rights, domain: int, regions: list[str]) -> list[dict[str, An
 def _member_rules(rights: Rights) -> list[dict[str, Any]]:
     """A robot of a fleet speaks on the keys with its own name, and hears the cloud: see brain_security.fleet_keys."""
     name = rights.node
-    up, down = [fleet_keys.up(name), fleet_keys.learn(name), fleet_keys.models(name)], [fleet_keys.down(name)]
+    up = [key(name) for key in (fleet_keys.up, fleet_keys.learn, fleet_keys.models, fleet_keys.second)]
+    down = [fleet_keys.down(name)]
     cloud = [fleet_keys.alive(fleet_keys.CLOUD)]
     return [{"id": f"{rights.name} {what}", "permission": "allow", "flows": [flow], "messages": messages,
              "key_exprs": keys} for what, flow, messages, keys in (

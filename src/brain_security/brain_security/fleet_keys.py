@@ -55,6 +55,11 @@ def learn(robot: str) -> str:
     return f"{ROOT}/{robot}/learn"
 
 
+def second(robot: str) -> str:
+    """Key on which a robot asks the cloud's large network about a picture; ``*``: all robots."""
+    return f"{ROOT}/{robot}/second"
+
+
 def alive(member: str) -> str:
     """Key of the liveliness token of a robot, or of the cloud; ``*``: of all."""
     return f"{ROOT}/{member}/alive"

@@ -14,15 +14,17 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 import torch
 
-from brain_regions.vision.network import SpikingVision
+from brain_regions.vision.network import LAYERS, SpikingVision, widened
+from brain_regions.vision.weights import WIDEST
 from brain_training.recordings.vision import recorded_clips
-from brain_training.task import stream
+from brain_training.task import one_cycle, stream
 from brain_training.vision import VisionTask
 from brain_training.vision_data import Clips, Recipe
 
 STEPS, BATCH, RATE = 10, 8, 0.05    # where the plan does not say
 FRAMES = 2                          # pictures of a clip
 MOST_CLIPS = 400                    # of a robot's recordings
+SHORT = 2                           # steps that are no cycle
 MARGIN = 1.5                        # steps that are left undone rather than be late
 
 
@@ -79,7 +81,8 @@ class VisionLearner:
             ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
         """See :class:`brain_fleet.federated.learner.Learner`.
 
-        Of ``config`` it takes ``steps``, ``batch``, ``rate``, ``proximal_mu``, and ``adaptive``: 1 for Adam.
+        Of ``config`` it takes ``steps``, ``batch``, ``rate``, ``proximal_mu``, ``adaptive``: 1 for Adam, and
+        ``cycle``: 1 for a rate that rises and falls within these steps, as vision is trained with.
 
         Raises:
             ValueError: the weights are not vision's, or there is no time for one step.
@@ -89,7 +92,9 @@ class VisionLearner:
         task = _Own(self._source, batch)
         network = network_of(weights).train()
         begun = [value.detach().clone() for value in network.parameters()]
-        optimizer = _optimizer(network, float(config.get("rate", RATE)), bool(config.get("adaptive", False)))
+        rate = float(config.get("rate", RATE))
+        optimizer = _optimizer(network, rate, bool(config.get("adaptive", False)))
+        schedule = one_cycle(optimizer, rate, steps) if config.get("cycle", False) and steps > SHORT else None
         losses: list[float] = []
         lasted = 0.0
         while len(losses) < steps and left() > MARGIN * lasted:
@@ -106,6 +111,8 @@ class VisionLearner:
             value.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), task.clip)
             optimizer.step()
+            if schedule is not None:
+                schedule.step()
             lasted = time.monotonic() - since
         if not losses:
             raise ValueError("there is no time for one step before the deadline")
@@ -124,12 +131,13 @@ def _optimizer(network: SpikingVision, rate: float, adaptive: bool) -> torch.opt
 
 
 def network_of(weights: Mapping[str, np.ndarray]) -> SpikingVision:
-    """A folded network with some weights.
+    """A folded network with some weights, of the size that they are of.
 
     Raises:
         ValueError: they are not vision's.
     """
-    network = SpikingVision().folded()
+    times = min(max(np.size(weights.get("convolutions.0.bias", ())) // LAYERS[0].outputs, 1), WIDEST)
+    network = SpikingVision(widened(times)).folded()
     try:
         network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
     except RuntimeError as error:

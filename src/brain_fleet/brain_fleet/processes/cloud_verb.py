@@ -18,6 +18,8 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
           folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="What it knows.")] = FOLDER / "cloud",
           learn: Annotated[Path | None, typer.Option("--learn", metavar="PLAN", help="A plan of what the fleet learns "
                                                      "together: docs/fleet-learning.md.")] = None,
+          second: Annotated[Path | None, typer.Option("--second", metavar="WEIGHTS", help="A large vision that answers "
+                                                      "robots about hard pictures: docs/fleet-joint.md.")] = None,
           secure: FleetSecure = None, metrics: Metrics = None,
           door: Annotated[str | None, typer.Option("--door", metavar="HOST:PORT", help="Where robots enrol and renew "
                           "their certificates. Default: one port beside --listen.")] = None,
@@ -38,6 +40,8 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
         words += ["--listen", endpoint]
     if learn is not None:
         words += ["--learn", str(learn.expanduser().absolute())]
+    if second is not None:
+        words += ["--second", str(second.expanduser().absolute())]
     if secure is not None:
         words += ["--secure", str(secure.expanduser().absolute())]
     if door is not None:

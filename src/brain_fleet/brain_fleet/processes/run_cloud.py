@@ -18,6 +18,8 @@ from brain_fleet.belonging.door import DoorProblem
 from brain_fleet.belonging.gate import routing
 from brain_fleet.belonging.opening import Belonging, authority_of, opened
 from brain_fleet.jobs.runner import Runner
+from brain_fleet.joint.answering import Answering
+from brain_fleet.joint.helper import Helper, HelperProblem
 from brain_fleet.messages.outbox import Limits
 from brain_fleet.monitoring.cloud_figures import CloudFigures
 from brain_fleet.processes.cloud import Cloud
@@ -49,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pictures", type=float, default=0.0, help="MB of each robot")
     parser.add_argument("--metrics")
     parser.add_argument("--learn", type=Path)
+    parser.add_argument("--second", type=Path)
     parser.add_argument("--jobs", type=int, metavar="SLOTS")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     options = parser.parse_args(argv)
@@ -80,6 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             cloud = Cloud(store, session, Limits(messages=options.most_messages), _authority(rules))
             if plan is not None:
                 cloud.learn(plan)
+            if options.second is not None:
+                helper = Helper(str(options.second))
+                also.callback(helper.close)
+                Answering(session, helper, lambda robot: cloud.barred(robot))
+                log.info("robots are answered about hard pictures by %s", options.second)
             belonging = Belonging(cloud, authority)
             runner = None if options.jobs is None else also.enter_context(Runner(options.folder / "jobs", options.jobs))
             if runner is not None and rules is None:
@@ -94,8 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                          ", ".join(endpoints), store.path)
                 ending.asked.wait()
             cloud.stop()
-    except (StoreProblem, MetricsProblem, RouterProblem, SessionProblem, FolderError, DoorProblem, SigningProblem
-            ) as problem:
+    except (StoreProblem, HelperProblem, MetricsProblem, RouterProblem, SessionProblem, FolderError, DoorProblem,
+            SigningProblem) as problem:
         return _cannot(problem, 3 if isinstance(problem, RouterRuns) else 1)
     return 0
 

@@ -16,6 +16,7 @@ from brain_fleet.processes.model_verbs import add_verbs
 from brain_fleet.processes.monitoring_verb import monitoring
 from brain_fleet.processes.options import CloudAt, FleetSecure
 from brain_fleet.processes.others_verbs import FleetVerbs
+from brain_fleet.processes.second_verb import second
 from brain_fleet.processes.with_cloud import with_cloud as _ask
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
@@ -273,5 +274,5 @@ def _read(file: Path) -> Any:
 
 
 add_verbs(app, _ask, _look)
-for verb in (learn, consent, upload, clips, plan, costs, audit, monitoring):
+for verb in (learn, second, consent, upload, clips, plan, costs, audit, monitoring):
     app.command()(verb)

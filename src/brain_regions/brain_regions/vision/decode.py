@@ -76,11 +76,11 @@ def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
         *shape, angle, distance, width = np.dot(told[:, group], weight).tolist()
         kind = shape.index(max(shape))
         found.append(Found(int(best[seed]), kind, float(sure[seed] * color * shape[kind]),
-                           *_seen_by(focal, angle, math.exp(distance), math.exp(width))))
+                           *seen_by(focal, angle, math.exp(distance), math.exp(width))))
     return sorted(found, key=lambda f: -f.confidence)
 
 
-def _seen_by(focal: float, bearing: float, distance: float, width: float) -> tuple[float, float, float]:
+def seen_by(focal: float, bearing: float, distance: float, width: float) -> tuple[float, float, float]:
     """Bearing, distance and width that a camera of another focal length means by the same picture."""
     if focal == FOCAL:
         return float(bearing), float(distance), float(width)

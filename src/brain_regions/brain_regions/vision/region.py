@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from brain_regions.vision import weights as weight_file
 from brain_runtime import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, parameter
 from brain_runtime.declared import Network, Picture, Population, Split, Weights
+
+if TYPE_CHECKING:
+    from brain_regions.vision.decode import Found
 
 log = logging.getLogger(__name__)
 
@@ -188,12 +191,17 @@ class Vision(Trained, Lesionable):
     # -- output ----------------------------------------------------------------------------------------------------
 
     def _objects(self, answer: np.ndarray, focal: float) -> Any:
-        p = self.parameters
-        threshold = self._threshold if p.confidence < 0 else p.confidence
-        found = []
-        for seen in self._decode(answer, focal):
-            if seen.confidence < threshold:
-                continue
+        return self._told([one for one in self._decode(answer, focal) if one.confidence >= self._least], focal)
+
+    @property
+    def _least(self) -> float:
+        """Confidence below which objects are not told."""
+        return self._threshold if self.parameters.confidence < 0 else self.parameters.confidence
+
+    def _told(self, objects: Sequence[Found], focal: float) -> Any:
+        """DetectedObjects of what the camera sees."""
+        p, found = self.parameters, []
+        for seen in objects:
             # from the camera to base_link
             angle = seen.bearing + p.camera_yaw
             x, y = p.camera_x + seen.distance * math.cos(angle), seen.distance * math.sin(angle)

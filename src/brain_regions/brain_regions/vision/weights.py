@@ -12,9 +12,11 @@ FORMAT = "2"
 REGION = "vision"
 SHIPPED = Path(__file__).parent / "weights" / "vision.safetensors"
 ANN = Path(__file__).parent / "weights" / "vision_ann.safetensors"
+WIDEST = 8      # times the hidden neurons; a larger network was never tried
 REMEDY = "make new ones with `brain train vision`"
 
-__all__ = ["ANN", "SHIPPED", "WeightsError", "load", "needed", "network_hash", "patches", "probe", "save"]
+__all__ = ["ANN", "SHIPPED", "WIDEST", "WeightsError", "factor", "load", "needed", "network_hash", "patches", "probe",
+           "save"]
 
 
 def network_hash(layers: Any = None) -> str:
@@ -82,12 +84,36 @@ def _fits(network: Any) -> dict[str, str]:
     return {**found, "twin": "ann"} if isinstance(network, AnnBaseline) else found
 
 
-def load(path: Path = SHIPPED, *, ann: bool = False) -> tuple[Any, dict[str, Any], str]:
+def factor(path: Path) -> int:
+    """How many times the hidden neurons of the network that a robot runs a file's network has, 1 to :data:`WIDEST`.
+
+    Raises:
+        WeightsError: the file is missing or torn, or its network is no vision of such a size.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    from brain_regions.vision.network import widened
+
+    if not path.is_file():
+        raise WeightsError(f"the weights of {REGION} are missing: {path}; {REMEDY}")
+    try:
+        with safe_open(path, framework="np") as file:
+            said = (file.metadata() or {}).get("network")
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"weight file {path} is torn or none ({error}); {REMEDY}") from error
+    for times in range(1, WIDEST + 1):
+        if said == network_hash(widened(times)):
+            return times
+    raise WeightsError(f"weight file {path} holds no vision of 1 to {WIDEST} times the usual hidden neurons; {REMEDY}")
+
+
+def load(path: Path = SHIPPED, *, ann: bool = False, times: int = 1) -> tuple[Any, dict[str, Any], str]:
     """A folded network for inference.
 
     Args:
         path: of the file.
         ann: it holds the weights of :class:`AnnBaseline`.
+        times: how many times the hidden neurons of the network that a robot runs it has.
 
     Returns:
         The network, its held-out figures, and the hash of the file.
@@ -97,9 +123,9 @@ def load(path: Path = SHIPPED, *, ann: bool = False) -> tuple[Any, dict[str, Any
     """
     import torch
 
-    from brain_regions.vision.network import AnnBaseline, SpikingVision
+    from brain_regions.vision.network import AnnBaseline, SpikingVision, widened
 
-    network = (AnnBaseline if ann else SpikingVision)().folded()
+    network = (AnnBaseline if ann else SpikingVision)(widened(times)).folded()
 
     def answer(tensors):
         network.load_state_dict({name: torch.from_numpy(value) for name, value in tensors.items()})

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot's side: what its brain says on ``vision/hard`` is asked of the cloud, and answers go back to the brain.
+
+One question is under way at a time; the pictures that come meanwhile are let go of, and so is an answer that is late.
+Pictures leave the robot by its owner's consent only, counted in parcels of a megabyte.
+"""
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import zenoh
+
+from brain_fleet.belonging.consent import Consent, ConsentProblem, NoConsent
+from brain_fleet.joint.answering import QUESTION
+from brain_security.fleet_keys import second
+from brain_wire import Node, Session, messages
+from brain_wire.messages import MessageError
+from brain_wire.qos import FEATURE, SENSOR
+from brain_wire.seldom import Seldom
+from brain_wire.shown import quoted
+from brain_wire.waking import Flag
+
+IMAGE, OBJECTS = "sensor_msgs/msg/Image", "brain_interfaces/msg/DetectedObjects"
+HARD, ANSWERS = "vision/hard", "vision/second"
+ANSWER = 16 * 1024      # bytes
+PARCEL = 10**6          # bytes that are counted at once, before they leave
+LASTS = 60.0            # s after which the owner's consent is looked up again
+LOOK = 0.5              # s between two looks at whether it is to end
+
+log = logging.getLogger("brain.second")
+seldom = Seldom(log)
+
+
+class Asking:
+    """Carries questions of one brain to the cloud, and answers back.
+
+    Args:
+        node: of ours, in the brain's domain and namespace.
+        cloud: open session that reaches the cloud's router.
+        robot: its name in its fleet.
+        consent: of the robot's owner.
+        deadline: s that an answer may take.
+
+    Attributes:
+        asked, answered: how many so far.
+    """
+
+    def __init__(self, node: Node, cloud: Session, robot: str, consent: Consent, deadline: float) -> None:
+        self._cloud, self._robot, self._consent, self._deadline = cloud, robot, consent, deadline
+        self._hard = node.subscription(HARD, IMAGE, SENSOR)
+        self._second = node.publisher(ANSWERS, OBJECTS, FEATURE)
+        self._left, self._until = 0, 0.0
+        self.asked = self.answered = 0
+
+    def run(self, stop: Flag) -> None:
+        """Asks until ``stop``."""
+        while not stop.is_set():
+            for picture in self._hard.messages(timeout=LOOK):
+                self.turn(picture)
+                if stop.is_set():
+                    return
+
+    def turn(self, picture: Any) -> None:
+        """Asks about one picture, and hands on what is answered in time."""
+        question = messages.encode(picture)
+        if len(question) > QUESTION:
+            seldom("size", f"a picture on {HARD} has {len(question)} bytes, and at most {QUESTION} are sent")
+        elif self._may(len(question)):
+            self.asked += 1
+            found = self._ask(question)
+            if found is not None and found.header.stamp == picture.header.stamp:
+                self.answered += 1
+                self._second.publish(found)
+
+    def _may(self, size: int) -> bool:
+        """Whether the owner lets so many bytes leave; they are counted before."""
+        if size > self._left or time.monotonic() > self._until:
+            try:
+                with self._consent.leaving("pictures", PARCEL, "hard pictures of vision", "cloud"):
+                    self._left, self._until = PARCEL, time.monotonic() + LASTS
+            except (NoConsent, ConsentProblem) as problem:
+                self._left = 0
+                seldom("consent", f"no picture is asked about: {problem}")
+                return False
+        self._left -= size
+        return True
+
+    def _ask(self, question: bytes) -> Any | None:
+        try:
+            replies = list(self._cloud.zenoh.get(
+                second(self._robot), payload=question, target=zenoh.QueryTarget.ALL,
+                consolidation=zenoh.ConsolidationMode.NONE, timeout=self._deadline))
+        except zenoh.ZError as error:
+            seldom("cloud", f"the cloud cannot be asked ({quoted(str(error)[:80])})")
+            return None
+        for reply in replies:
+            if reply.ok is None:
+                why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
+                if why not in (b"", b"Timeout"):
+                    seldom("refused", f"the cloud does not answer: {quoted(why.decode('utf-8', 'replace'))}")
+                continue
+            data = reply.ok.payload
+            if not 0 < len(data) <= ANSWER:
+                continue
+            try:
+                return messages.decode(data.to_bytes(), OBJECTS)
+            except MessageError as error:
+                seldom("answer", f"what the cloud answers cannot be read: {quoted(str(error)[:80])}")
+        return None

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that answers for the cloud, ``python -m brain_fleet.joint.worker``: one region, asked over pipes.
+
+The region hears questions on its one triggered input and answers on its first output, both as they are on the wire
+(CDR), in frames (:mod:`.pipes`); an empty one is no answer. The first frame out says whether it can be asked (JSON:
+``ready``, or ``problem``). It ends when its input does.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from typing import IO, Any, Sequence
+
+from brain_fleet.joint.pipes import read, write
+from brain_runtime.declared import DeclaredError, named
+from brain_runtime.hosts.local import LocalHost
+from brain_wire import messages, shown
+from brain_wire.messages import MessageError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Answers until the input ends; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="brain_fleet.joint.worker", description=__doc__.split("\n")[0])
+    parser.add_argument("--class", dest="cls", required=True)
+    parser.add_argument("--weights", required=True)
+    options = parser.parse_args(argv)
+    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s second: %(message)s")
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)       # whatever a library prints is no frame
+    try:
+        cls = named(options.cls, "the cloud")
+        asked = next(port for port in cls.inputs().values() if port.trigger)
+        said = next(iter(cls.outputs().values()))
+        logging.disable()       # what is wrong is told in the first frame
+        host = LocalHost({"second": cls("second")}, parameters={"second": {"weights": options.weights}})
+        logging.disable(logging.NOTSET)
+    except ModuleNotFoundError as missing:
+        return _cannot(out, f"what answers hard pictures needs the package {missing.name}: pip install brain")
+    except (DeclaredError, RuntimeError, ValueError) as problem:
+        return _cannot(out, str(problem))
+    answers: list[Any] = []
+    host.listen(said.topic, answers.append)
+    write(out, json.dumps({"ready": True}).encode())
+    while (question := read(sys.stdin.buffer)) is not None:
+        answers.clear()
+        try:
+            message = messages.decode(question, asked.type)
+        except MessageError:
+            write(out, b"")     # whoever asks what is no question is told nothing
+            continue
+        host.publish(asked.topic, message, latch=False)
+        write(out, messages.encode(answers[0]) if answers else b"")
+    return 0
+
+
+def _cannot(out: IO[bytes], why: str) -> int:
+    write(out, json.dumps({"problem": " ".join(why.split())[:1000]}).encode())
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that asks the cloud about hard pictures: ``python -m brain_fleet.processes.run_second``.
+
+``brain fleet second`` becomes it. Status 0: ended in good order; 1: it cannot run, and says why.
+"""
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import Sequence
+
+from brain_fleet.belonging.consent import Consent, ConsentProblem
+from brain_fleet.joint.asking import Asking
+from brain_fleet.processes.settings import CLOUD_AT, ZENOH, refused
+from brain_runtime.ending import Ending, leave
+from brain_security.fleet_keys import FleetNameProblem, check_robot
+from brain_wire import NameProblem, NoRouter, SessionProblem, open_node, open_session, shown
+from brain_wire.credentials import credentials_file, read_credentials
+from brain_wire.logs import survive_full_disk
+from brain_wire.session import Elsewhere
+from brain_wire.waking import Flag
+
+DEADLINE = 0.5      # s for an answer, where nothing else is said
+RETRY = 1.0         # s between attempts to reach a cloud, or a brain, that was not reached yet
+
+log = logging.getLogger("brain.second")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Asks until SIGINT or SIGTERM; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="brain fleet second", description=__doc__.split("\n")[0])
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--deadline", type=float, default=DEADLINE)
+    parser.add_argument("--namespace", default="/")
+    parser.add_argument("--router")
+    parser.add_argument("--cloud")
+    parser.add_argument("--secure", type=Path)
+    options = parser.parse_args(argv)
+    ending = Ending()
+    survive_full_disk()
+    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s second: %(message)s")
+    secured = options.secure is not None
+    options.cloud = options.cloud or (CLOUD_AT.replace("tcp/", "tls/") if secured else CLOUD_AT)
+    try:
+        name = check_robot(options.name)
+        if secured:
+            found = read_credentials(credentials_file(options.secure, name, "--secure"), "--secure")
+            if found is not None and found.name != f"/{name}":
+                raise SessionProblem(f"the credentials in {options.secure} are those of {found.name[1:]}, not of "
+                                     f"{name}: a robot speaks for itself only")
+        log.info("%s asks its cloud at %s about hard pictures", name, options.cloud)
+        _run(options, name, Consent(options.folder), ending.asked)
+    except (FleetNameProblem, NameProblem, SessionProblem, ConsentProblem) as problem:
+        print(f"brain fleet second: {shown.line(problem)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(options: argparse.Namespace, name: str, consent: Consent, stop: Flag) -> None:
+    """Asks, as soon as brain and cloud are reached; Zenoh itself links both again after a cut."""
+    said = ""
+    while not stop.is_set():
+        try:
+            with (open_session(options.cloud, identity=name, patience=0.0, more=ZENOH,
+                               elsewhere=Elsewhere(options.secure)) as cloud,
+                  open_node("edge_second", options.namespace, router=options.router, patience=0.0) as node):
+                Asking(node, cloud, name, consent, options.deadline).run(stop)
+            return
+        except NoRouter as problem:
+            why = str(problem) if refused(problem) else "the cloud, or the brain's router, is not there"
+            if why != said:
+                log.info("%s; this robot tries again", why)
+                said = why
+            stop.wait(RETRY)
+
+
+if __name__ == "__main__":
+    leave(main())

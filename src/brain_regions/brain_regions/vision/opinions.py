@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What another network saw in a picture, and what that says of the pictures after it: a second opinion.
+
+Objects are :class:`.decode.Found`, as the camera sees them. An opinion about one picture is carried to those that
+follow by how the camera has moved since; of what the older picture could not show it says nothing.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any, Sequence
+
+from brain_regions.past import Pose, since
+from brain_regions.vision.decode import Found, seen_by
+from brain_runtime import sights
+
+SAME = math.radians(8.0)    # between bearings of one object in two networks' answers
+
+
+def read(message: Any) -> list[Found] | None:
+    """The objects of an answer, the surest first; None for one that cannot be used.
+
+    Args:
+        message: DetectedObjects, from anybody: bearings and distances as the network's own camera has them.
+    """
+    if len(message.objects) > 32 or not all(map(sights.sound, message.objects)):
+        return None
+    if not all(math.isfinite(o.width) and 0.0 < o.width <= math.pi and abs(o.bearing) < math.pi / 2
+               for o in message.objects):
+        return None
+    found = [Found(o.color - 1, o.shape - 1, min(float(o.confidence), 1.0), float(o.bearing), float(o.distance),
+                   float(o.width)) for o in message.objects]
+    return sorted(found, key=lambda one: -one.confidence)
+
+
+def through(lens: float, found: Sequence[Found]) -> list[Found]:
+    """What a camera of the focal length ``lens`` (px of a picture of the network's width) means by the objects."""
+    return [Found(*one[:3], *seen_by(lens, *one[3:])) for one in found]
+
+
+def camera(pose: Pose, ahead: float, yaw: float) -> Pose:
+    """Where the camera is that sits ``ahead`` m of a robot's base and looks ``yaw`` rad to the left."""
+    return pose[0] + ahead * math.cos(pose[2]), pose[1] + ahead * math.sin(pose[2]), pose[2] + yaw
+
+
+def carried(opinion: Sequence[Found], own: Sequence[Found], then: Pose, now: Pose, half: float) -> list[Found]:
+    """What is to be seen now by an opinion about an earlier picture, and by one's own look at this one.
+
+    Args:
+        opinion: of the earlier picture.
+        own: the objects that the small network tells of this one.
+        then, now: the camera's poses.
+        half: of the picture's width (rad).
+
+    Returns:
+        The opinion's objects where they are now, without those that have left the picture, unless one's own look finds
+        them. Of others of one's own only those that were outside of the earlier picture. The surest first.
+    """
+    left, found = list(own), []
+    for one in opinion:
+        moved = _from(one, then, now)
+        near = [k for k in left if (k.color, k.shape) == (one.color, one.shape)
+                and abs(k.bearing - moved.bearing) < max(SAME, one.width)]
+        if near:
+            left.remove(min(near, key=lambda k: abs(k.bearing - moved.bearing)))
+        if near or abs(moved.bearing) - moved.width / 2 < half:
+            found.append(moved)
+    found += [one for one in left if abs(_from(one, now, then).bearing) > half]
+    return sorted(found, key=lambda one: -one.confidence)
+
+
+def _from(seen: Found, then: Pose, now: Pose) -> Found:
+    """An object that was seen from ``then``, as it is seen from ``now``."""
+    ahead, aside, turned = since(then, now)
+    x, y = seen.distance * math.cos(seen.bearing) - ahead, seen.distance * math.sin(seen.bearing) - aside
+    away = max(math.hypot(x, y), 0.05)
+    bearing = math.atan2(y, x) - turned
+    return seen._replace(bearing=math.atan2(math.sin(bearing), math.cos(bearing)), distance=away,
+                         width=min(seen.width * seen.distance / away, math.pi / 2))

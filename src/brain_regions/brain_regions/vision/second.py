@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The larger network that :class:`.joint.JointVision` asks, as a region that runs wherever it is fast enough.
+
+Each picture is looked at alone, by a network at rest: pictures of several robots, or of one with gaps between them,
+have nothing to do with each other. It integrates for as long as vision does at its first picture.
+"""
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from brain_regions.trained import Trained, TrainedParameters
+from brain_regions.vision import weights as weight_file
+from brain_regions.vision.region import FIRST_STEPS
+from brain_runtime import FEATURE, SENSOR, In, Out, images, parameter
+from brain_runtime.declared import Network, Weights
+from brain_wire.messages import make
+from brain_wire.seldom import Seldom
+
+seldom = Seldom(logging.getLogger(__name__))
+
+
+@dataclass(frozen=True)
+class SecondParameters(TrainedParameters):
+    """What is told."""
+
+    confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
+                                  low=-1.0, high=1.0)
+
+
+class SecondVision(Trained):
+    """Answers hard pictures, one by one, each from rest. Its weights may be those of a wider vision."""
+
+    Parameters = SecondParameters
+    network = Network("brain_regions.vision.network:SpikingVision", work=("_looking.look",), limit=50.0)
+    weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
+    task = "brain_training.vision:VisionTask"
+
+    hard = In("vision/hard", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
+    second = Out("vision/second", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="hard")
+
+    def configure(self, parameters) -> None:
+        """Loads torch and the weights.
+
+        Raises:
+            ParameterError, WeightsError: a parameter or the weight file does not fit.
+        """
+        import torch
+
+        from brain_regions.vision import decode, fitting, looking
+
+        torch.set_num_threads(1)
+        self._decode, self._fitted, self._made_of = decode.decode, fitting.fitted, looking.Looking
+        super().configure(parameters)
+
+    def load(self, path, device):
+        """See :meth:`brain_regions.trained.Trained.load`. The file may be that of any size of vision."""
+        found, report, digest = weight_file.load(path, times=weight_file.factor(path))
+        threshold = report.get("threshold")
+        if type(threshold) not in (int, float) or not 0.0 <= threshold <= 1.0:
+            raise weight_file.WeightsError(f"weight file {path} does not say under held_out at which threshold "
+                                           f"(0 to 1) objects are told; {weight_file.REMEDY}")
+        self._looking, self._threshold, self.weights_hash = self._made_of(found, device), float(threshold), digest
+
+    @staticmethod
+    def circuit():
+        """The network with the shipped weights, for other simulators: a :class:`brain_regions.circuits.Circuit`."""
+        from brain_regions.vision import network
+
+        return network.circuit(weight_file.load()[0])
+
+    def step(self, inbox, state, dt, rng):
+        """Looks at a new picture."""
+        message = inbox.get("hard")
+        if message is None or not inbox.new("hard"):
+            return {}, state
+        try:
+            picture = self._fitted(images.rgb(message))
+        except ValueError as wrong:
+            seldom("picture", f"vision/hard is not looked at: {wrong}")
+            return {}, state
+        return {"second": self._answer(picture)}, state
+
+    def _answer(self, picture) -> Any:
+        looked = self._looking.look(picture, self._looking.rest(), FIRST_STEPS)
+        self.count(spikes=looked.spikes, synops=looked.synops, multiplies=self._looking.multiplies,
+                   updates=self._looking.neurons * FIRST_STEPS)
+        least = self._threshold if self.parameters.confidence < 0 else self.parameters.confidence
+        found = [make("brain_interfaces/msg/DetectedObject", color=seen.color + 1, shape=seen.shape + 1,
+                      confidence=min(seen.confidence, 1.0), bearing=seen.bearing, distance=seen.distance,
+                      width=seen.width) for seen in self._decode(looked.state["u"].T) if seen.confidence >= least]
+        message = self.second(source=self.name, objects=found[:32])
+        message.header.frame_id = "camera"
+        return message
