@@ -15,9 +15,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
+import numpy as np
 import pytest
 
 from brain_fleet.belonging.handed_in import unsent
+from brain_fleet.federated.plan import plan
+from brain_fleet.federated.rounds import Rounds, Task
+from brain_fleet.federated.weights import pack
 from brain_regions.vision import weights
 from brain_sim.things import COLORS, SHAPES
 from brain_training.federated import network_of, weights_of
@@ -27,6 +31,7 @@ from brain_training.incremental.comparing import compare, judge
 from brain_training.incremental.learning import Course, Mixed
 from brain_training.incremental.rules import ALL
 from brain_training.incremental.stages import Settings, evaluate, train
+from brain_training.incremental.taking import take
 from brain_training.vision_data import Studio, Way, make_ways
 from brain_wire.messages import make
 from brain_wire.router import free_port
@@ -116,6 +121,41 @@ def test_what_is_not_better_for_sure_is_said_not_to_be(tmp_path: Path) -> None:
     assert nothing.held is None and "there are 0 held-out drives" in nothing.verdict.why
     assert [text for text in told if "torn.mcap cannot be read" in text] and [
         text for text in told if "nowhere.mcap is not there" in text] and "4 clips are of drives that were" in told[-1]
+
+
+@pytest.mark.slow
+def test_what_a_fleet_has_learned_becomes_weights_that_are_compared_as_others_are(tmp_path: Path) -> None:
+    made = plan({"name": "together", "learner": "vision", "start": str(weights.SHIPPED), "strategy": "FedAvg",
+                 "rounds": 1, "gather_s": 0})
+    rounds = Rounds(tmp_path / "together", made)
+    for robot in ("robot1", "robot2"):
+        task = rounds.task(robot, ("vision",))
+        assert isinstance(task, Task)
+        rounds.take(robot, task.run, task.attempt, task.version, pack(rounds.model), 1, {})
+    assert rounds.over
+    learned, out = tmp_path / "together" / "model.safetensors", tmp_path / "vision.safetensors"
+    drives = listed(tmp_path, range(1))
+    told = take(learned, drives, out, Settings(labels="told", rooms=1), quiet)
+    # A mean of what ships is what ships: the same network, to the bit, now with a threshold that was chosen here.
+    found, report, _ = weights.load(out)
+    assert all((value == rounds.model[name]).all() for name, value in weights_of(found).items())
+    assert report["threshold"] == told["threshold"] and 0.0 < told["threshold"] < 1.0
+    seen: list[str] = []
+    held = evaluate(out, weights.SHIPPED, drives, Settings(labels="told", rooms=1), seen.append)
+    assert held.held is None and seen == ["1 clips are of drives that were learned from, and are left out"]
+    state = learned.read_bytes()
+    (tmp_path / "torn.safetensors").write_bytes(state[:-9])
+    (tmp_path / "mad.safetensors").write_bytes(pack({name: value * np.float32(np.nan)
+                                                     for name, value in rounds.model.items()}))
+    (tmp_path / "other.safetensors").write_bytes(pack({"w": np.zeros(2, np.float32)}))
+    before = out.read_bytes()
+    for name, why in (("none", "cannot read"), ("torn", "is torn or no safetensors"), ("mad", "are not finite"),
+                      ("other", "are not the weights of vision")):
+        ended = subprocess.run([sys.executable, "-m", "brain", "fleet", "incremental", "take", "--learned",
+                                str(tmp_path / f"{name}.safetensors"), "--model", str(out), "--rooms", "1"],
+                               capture_output=True, text=True, timeout=PATIENCE)
+        assert ended.returncode == 1 and why in ended.stderr and "Traceback" not in ended.stderr, ended
+    assert out.read_bytes() == before
 
 
 def test_a_clip_of_a_robot_is_one_to_the_fleet(tmp_path: Path) -> None:

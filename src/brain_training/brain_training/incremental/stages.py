@@ -48,7 +48,7 @@ def train(base: Path, listed: Path, out: Path, settings: Settings, tell: Tell) -
     torch.set_num_threads(1)
     network, _, digest = weight_file.load(base)
     before = training_of(base)
-    found = clip_list.clips_of(_paths(listed, settings.root), tell)
+    found = clip_list.clips_of(paths_of(listed, settings.root), tell)
     learned = [clip for clip in found if not clip_list.kept_back(clip.drive)] or found
     aside = [clip for clip in found if not any(clip is one for one in learned)]
     new, drives = clip_list.training(learned, settings.labels, settings.seed, tell)
@@ -105,7 +105,8 @@ def _loaded(path: Path) -> tuple[Any, float]:
     return found, float(threshold)
 
 
-def _paths(listed: Path, root: Path | None) -> list[Path]:
+def paths_of(listed: Path, root: Path | None) -> list[Path]:
+    """What a list names. Raises WorkerProblem."""
     try:
         return clip_list.read(listed, root)
     except OSError as error:
@@ -130,7 +131,7 @@ def evaluate(new: Path, old: Path, listed: Path, settings: Settings, tell: Tell)
     torch.set_num_threads(1)
     networks = [_loaded(path) for path in (new, old)]
     seen = {drive for path in (new, old) for drive in _drives(training_of(path))}
-    clips = clip_list.clips_of(_paths(listed, settings.root), tell)
+    clips = clip_list.clips_of(paths_of(listed, settings.root), tell)
     fresh = [clip for clip in clips if clip.drive not in seen]
     if len(fresh) < len(clips):
         tell(f"{len(clips) - len(fresh)} clips are of drives that were learned from, and are left out")

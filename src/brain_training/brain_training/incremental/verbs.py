@@ -93,20 +93,23 @@ def _from(recordings: list[Path], name: str, folder: Path, keep: float, rules: o
 
 
 class Stage(str, Enum):
-    """The stages of Sedna's incremental learning."""
+    """The stages of Sedna's incremental learning, and how weights that a fleet has learned together come to them."""
 
+    take = "take"
     train = "train"
     eval = "eval"
     deploy = "deploy"
 
 
-def incremental(stage: Annotated[Stage, typer.Argument(help="train, eval, or deploy.")],
+def incremental(stage: Annotated[Stage, typer.Argument(help="take, train, eval, or deploy.")],
                 clips: Annotated[Path | None, typer.Option(metavar="LIST", help="Clips, a path a line, as `brain fleet "
                                  "clips` writes it. Default: TRAIN_DATASET_URL, TEST_DATASET_URL.")] = None,
                 base: Annotated[Path | None, typer.Option(metavar="FILE", help="Weights in use. Default: "
                                 "BASE_MODEL_URL, the second of MODEL_URLS.")] = None,
                 model: Annotated[Path | None, typer.Option(metavar="FILE", help="New weights: what train writes, eval "
                                  "compares, deploy rolls out. Default: MODEL_URL, the first of MODEL_URLS.")] = None,
+                learned: Annotated[Path | None, typer.Option(metavar="FILE", help="Of take: the model.safetensors of "
+                                   "what the fleet has learned together.")] = None,
                 labels: Annotated[str, typer.Option(metavar="SOURCE", help="Where labels come from: self, outcomes, or "
                                                     "a recorded topic of a teacher.")] = "self",
                 steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="Of the training.")] = 200,
@@ -126,9 +129,10 @@ def incremental(stage: Annotated[Stage, typer.Argument(help="train, eval, or dep
                 as_json: Json = False) -> None:
     """A stage of incremental learning in the cloud, by itself or as a worker of Sedna's IncrementalLearningJob.
 
-    train goes on from the weights in use with the new clips and old ones; eval compares both on clips that neither has
-    learned from, and ends with status 1 where the new ones are not better; deploy adds them to the fleet's models and
-    begins a roll-out.
+    take makes of what a fleet has learned together weights that robots can take, with a threshold; train goes on from
+    the weights in use with the new clips and old ones; eval compares both on clips that neither has learned from,
+    and ends with status 1 where the new ones are not better; deploy adds them to the fleet's models and begins a
+    roll-out.
     """
     from brain_training.incremental.learning import Course
     from brain_training.incremental.sedna_worker import WorkerProblem
@@ -145,7 +149,9 @@ def incremental(stage: Annotated[Stage, typer.Argument(help="train, eval, or dep
         tell(text, err=as_json)
 
     try:
-        if stage is Stage.train:
+        if stage is Stage.take:
+            found = working.take(learned, clips, model, settings, say)
+        elif stage is Stage.train:
             found = working.train(clips, base, model, settings, say)
         elif stage is Stage.eval:
             found = working.evaluate(clips, base, model, settings, say)

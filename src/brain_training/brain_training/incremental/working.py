@@ -8,11 +8,27 @@ from typing import Any, Callable
 from brain_training.incremental.comparing import metrics
 from brain_training.incremental.deploying import Deploying
 from brain_training.incremental.sedna_worker import WorkerProblem, report, told
-from brain_training.incremental.stages import Settings, evaluate as compare, train as learn
+from brain_training.incremental.stages import BY, Settings, evaluate as compare, train as learn
+from brain_training.incremental.taking import take as take_in
 
 FILE = "vision.safetensors"
 
 Tell = Callable[[str], None]
+
+
+def take(learned: Path | None, clips: Path | None, model: Path | None, settings: Settings, tell: Tell
+         ) -> dict[str, Any]:
+    """Takes what a fleet has learned; returns what is told with --json.
+
+    Raises:
+        WorkerProblem, ValueError, OSError: see :func:`.taking.take`; or something is not told.
+    """
+    if learned is None or model is None:
+        raise WorkerProblem("take needs --learned, what the fleet has learned, and --model, the file to write")
+    made = take_in(learned.expanduser(), clips, model, settings, tell)
+    tell(f"wrote {model}: what was learned in {learned}, things are told from {made['threshold']:.2f} on; compare it "
+         f"with `{BY} eval`")
+    return {"model": str(model), **made, "reported": False}
 
 
 def train(clips: Path | None, base: Path | None, model: Path | None, settings: Settings, tell: Tell) -> dict[str, Any]:
