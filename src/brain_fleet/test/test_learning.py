@@ -149,6 +149,41 @@ def test_weights_of_several_chunks_come_through_cuts_in_every_phase(cloud):
     assert [entry["robots"]["robot1"]["examples"] for entry in cloud.rounds.status()["history"]] == [10, 10, 10]
 
 
+def test_a_robot_that_is_cut_off_goes_on_learning_and_what_it_made_is_merged_once(tmp_path, monkeypatch):
+    for name in ("BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE"):
+        monkeypatch.delenv(name, raising=False)
+    with contextlib.closing(Cloud(tmp_path, strategy="FedAsync", settings={"alpha": 0.5, "alone": 2})) as cloud:
+        learner = Line()
+        robot = cloud.robot("robot1", learner)
+        learner.during = lambda: cloud.relay.cut(stay=True)
+        for fits in (2, 3, 3):      # after the first one as often as the strategy says, and then it waits
+            try:
+                assert robot.turn() is Turned.WAITED
+            except NoAnswer:
+                assert fits == 3
+            assert learner.fits == fits
+        cloud.relay.mend()
+        turned(robot, Turned.TAKEN)
+        assert cloud.rounds.model["w"][:2].tolist() == [3.0, 4.0] and learner.fits == 3     # half of three times 2
+        # What was taken, though the word of it was lost, does not count again within what came of it.
+        learner.during = lambda: None
+        ask, lost = robot._ask, []
+
+        def lose(head: dict[str, Any], data: bytes = b"") -> Any:
+            found = ask(head, data)
+            if found.head.get("taken") and not lost:
+                lost.append(head)
+                cloud.relay.cut(stay=True)
+                raise NoAnswer("the answer was lost on its way")
+            return found
+
+        robot._ask = lose
+        assert robot.turn() is Turned.WAITED and learner.fits == 5
+        cloud.relay.mend()
+        turned(robot, Turned.TAKEN)
+        assert cloud.rounds.model["w"][:2].tolist() == [4.0, 5.0] and cloud.rounds.status()["version"] == 2
+
+
 def test_what_is_hostile_costs_at_most_itself(cloud):
     session = cloud.session("robot1")
 

@@ -2,14 +2,16 @@
 """A robot's part: it asks what there is to do, fetches the weights, trains on what it has, and hands in the outcome.
 
 Pictures never leave the robot. It asks, and is never called: so it works behind any router, and a robot without its
-cloud simply gets no answer. A link that is cut, whatever is under way, costs a further try from where it stood.
+cloud simply gets no answer. A link that is cut, whatever is under way, costs a further try from where it stood. What
+was trained and could not be handed in is kept until the cloud is back; where the strategy has a use for it, the robot
+goes on learning from it meanwhile.
 """
 from __future__ import annotations
 
 import enum
 import logging
 import time
-from typing import Any
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 import zenoh
@@ -28,6 +30,7 @@ from brain_wire.waking import Flag
 
 PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
 LONGEST_WAIT = 60.0
+TRIES = 5           # of a part that is handed in, before the update is kept for when the cloud is back
 LOOK = 0.5          # s between two looks at whether it is to end
 
 log = logging.getLogger("brain.learning")
@@ -36,6 +39,22 @@ seldom = Seldom(log)
 
 class NoAnswer(ConnectionError):
     """The cloud cannot be reached just now."""
+
+
+class Made(NamedTuple):
+    """An update that is not handed in yet.
+
+    Attributes:
+        head: of the task that it was made for.
+        weights, examples, metrics: see :meth:`.learner.Learner.fit`.
+        before: digests of what this was trained on from, each of which was being handed in when the link was cut.
+    """
+
+    head: dict[str, Any]
+    weights: Weights
+    examples: int
+    metrics: dict[str, float]
+    before: tuple[str, ...] = ()
 
 
 class Turned(enum.Enum):
@@ -67,6 +86,7 @@ class Participant:
                  software: str = "") -> None:
         self._session, self._robot, self._name, self._learner = session, robot, name, learner
         self._patience, self._software = patience, software
+        self._made: Made | None = None
         self.why = ""
 
     def run(self, stop: Flag) -> None:
@@ -96,6 +116,8 @@ class Participant:
         return self._turn(Flag())[0]
 
     def _turn(self, stop: Flag) -> tuple[Turned, float]:
+        if self._made is not None:
+            return self._merge(self._made, stop)
         head = self._ask({"do": "task", "learners": [self._name], "software": self._software}).head
         if "digest" not in head:
             self.why = head.get("why", "")
@@ -107,15 +129,47 @@ class Participant:
         if model is None:
             return Turned.WAITED, 0.0
         try:
-            fitted = self._learner.fit(model, head["config"], lambda: end - time.monotonic())
-            weights, examples, metrics = fitted
-            check(weights, model)
+            weights, examples, metrics = self._fit(model, head, lambda: end - time.monotonic())
         except (ValueError, RuntimeError, OSError) as error:
             self.why = " ".join(str(error).split())[:200]
             self._ask({"do": "decline", "run": head["run"], "round": head["round"], "why": self.why})
             return Turned.DECLINED, 1.0
-        return self._hand_in(head, weights, examples, {name: float(value) for name, value in metrics.items()
-                                                       if np.isfinite(value)}, stop)
+        self._made = Made(head, weights, examples, metrics)
+        return self._merge(self._made, stop)
+
+    def _fit(self, model: Weights, head: dict[str, Any], left: Callable[[], float]
+             ) -> tuple[Weights, int, dict[str, float]]:
+        weights, examples, metrics = self._learner.fit(model, head["config"], left)
+        check(weights, model)
+        return weights, examples, {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
+
+    def _merge(self, made: Made, stop: Flag) -> tuple[Turned, float]:
+        """Hands in what was made. Without an answer it is kept, and goes on learning where the strategy says so."""
+        try:
+            # What the cloud has taken, though its word was lost, must not count again as a part of what came of it.
+            for known in made.before:
+                answer = self._insist({**_about(made), "digest": known, "offset": 0}, stop=stop, tries=TRIES)
+                if answer.head.get("taken"):
+                    self._made = None
+                    self.why = f"round {made.head['round']}, {made.examples} examples"
+                    return Turned.TAKEN, 0.0
+            turned = self._hand_in(made, stop)
+        except NoAnswer:
+            if len(made.before) < int(made.head["config"].get("alone", 0)) and not stop.is_set():
+                self._go_on(made)
+                return Turned.WAITED, 0.0
+            raise
+        self._made = None
+        return turned
+
+    def _go_on(self, made: Made) -> None:
+        try:
+            weights, examples, metrics = self._fit(made.weights, made.head, lambda: float("inf"))
+        except (ValueError, RuntimeError, OSError) as error:
+            seldom("alone", f"this robot cannot go on learning by itself: {' '.join(str(error).split())[:200]}")
+            weights, examples, metrics = made.weights, made.examples, made.metrics
+        self._made = Made(made.head, weights, examples, metrics, (*made.before, digest(pack(made.weights))))
+        log.info("the cloud is away; trained on from what there is (%d)", len(self._made.before))
 
     def _fetch(self, head: dict[str, Any], stop: Flag) -> Weights | None:
         """The weights; None: they were replaced meanwhile."""
@@ -133,19 +187,17 @@ class Participant:
         except WeightsProblem as problem:
             raise NoAnswer(f"the cloud's weights cannot be read: {problem}") from None
 
-    def _hand_in(self, head: dict[str, Any], weights: Weights, examples: int, metrics: dict[str, float], stop: Flag
-                 ) -> tuple[Turned, float]:
-        data = pack(weights)
-        about = {"do": "put", "run": head["run"], "round": head["round"], "version": head["version"],
-                 "digest": digest(data), "size": len(data), "examples": max(1, int(examples)), "metrics": metrics}
+    def _hand_in(self, made: Made, stop: Flag) -> tuple[Turned, float]:
+        data = pack(made.weights)
+        about = {**_about(made), "digest": digest(data), "size": len(data)}
         offset = 0
         while not stop.is_set():
-            answer = self._insist({**about, "offset": offset}, data[offset:offset + CHUNK], stop).head
+            answer = self._insist({**about, "offset": offset}, data[offset:offset + CHUNK], stop, TRIES).head
             if "refused" in answer:
                 self.why = answer["refused"]
                 return Turned.REFUSED, 0.0
             if answer.get("taken"):
-                self.why = f"round {head['round']}, {examples} examples"
+                self.why = f"round {made.head['round']}, {made.examples} examples"
                 return Turned.TAKEN, 0.0
             if "wait_s" in answer:
                 _rest(stop, answer["wait_s"])
@@ -188,6 +240,11 @@ class Participant:
             except FormProblem as problem:
                 raise NoAnswer(f"what the cloud answers cannot be read: {problem}") from None
         raise NoAnswer("no aggregator answers")
+
+
+def _about(made: Made) -> dict[str, Any]:
+    return {"do": "put", "run": made.head["run"], "round": made.head["round"], "version": made.head["version"],
+            "size": made.head["size"], "examples": max(1, int(made.examples)), "metrics": made.metrics}
 
 
 def _rest(stop: Flag, seconds: float) -> None:

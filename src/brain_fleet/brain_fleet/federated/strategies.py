@@ -275,6 +275,8 @@ class FedAsync(Strategy):
         alpha: part of the way of a fresh update.
         power: how fast age tells.
         most_stale: see above.
+        alone: how often a robot that its cloud is away from goes on training from what it has made, before it waits; it
+            hands in the last when the link is back.
     """
 
     name = "FedAsync"
@@ -282,6 +284,11 @@ class FedAsync(Strategy):
     alpha: float = 0.6
     power: float = 0.5
     most_stale: int = 8
+    alone: int = 0
+
+    def config(self) -> dict[str, float]:
+        """See :meth:`Strategy.config`."""
+        return {"alone": float(self.alone)} if self.alone else {}
 
     def aggregate(self, model: Weights, updates: Sequence[Update], kept: Weights) -> tuple[Weights, Weights]:
         """See :meth:`Strategy.aggregate`; the updates may have begun with older weights."""
@@ -330,7 +337,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "proximal_mu": (0.0, 1e3), "eta": (1e-6, 10.0), "beta_1": (0.0, 0.9999), "beta_2": (0.0, 0.99999),
     "tau": (1e-12, 1.0), "liars": (1, 1000), "keep": (0, 1000), "clip": (1e-6, 1e6), "noise": (1e-3, 1e3),
     "robots": (1, 100_000), "delta": (1e-12, 0.5), "share": (1e-4, 1.0), "alpha": (1e-3, 1.0), "power": (0.0, 10.0),
-    "most_stale": (0, 1000), "server_learning_rate": (1e-6, 10.0), "server_momentum": (0.0, 0.999)}
+    "most_stale": (0, 1000), "alone": (0, 100_000), "server_learning_rate": (1e-6, 10.0),
+    "server_momentum": (0.0, 0.999)}
 
 
 def strategy(name: str, settings: Mapping[str, Any]) -> Strategy:
