@@ -21,7 +21,7 @@ kind: Parameters
 metadata: {name: calm, robots: [robot1]}
 spec: {region: gauge, values: {gain: 0.5}}
 """
-JOB = GOOD.replace("Parameters", "Job").replace("region: gauge, values: {gain: 0.5}", "manifest: {}")
+JOB = GOOD.replace("Parameters", "Job").replace("region: gauge, values: {gain: 0.5}", "program: learn")
 WRONG = {
     "unknown kind": (GOOD.replace("Parameters", "Parameter"), "there is no kind 'Parameter'; did you mean Parameters?"),
     "unknown version": (GOOD.replace("v1", "v2"), "apiVersion is 'fleet.brain/v2', and this software knows "
@@ -90,7 +90,6 @@ def test_orders_are_given_and_looked_at_by_the_command(fleet, tmp_path, until):
     assert "nothing is wanted of any robot" in invoke("status", *at)[1]
     status, told = invoke("apply", path, *at)
     assert status == 0 and "Parameters calm: ordered for robot1" in told
-    assert "robots of this version keep a Job, and do nothing about it" in told
     assert "Parameters calm: nothing is new" in invoke("apply", path, *at)[1]
     fleet.edge()
     fleet.until_robot(state="connected", waiting=0)
@@ -98,7 +97,7 @@ def test_orders_are_given_and_looked_at_by_the_command(fleet, tmp_path, until):
     found = json.loads(invoke("nodes", "--json", *at)[1])["robots"][0]
     assert found["robot"] == "robot1" and found["version"] == 2
     until(lambda: {(r["kind"], r["state"]) for r in json.loads(invoke("status", "--json", *at)[1])["resources"]} == {
-        ("Parameters", "waiting"), ("Job", "kept")})
+        ("Parameters", "waiting"), ("Job", "refused")})
     here = invoke("status", "--folder", fleet.database("robot1"))[1]
     assert "robot1: with its cloud; version 2" in here and "no brain runs on this robot" in here.replace("\n", " ")
     assert "there is no" in invoke("status", "--folder", tmp_path)[1]

@@ -6,7 +6,8 @@ import logging
 import sqlite3
 import threading
 from pathlib import Path
-from typing import Callable
+from types import MappingProxyType
+from typing import Callable, Mapping, Sequence
 
 import zenoh
 from zenoh.handlers import Callback
@@ -26,6 +27,7 @@ from brain_fleet.models.model_file import ModelProblem
 from brain_fleet.models.shelf import QUOTA, Shelf
 from brain_fleet.processes.alone import Alone
 from brain_fleet.processes.settings import FROM_ROBOT, ZENOH, refused, software
+from brain_fleet.programs.keeping import Programs
 from brain_fleet.state.effects import Effects
 from brain_fleet.state.held import Held
 from brain_fleet.store import Store, StoreProblem
@@ -58,6 +60,7 @@ class Edge:
         quota: bytes that models may take.
         stop: ends it.
         door: where the cloud renews certificates, as HOST:PORT; None: beside ``cloud``.
+        programs: that the cloud may have run on this robot: the words of each one's command, by name.
 
     Attributes:
         tally: of its deliveries.
@@ -66,8 +69,8 @@ class Edge:
     """
 
     def __init__(self, store: Store, cloud: str, *, credentials: Path | None, router: str | None, namespace: str,
-                 rate: float = 0.0, limits: Limits = Limits(), quota: int = QUOTA, stop: Flag, door: str | None = None
-                 ) -> None:
+                 rate: float = 0.0, limits: Limits = Limits(), quota: int = QUOTA, stop: Flag, door: str | None = None,
+                 programs: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
         self.store, self._cloud, self._credentials, self._stop = store, cloud, credentials, stop
         self.outbox = Outbox(store, FROM_ROBOT, limits)
         self.held = Held(store, self.outbox)
@@ -76,6 +79,7 @@ class Edge:
         self._fetching = Fetching(store.member, self._shelf, self._authority, self._came)
         self._effects = self._bring_about(router, namespace)
         self._devices = Keeping(self.held, router, namespace, self._something, stop)
+        self._programs = Programs(self.held, programs, store.path.parent / "programs", self._something, stop)
         self.tally, self.cloud_here, self.losses = Tally(), False, 0
         self._courier: Courier | None = None
         self._alone = Alone(store)
@@ -94,6 +98,7 @@ class Edge:
         # First what needs no cloud, so that a robot that starts without one is as it was last told.
         self._effects.start()
         self._devices.start()
+        self._programs.start()
         wanted = self.held.wanted()
         log.info("%s begins with %d resources that are wanted, version %d", self.store.member, len(wanted),
                  self.held.version())
@@ -108,6 +113,7 @@ class Edge:
         linking.join(5.0)
         self._effects.join()
         self._devices.join()
+        self._programs.join()
         self._fetching.close()
 
     def _came(self) -> None:
@@ -264,6 +270,7 @@ class Edge:
         log.info("the cloud has told what it wants: version %d", self.held.version())
         self._effects.wake()
         self._devices.wake()
+        self._programs.wake()
 
     def _begun(self, db: sqlite3.Connection, peer: str, dropped: int) -> None:
         text = f"{self.store.member} was taken in by its cloud"

@@ -29,6 +29,9 @@ def edge(cloud: CloudAt = None,
                                              "sent. 0: no limit.")] = 0.0,
          models_mb: Annotated[float, typer.Option("--models-mb", min=1.0, metavar="MB", help="Megabytes of this disk "
                                                   "that models may take.")] = 2000.0,
+         programs: Annotated[Path | None, typer.Option("--programs", metavar="FILE", help="Programs that the cloud may "
+                                                       "have run here, beside the brain: a name and the words of its "
+                                                       "command each. Default: none.")] = None,
          router: Router = None,
          brain_secure: Annotated[Path | None, typer.Option(
              "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
@@ -45,6 +48,7 @@ def edge(cloud: CloudAt = None,
     for option, value in (("--name", name), ("--cloud", cloud), ("--router", router), ("--door", door),
                           ("--namespace", namespace or None),
                           ("--secure", None if secure is None else secure.expanduser().absolute()),
+                          ("--programs", None if programs is None else programs.expanduser().absolute()),
                           ("--models-mb", models_mb), ("--rate", str(1000.0 * rate) if rate else None),
                           ("--metrics", metrics)):
         if value is not None:

@@ -24,6 +24,7 @@ from brain_fleet.models.shelf import QUOTA  # noqa: E402
 from brain_fleet.monitoring.edge_figures import EdgeFigures  # noqa: E402
 from brain_fleet.processes.edge import Edge  # noqa: E402
 from brain_fleet.processes.settings import CLOUD_AT, SECURITY_VARIABLE, TOKEN_VARIABLE, software  # noqa: E402
+from brain_fleet.programs.file import ProgramsProblem, read_programs  # noqa: E402
 from brain_fleet.reading import Reading  # noqa: E402
 from brain_fleet.store import Store, StoreProblem  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, default=0.0, help="bytes a second")
     parser.add_argument("--metrics")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
+    parser.add_argument("--programs", type=Path)
     parser.add_argument("--models-mb", type=float, default=QUOTA / 1e6)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -72,12 +74,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                      store.path)
             edge = Edge(store, cloud, credentials=options.secure, router=options.router, namespace=options.namespace,
                         rate=options.rate, limits=Limits(messages=options.most_messages),
-                        quota=int(1e6 * options.models_mb), stop=ending.asked, door=options.door)
+                        quota=int(1e6 * options.models_mb), stop=ending.asked, door=options.door,
+                        programs={} if options.programs is None else read_programs(options.programs))
             if server is not None:
                 server.start(EdgeFigures(edge))
                 log.info("its figures are at http://%s/metrics", shown_address(server.address))
             edge.run()
-    except (FleetNameProblem, MetricsProblem, StoreProblem, SessionProblem) as problem:
+    except (FleetNameProblem, MetricsProblem, ProgramsProblem, StoreProblem, SessionProblem) as problem:
         print(f"brain edge: {shown.line(problem)}", file=sys.stderr)
         return 1
     return 0

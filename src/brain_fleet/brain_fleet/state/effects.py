@@ -16,7 +16,7 @@ from brain_fleet.models.loading import Loading
 from brain_fleet.schema import FormProblem
 from brain_fleet.state.brain import ANSWER, Brain, Never, NotNow
 from brain_fleet.state.held import Held, Wanted
-from brain_fleet.state.kinds import DEVICES, EFFECTIVE, check_spec
+from brain_fleet.state.kinds import DEVICES, EFFECTIVE, PROGRAMS, check_spec
 from brain_fleet.store import StoreProblem
 from brain_wire import NoRouter, Node, ParameterError, SessionProblem, open_session
 from brain_wire.seldom import Seldom
@@ -139,7 +139,7 @@ class Effects:
 
     def _look(self) -> tuple[list[Wanted], dict[tuple[str, str], dict[str, Any]]]:
         """All that is wanted of the brain, and what is known of it without one."""
-        wanted = [one for one in self._held.wanted() if one.kind not in DEVICES]
+        wanted = [one for one in self._held.wanted() if one.kind not in (*DEVICES, *PROGRAMS)]
         known = settled(wanted)
         known |= self._loading.prepare([one for one in wanted if one[:2] not in known])
         return wanted, known

@@ -9,10 +9,11 @@ from brain_fleet.schema import FormProblem, check, load_schema
 from brain_wire.shown import quoted
 
 API_VERSION = "fleet.brain/v1"
-# Those that robots of this version bring about; the others are kept on the robot for what will.
-DEVICES = ("Device", "DeviceModel", "DeviceSettings")   # by brain_fleet.devices, the others by state.effects
-EFFECTIVE = ("Model", "Parameters", "Region", *DEVICES)
-KINDS = ("Job", *EFFECTIVE)
+# Those that robots of this version bring about; others, of a newer cloud, are kept on the robot for what will.
+DEVICES = ("Device", "DeviceModel", "DeviceSettings")   # by brain_fleet.devices
+PROGRAMS = ("Job",)                                     # by brain_fleet.programs, the others by state.effects
+EFFECTIVE = ("Model", "Parameters", "Region", *DEVICES, *PROGRAMS)
+KINDS = EFFECTIVE
 
 
 def check_spec(kind: str, spec: Any, place: str = "spec") -> None:
