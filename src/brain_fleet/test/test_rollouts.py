@@ -126,6 +126,35 @@ def test_a_model_that_is_worse_in_other_rooms_is_taken_back_from_all(tmp_path):
     world.store.close()
 
 
+def test_a_model_that_nobody_needs_can_be_removed(tmp_path):
+    from rollout_killed import World
+
+    world = World(tmp_path / "cloud")
+    old, new = world.prepare(tmp_path, None)
+    files = tmp_path / "cloud" / "models"
+    with pytest.raises(ModelProblem, match="is what the order motor of kind Model wants; roll another model out"):
+        world.rollouts.remove(old, "ann")
+    world.rollouts.begin(new, None, ["robot2"], goals=2, when="idle", expect=0.9, person="ann")
+    while world.rollouts.told()[0]["state"] != "done":
+        world.turn(new, good=True)
+    with pytest.raises(ModelProblem, match="is what `brain fleet rollback motor` would go back to"):
+        world.rollouts.remove(old, "ann")
+    with pytest.raises(ModelProblem, match="is what the order motor of kind Model wants"):
+        world.rollouts.remove(new, "ann")
+    with pytest.raises(ModelProblem, match="is no digest"):
+        world.rollouts.remove("../" + old, "ann")
+    # Once it was taken back, nobody needs it.
+    world.rollouts.back("motor", "ann")
+    while world.rollouts.told()[0]["state"] != "rolled_back":
+        world.turn(new, good=True)
+    before = len(list(files.glob("*.safetensors")))
+    assert world.rollouts.remove(new[7:23], "ann") == {"digest": new, "region": "motor"}
+    assert len(list(files.glob("*.safetensors"))) == before - 1 and not world.registry.known(new)
+    with pytest.raises(ModelProblem, match="there is no model"):
+        world.rollouts.remove(new, "ann")
+    world.store.close()
+
+
 def test_what_cannot_be_rolled_out_is_said(tmp_path):
     with Store(tmp_path / "cloud", "cloud") as store:
         desired = Desired(Outbox(store, FROM_CLOUD))

@@ -81,6 +81,16 @@ class Registry:
                          + (f", signed by {signer}" if signer else ", not signed"))
         return stated
 
+    def remove(self, db: sqlite3.Connection, digest: str, region: str, person: str) -> None:
+        """Removes a model and its file. After a kill in between it is there without one, and can be removed again."""
+        db.execute("DELETE FROM models WHERE digest = ?", (digest,))
+        events.write(db, "", person, f"removed model {digest[:19]} for {region}")
+        try:
+            self._parts.forget(digest)
+        except OSError as error:
+            raise ModelProblem(f"the file of model {digest[:19]} cannot be removed: {error.strerror or error}"
+                               ) from None
+
     def known(self, digest: str) -> bool:
         """Whether there is that model."""
         return bool(self._store.read("SELECT 1 FROM models WHERE digest = ?", (digest,)))

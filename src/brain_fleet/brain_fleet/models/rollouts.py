@@ -276,6 +276,34 @@ class Rollouts:
     def _order(self, one: Rollout, name: str, robots: tuple[str, ...] | None) -> Resource:
         return Resource(KIND, name, robots, {"region": one.region, "digest": one.digest, "when": one.watch["when"]})
 
+    def remove(self, model: str, person: str) -> dict[str, str]:
+        """Removes a model from the registry: its file, its card and its evaluation.
+
+        Args:
+            model: the beginning of its digest.
+            person: who orders it.
+
+        Returns:
+            Its ``digest`` and ``region``.
+
+        Raises:
+            ModelProblem: there is none, a robot is to have it, or a roll-out that is not over may order it.
+            StoreProblem.
+        """
+        with self._store.change() as db:
+            digest, region = self._registry.find(db, model)
+            for name, spec in db.execute("SELECT name, spec FROM resources WHERE kind = ?", (KIND,)).fetchall():
+                if json.loads(spec)["digest"] == digest:
+                    raise ModelProblem(f"model {digest[:19]} is what the order {name} of kind {KIND} wants; roll "
+                                       f"another model out, or delete that order")
+            newest = self._all(db, "WHERE region = ? ORDER BY number DESC LIMIT 1", region)
+            for one in newest:
+                if one.state not in (TAKEN_BACK, REPLACED) and one.before and one.before["spec"]["digest"] == digest:
+                    raise ModelProblem(f"model {digest[:19]} is what `brain fleet rollback {region}` would go back to; "
+                                       f"keep it until another model was rolled out")
+            self._registry.remove(db, digest, region, person)
+        return {"digest": digest, "region": region}
+
     # -- what is known -----------------------------------------------------------------------------------------------
 
     def _all(self, db: sqlite3.Connection, where: str, *values: Any) -> list[Rollout]:

@@ -13,7 +13,7 @@ from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import FleetNameProblem, check_robot
 from brain_wire.shown import quoted
 
-DOES = ["models", "model", "model_put", "model_add", "rollout", "rollback"]
+DOES = ["models", "model", "model_put", "model_add", "model_remove", "rollout", "rollback"]
 _NAME: dict[str, Any] = {"type": "string", "maxLength": 80}
 _ROBOTS = {"type": "array", "maxItems": 10_000, "items": _NAME}
 FIELDS: dict[str, Any] = {
@@ -32,6 +32,7 @@ def orders(cloud: Cloud) -> dict[str, Handler]:
             "model": lambda order, person: cloud.registry.model(_given(order, "model")),
             "model_put": lambda order, person: _put(cloud, order),
             "model_add": lambda order, person: dict(cloud.registry.add(_given(order, "record"), person)),
+            "model_remove": lambda order, person: cloud.rollouts.remove(_given(order, "model"), person),
             "rollout": lambda order, person: _rollout(cloud, order, person),
             "rollback": lambda order, person: _rollback(cloud, order, person)}
 

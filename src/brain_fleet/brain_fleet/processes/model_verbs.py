@@ -33,7 +33,7 @@ ENDED = ("done", "rolled_back", "replaced")
 
 def add_verbs(app: typer.Typer, ask_cloud: Ask, look: Look) -> None:
     """Adds the verbs to ``brain fleet``."""
-    models = typer.Typer(help="Show the models that the cloud has, and how they are rolled out; add one.",
+    models = typer.Typer(help="Show the models that the cloud has, and how they are rolled out; add or remove one.",
                          invoke_without_command=True)
     app.add_typer(models, name="models")
 
@@ -80,6 +80,22 @@ def add_verbs(app: typer.Typer, ask_cloud: Ask, look: Look) -> None:
             tell(f"model {model.digest} for {whose}: {model.size} bytes"
                  + (f", of which {began} were there" if began else "")
                  + ("" if record["signature"] else "; not signed, since this fleet has no keys"))
+
+        ask_cloud(cloud, secure, work)
+
+    @models.command()
+    def remove(model: Model, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+        """Removes a model from the cloud, one that no order wants and no roll-back would go back to.
+
+        Robots that have it let go of it when they need the room.
+        """
+
+        def work(ask: Any) -> None:
+            found = ask("model_remove", model=model)
+            if as_json:
+                tell_json(found)
+                return
+            tell(f"removed model {found['digest']} for {found['region']}")
 
         ask_cloud(cloud, secure, work)
 

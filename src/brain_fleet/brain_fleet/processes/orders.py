@@ -43,7 +43,7 @@ ANSWER = 12 * 2**20     # bytes of an answer
 LINES = 1000            # events in an answer
 LONGEST_NAME = 80       # characters of a person's
 REFUSALS, BURST = 0.1, 100.0    # refused orders a second that are written down, and at once
-CHANGES = ("apply", "delete", "accept", "enroll", "revoke", "model_add", "rollout", "rollback")
+CHANGES = ("apply", "delete", "accept", "enroll", "revoke", "model_add", "model_remove", "rollout", "rollback")
 
 _PLAIN: dict[str, Any] = {"type": "string", "maxLength": 80}
 _FORM: dict[str, Any] = {"type": "object", "required": ["do"], "properties": {
