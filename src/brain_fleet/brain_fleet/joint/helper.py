@@ -97,6 +97,9 @@ class Helper:
         self._next = time.monotonic() + (pause(self._failed) if self._failed < 8 else LONGEST)
         seldom("again", "the process that answers hard pictures is started again")
         self._process, self._frames = self._start()
+        if self._closed:    # meanwhile; whoever closes has ended the one before
+            self._end()
+            raise HelperProblem("it is closed")
         self._await_ready()
 
     def _end(self) -> None:
@@ -104,7 +107,8 @@ class Helper:
         self._process.wait()
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process; who waits for an answer, or for it to be up, is told at once that there is none."""
+        self._closed = True
+        self._process.kill()
         with self._lock:
-            self._closed = True
             self._end()
