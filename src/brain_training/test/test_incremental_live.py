@@ -18,12 +18,12 @@ from brain_wire.messages import make
 from brain_wire.qos import FEATURE, SENSOR, STREAM
 from brain_wire.router import Router, free_port
 
-PATIENCE = 120.0
+PATIENCE = 600.0    # s; only ends a hang: who collects gives way to all others, also while it starts
 DOMAIN = 87
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_reflex_of_a_running_brain_is_kept_and_the_rest_is_not(tmp_path):
     endpoint, clips = f"tcp/127.0.0.1:{free_port()}", tmp_path / "clips"
     log = (tmp_path / "log").open("wb")
