@@ -137,7 +137,6 @@ def test_what_cannot_be_used_is_one_line(tmp_path):
     recording(tmp_path / "bags" / "blind", vision=False)
     words = ("collect", "--name", "robot1", "--folder", tmp_path / "clips", "--from")
     for more, needed in ((("--rules", "easy"), "there is no rule 'easy'"), (("--name", "../x"), "robot"),
-                         (("--keep", "nan"), "--keep is a number of megabytes"),
                          ((), "has none of vision/objects, brain/trace, goal/status, so no rule can find anything")):
         status, said = run(*words, tmp_path / "bags", *more)
         assert status in (1, 2) and needed in said and said.count("\n") == 1, said

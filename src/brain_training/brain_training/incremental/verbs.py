@@ -2,7 +2,6 @@
 """``brain fleet collect``, on a robot, and ``brain fleet incremental``, in the cloud."""
 from __future__ import annotations
 
-import math
 import os
 import sys
 from enum import Enum
@@ -44,8 +43,6 @@ def collect(name: Annotated[str, typer.Option("--name", metavar="NAME", help="Th
     from brain_training.incremental.rules import UnknownRule, named
 
     folder = folder.expanduser().absolute()
-    if not math.isfinite(keep):
-        fail("--keep is a number of megabytes", 2)
     try:
         check_robot(name)
         chosen = named(rules)
