@@ -105,6 +105,17 @@ def turned(robot: Participant, what: Turned) -> None:
     raise AssertionError(robot.why)
 
 
+def fitted(robot: Participant, learner: Line, times: int) -> None:
+    """Takes turns, none of which comes to anything, until the robot has trained so often."""
+    for _ in range(600):
+        with contextlib.suppress(NoAnswer):
+            assert robot.turn() is Turned.WAITED
+        if learner.fits >= times:
+            break
+        time.sleep(0.1)
+    assert learner.fits == times
+
+
 def test_weights_of_several_chunks_come_through_cuts_in_every_phase(cloud):
     learner = Line()
     robot = cloud.robot("robot1", learner)
@@ -156,20 +167,21 @@ def test_a_robot_that_is_cut_off_goes_on_learning_and_what_it_made_is_merged_onc
         learner = Line()
         robot = cloud.robot("robot1", learner)
         learner.during = lambda: cloud.relay.cut(stay=True)
-        for fits in (2, 3, 3):      # after the first one as often as the strategy says, and then it waits
-            try:
-                assert robot.turn() is Turned.WAITED
-            except NoAnswer:
-                assert fits == 3
-            assert learner.fits == fits
+        fitted(robot, learner, 3)       # after the first one as often as the strategy says
+        with pytest.raises(NoAnswer):   # and then it waits
+            robot.turn()
+        assert learner.fits == 3
         cloud.relay.mend()
         turned(robot, Turned.TAKEN)
         assert cloud.rounds.model["w"][:2].tolist() == [3.0, 4.0] and learner.fits == 3     # half of three times 2
         # What was taken, though the word of it was lost, does not count again within what came of it.
         learner.during = lambda: None
-        ask, lost = robot._ask, []
+        ask, lost, put_off = robot._ask, [], []
 
         def lose(head: dict[str, Any], data: bytes = b"") -> Any:
+            if head["do"] == "put" and not data and not put_off:
+                put_off.append(head)    # whether it was taken the cloud cannot say just now
+                return frames.Frame({"format": 1, "wait_s": 0.01})
             found = ask(head, data)
             if found.head.get("taken") and not lost:
                 lost.append(head)
@@ -178,10 +190,22 @@ def test_a_robot_that_is_cut_off_goes_on_learning_and_what_it_made_is_merged_onc
             return found
 
         robot._ask = lose
-        assert robot.turn() is Turned.WAITED and learner.fits == 5
+        fitted(robot, learner, 5)
         cloud.relay.mend()
         turned(robot, Turned.TAKEN)
+        assert lost and put_off
         assert cloud.rounds.model["w"][:2].tolist() == [4.0, 5.0] and cloud.rounds.status()["version"] == 2
+
+
+def test_an_update_that_the_cloud_takes_for_no_question_is_not_kept_for_ever(cloud):
+    learner = Line()
+    fit = learner.fit
+    learner.fit = lambda *words: (*fit(*words)[:2], {"a name that is none": 0.5})   # type: ignore[method-assign]
+    robot = cloud.robot("robot1", learner)
+    turned(robot, Turned.REFUSED)
+    assert "refused a question" in robot.why
+    learner.fit = fit       # type: ignore[method-assign]
+    turned(robot, Turned.TAKEN)
 
 
 def test_what_is_hostile_costs_at_most_itself(cloud):

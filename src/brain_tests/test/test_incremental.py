@@ -242,7 +242,7 @@ def test_the_manifest_trains_compares_and_rolls_out_what_is_better(tmp_path: Pat
 
         def told() -> str:
             logs = [*tmp_path.glob("*.log"), *(tmp_path / "kept").rglob("log")]
-            return "\n".join(f"{path}: {path.read_text(errors='replace')[-1500:]}" for path in logs)
+            return "\n".join(f"{path}: {path.read_text(errors='replace')[-20_000:]}" for path in logs)
 
         until(lambda: deployed.read_bytes() != dark, told)
         good = deployed.read_bytes()
@@ -257,12 +257,12 @@ def test_the_manifest_trains_compares_and_rolls_out_what_is_better(tmp_path: Pat
         assert deployed.read_bytes() == good and len(rollouts(port)) == 1
         # What robots take back is taken back here.
         subprocess.run([sys.executable, "-m", "brain", "fleet", "rollback", "vision", "--cloud",
-                        f"tcp/127.0.0.1:{port}"], check=True, timeout=120)
+                        f"tcp/127.0.0.1:{port}"], check=True, timeout=PATIENCE)
         until(lambda: deployed.read_bytes() == dark, told)
     assert "held-out drives" in told()
 
 
 def rollouts(port: int) -> list[dict[str, Any]]:
     done = subprocess.run([sys.executable, "-m", "brain", "fleet", "models", "--json", "--cloud",
-                           f"tcp/127.0.0.1:{port}"], capture_output=True, text=True, timeout=120)
+                           f"tcp/127.0.0.1:{port}"], capture_output=True, text=True, timeout=PATIENCE)
     return json.loads(done.stdout)["rollouts"] if done.returncode == 0 else []

@@ -30,6 +30,7 @@ from brain_wire.waking import Flag
 
 PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
 LONGEST_WAIT = 60.0
+ALONE = 100_000     # times that a robot goes on alone at most, whatever it is told
 TRIES = 5           # of a part that is handed in, before the update is kept for when the cloud is back
 LOOK = 0.5          # s between two looks at whether it is to end
 
@@ -39,6 +40,10 @@ seldom = Seldom(log)
 
 class NoAnswer(ConnectionError):
     """The cloud cannot be reached just now."""
+
+
+class TurnedAway(NoAnswer):
+    """The cloud is there, and takes no such question."""
 
 
 class Made(NamedTuple):
@@ -148,19 +153,30 @@ class Participant:
         try:
             # What the cloud has taken, though its word was lost, must not count again as a part of what came of it.
             for known in made.before:
-                answer = self._insist({**_about(made), "digest": known, "offset": 0}, stop=stop, tries=TRIES)
-                if answer.head.get("taken"):
+                if self._was_taken(made, known, stop):
                     self._made = None
                     self.why = f"round {made.head['round']}, {made.examples} examples"
                     return Turned.TAKEN, 0.0
             turned = self._hand_in(made, stop)
+        except TurnedAway as problem:
+            self._made, self.why = None, str(problem)
+            return Turned.REFUSED, 1.0
         except NoAnswer:
-            if len(made.before) < int(made.head["config"].get("alone", 0)) and not stop.is_set():
+            if len(made.before) < min(made.head["config"].get("alone", 0.0), ALONE) and not stop.is_set():
                 self._go_on(made)
                 return Turned.WAITED, 0.0
             raise
         self._made = None
         return turned
+
+    def _was_taken(self, made: Made, known: str, stop: Flag) -> bool:
+        """Whether the cloud has taken an update of that digest. One that can say nothing now is asked until it can."""
+        while not stop.is_set():
+            head = self._insist({**_about(made), "digest": known, "offset": 0}, stop=stop, tries=TRIES).head
+            if "wait_s" not in head:
+                return bool(head.get("taken"))
+            _rest(stop, head["wait_s"])
+        raise NoAnswer("stopped")
 
     def _go_on(self, made: Made) -> None:
         try:
@@ -233,7 +249,7 @@ class Participant:
             if reply.ok is None:
                 why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
                 if why not in (b"", b"Timeout"):
-                    raise NoAnswer(f"the cloud refused a question: {quoted(why.decode('utf-8', 'replace'))}")
+                    raise TurnedAway(f"the cloud refused a question: {quoted(why.decode('utf-8', 'replace'))}")
                 continue
             try:
                 return frames.read(reply.ok.payload.to_bytes(), "reply")

@@ -191,7 +191,8 @@ class Rounds:
         with self._lock:
             if robot in self._answers:
                 return self._digests.get(robot) == named
-            return any(entry["updates"].get(robot) == named for entry in self._state.history[-LATELY:])
+            lately = self._state.history[-max(LATELY, self._most_stale() + 1):]     # for as long as it could be taken
+            return any(entry["updates"].get(robot) == named for entry in lately)
 
     def decline(self, robot: str, run: str, attempt: int, why: str) -> None:
         """A robot cannot take part in a round."""

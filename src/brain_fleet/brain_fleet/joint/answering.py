@@ -20,7 +20,7 @@ from brain_wire.seldom import Seldom
 from brain_wire.shown import quoted
 
 WAITING = 4                     # questions; an older one is worthless by the time that it would be answered
-QUESTION = 64 * 1024            # bytes: a picture of 96 x 64, and room
+QUESTION = 48 * 1024            # bytes: a picture of 96 x 64, and room; less than a pipe takes in (64 KiB on Linux)
 RATE, BURST = 1e6, 2e5          # bytes a second of one robot, and at once
 ROBOTS = 20_000                 # whose rates are kept
 
@@ -34,11 +34,13 @@ class Answering:
         session: open session, in which or beside which a router runs that robots reach.
         helper: what computes.
         barred: whether a robot was revoked, and is not answered.
+        rate, burst: bytes a second of one robot, and at once.
     """
 
-    def __init__(self, session: Session, helper: Helper, barred: Callable[[str], bool]) -> None:
+    def __init__(self, session: Session, helper: Helper, barred: Callable[[str], bool], *, rate: float = RATE,
+                 burst: float = BURST) -> None:
         self._helper, self._barred = helper, barred
-        self._buckets = Buckets(RATE, BURST, ROBOTS)
+        self._buckets = Buckets(rate, burst, ROBOTS)
         answer(session, second("*"), WAITING, self._serve, "second", seldom)
 
     def _serve(self, query: zenoh.Query) -> None:

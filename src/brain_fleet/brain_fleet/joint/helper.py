@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from brain_fleet.joint import pipes
+from brain_fleet.joint import piped
 from brain_fleet.messages.pace import LONGEST, pause
 from brain_wire.seldom import Seldom
 
@@ -50,7 +50,7 @@ class Helper:
 
         def hear() -> None:
             assert process.stdout is not None
-            while (frame := pipes.read(process.stdout)) is not None:
+            while (frame := piped.read(process.stdout)) is not None:
                 frames.put(frame)
             frames.put(None)
 
@@ -81,7 +81,7 @@ class Helper:
                 self._again()
             try:
                 assert self._process.stdin is not None
-                pipes.write(self._process.stdin, question)
+                piped.write(self._process.stdin, question)
                 answer = self._frames.get(timeout=ANSWER)
             except (OSError, queue.Empty):
                 answer = None
@@ -97,6 +97,9 @@ class Helper:
         self._next = time.monotonic() + (pause(self._failed) if self._failed < 8 else LONGEST)
         seldom("again", "the process that answers hard pictures is started again")
         self._process, self._frames = self._start()
+        if self._closed:    # meanwhile; whoever closes has ended the one before
+            self._end()
+            raise HelperProblem("it is closed")
         self._await_ready()
 
     def _end(self) -> None:
@@ -104,7 +107,8 @@ class Helper:
         self._process.wait()
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process; who waits for an answer, or for it to be up, is told at once that there is none."""
+        self._closed = True
+        self._process.kill()
         with self._lock:
-            self._closed = True
             self._end()

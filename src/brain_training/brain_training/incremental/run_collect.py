@@ -146,6 +146,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(live: Live, router: str | None, namespace: str, stop: Flag) -> None:
     """Hears the brain as soon as its router is reached; Zenoh itself links the session again after a cut."""
+    import torch    # now: it takes seconds, in which pictures would go by
+
+    from brain_training.recordings import views     # noqa: F401
+
+    torch.set_num_threads(1)
     try:
         with open_session(router, identity=IDENTITY, patience=float("inf"), stop=stop) as session, \
                 Node(session, NODE, namespace) as node:
