@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Folder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="Folder of the library.")]
 Pictures = Annotated[str, typer.Option("--recordings", metavar="FOLDER", help="Recordings of one site; or a look of "
                                        "the simulator, as look:hue=0.25,light=0.9,tint=1/0.85/0.65,rooms=40.")]
-Every = Annotated[float, typer.Option(min=0.01, max=3600.0, metavar="SECONDS", help="Between two of the pictures by which the site "
-                                      "is known.")]
+Every = Annotated[float, typer.Option(min=0.01, max=3600.0, metavar="SECONDS", help="Between two of the pictures by "
+                                      "which the site is known.")]
 
 app = typer.Typer(help="Learn vision site by site, and forget none: a library of tasks.", no_args_is_help=True)
 
