@@ -327,6 +327,9 @@ def test_the_verbs_learn_recordings_as_one_task_and_a_new_site_as_another(tmp_pa
     assert report["f1"] == kept.f1
     assert np.array_equal(network.readout.bias.detach().numpy(), kept.weights["readout.bias"])
     assert not np.array_equal(kept.weights["readout.bias"], shipped()["readout.bias"])
+    (tmp_path / "no.tmp").mkdir()       # in the place of what is written first
+    refused = brain("export", library, "day", "--out", tmp_path / "no.safetensors")
+    assert refused.exit_code == 1 and f": {tmp_path / 'no.safetensors'};" in refused.stderr
 
 
 def test_the_verbs_name_what_is_wrong_in_one_line(tmp_path):

@@ -103,7 +103,8 @@ def status(library: Folder, as_json: Json = False) -> None:
 
     from brain_runtime.command.terminal import Terminal
 
-    table = Table("task", "F1", "forgotten", "learned", "clips", "windows", "recognized", "unknown", "alarms set")
+    table = Table("task", "F1", "forgotten", "learned", "clips", "windows", "known", "unknown", "alarms set", box=None,
+                  header_style="bold", pad_edge=False)      # fits 80 columns
     for one in tasks:
         table.add_row(one["task"], f"{one['f1']:.2f}", f"{one['forgotten']:.2f}", str(one["learned"]),
                       str(one["clips"]), str(one["windows"]), f"{one['recognized']:.0%}", f"{one['unknown']:.0%}",
