@@ -115,8 +115,8 @@ def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
     f1 = found["fleet"]["f1"]
     within = {"central": f1 >= found["central"]["f1"] - CLOSE, "best alone": f1 > found["best_alone"]["f1"]}
     for liar in sorted({one["liar"] for one in found["strategies"]} - {"nobody"}):
-        within[liar] = max(one["f1"] for one in found["strategies"]
-                                     if one["liar"] == liar and one["guard"] != "none") >= f1 - CLOSE
+        guarded = [one["f1"] for one in found["strategies"] if one["liar"] == liar and one["guard"] != "none"]
+        within[liar] = max(guarded) >= f1 - CLOSE
     return {**found, "within": within, "runs": runs}
 
 

@@ -33,8 +33,8 @@ def run(seed, f1, guarded):
         return {"f1": f1, "robots": [f1, f1], "steps": 3}
 
     return {"course": {"robots": 2, "seed": seed}, "start": examined(0.5), "central": examined(0.7),
-            "best_alone": {**examined(0.6), "robot": 2}, "fleet": {**examined(f1), "rounds": [{**examined(0.7),
-                                                                                                "round": 1}]},
+            "best_alone": {**examined(0.6), "robot": 2},
+            "fleet": {**examined(f1), "rounds": [{**examined(0.7), "round": 1}]},
             "strategies": [{"liar": liar, "strategy": "FedAdam", "guard": guard,
                             "f1": guarded if guard == "Krum" else f1 if liar == "nobody" else 0.1}
                            for liar in COLORS for guard in ("none", "Krum")]}

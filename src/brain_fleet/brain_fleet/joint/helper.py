@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from brain_fleet.joint import pipes
+from brain_fleet.joint import piped
 from brain_fleet.messages.pace import LONGEST, pause
 from brain_wire.seldom import Seldom
 
@@ -50,7 +50,7 @@ class Helper:
 
         def hear() -> None:
             assert process.stdout is not None
-            while (frame := pipes.read(process.stdout)) is not None:
+            while (frame := piped.read(process.stdout)) is not None:
                 frames.put(frame)
             frames.put(None)
 
@@ -81,7 +81,7 @@ class Helper:
                 self._again()
             try:
                 assert self._process.stdin is not None
-                pipes.write(self._process.stdin, question)
+                piped.write(self._process.stdin, question)
                 answer = self._frames.get(timeout=ANSWER)
             except (OSError, queue.Empty):
                 answer = None

@@ -2,7 +2,7 @@
 """The process that answers for the cloud, ``python -m brain_fleet.joint.worker``: one region, asked over pipes.
 
 The region hears questions on its one triggered input and answers on its first output, both as they are on the wire
-(CDR), in frames (:mod:`.pipes`); an empty one is no answer. The first frame out says whether it can be asked (JSON:
+(CDR), in frames (:mod:`.piped`); an empty one is no answer. The first frame out says whether it can be asked (JSON:
 ``ready``, or ``problem``). It ends when its input does.
 """
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import sys
 from typing import IO, Any, Sequence
 
-from brain_fleet.joint.pipes import read, write
+from brain_fleet.joint.piped import read, write
 from brain_runtime.declared import DeclaredError, named
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages, shown
