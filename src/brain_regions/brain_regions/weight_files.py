@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple
 
@@ -56,15 +57,24 @@ def save(path: Path, fits: Mapping[str, str], tensors: Mapping[str, np.ndarray],
         tensors: weights by name.
         answer: what the network answers to its probe.
         training, report: see :class:`Loaded`.
+
+    Raises:
+        OSError: it cannot be written; names it.
     """
     from safetensors.numpy import save as serialized
 
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(_in_order(serialized({**arrays, PROBE: np.ascontiguousarray(answer)}, metadata={
-        **fits, "training": json.dumps(training), "held_out": json.dumps(report)})))
-    temporary.replace(path)
+    data = _in_order(serialized({**arrays, PROBE: np.ascontiguousarray(answer)}, metadata={
+        **fits, "training": json.dumps(training), "held_out": json.dumps(report)}))
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:        # one of a disk that is full names no file
+        with suppress(OSError):
+            temporary.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _in_order(data: bytes) -> bytes:

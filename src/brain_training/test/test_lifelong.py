@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 
 from brain_observe.bags import BagWriter
 from brain_regions.vision import weights
-from brain_training.lifelong import task_file
+from brain_training.lifelong import stages, task_file
 from brain_training.lifelong.allocation import of_window, of_windows
 from brain_training.lifelong.descriptor import Descriptor
 from brain_training.lifelong.examining import examined, objects_of
+from brain_training.lifelong.learners import Steps
 from brain_training.lifelong.learning import shipped
 from brain_training.lifelong.library import LIST, Library
 from brain_training.lifelong.memory import Reservoir
@@ -166,6 +167,9 @@ def test_what_is_written_is_read_again_and_what_is_torn_or_newer_is_refused(tmp_
     (tmp_path / f"cellar{ENDING}").rename(path)
     monkeypatch.setattr(task_file, "MOST_BYTES", 1000)
     refused("more than 1000 bytes")
+    path.unlink()
+    os.mkfifo(path)
+    refused("is no file, as a task's is")
 
 
 def _with(path, change, **values):
@@ -198,11 +202,20 @@ def test_a_file_whose_numbers_cannot_be_is_refused(tmp_path):
     def windows_of_nan(tensors):
         tensors["windows"][:] = np.inf
 
+    def windows_that_overflow(tensors):
+        tensors["windows"][:] = 1e300
+
+    def too_many_windows(tensors):
+        tensors["windows"] = np.zeros((100_000, len(NAMES)))
+
     wrong = []
     for change, values, says in (
             (colors, {}, "name what there is not"), (weights_of_nan, {}, "not finite"),
             (fewer, {}, "not those of its pictures"), (without, {}, "not the weights of vision"),
-            (windows_of_nan, {}, "windows are finite"),
+            (windows_of_nan, {}, "windows are finite"), (windows_that_overflow, {}, "numbers up to 1e+06"),
+            (too_many_windows, {}, "at most 256 windows"), (nothing, {"f1": 10**400}, "too large"),
+            (nothing, {"memory": {"capacity": float("inf"), "seed": 0, "seen": 6}}, "infinity"),
+            (nothing, {"memory": {"capacity": 6, "seed": 0, "seen": 10**30}}, "by the seed 0"),
             (nothing, {"f1": 7}, "figures are none"), (nothing, {"memory": {"capacity": 1, "seed": 0, "seen": 0}},
                                                        "do not fit a memory"),
             (nothing, {"memory": {"capacity": 10**18, "seed": 0, "seen": 6}}, "keeps 1000000000000000000 clips"),
@@ -234,7 +247,9 @@ def test_a_list_that_is_wrong_and_names_that_lead_elsewhere_are_refused(tmp_path
     for text, says in (("{", "is torn or no list"), ("[]", "is torn or no list"),
                        ('{"version": "1"}', "history is none"),
                        ('{"version": "2", "history": {}}', "is of version 2, and this software knows"),
-                       ('{"version": "1", "history": [{"task": "a", "what": "new", "f1": {"a": NaN}}]}', "history is")):
+                       ('{"version": "1", "history": [{"task": "a", "what": "new", "f1": {"a": NaN}}]}', "history is"),
+                       (f'{{"version": "1", "history": [{{"task": "a", "what": "new", "f1": {{"a": 1{"0" * 400}}}}}]}}',
+                        "history is")):
         (tmp_path / LIST).write_text(text)
         with pytest.raises(LibraryProblem, match=says):
             Library(tmp_path)
@@ -259,6 +274,18 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_library_that_is_whole
         with library.writing():
             library.put(task("third"), {"task": "third", "what": "new", "f1": {}})
         (tmp_path / f"third{ENDING}").unlink()
+
+
+def test_a_job_goes_on_from_the_library_that_an_evaluation_had_moved_away_when_it_was_killed(tmp_path, monkeypatch):
+    library = Library(tmp_path / "deploy" / "library.old")
+    with library.writing():
+        library.put(task("hall"), {"task": "hall", "what": "new", "f1": {}})
+    (tmp_path / "none.txt").write_text("")
+    monkeypatch.setenv("OUTPUT_URL", str(tmp_path / "train" / "2"))
+    monkeypatch.setenv("TRAIN_DATASET_URL", str(tmp_path / "none.txt"))
+    stages.train(Steps(), "self", 0, print)
+    assert Library(tmp_path / "train" / "2" / "library").names() == ["hall"]
+    assert [entry.name for entry in (tmp_path / "deploy").iterdir()] == ["library"]
 
 
 def test_a_look_is_read_and_a_wrong_one_named():
@@ -300,6 +327,9 @@ def test_the_verbs_learn_recordings_as_one_task_and_a_new_site_as_another(tmp_pa
     assert report["f1"] == kept.f1
     assert np.array_equal(network.readout.bias.detach().numpy(), kept.weights["readout.bias"])
     assert not np.array_equal(kept.weights["readout.bias"], shipped()["readout.bias"])
+    (tmp_path / "no.tmp").mkdir()       # in the place of what is written first
+    refused = brain("export", library, "day", "--out", tmp_path / "no.safetensors")
+    assert refused.exit_code == 1 and f": {tmp_path / 'no.safetensors'};" in refused.stderr
 
 
 def test_the_verbs_name_what_is_wrong_in_one_line(tmp_path):

@@ -68,6 +68,9 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording;
 
     folder = folder.expanduser()
     credentials = folder / FILE if secure is None else secure.expanduser()
+    if secure is None and not credentials.exists():
+        fail(f"this robot has not enrolled: there is no {credentials}; name its file of credentials with --secure, as "
+             f"robot1.json5, or its edge's folder with --folder")
     found: dict[str, Any] = {}
     left = 0
     try:

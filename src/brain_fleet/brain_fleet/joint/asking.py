@@ -27,6 +27,7 @@ HARD, ANSWERS = "vision/hard", "vision/second"
 ANSWER = 16 * 1024      # bytes
 PARCEL = 10**6          # bytes that are counted at once, before they leave
 LASTS = 60.0            # s after which the owner's consent is looked up again
+REFUSED = 5.0           # s after a refusal in which the owner is not asked again: each is written down
 LOOK = 0.5              # s between two looks at whether it is to end
 
 log = logging.getLogger("brain.second")
@@ -51,7 +52,7 @@ class Asking:
         self._cloud, self._robot, self._consent, self._deadline = cloud, robot, consent, deadline
         self._hard = node.subscription(HARD, IMAGE, SENSOR)
         self._second = node.publisher(ANSWERS, OBJECTS, FEATURE)
-        self._left, self._until = 0, 0.0
+        self._left, self._until, self._refused = 0, 0.0, float("-inf")
         self.asked = self.answered = 0
 
     def run(self, stop: Flag) -> None:
@@ -77,11 +78,13 @@ class Asking:
     def _may(self, size: int) -> bool:
         """Whether the owner lets so many bytes leave; they are counted before."""
         if size > self._left or time.monotonic() > self._until:
+            if time.monotonic() < self._refused + REFUSED:
+                return False
             try:
                 with self._consent.leaving("pictures", PARCEL, "hard pictures of vision", "cloud"):
                     self._left, self._until = PARCEL, time.monotonic() + LASTS
             except (NoConsent, ConsentProblem) as problem:
-                self._left = 0
+                self._left, self._refused = 0, time.monotonic()
                 seldom("consent", f"no picture is asked about: {problem}")
                 return False
         self._left -= size

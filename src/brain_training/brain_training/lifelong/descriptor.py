@@ -17,6 +17,8 @@ from brain_training.lifelong.pictures import NAMES
 
 RATE = 0.05             # of a task's own windows that are taken for unknown
 FEWEST = 4              # windows from which a distribution is made
+MOST_WINDOWS = 256      # of a task: each is judged by the distribution of all others
+LARGEST = 1e6           # that a number of a window can be; those of pictures are below 10
 SPREAD = 0.01           # standard deviation that each number has at least: a camera's noise alone has as much
 LEAST_DRAWN = 0.01      # of the way to the diagonal, so that there is an inverse whatever the windows are
 BEYOND = 1.2            # of the largest distance, where there are too few windows to have one for the rate
@@ -27,7 +29,7 @@ class Descriptor:
     """A distribution of windows.
 
     Args:
-        windows: float64 [windows, numbers], each the mean over some pictures; finite.
+        windows: float64 [windows, numbers], each the mean over some pictures; finite, at most :data:`MOST_WINDOWS`.
         rate: of its own windows that are to be taken for unknown.
 
     Attributes:
@@ -37,7 +39,7 @@ class Descriptor:
         reached: the share of its own windows that the bound takes for unknown: ``rate``, or what few windows can tell.
 
     Raises:
-        ValueError: there are too few windows, or they hold what is not finite.
+        ValueError: there are too few windows or too many, or they hold what is not finite.
     """
 
     windows: np.ndarray
@@ -53,6 +55,8 @@ class Descriptor:
         if windows.ndim != 2 or windows.shape[1] != len(NAMES) or not np.isfinite(windows).all():
             raise ValueError(f"windows are finite numbers [windows, {len(NAMES)}], not {windows.shape}")
         count = len(windows)
+        if count > MOST_WINDOWS or count and np.abs(windows).max() > LARGEST:
+            raise ValueError(f"a site has at most {MOST_WINDOWS} windows, of numbers up to {LARGEST:g}")
         if count < FEWEST:
             raise ValueError(f"{count} windows are too few to know a site by; {FEWEST} are needed, and "
                              f"{math.ceil(1 / self.rate) - 1} for a bound of {self.rate:.0%}: record more")

@@ -66,6 +66,7 @@ class Following:
         self._first: str | None = None      # what the region had when this began
         self._given: str | None = None      # task
         self._refused: str | None = None    # task
+        self._unsure = False                # weights were set, and the answer did not come
         self._said = ""
         self._looks = self.taken = 0
 
@@ -92,7 +93,7 @@ class Following:
             return
         try:
             self._give(task)
-        except NoAnswer as problem:
+        except (NoAnswer, messages.MessageError) as problem:
             self._once(f"{self._region} does not answer: {problem}")
 
     def _picture(self, data: bytes) -> None:
@@ -108,7 +109,7 @@ class Following:
             self._tell("these pictures are of no site that was learned; the weights stay as they are")
 
     def _give(self, task: str) -> None:
-        """Raises Taken, NoAnswer."""
+        """Raises Taken, NoAnswer, MessageError."""
         value = str(self._files[task])
         now = self._have()
         if self._first is None:
@@ -117,16 +118,18 @@ class Following:
         if now != self._first and "/" in now and now not in map(str, self._files.values()):
             raise Taken(f"{self._region} was given other weights ({now[:200]}) by somebody else; only one may order "
                         f"them")
-        if now == value and task == self._given:
+        if now == value and task == self._given and not self._unsure:
             return
         if now != value:
+            self._unsure = True
             result = self._set.call(messages.make(f"{SET}_Request", parameters=[messages.make(
                 "rcl_interfaces/msg/Parameter", name=PARAMETER, value=value_message(value))]), ANSWER).result
+            self._unsure = False
             if not result.successful:
                 self._refused = task
                 self._tell(f"{self._region} refuses the weights of {task}: {result.reason}")
                 return
-        self._given, self._refused = task, None
+        self._given, self._refused, self._unsure = task, None, False
         self._tell(f"{self._region} has the weights of {task}")
 
     def _have(self) -> str:

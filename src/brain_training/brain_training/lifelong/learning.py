@@ -9,7 +9,7 @@ import numpy as np
 from brain_regions.vision import weights as weight_file
 from brain_training.federated import network_of, weights_of
 from brain_training.lifelong.allocation import Allocated, of_windows
-from brain_training.lifelong.descriptor import FEWEST, RATE, Descriptor
+from brain_training.lifelong.descriptor import FEWEST, MOST_WINDOWS, RATE, Descriptor
 from brain_training.lifelong.examining import examined
 from brain_training.lifelong.learners import Steps, fit, task_seed
 from brain_training.lifelong.library import Library, descriptors
@@ -20,7 +20,6 @@ from brain_training.task import stream
 from brain_training.vision_data import Clips
 
 HELD = 5                # of so many clips the last is held back, in their order in time
-MOST_WINDOWS = 256      # of a task
 NEW, FURTHER, KEPT = "new", "further", "kept"
 
 

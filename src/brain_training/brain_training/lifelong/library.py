@@ -7,7 +7,6 @@ moment leaves a library that is whole, at worst without the last line of its his
 from __future__ import annotations
 
 import json
-import math
 import os
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from brain_training.lifelong.task_file import (ENDING, NAME, VERSION, LibraryPro
 LIST = "library.json"
 MOST_HISTORY = 1000     # lines; the oldest are left out
 MOST_TASKS = 500
+MOST_LIST = 2**26       # bytes of the list; what is larger is not read
 
 
 class Library:
@@ -118,6 +118,8 @@ class Library:
         if not path.exists():
             return []
         try:
+            if not path.is_file() or path.stat().st_size > MOST_LIST:
+                raise ValueError(f"it is no file of at most {MOST_LIST} bytes")
             told = json.loads(path.read_text(encoding="utf-8"))
             if not isinstance(told, dict):
                 raise ValueError("it is no object")
@@ -138,8 +140,7 @@ def _torn(path: Path, why: str) -> LibraryProblem:
 def _is_line(one: Any) -> bool:
     return (isinstance(one, dict) and isinstance(one.get("task"), str) and isinstance(one.get("what"), str)
             and isinstance(one.get("f1"), dict)
-            and all(isinstance(name, str) and isinstance(value, (int, float)) and math.isfinite(value)
-                    for name, value in one["f1"].items()))
+            and all(isinstance(value, (int, float)) and 0 <= value <= 1 for value in one["f1"].values()))
 
 
 def descriptors(tasks: Mapping[str, Task]) -> dict[str, Descriptor]:

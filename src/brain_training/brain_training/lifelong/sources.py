@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from brain_training.lifelong.pictures import WINDOW, looked, windows
+from brain_training.lifelong.pictures import NAMES, WINDOW, looked, windows
 from brain_training.looks import Look
 from brain_training.recordings.bags import RecordingError, opened
 from brain_training.recordings.library import IMAGES, Recording, find, stamp_of
@@ -76,7 +76,7 @@ class Recorded(NamedTuple):
                 if len(numbers) < most and (taken is None or abs(stamp - taken) >= self.every * 1e9):
                     taken = stamp
                     numbers.append(looked(picture_of(heard.message, recording.path, recording.pictures)[None])[0])
-        return np.stack(numbers) if numbers else np.zeros((0, looked(np.zeros((1, 64, 96, 3), np.uint8)).shape[1]))
+        return np.stack(numbers) if numbers else np.zeros((0, len(NAMES)))
 
     def clips(self) -> Clips:
         """See :class:`Source`; raises RecordingError."""

@@ -45,6 +45,7 @@ def train(how: Steps, labels: str, seed: int, tell: Tell) -> None:
     there = _folder("OUTPUT_URL")
     before = there.parent.parent / "deploy" / LIBRARY       # OUTPUT_URL is train/ROUND below the job's folder
     library = there / LIBRARY
+    _mended(before)
     if before.is_dir():
         new = there / f"{LIBRARY}.new"
         shutil.rmtree(new, ignore_errors=True)      # of a worker that was killed
@@ -79,12 +80,13 @@ def evaluate(labels: str, seed: int, tell: Tell) -> None:
         scores[line] = examined(network_of(used.weights).eval(), pictures.clips()).at(used.threshold).f1
         tell(f"{line}: {found.task or 'unknown'}, F1 {scores[line]:.3f}")
     target.mkdir(parents=True, exist_ok=True)
+    _mended(target / LIBRARY)
     new, old = target / f"{LIBRARY}.new", target / f"{LIBRARY}.old"
     for folder in (new, old):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(trained, new)
     if (target / LIBRARY).is_dir():
-        (target / LIBRARY).rename(old)
+        (target / LIBRARY).rename(old)      # see _mended
     new.rename(target / LIBRARY)
     shutil.rmtree(old, ignore_errors=True)
     temporary = target / f"{INDEX}.tmp"
@@ -113,6 +115,13 @@ def infer(recordings: str, tell: Tell) -> Path | None:
     weights.save(out, *exported(Library(index.parent / LIBRARY), found.task))
     tell(f"{recordings}: {found.task}; its weights are {out}")
     return out
+
+
+def _mended(deployed: Path) -> None:
+    """Puts back the library that an evaluation had moved away when it was killed before the next was in its place."""
+    old = deployed.with_name(f"{LIBRARY}.old")
+    if old.is_dir() and not deployed.exists():
+        old.rename(deployed)
 
 
 def _variable(name: str) -> str:

@@ -111,6 +111,8 @@ def read(path: Path) -> Task:
     from safetensors import SafetensorError, safe_open
 
     try:
+        if not path.is_file():      # a pipe would be waited for
+            raise LibraryProblem(f"{path} is no file, as a task's is; take it out of the library")
         if path.stat().st_size > MOST_BYTES:
             raise LibraryProblem(f"{path} has more than {MOST_BYTES} bytes, as no task has; take it out of the library")
         with safe_open(path, framework="np") as file:
@@ -128,7 +130,7 @@ def read(path: Path) -> Task:
                              f"remove it and learn the task again")
     try:
         return _task(path, json.loads(metadata["values"]), tensors)
-    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise LibraryProblem(f"{path} holds what no task has ({' '.join(str(error).split())[:150]}); remove it and "
                              f"learn the task again") from error
 
@@ -169,8 +171,8 @@ def _kept(part: str, values: Mapping[str, Any], tensors: Mapping[str, np.ndarray
             and labels.shape.max() < len(SHAPES) and (labels.distance[labels.color >= 0] > 0.0).all()):
         raise ValueError("its labels name what there is not")
     capacity, seed, seen = (int(values[part][key]) for key in ("capacity", "seed", "seen"))
-    if not (capacity <= MOST_CLIPS and 0 <= seed < 2**63):
-        raise ValueError(f"it keeps {capacity} clips by the seed {seed}")
+    if not (capacity <= MOST_CLIPS and 0 <= seed < 2**63 and seen < 2**53):
+        raise ValueError(f"it keeps {capacity} clips of {seen} by the seed {seed}")
     return Reservoir(capacity, seed, Clips(images, labels), seen)
 
 

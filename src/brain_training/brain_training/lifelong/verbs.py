@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Folder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="Folder of the library.")]
 Pictures = Annotated[str, typer.Option("--recordings", metavar="FOLDER", help="Recordings of one site; or a look of "
                                        "the simulator, as look:hue=0.25,light=0.9,tint=1/0.85/0.65,rooms=40.")]
-Every = Annotated[float, typer.Option(min=0.01, metavar="SECONDS", help="Between two of the pictures by which the site "
-                                      "is known.")]
+Every = Annotated[float, typer.Option(min=0.01, max=3600.0, metavar="SECONDS", help="Between two of the pictures by "
+                                      "which the site is known.")]
 
 app = typer.Typer(help="Learn vision site by site, and forget none: a library of tasks.", no_args_is_help=True)
 
@@ -103,7 +103,8 @@ def status(library: Folder, as_json: Json = False) -> None:
 
     from brain_runtime.command.terminal import Terminal
 
-    table = Table("task", "F1", "forgotten", "learned", "clips", "windows", "recognized", "unknown", "alarms set")
+    table = Table("task", "F1", "forgotten", "learned", "clips", "windows", "known", "unknown", "alarms set", box=None,
+                  header_style="bold", pad_edge=False)      # fits 80 columns
     for one in tasks:
         table.add_row(one["task"], f"{one['f1']:.2f}", f"{one['forgotten']:.2f}", str(one["learned"]),
                       str(one["clips"]), str(one["windows"]), f"{one['recognized']:.0%}", f"{one['unknown']:.0%}",
