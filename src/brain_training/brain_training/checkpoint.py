@@ -77,16 +77,21 @@ def save(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Writes a file of safetensors, whole or not at all; raises OSError where it cannot be written."""
+    """Writes a file of safetensors, whole or not at all; raises OSError where it cannot be written.
+
+    It is not written by safetensors' own ``save_file``: that begins with a file of a name that is drawn, which a
+    process that is killed leaves behind for ever. Ours has one name, and is written over the next time.
+    """
     from safetensors import SafetensorError
-    from safetensors.torch import save_file
+    from safetensors.torch import save as serialized
 
     temporary = path.with_name(f"{path.name}{TEMPORARY}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary,
-                  metadata=dict(metadata))
-        with temporary.open("rb+") as file:
+        data = serialized({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, dict(metadata))
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except (SafetensorError, OSError) as error:

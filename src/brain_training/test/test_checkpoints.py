@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 
 import checkpoint_meshes as meshes
 import pytest
+import torch
+from safetensors import safe_open
 from several import several
 
-from brain_training.checkpoint import CheckpointError, all_of, folder_of
+from brain_training.checkpoint import TEMPORARY, CheckpointError, all_of, folder_of, save_tensors
 from brain_training.trainer import Trainer
 
 
@@ -136,6 +141,30 @@ def test_a_full_disk_is_named_and_the_last_good_one_stays(tmp_path):
         assert "cannot write checkpoint" in said and "rank 1" in said and "File too large" in said, said
         assert "make room" in said and "\n" not in said
         assert left == ["000001-step-4"] and step == 4
+
+
+KILLED = """
+import resource, signal, sys
+from pathlib import Path
+import torch
+from brain_training.checkpoint import save_tensors
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)       # the kernel kills it in the middle of the file
+save_tensors(Path(sys.argv[1]), {"w": torch.zeros(10_000)}, {})
+"""
+
+
+def test_who_is_killed_while_writing_leaves_one_name_that_is_written_over(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True)
+        assert done.returncode == -signal.SIGXFSZ, done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == [f"{path.name}{TEMPORARY}"]
+    save_tensors(path, {"w": torch.arange(3.0)}, {"why": "because"})
+    assert list(tmp_path.iterdir()) == [path]
+    with safe_open(path, framework="pt") as file:
+        assert file.metadata() == {"why": "because"} and file.get_tensor("w").tolist() == [0.0, 1.0, 2.0]
 
 
 def test_a_loss_that_is_no_number_leaves_the_last_checkpoint(tmp_path):
