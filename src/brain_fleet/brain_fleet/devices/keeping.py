@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Mapping
 
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.state.kinds import DEVICES
+from brain_fleet.state.tending import Tending
 from brain_fleet.store import StoreProblem
 from brain_wire.seldom import Seldom
-from brain_wire.waking import Flag, Signal
+from brain_wire.waking import Flag
 
 if TYPE_CHECKING:
     from brain_fleet.devices.files import Described
     from brain_fleet.devices.mapper import Mapper
 
 LOOK = 1.0          # s between two looks at what is to be reported
+PATIENCE = 10.0     # s that all drivers have to end
 AGAIN = 30.0        # s after which values are reported though none has changed, so that their date is one of now
 LARGEST = 200_000   # bytes of a twin that is reported
 
@@ -31,7 +32,7 @@ log = logging.getLogger("brain.devices")
 seldom = Seldom(log)
 
 
-class Keeping:
+class Keeping(Tending):
     """One thread that keeps a robot's devices.
 
     Args:
@@ -43,38 +44,16 @@ class Keeping:
 
     def __init__(self, held: Held, router: str | None, namespace: str, reported: Callable[[], None], stop: Flag
                  ) -> None:
+        super().__init__("devices", LOOK, PATIENCE, seldom, stop)
         self._held, self._router, self._namespace = held, router, namespace
-        self._reported, self._stop = reported, stop
-        self._wake = Signal()
+        self._reported = reported
         self._mapper: Mapper | None = None
         self._shown: Any = None
         self._last: list[Wanted] = []
         self._described: Described | None = None
         self._told: dict[str, tuple[float, str, str]] = {}  # by device: when it was reported, its states, all of it
-        self._thread = threading.Thread(target=self._run, name="keeping", daemon=True)
 
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Something else is wanted: look now."""
-        self._wake.set()
-
-    def join(self) -> None:
-        """Ends all drivers, once ``stop`` is set."""
-        self._wake.set()
-        self._thread.join(10.0)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._look()
-            except (StoreProblem, OutboxFull) as problem:
-                seldom("look", f"of devices nothing is reported: {problem}")
-            except Exception:   # whatever devices bring about, the robot's side of the fleet goes on
-                seldom("keeping", "the devices could not be looked after", trace=True, level=logging.ERROR)
-            self._wake.wait(LOOK)
+    def _end(self) -> None:
         if self._mapper is not None:
             self._mapper.stop()
             self._shown.stop()

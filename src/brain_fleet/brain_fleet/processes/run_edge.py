@@ -23,7 +23,8 @@ from brain_fleet.messages.outbox import Limits  # noqa: E402
 from brain_fleet.models.shelf import QUOTA  # noqa: E402
 from brain_fleet.monitoring.edge_figures import EdgeFigures  # noqa: E402
 from brain_fleet.processes.edge import Edge  # noqa: E402
-from brain_fleet.processes.settings import CLOUD_AT, SECURITY_VARIABLE, TOKEN_VARIABLE, software  # noqa: E402
+from brain_fleet.processes.identity import check_credentials, cloud_at  # noqa: E402
+from brain_fleet.processes.settings import TOKEN_VARIABLE, software  # noqa: E402
 from brain_fleet.programs.file import ProgramsProblem, read_programs  # noqa: E402
 from brain_fleet.reading import Reading  # noqa: E402
 from brain_fleet.store import Store, StoreProblem  # noqa: E402
@@ -32,7 +33,7 @@ from brain_runtime.metrics.address import MetricsProblem, shown_address  # noqa:
 from brain_runtime.metrics.opening import open_server  # noqa: E402
 from brain_security.fleet_keys import FleetNameProblem, check_robot  # noqa: E402
 from brain_wire import SessionProblem, shown  # noqa: E402
-from brain_wire.credentials import credentials_file, read_credentials  # noqa: E402
+from brain_wire.credentials import read_credentials  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
 log = logging.getLogger("brain.edge")
@@ -60,14 +61,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     token = os.environ.pop(TOKEN_VARIABLE, "").strip()
     own = options.folder / FILE
     secured = bool(token) or options.secure is not None or own.is_file()
-    cloud = options.cloud or (CLOUD_AT.replace("tcp/", "tls/") if secured else CLOUD_AT)
+    cloud = cloud_at(options.cloud, secured)
     try:
         if token:
             options.secure = _enroll(token, options, cloud, ending)
         elif options.secure is None and own.is_file():
             options.secure = own        # it has enrolled before
         name = check_robot(options.name or _name(options.folder, options.secure))
-        _check_credentials(options.secure, name)
+        check_credentials(options.secure, name)
         with contextlib.ExitStack() as also, Store(options.folder, name) as store:
             server = None if options.metrics is None else also.enter_context(open_server(options.metrics))
             log.info("brain_fleet %s: robot %s, its cloud at %s, what it knows in %s", software(), name, cloud,
@@ -123,21 +124,6 @@ def _name(folder: Path, secured: Path | None) -> str:
     except FileNotFoundError:
         plain = re.sub(r"[^a-z0-9]+", "_", socket.gethostname().partition(".")[0].lower()).strip("_")
         return plain if plain[:1].isalpha() else f"robot_{plain}".rstrip("_")
-
-
-def _check_credentials(secured: Path | None, name: str) -> None:
-    """Says before anything runs that credentials are another robot's: the cloud's router would drop all in silence.
-
-    Raises:
-        SessionProblem: see there, or they cannot be read.
-    """
-    if secured is None:
-        return
-    found = read_credentials(credentials_file(secured, name, "--secure"), "--secure")
-    if found is not None and found.name != f"/{name}":
-        raise SessionProblem(f"the credentials in {secured} ({SECURITY_VARIABLE}) are those of {found.name[1:]}, not "
-                             f"of {name}: a robot speaks for itself only; give --name {found.name[1:]}, or make some "
-                             f"for {name} with `brain keys FOLDER --node {name}`")
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from typing import Sequence
 
 from brain_fleet.federated.learner import LearnerProblem, make
 from brain_fleet.federated.participant import Participant
-from brain_fleet.processes.settings import CLOUD_AT, ZENOH, refused, software
+from brain_fleet.processes.identity import check_credentials, cloud_at
+from brain_fleet.processes.settings import ZENOH, refused, software
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import FleetNameProblem, check_robot
 from brain_wire import NoRouter, SessionProblem, open_session, shown
-from brain_wire.credentials import credentials_file, read_credentials
 from brain_wire.logs import survive_full_disk
 from brain_wire.session import Elsewhere
 from brain_wire.waking import Flag
@@ -44,17 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     ending = Ending()
     survive_full_disk()
     shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s learn: %(message)s")
-    secured = options.secure is not None
-    cloud = options.cloud or (CLOUD_AT.replace("tcp/", "tls/") if secured else CLOUD_AT)
+    cloud = cloud_at(options.cloud, options.secure is not None)
     with contextlib.suppress(OSError):      # where the system does not let it, it is as any other process
         os.nice(POLITE)
     try:
         name = check_robot(options.name)
-        if secured:
-            found = read_credentials(credentials_file(options.secure, name, "--secure"), "--secure")
-            if found is not None and found.name != f"/{name}":
-                raise SessionProblem(f"the credentials in {options.secure} are those of {found.name[1:]}, not of "
-                                     f"{name}: a robot speaks for itself only")
+        check_credentials(options.secure, name)
         learner = make(options.learner, options.data, options.labels, options.seed)
         log.info("%s learns %s from %s, its cloud at %s", name, options.learner, ", ".join(options.data) or "nothing",
                  cloud)

@@ -13,11 +13,11 @@ from typing import Sequence
 
 from brain_fleet.belonging.consent import Consent, ConsentProblem
 from brain_fleet.joint.asking import Asking
-from brain_fleet.processes.settings import CLOUD_AT, ZENOH, refused
+from brain_fleet.processes.identity import check_credentials, cloud_at
+from brain_fleet.processes.settings import ZENOH, refused
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import FleetNameProblem, check_robot
 from brain_wire import NameProblem, NoRouter, SessionProblem, open_node, open_session, shown
-from brain_wire.credentials import credentials_file, read_credentials
 from brain_wire.logs import survive_full_disk
 from brain_wire.session import Elsewhere
 from brain_wire.waking import Flag
@@ -42,15 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     ending = Ending()
     survive_full_disk()
     shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s second: %(message)s")
-    secured = options.secure is not None
-    options.cloud = options.cloud or (CLOUD_AT.replace("tcp/", "tls/") if secured else CLOUD_AT)
+    options.cloud = cloud_at(options.cloud, options.secure is not None)
     try:
         name = check_robot(options.name)
-        if secured:
-            found = read_credentials(credentials_file(options.secure, name, "--secure"), "--secure")
-            if found is not None and found.name != f"/{name}":
-                raise SessionProblem(f"the credentials in {options.secure} are those of {found.name[1:]}, not of "
-                                     f"{name}: a robot speaks for itself only")
+        check_credentials(options.secure, name)
         log.info("%s asks its cloud at %s about hard pictures", name, options.cloud)
         _run(options, name, Consent(options.folder), ending.asked)
     except (FleetNameProblem, NameProblem, SessionProblem, ConsentProblem) as problem:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 import time
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
 from brain_fleet.jobs.processes import Process, base_env, tail
-from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.messages.pace import pause
 from brain_fleet.schema import FormProblem
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.state.kinds import PROGRAMS, check_spec
-from brain_fleet.store import StoreProblem
+from brain_fleet.state.tending import Tending
 from brain_wire.seldom import Seldom
 from brain_wire.shown import quoted
-from brain_wire.waking import Flag, Signal
+from brain_wire.waking import Flag
 
 LOOK = 1.0          # s between two looks
 GRACE = 10.0        # s that a program gets to end
@@ -95,7 +93,7 @@ class Kept:
             self._process = None
 
 
-class Programs:
+class Programs(Tending):
     """One thread that keeps a robot's programs.
 
     Args:
@@ -108,37 +106,15 @@ class Programs:
 
     def __init__(self, held: Held, programs: Mapping[str, Sequence[str]], folder: Path, reported: Callable[[], None],
                  stop: Flag) -> None:
+        super().__init__("programs", LOOK, 3 * GRACE, seldom, stop)
         self._held, self._programs, self._folder = held, dict(programs), folder
-        self._reported, self._stop = reported, stop
+        self._reported = reported
         self._kept: dict[str, Kept] = {}        # by order
-        self._wake = Signal()
-        self._thread = threading.Thread(target=self._run, name="programs", daemon=True)
 
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
+    def _end(self) -> None:
+        self._let_go(list(self._kept))
 
-    def wake(self) -> None:
-        """Something else is wanted: look now."""
-        self._wake.set()
-
-    def join(self) -> None:
-        """Ends all programs, once ``stop`` is set."""
-        self._wake.set()
-        self._thread.join(3 * GRACE)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._look()
-            except (StoreProblem, OutboxFull) as problem:
-                seldom("look", f"of programs nothing is reported: {problem}")
-            except Exception:   # whatever a program brings about, the robot's side of the fleet goes on
-                seldom("programs", "the programs could not be looked after", trace=True, level=logging.ERROR)
-            self._wake.wait(LOOK)
-        self._end(list(self._kept))
-
-    def _end(self, names: Sequence[str]) -> None:
+    def _let_go(self, names: Sequence[str]) -> None:
         for name in names:      # all at once first, so that their times to end do not add up
             self._kept[name].stop()
         for name in names:
@@ -147,7 +123,7 @@ class Programs:
     def _look(self) -> None:
         wanted = {one.name: one for one in self._held.wanted() if one.kind in PROGRAMS}
         words = {name: self._words(one) for name, one in wanted.items()}
-        self._end([name for name, kept in self._kept.items() if words.get(name) != kept.words])
+        self._let_go([name for name, kept in self._kept.items() if words.get(name) != kept.words])
         for name, one in wanted.items():
             found = words[name]
             status = {"state": "refused", "why": found[:500]} if isinstance(found, str) else self._keep(one, found)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thread that looks again and again after what is wanted of a robot, whatever goes wrong at one look."""
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+
+from brain_fleet.messages.outbox import OutboxFull
+from brain_fleet.store import StoreProblem
+from brain_wire.seldom import Seldom
+from brain_wire.waking import Flag, Signal
+
+
+class Tending(ABC):
+    """One thread.
+
+    Args:
+        what: it looks after, for people.
+        every: s between two looks.
+        patience: s that its end may take.
+        seldom: tells what goes wrong.
+        stop: ends it.
+    """
+
+    def __init__(self, what: str, every: float, patience: float, seldom: Seldom, stop: Flag) -> None:
+        self._what, self._every, self._patience, self._seldom, self._stop = what, every, patience, seldom, stop
+        self._wake = Signal()
+        self._thread = threading.Thread(target=self._run, name=what, daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something else is wanted: look now."""
+        self._wake.set()
+
+    def join(self) -> None:
+        """Ends all that it looks after, once ``stop`` is set."""
+        self._wake.set()
+        self._thread.join(self._patience)
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Brings about what is wanted, and reports. May raise StoreProblem and OutboxFull."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Ends what runs."""
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._look()
+            except (StoreProblem, OutboxFull) as problem:
+                self._seldom("look", f"of {self._what} nothing is reported: {problem}")
+            except Exception:   # whatever it brings about, the robot's side of the fleet goes on
+                self._seldom("tending", f"the {self._what} could not be looked after", trace=True,
+                             level=logging.ERROR)
+            self._wake.wait(self._every)
+        self._end()
