@@ -41,17 +41,24 @@ def test_a_name_says_whose_and_why():
 
 
 def test_those_that_are_easy_and_old_go_first(tmp_path):
-    folder = ClipFolder(tmp_path / "clips", 1e9)
-    size = folder.add("robot1", "d", "unsure", 0.5, pictures()).stat().st_size
-    (tmp_path / "clips" / ".hard-robot1-d-000009-unsure-5.part").mkdir()    # of a process that was killed
-    with pytest.raises(ClipProblem, match="another process collects into"):
-        ClipFolder(tmp_path / "clips", 1e9)
-    del folder
-    folder = ClipFolder(tmp_path / "clips", 3.5 * size)
-    assert [path.name for path in (tmp_path / "clips").glob(".hard*")] == []
-    for hardness in (0.9, 0.2, 0.5, 0.5):
-        folder.add("robot1", "d", "unsure", hardness, pictures())
-    assert [(name.number, name.hardness) for name, _ in folder.clips()] == [(1, 0.9), (3, 0.5), (4, 0.5)]
+    with ClipFolder(tmp_path / "clips", 1e9) as folder:
+        size = folder.add("robot1", "d", "unsure", 0.5, pictures()).stat().st_size
+        (tmp_path / "clips" / ".hard-robot1-d-000009-unsure-5.part").mkdir()    # of a process that was killed
+        with pytest.raises(ClipProblem, match="another process collects into"):
+            ClipFolder(tmp_path / "clips", 1e9)
+    with ClipFolder(tmp_path / "clips", 3.5 * size) as folder:
+        assert [path.name for path in (tmp_path / "clips").glob(".hard*")] == []
+        for hardness in (0.9, 0.2, 0.5, 0.5):
+            folder.add("robot1", "d", "unsure", hardness, pictures())
+        assert [(name.number, name.hardness) for name, _ in folder.clips()] == [(1, 0.9), (3, 0.5), (4, 0.5)]
+
+
+def test_a_folder_is_free_again_though_what_went_wrong_is_kept(tmp_path):
+    with pytest.raises(ClipProblem) as kept:    # its traceback holds all that it came through
+        with ClipFolder(tmp_path / "clips", 1e9) as folder:
+            raise ClipProblem("cannot go on")
+    ClipFolder(tmp_path / "clips", 1e9).close()
+    assert folder.clips() == [] and kept.value
 
 
 WRITES = """
@@ -85,7 +92,8 @@ def test_who_is_killed_leaves_no_half_clip(tmp_path):
         time.sleep(0.007 * number)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    there = ClipFolder(tmp_path / "clips", 1e9).clips()
+    with ClipFolder(tmp_path / "clips", 1e9) as folder:
+        there = folder.clips()
     assert [name.number for name, _ in there] == list(range(len(there))) and len(there) >= 4
     assert len({recording.name for _, path in there for recording in find([path])}) == len(there)
     assert sorted(path.suffix for path in (tmp_path / "clips").iterdir() if path.suffix != ".mcap") in ([], [""])

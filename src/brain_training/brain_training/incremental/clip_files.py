@@ -6,6 +6,7 @@ drive resemble each other, so it is in training or in an examination as a whole.
 """
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -114,7 +115,7 @@ def _types() -> Any:
 
 
 class ClipFolder:
-    """The clips of a robot, up to a number of bytes. One process writes them.
+    """The clips of a robot, up to a number of bytes. One process writes them, until it closes the folder.
 
     Where there are too many, those go that are worth least: their hardness, less what they have aged.
 
@@ -130,18 +131,31 @@ class ClipFolder:
 
     def __init__(self, folder: Path, most: float) -> None:
         self._folder, self._most = folder, most
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = (folder / ".lock").open("w")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for part in folder.glob(f".*{PART}"):     # of a process that was killed
-                shutil.rmtree(part, ignore_errors=True)
-            self._next = 1 + max((name.number for name, _ in self.clips()), default=-1)
-            self._tidy()
-        except BlockingIOError:
-            raise ClipProblem(f"another process collects into {folder}; name another with --folder") from None
-        except OSError as error:
-            raise ClipProblem(f"cannot use {folder}: {error.strerror or error}; name another with --folder") from error
+        with contextlib.ExitStack() as undo:
+            try:
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._lock = undo.enter_context((folder / ".lock").open("w"))
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for part in folder.glob(f".*{PART}"):     # of a process that was killed
+                    shutil.rmtree(part, ignore_errors=True)
+                self._next = 1 + max((name.number for name, _ in self.clips()), default=-1)
+                self._tidy()
+            except BlockingIOError:
+                raise ClipProblem(f"another process collects into {folder}; name another with --folder") from None
+            except OSError as error:
+                raise ClipProblem(f"cannot use {folder}: {error.strerror or error}; "
+                                  "name another with --folder") from error
+            undo.pop_all()
+
+    def close(self) -> None:
+        """Lets another process collect into it."""
+        self._lock.close()
+
+    def __enter__(self) -> ClipFolder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def clips(self) -> list[tuple[Name, Path]]:
         """Those that are there, in the order in which they were kept. Raises OSError."""

@@ -132,12 +132,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.nice(POLITE)
     try:
         rules = named(options.rules)
-        folder = ClipFolder(options.folder, options.keep * 1e6)
-        live = Live(options.name, folder, Chooser(rules, options.most, np.random.default_rng()), options.threshold,
-                    options.teacher)
-        log.info("%s keeps up to %d clips an hour in %s, chosen by %s and by chance", options.name, options.most,
-                 options.folder, ", ".join(rule.name for rule in rules) or "no rule")
-        _run(live, options.router, options.namespace, ending.asked)
+        with ClipFolder(options.folder, options.keep * 1e6) as folder:
+            live = Live(options.name, folder, Chooser(rules, options.most, np.random.default_rng()), options.threshold,
+                        options.teacher)
+            log.info("%s keeps up to %d clips an hour in %s, chosen by %s and by chance", options.name, options.most,
+                     options.folder, ", ".join(rule.name for rule in rules) or "no rule")
+            _run(live, options.router, options.namespace, ending.asked)
     except (ClipProblem, UnknownRule, SessionProblem, messages.MessageError) as problem:
         print(f"brain fleet collect: {shown.line(problem)}", file=sys.stderr)
         return 1

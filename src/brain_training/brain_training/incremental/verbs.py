@@ -82,8 +82,9 @@ def _from(recordings: list[Path], name: str, folder: Path, keep: float, rules: o
             tell(f"{found.recording}: {kept}{lacks}")
 
     try:
-        found = choose([one.expanduser() for one in recordings], name, ClipFolder(folder, keep * 1e6),
-                       rules, most, threshold, teacher, say)      # type: ignore[arg-type]
+        with ClipFolder(folder, keep * 1e6) as clips:
+            found = choose([one.expanduser() for one in recordings], name, clips, rules, most,  # type: ignore[arg-type]
+                           threshold, teacher, say)
     except (RecordingError, ClipProblem) as problem:
         fail(str(problem))
     except OSError as error:
