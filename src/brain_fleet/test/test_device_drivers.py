@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from brain_fleet.devices.alone import Alone, read_devices
-from brain_wire import messages, open_node, open_session
+from brain_wire import Node, messages, open_node, open_session
 from brain_wire.qos import FEATURE
 from brain_wire.router import free_port
 
@@ -278,6 +278,33 @@ def test_keys_and_topics_are_properties_and_are_shown(start, ports, run, until):
     begin()
     with open_session(router, patience=30.0) as session:
         said(lambda: session.zenoh.put("plant/heat", "20"), "heat", state="ok", value=20.0)
+
+
+def test_in_a_secured_brain_devices_have_the_rights_of_the_edge(start, ports, run, until, tmp_path, monkeypatch):
+    domain, port = os.environ["ROS_DOMAIN_ID"], ports[1]
+    keys, router = tmp_path / "keys", f"tls/localhost:{port}"
+    subprocess.run([sys.executable, "-m", "brain", "keys", keys, "--world", "none", "--edge", "--device-topic",
+                    "tank", "--domain", domain], check=True, capture_output=True, timeout=120)
+    start(sys.executable, "-m", "brain_wire.router", "--listen", router, "--config", keys / "router.json5")
+    until(lambda: listens(port))
+    monkeypatch.setenv("BRAIN_SECURITY", str(keys))
+    volts = {"type": "float", "unit": "V", "maximum": 5}
+    look, _ = run(model(level=volts) + device("ros-topic", {}, {"level": {
+        "visitor": {"topic": "tank", "type": "std_msgs/msg/Float64"}, "period": 0.05, "topic": {}}},
+        features={"modality": "tank", "maps": [{"property": "level", "map": "hazard", "from": 5, "to": 0}]}), router)
+    # the driver of the tank has the edge's rights too; the prefrontal cortex hears what all sensors say
+    with (open_session(router, identity="edge", patience=30.0) as driver, Node(driver, "tank_driver") as tank,
+          open_session(router, identity="pfc", patience=30.0) as region, Node(region, "pfc") as pfc,
+          open_node("people", router=router, patience=30.0) as people):
+        says = tank.publisher("tank", "std_msgs/msg/Float64")
+        said = lambda: says.publish(messages.make("std_msgs/msg/Float64", data=1.25))   # noqa: E731
+        level = people.subscription("devices/plant/level", "std_msgs/msg/Float64")
+        maps = pfc.subscription("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10))
+        until(lambda: (said(), look("level").get("value") == 1.25)[1], look)
+        shown = until(lambda: (said(), level.take())[1])[0]
+        assert messages.decode(shown.data, level.type).data == 1.25
+        found = until(lambda: (said(), maps.take())[1])[0]
+        assert messages.decode(found.data, maps.type).hazard[0] == 0.75
 
 
 @pytest.mark.parametrize("module, protocol, settings, visitor", [

@@ -17,6 +17,10 @@ Operators = Annotated[list[str] | None, typer.Option(
     "--operator", metavar="NAME", help="Who, beside `operator`, may tell the brain what to do, stop it, and read.")]
 Maintainers = Annotated[list[str] | None, typer.Option(
     "--maintainer", metavar="NAME", help="Who may change parameters and lifecycle states too. Default: nobody.")]
+Edge = Annotated[bool, typer.Option("--edge", help="The robot is one of a fleet: rights for its `brain edge`, a "
+                                    "maintainer's, and to say what the robot's devices measure.")]
+Devices = Annotated[list[str] | None, typer.Option("--device-topic", metavar="TOPIC", help="With --edge: a topic of "
+                                                   "the robot's devices that is not below devices/.")]
 
 
 def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made if it is not there.")],
@@ -25,8 +29,8 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
          host: Annotated[list[str] | None, typer.Option(
              metavar="NAME", help="Name or address of the router's machine, for others that connect to it; of the "
              "server's, with --server. Default: this machine's.")] = None,
-         operator: Operators = None, maintainer: Maintainers = None,
-         node: Annotated[list[str] | None, typer.Option(
+         operator: Operators = None, maintainer: Maintainers = None, edge: Edge = False,
+         device_topic: Devices = None, node: Annotated[list[str] | None, typer.Option(
              "--node", metavar="ROBOT", help="A robot of a fleet. The folder is then the fleet's, for `brain cloud`, "
              "and knows no graph; robots that it has keep their rights.")] = None,
          server: Annotated[list[str] | None, typer.Option(
@@ -42,9 +46,10 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
     Run it again after the graph has changed: it adds keys for new regions, writes the rules anew, and leaves the keys
     that are there alone.
     """
-    number, rights, about = _fleet(folder, node or [], operator, maintainer)
+    devices = _devices(edge, device_topic)
+    number, rights, about = _fleet(folder, node or [], operator, maintainer, devices)
     if not rights:
-        number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer)
+        number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer, devices)
     from brain_security.certificates import CertificateError
     from brain_security.folder import FolderError, fill
     from brain_wire import NameProblem
@@ -78,8 +83,15 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
          f"{folder / 'ca.key'} elsewhere: whoever has it can be anybody.", "green")
 
 
-def _fleet(folder: Path, nodes: list[str], operators: list[str] | None, maintainers: list[str] | None
-           ) -> tuple[int, list, dict]:
+def _devices(edge: bool, topics: list[str] | None) -> list[str] | None:
+    """Topics of the robot's devices; None where it has no edge."""
+    if topics and not edge:
+        fail("--device-topic is for a robot of a fleet: give --edge too", 2)
+    return list(topics or ()) if edge else None
+
+
+def _fleet(folder: Path, nodes: list[str], operators: list[str] | None, maintainers: list[str] | None,
+           devices: list[str] | None) -> tuple[int, list, dict]:
     """Rights of a fleet: of the robots that are named, and of those that the folder has keys for already.
 
     Nobody's where the folder is no fleet's, and is not to become one.
@@ -101,6 +113,8 @@ def _fleet(folder: Path, nodes: list[str], operators: list[str] | None, maintain
             return 0, [], {}
         if maintainers:
             fail("--maintainer is for a brain's folder; a fleet has robots (--node) and operators", 2)
+        if devices is not None:
+            fail("--edge is for the folder of a robot's own brain; a fleet has robots (--node) and operators", 2)
         if before is not None and "robots" not in before:
             fail(f"{folder} has the keys of a brain; name another folder for those of a fleet")
         known, people = (
@@ -127,16 +141,17 @@ def _away(folder: Path) -> dict[str, str]:
 def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",
            single_enclave: Annotated[bool, typer.Option("--single-enclave", help="All profiles in one enclave, as "
                                      "zenoh_security_tools reads them. Default: an enclave for each node.")] = False,
-           operator: Operators = None, maintainer: Maintainers = None, namespace: Namespace = "") -> None:
+           operator: Operators = None, maintainer: Maintainers = None, edge: Edge = False, device_topic: Devices = None,
+           namespace: Namespace = "") -> None:
     """Prints the SROS2 policy of a graph, for `ros2 security` and zenoh_security_tools."""
-    _, rights, _ = _rights(graph, robot, world, None, namespace, operator, maintainer)
+    _, rights, _ = _rights(graph, robot, world, None, namespace, operator, maintainer, _devices(edge, device_topic))
     from brain_security.policy import policy_xml
 
     typer.echo(policy_xml(rights, single_enclave), nl=False)
 
 
 def _rights(graph: str, robot: str | None, world: str, domain: int | None, namespace: str, operators: list[str] | None,
-            maintainers: list[str] | None) -> tuple[int, list, dict]:
+            maintainers: list[str] | None, devices: list[str] | None) -> tuple[int, list, dict]:
     number = use_domain(domain)
     from brain_security.rights import OPERATOR, RightsError, rights_of
     from brain_runtime.graph import GraphError
@@ -148,7 +163,7 @@ def _rights(graph: str, robot: str | None, world: str, domain: int | None, names
         # For names of topics alone, which the simulated robot's are the brain's own; `brain up` asks which robot it is.
         resolved = inspect_graph(graph, world, None if robot in (None, SIM) else robot, namespace=namespace)
         rights = rights_of(resolved, operators=dict.fromkeys([OPERATOR, *(operators or ())]),
-                           maintainers=maintainers or ())
+                           maintainers=maintainers or (), devices=devices)
     except (GraphError, RobotError, RightsError, NameProblem) as error:
         fail(str(error))
     for warning in resolved.warnings:

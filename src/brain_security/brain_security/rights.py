@@ -15,7 +15,7 @@ from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_security.fleet_keys import check_robot
 from brain_wire import names, rosout
 from brain_wire.clock import SimulatedTime
-from brain_wire.credentials import OPERATOR
+from brain_wire.credentials import ANY, EDGE, OPERATOR
 
 REGION, OPERATES, MAINTAINS, ROBOT_ROLE = "region", "operator", "maintainer", "robot"
 MEMBER = "member"       # a robot of a fleet, at the cloud's router
@@ -36,6 +36,9 @@ ACTION_TOPICS = ("feedback", "status")
 # What people say to a brain.
 OPERATOR_SAYS = ("goal/text", "estop", "estop/release")
 STOP = "estop"          # a robot's own button may say it too, but not release it
+# What a robot's edge of a fleet says for the robot's devices, whatever they are, and hands on from the cloud.
+DEVICES = f"devices/{ANY}/{ANY}"
+EDGE_SAYS = ("sensor/features", "vision/second")
 # What a robot's drivers publish for others than the brain.
 ROBOT_SAYS = ("/tf", "/tf_static", "joint_states", "robot_description", diagnostics.TOPIC, EVENTS, rosout.TOPIC)
 
@@ -51,7 +54,7 @@ class Rights:
     Attributes:
         name: fully qualified name; the common name of its certificate.
         role: REGION, OPERATES, MAINTAINS, ROBOT_ROLE or MEMBER.
-        publishes, hears: topics, fully qualified; those of actions are not among them.
+        publishes, hears: topics, fully qualified; those of actions are not among them. A part of a name may be ANY.
         serves, calls: services, fully qualified; those of actions are not among them.
         executes, commands: actions, fully qualified.
     """
@@ -113,21 +116,25 @@ class _Names:
         return frozenset(names.expand(self.remap.get(t, t), self.namespace, self.node) for t in topics)
 
 
-def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), maintainers: Iterable[str] = ()
-              ) -> list[Rights]:
+def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), maintainers: Iterable[str] = (),
+              devices: Iterable[str] | None = None) -> list[Rights]:
     """Rights of the regions that run, of the people who use them and, without a world, of the robot's drivers.
 
     Args:
         operators: names of those who may tell it what to do, stop it, and read.
         maintainers: names of those who may change parameters and states too.
+        devices: further topics that devices of the robot are heard and told on, where it is one of a fleet: its edge
+            gets rights of its own, a maintainer's and those of the devices; None: it is not.
 
     Raises:
-        RightsError: two regions publish ``cmd_vel``, or a region has a name that is kept for something else.
+        RightsError: two regions publish ``cmd_vel``, a region has a name that is kept for something else, or a topic
+            of a device is the brain's own.
         NameProblem: a name that ROS 2 does not allow.
     """
     namespace = names.absolute(resolved.namespace)
     operators, maintainers = tuple(operators), tuple(maintainers)
-    people = [*operators, *maintainers]
+    edge = () if devices is None else (EDGE,)
+    people = [*operators, *maintainers, *edge]
     _check_names(resolved, people)
     regions = [_region(region, namespace) for region in resolved.regions]
     _check_commands(regions, resolved)
@@ -143,16 +150,27 @@ def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), mai
     stop = others.all((STOP,)) & heard
     commands = frozenset().union(*(r.executes for r in regions))
     found = list(regions)
+    of_devices = frozenset() if devices is None else _of_devices(devices, others, said | operator_says | common)
     for name in people:
         services = READING if name in operators else (*READING, *CHANGING)
+        more = of_devices | (others.all(EDGE_SAYS) & heard) if name in edge else frozenset()
         found.append(Rights(
-            _join(namespace, name), OPERATES if name in operators else MAINTAINS, publishes=operator_says,
-            hears=said | heard | common, commands=commands,
+            _join(namespace, name), OPERATES if name in operators else MAINTAINS, publishes=operator_says | more,
+            hears=said | heard | common | of_devices, commands=commands,
             calls=frozenset(f"{r.name}/{service}" for r in regions for service in services)))
     if robot_says:
         found.append(Rights(_join(namespace, ROBOT), ROBOT_ROLE, publishes=robot_says | stop | others.all(ROBOT_SAYS),
                             hears=(said - heard) | others.all(EVERY_NODE_HEARS)))
     return found
+
+
+def _of_devices(devices: Iterable[str], names_of: _Names, own: frozenset[str]) -> frozenset[str]:
+    """Topics of devices: all below ``devices/``, and those that are named; none of the brain's own."""
+    named = names_of.all(devices)
+    for topic in sorted(named & (own | names_of.all(ROBOT_SAYS))):
+        raise RightsError(f"{topic} is a topic of the brain's own, not of a device; take another, as "
+                          f"devices/NAME/{topic.rpartition('/')[2]}")
+    return named | {f"{names_of.namespace.rstrip('/')}/{DEVICES}"}
 
 
 def rights_of_fleet(robots: Iterable[str], operators: Iterable[str] = (OPERATOR,)) -> list[Rights]:

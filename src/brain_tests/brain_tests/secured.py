@@ -22,8 +22,8 @@ PATIENCE = 20.0     # s; only against waiting for ever
 REGIONS = (
     ResolvedRegion("world", "m:W", device=True, publishes=("camera/image_raw",), hears=("cmd_vel",)),
     ResolvedRegion("vision", "m:V", publishes=("vision/objects",), hears=("camera/image_raw",)),
-    ResolvedRegion("language", "m:L", publishes=("lang/features",), hears=("goal/text", "vision/objects"),
-                   actions=("seek",)),
+    ResolvedRegion("language", "m:L", publishes=("lang/features",),
+                   hears=("goal/text", "vision/objects", "sensor/features"), actions=("seek",)),
     ResolvedRegion("brainstem", "m:B", publishes=("cmd_vel", "estop/status"),
                    hears=("vision/objects", "estop", "brain/heartbeat")))
 
@@ -70,7 +70,7 @@ def make_keys(folder: Path) -> Iterator[tuple[Path, int, int, str]]:
     """
     namespace, port = "/r1", free_port()
     domain = port % 200
-    rights = rights_of(Resolved("g", REGIONS, namespace=namespace), maintainers=["ann"])
+    rights = rights_of(Resolved("g", REGIONS, namespace=namespace), maintainers=["ann"], devices=["battery"])
     fill(folder, rights, domain=domain, namespace=namespace, about={}, days=30.0)
     with Router(port=port, config_file=folder / "router.json5"):
         yield folder, domain, port, namespace

@@ -76,10 +76,10 @@ def test_two_regions_that_move_the_robot_are_refused():
         rights_of(Resolved("g", (replace(EYE, publishes=("cmd_vel",)), STEM)))
 
 
-@pytest.mark.parametrize("name", ["robot", "router", "ca", "operator"])
+@pytest.mark.parametrize("name", ["robot", "router", "ca", "operator", "edge"])
 def test_names_that_are_kept_are_refused(name):
     with pytest.raises(RightsError, match=name):
-        rights_of(Resolved("g", (replace(EYE, name=name),)))
+        rights_of(Resolved("g", (replace(EYE, name=name),)), devices=[])
 
 
 def test_what_people_may_do(shipped):
@@ -91,6 +91,25 @@ def test_what_people_may_do(shipped):
     assert operator.commands == {"/seek"} == found["goals"].executes
     assert maintainer.calls == operator.calls | {f"/{s.name}/{c}" for s in shipped.regions for c in (
         "set_parameters", "set_parameters_atomically", "change_state")}
+
+
+def test_what_a_robots_edge_may_do(shipped):
+    found = {r.node: r for r in rights_of(shipped, maintainers=["ann"], devices=["battery", "/gas/left"])}
+    edge, devices = found["edge"], {"/r1/battery", "/gas/left", "/r1/devices/*/*"}
+    assert edge.calls == found["ann"].calls and edge.commands == found["ann"].commands
+    assert edge.publishes == found["ann"].publishes | devices | {"/r1/sensor/features"}
+    assert devices <= edge.hears and devices <= found["operator"].hears
+    assert not devices & (found["operator"].publishes | found["ann"].publishes)
+    assert "edge" not in {r.node for r in rights_of(shipped)}
+    joint = replace(shipped, regions=(*shipped.regions, replace(EYE, hears=("vision/second",))))
+    assert "/r1/vision/second" in rights_of(joint, devices=[])[-1].publishes
+
+
+@pytest.mark.parametrize("topic", ["cmd_vel", "estop/release", "brain/heartbeat", "/tf", "vision/objects",
+                                   "/r1/goal/text"])
+def test_a_device_gets_none_of_the_brains_topics(shipped, topic):
+    with pytest.raises(RightsError, match=f"{topic.strip('/')} is a topic of the brain's own, not of a device"):
+        rights_of(shipped, devices=["battery", topic])
 
 
 def test_without_a_world_the_robots_drivers_feed_what_nobody_else_does():

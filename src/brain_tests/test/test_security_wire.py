@@ -39,6 +39,23 @@ def test_messages_latched_goals_and_the_graph_are_there(secured):
         assert watch.wait_for(lambda w: "/r1/brainstem" not in w.nodes(), PATIENCE)
 
 
+def test_what_a_robots_devices_say_arrives_and_moves_nothing(secured, caplog):
+    edge, language, operator = secured.node("edge", "brain_devices"), secured.node("language"), secured.node("operator")
+    heard_until(edge.publisher("sensor/features", STRING), language.subscription("sensor/features", STRING), "near")
+    caplog.clear()
+    for topic in ("devices/bumper/front", "battery"):
+        heard_until(edge.publisher(topic, STRING), operator.subscription(topic, STRING), "full")
+    assert "does not allow" not in caplog.text
+    commands, fence = operator.subscription("cmd_vel", STRING), operator.subscription("devices/a/b", STRING)
+    edge.session.zenoh.put(secured.key("cmd_vel"), messages.encode(text("forged")))
+    heard_until(edge.publisher("devices/a/b", STRING), fence, "fence")
+    assert not commands.wait(0.0)
+    # nobody else speaks for a device
+    language.session.zenoh.put(secured.key("devices/a/b"), messages.encode(text("forged")))
+    heard_until(language.publisher("lang/features", STRING), operator.subscription("lang/features", STRING), "fence")
+    assert not [one for one in fence.wait(0.0) if messages.decode(one.data, STRING).data == "forged"]
+
+
 def test_services_are_called_by_those_who_may(secured):
     service = lambda node, what: names.data_key(  # noqa: E731
         secured.domain, f"/r1/{node}/{what}", STRING)

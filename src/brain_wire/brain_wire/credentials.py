@@ -21,6 +21,8 @@ from brain_wire import names
 
 SECURITY_VARIABLE = "BRAIN_SECURITY"
 OPERATOR = "operator"       # whose credentials a person's tools take
+EDGE = "edge"               # and those of what joins this robot to its fleet
+ANY = "*"                   # in a right, one part of a topic's name, whatever it is
 LATEST = 253370764800.0     # s since the epoch: the year 9999
 SOON = 14 * 86400.0         # s before its end in which a certificate is warned about
 
@@ -42,7 +44,7 @@ class Credentials:
         name: common name of the certificate: the node's fully qualified name.
         domain: ROS domain in which it has rights.
         namespace: of the brain.
-        publishes, hears: topics, fully qualified.
+        publishes, hears: topics, fully qualified; a part of a name may be ANY.
         serves, calls: services, fully qualified.
         any_node: tokens of any node but the graph's, not only of the one that ``name`` names.
         valid_until: end of the certificate (s since the epoch).
@@ -71,7 +73,7 @@ class Credentials:
             return f"{self._who()} does not allow a node {endpoint.name}"
         verb, allowed = {names.PUBLISHER: ("publish", self.publishes), names.SUBSCRIPTION: ("hear", self.hears),
                          names.SERVER: ("serve", self.serves), names.CLIENT: ("call", self.calls)}[endpoint.kind]
-        if endpoint.topic in allowed:
+        if endpoint.topic in allowed or any(_fits(endpoint.topic, one) for one in allowed if ANY in one):
             return None
         return f"{self._who()} does not allow {endpoint.name} to {verb} {endpoint.topic}"
 
@@ -89,6 +91,11 @@ class Credentials:
 
     def _who(self) -> str:
         return f"the certificate of {self.name}"
+
+
+def _fits(topic: str, right: str) -> bool:
+    parts, allowed = topic.split("/"), right.split("/")
+    return len(parts) == len(allowed) and all(one in (ANY, part) for part, one in zip(parts, allowed))
 
 
 def place() -> Path | None:

@@ -12,6 +12,7 @@ import numpy as np
 from brain_fleet.devices.models import Device, Features
 from brain_runtime.azimuth import BINS, CENTERS, WIDTH, wrap
 from brain_wire import Node, NoRouter, Publisher, SessionProblem, messages, open_session
+from brain_wire.credentials import EDGE
 from brain_wire.qos import FEATURE
 from brain_wire.seldom import Seldom
 from brain_wire.waking import Signal
@@ -70,7 +71,7 @@ class Shown:
             if not self._wake.wait(AGAIN) or self._stopping:
                 continue    # nothing to say, and no session for it
             try:
-                with open_session(self._router, identity="edge", patience=0.0) as session, \
+                with open_session(self._router, identity=EDGE, patience=0.0) as session, \
                         Node(session, NODE, self._namespace) as node:
                     self._publish(node)
             except (NoRouter, SessionProblem) as problem:

@@ -35,7 +35,7 @@ def edge(cloud: CloudAt = None,
          router: Router = None,
          brain_secure: Annotated[Path | None, typer.Option(
              "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
-             "brain, with those of a maintainer `edge`: brain keys FOLDER --maintainer edge.")] = None,
+             "brain, with those of its edge: brain keys FOLDER --edge.")] = None,
          domain: Domain = None, namespace: Namespace = "", metrics: Metrics = None) -> None:
     """Runs a robot's side of a fleet until Ctrl-C, beside `brain up` or `ros2 launch`.
 

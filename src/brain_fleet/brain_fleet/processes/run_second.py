@@ -17,7 +17,8 @@ from brain_fleet.processes.identity import check_credentials, cloud_at
 from brain_fleet.processes.settings import ZENOH, refused
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import FleetNameProblem, check_robot
-from brain_wire import NameProblem, NoRouter, SessionProblem, open_node, open_session, shown
+from brain_wire import NameProblem, Node, NoRouter, SessionProblem, open_session, shown
+from brain_wire.credentials import EDGE
 from brain_wire.logs import survive_full_disk
 from brain_wire.session import Elsewhere
 from brain_wire.waking import Flag
@@ -61,7 +62,8 @@ def _run(options: argparse.Namespace, name: str, consent: Consent, stop: Flag) -
         try:
             with (open_session(options.cloud, identity=name, patience=0.0, more=ZENOH,
                                elsewhere=Elsewhere(options.secure)) as cloud,
-                  open_node("edge_second", options.namespace, router=options.router, patience=0.0) as node):
+                  open_session(options.router, identity=EDGE, patience=0.0) as brain,
+                  Node(brain, "edge_second", options.namespace) as node):
                 Asking(node, cloud, name, consent, options.deadline).run(stop)
             return
         except NoRouter as problem:

@@ -20,7 +20,8 @@ def second(name: Annotated[str, typer.Option("--name", metavar="NAME", help="The
                                "take; a later one is let go of.")] = 0.5,
            cloud: CloudAt = None, secure: FleetSecure = None, router: Router = None,
            brain_secure: Annotated[Path | None, typer.Option("--brain-secure", metavar="FOLDER",
-                                   envvar="BRAIN_SECURITY", help="Credentials for this robot's own brain.")] = None,
+                                   envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
+                                   "brain, with those of its edge: brain keys FOLDER --edge.")] = None,
            domain: Domain = None, namespace: Namespace = "") -> None:
     """Carries hard pictures of this robot's brain to the cloud and answers back, until Ctrl-C.
 

@@ -19,6 +19,7 @@ from brain_fleet.state.held import Held, Wanted
 from brain_fleet.state.kinds import DEVICES, EFFECTIVE, PROGRAMS, check_spec
 from brain_fleet.store import StoreProblem
 from brain_wire import NoRouter, Node, ParameterError, SessionProblem, open_session
+from brain_wire.credentials import EDGE
 from brain_wire.seldom import Seldom
 from brain_wire.waking import Flag, Signal
 
@@ -97,7 +98,7 @@ class Effects:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                with open_session(self._router, identity="edge", patience=0.0) as session, \
+                with open_session(self._router, identity=EDGE, patience=0.0) as session, \
                         Node(session, NODE, self._namespace) as node:
                     self._loading.begin()
                     self._keep(Brain(node), GoalWatch(node, self._goal, begun=self.wake),

@@ -25,6 +25,7 @@ from brain_training.incremental.collecting import LENS, PICTURES, STANDING, Coll
 from brain_training.incremental.hearing import STATUS, TRACE
 from brain_training.incremental.rules import UnknownRule, named
 from brain_wire import Node, SessionProblem, messages, open_session, shown
+from brain_wire.credentials import EDGE
 from brain_wire.logs import survive_full_disk
 from brain_wire.qos import FEATURE, LATCHED, SENSOR, STREAM
 from brain_wire.seldom import Seldom
@@ -33,7 +34,6 @@ from brain_wire.waking import Flag
 
 POLITE = 10         # what is added to its niceness: the brain's own processes come first
 NODE = "fleet_collect"
-IDENTITY = "edge"   # whose credentials it has in a secured brain
 DRIVE = 600.0       # s of collecting that count as one drive
 LOOK = 0.5          # s
 WAITING = 4         # clips that wait to be written
@@ -152,7 +152,7 @@ def _run(live: Live, router: str | None, namespace: str, stop: Flag) -> None:
 
     torch.set_num_threads(1)
     try:
-        with open_session(router, identity=IDENTITY, patience=float("inf"), stop=stop) as session, \
+        with open_session(router, identity=EDGE, patience=float("inf"), stop=stop) as session, \
                 Node(session, NODE, namespace) as node:
             live.listen(node)
             while not stop.wait(LOOK):

@@ -33,7 +33,7 @@ def collect(name: Annotated[str, typer.Option("--name", metavar="NAME", help="Th
             folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Of the clips.")] = CLIPS,
             router: Router = None, brain_secure: Annotated[Path | None, typer.Option(
                 "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
-                "brain, with those of a maintainer `edge`.")] = None,
+                "brain, with those of its edge: brain keys FOLDER --edge.")] = None,
             domain: Domain = None, namespace: Namespace = "", as_json: Json = False) -> None:
     """Keeps short clips of what was hard for this robot; they stay on it until its owner lets them leave.
 

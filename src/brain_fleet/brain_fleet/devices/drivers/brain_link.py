@@ -18,9 +18,10 @@ def linked(driver: Driver, undo: contextlib.ExitStack) -> Session:
         Unreachable: there is none.
     """
     from brain_wire import NoRouter, SessionProblem, open_session   # Zenoh, for those that use it
+    from brain_wire.credentials import EDGE
 
     try:
-        return undo.enter_context(open_session(driver.settings.get("router", driver.around.router), identity="edge",
+        return undo.enter_context(open_session(driver.settings.get("router", driver.around.router), identity=EDGE,
                                                patience=0.0))
     except (NoRouter, SessionProblem) as problem:
         raise Unreachable(str(problem)) from problem
