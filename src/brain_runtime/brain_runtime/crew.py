@@ -22,7 +22,7 @@ from brain_wire import Node, NoRouter, Session, Watch, open_session
 from brain_wire.credentials import OPERATOR, place
 from brain_wire.observers import guarded
 from brain_wire.refusal import address
-from brain_wire.router import is_router
+from brain_wire.router import is_router, loopback_endpoints
 from brain_wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
 from brain_wire.waking import Flag
 
@@ -46,7 +46,7 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
     """The router as a child, or None where one answers at ``endpoint`` already.
 
     Args:
-        listen: endpoints that open it to a network.
+        listen: endpoints that open it to a network; regions of this machine reach it at ``endpoint`` whatever they are.
 
     Raises:
         CrewError: there is none, and it cannot be started from here.
@@ -76,11 +76,18 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
         if plain:
             raise CrewError(f"a secured router listens by TLS only, as tls/0.0.0.0:{port}, but --listen says "
                             f"{plain[0]}")
-    for open_one in listen:
-        argv += ["--listen", open_one]
-    if not listen:
+    if listen:
+        own = () if any(_covers(one, port) for one in listen) else loopback_endpoints(port, scheme)
+        argv += [word for one in (*listen, *own) for word in ("--listen", one)]
+    else:
         argv += ["--port", str(port)]
     return Child(ROUTER, tuple(argv), stop_after=3, spare=True)
+
+
+def _covers(endpoint: str, port: int) -> bool:
+    """Whether this machine reaches a port on its loopback interface where a router listens at an endpoint."""
+    _, host, its = address(endpoint)
+    return its == port and host in (*LOOPBACK, "0.0.0.0", "::")
 
 
 def _taken(host: str, port: int) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from brain_runtime import FEATURE, LATCHED
+from brain_runtime.crew import router_child
 from brain_wire import messages
 from brain_wire import NoRouter, SessionProblem, open_node, open_session
 from brain_wire.router import Router, is_router
@@ -229,6 +230,16 @@ def test_regions_as_peers_under_rmw_zenohs_settings_outlive_its_router(tmp_path,
         router.wait()
         until(lambda: not node.session.zenoh.info.routers_zid(), "the router's end")
         assert sum(chain.comes_through() is not None for _ in range(5)) >= 4
+
+
+@pytest.mark.parametrize("host, others", [("0.0.0.0", True), ("127.0.0.1", True), ("0.0.0.0", False)])
+def test_a_router_that_is_opened_to_a_network_is_reached_where_the_regions_look_for_it(spawn, host, others):
+    own = port()
+    opened = port() if others else own
+    child = router_child(f"tcp/localhost:{own}", [f"tcp/{host}:{opened}"])
+    spawn(*child.argv[2:])
+    for number in (own, opened):
+        until(lambda at=number: is_router(f"tcp/localhost:{at}"), f"the router at {number}")
 
 
 def test_clients_of_two_linked_routers_go_on_with_the_other(monkeypatch, spawn):
