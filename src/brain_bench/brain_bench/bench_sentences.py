@@ -113,7 +113,7 @@ def measure(name: str, rows: list[Asked], which: dict[str, Reader]) -> dict[str,
     for reader, read in which.items():
         answers = [tuple(map(int, read(row.text))) for row in rows]
         right = [answer == row.slots for answer, row in zip(answers, rows)]
-        wrong = [_wrong(answer, row.slots) for answer, row in zip(answers, rows)]
+        wrong = [sends_astray(answer, row.slots) for answer, row in zip(answers, rows)]
         found["networks"][reader] = {
             "understood": share(sum(r for r, a in zip(right, asks) if a), sum(asks)) | {
                 "of": sum(asks), "wrong": sum(w for w, a in zip(wrong, asks) if a)},
@@ -124,7 +124,7 @@ def measure(name: str, rows: list[Asked], which: dict[str, Reader]) -> dict[str,
     return found
 
 
-def _wrong(answer: tuple[int, ...], meant: tuple[int, ...]) -> bool:
+def sends_astray(answer: tuple[int, ...], meant: tuple[int, ...]) -> bool:
     """Whether an answer sends the robot to an object that was not asked for."""
     return answer[0] in (1, 2) and answer[1:3] != meant[1:3]
 

@@ -15,6 +15,7 @@ from brain_bench.bench_lesions import lesions
 from brain_bench.bench_lifelong import lifelong
 from brain_bench.bench_operations import operations
 from brain_bench.bench_placement import placement
+from brain_bench.bench_sentence_lesions import sentence_lesions
 from brain_bench.bench_sentences import sentences
 from brain_bench.bench_shards import shards
 from brain_bench.bench_training import training
@@ -25,7 +26,8 @@ from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
 for verb in (backends, federated, fleet_messages, fleet_scale, headings, incremental, integration, joint, lesions,
-             lifelong, sentences, weights, gaps, neurons, nir, operations, placement, scale, shards, training):
+             lifelong, sentences, sentence_lesions, weights, gaps, neurons, nir, operations, placement, scale, shards,
+             training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__.replace("_", "-"))
