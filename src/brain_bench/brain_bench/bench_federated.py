@@ -116,8 +116,8 @@ def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
     f1 = found["fleet"]["f1"]
     within = {"central": f1 >= found["central"]["f1"] - CLOSE, "best alone": f1 > found["best_alone"]["f1"]}
     for liar in sorted({one["liar"] for one in found["strategies"]} - {"nobody"}):
-        within[liar] = all(one["f1"] >= f1 - CLOSE for one in found["strategies"]
-                           if one["liar"] == liar and one["guard"] == FLEET["guard"])
+        same, = (one for one in found["strategies"] if one["liar"] == liar and one["guard"] == FLEET["guard"])
+        within[liar] = same["f1"] >= f1 - CLOSE
     return {**found, "within": within, "runs": runs}
 
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from brain_bench.bench_lesions import KINDS
+from brain_bench.bench_sentences import by, sends_astray, withheld
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
 if TYPE_CHECKING:
     from brain_training.language_score import Asked
 
-KINDS = ("silent", "drop:0.3", "shuffle")
 ASKED = {"go": (1, 2), "stop": (3,), "refused": (0,)}      # what is to be done with a sentence, by its verb
 
 
 def asked(fresh: int, seed: int) -> list[Asked]:
     """Withheld phrasings, and so many fresh sentences of each language and sort."""
-    from brain_bench.bench_sentences import withheld
     from brain_training.language_score import trained
 
     rows = [row for found in withheld().values() for row in found]
@@ -50,24 +50,20 @@ def measure(lesion: str, rows: list[Asked], seed: int) -> dict[str, Any]:
         ParameterError: there is no such population, or kind.
         WeightsError: the weight file that ships does not fit.
     """
-    from brain_bench.bench_sentences import sends_astray
     from brain_eval.results import share
-    from brain_regions.language import sizes, weights
-    from brain_regions.language.decode import decode, framed, spell
+    from brain_regions.language import weights
+    from brain_regions.language.decode import decode
     from brain_regions.language.network import SpikingReader
     from brain_regions.language.region import Language
     from brain_regions.lesions import parse
 
     lesions = parse([lesion] if lesion else [], Language.populations, "lesion")
     lesions.draw_by(np.random.default_rng(seed))
-    reader = SpikingReader(weights.load(weights.SHIPPED, SpikingReader)[0], lesions=lesions)
+    read = by(SpikingReader(weights.load(weights.SHIPPED, SpikingReader)[0], lesions=lesions), decode)
     right: dict[str, list[bool]] = {what: [] for what in ASKED}
     wrong = 0
     for row in rows:
-        spelled = spell(row.text, True)
-        answer = (0, 0, 0, 0, 0)
-        if len(framed(spelled)) <= sizes.LONGEST:
-            answer = tuple(map(int, decode(spelled, reader.hear(framed(spelled)))[0].slots))
+        answer = read(row.text)
         right[next(what for what, verbs in ASKED.items() if row.slots[0] in verbs)].append(answer == row.slots)
         wrong += sends_astray(answer, row.slots)
     return {"lesion": lesion or "none", "of": len(rows), "wrong": wrong,

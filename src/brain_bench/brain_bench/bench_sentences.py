@@ -15,6 +15,7 @@ import typer
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
 if TYPE_CHECKING:
+    from brain_regions.language.network import Heard, SpikingReader
     from brain_training.language_score import Asked
 
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
@@ -39,26 +40,38 @@ def readers() -> dict[str, Reader]:
     Raises:
         WeightsError: a weight file that ships does not fit.
     """
-    from brain_regions.language import halves, parse, sizes, weights
-    from brain_regions.language.decode import decode, framed, spell
-    from brain_regions.language.network import AnnReader, Heard, SpikingReader
+    from brain_regions.language import halves, parse, weights
+    from brain_regions.language.decode import decode
+    from brain_regions.language.network import AnnReader, SpikingReader
 
     networks = {name: cls(weights.load(path, cls)[0])
                 for name, path, cls in (("spiking", weights.SHIPPED, SpikingReader), ("ann", weights.ANN, AnnReader))}
-
-    def by(network: SpikingReader | None, understand: Callable[[str, Heard], Any], mend: bool = True) -> Reader:
-        def read(text: str) -> tuple[int, ...]:
-            spelled = spell(text, mend)
-            if len(framed(spelled)) > sizes.LONGEST:       # is refused unread
-                return 0, 0, 0, 0, 0
-            heard = network.hear(framed(spelled)) if network else Heard(**halves.of_lexicon(spelled), rates=NO_RATES)
-            return understand(spelled, heard)[0].slots
-        return read
 
     return {"spiking": by(networks["spiking"], decode), "ann": by(networks["ann"], decode),
             "grammar": lambda text: parse(text).slots,
             "network": by(networks["spiking"], lambda spelled, heard: halves.of_network(heard), mend=False),
             "lexicon": by(None, decode)}
+
+
+def by(network: SpikingReader | None, understand: Callable[[str, Heard], Any], mend: bool = True) -> Reader:
+    """What reads as language does live: slips are mended, what is too long is refused unread.
+
+    Args:
+        network: what hears the sentence; None: the lexicon alone.
+        understand: makes slots of what was heard.
+        mend: whether slips are mended.
+    """
+    from brain_regions.language import halves, sizes
+    from brain_regions.language.decode import framed, spell
+    from brain_regions.language.network import Heard
+
+    def read(text: str) -> tuple[int, ...]:
+        spelled = spell(text, mend)
+        if len(framed(spelled)) > sizes.LONGEST:
+            return 0, 0, 0, 0, 0
+        heard = network.hear(framed(spelled)) if network else Heard(**halves.of_lexicon(spelled), rates=NO_RATES)
+        return tuple(map(int, understand(spelled, heard)[0].slots))
+    return read
 
 
 def read_list(file: Path) -> list[Asked]:
@@ -111,7 +124,7 @@ def measure(name: str, rows: list[Asked], which: dict[str, Reader]) -> dict[str,
     found: dict[str, Any] = {"file": name, "language": _language(rows), "networks": {}}
     asks = [bool(row.slots[0]) for row in rows]
     for reader, read in which.items():
-        answers = [tuple(map(int, read(row.text))) for row in rows]
+        answers = [tuple(map(int, read(row.text))) for row in rows]     # the grammar's are enumerations
         right = [answer == row.slots for answer, row in zip(answers, rows)]
         wrong = [sends_astray(answer, row.slots) for answer, row in zip(answers, rows)]
         found["networks"][reader] = {

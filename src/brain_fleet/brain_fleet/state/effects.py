@@ -7,7 +7,6 @@ that knows nothing of a fleet, has its parameters again a moment later, and noth
 from __future__ import annotations
 
 import logging
-import threading
 from typing import Any, Callable, Mapping
 
 from brain_fleet.messages.outbox import OutboxFull
@@ -17,11 +16,12 @@ from brain_fleet.schema import FormProblem
 from brain_fleet.state.brain import ANSWER, Brain, Never, NotNow
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.state.kinds import DEVICES, EFFECTIVE, PROGRAMS, check_spec
+from brain_fleet.state.tending import Woken
 from brain_fleet.store import StoreProblem
 from brain_wire import NoRouter, Node, ParameterError, SessionProblem, open_session
 from brain_wire.credentials import EDGE
 from brain_wire.seldom import Seldom
-from brain_wire.waking import Flag, Signal
+from brain_wire.waking import Flag
 
 LOOK = 2.0          # s between two looks at whether the brain still is as it is wanted
 AGAIN = 1.0         # s until the next attempt where a region or the router is not there
@@ -63,7 +63,7 @@ def _claims(one: Wanted) -> Mapping[str, Any]:
     return one.spec["values"] if one.kind == "Parameters" else {"": one.spec["active"]}
 
 
-class Effects:
+class Effects(Woken):
     """One thread that keeps the brain as it is wanted.
 
     Args:
@@ -77,23 +77,9 @@ class Effects:
 
     def __init__(self, held: Held, loading: Loading, router: str | None, namespace: str, reported: Callable[[], None],
                  stop: Flag) -> None:
+        super().__init__("effects", 2 * ANSWER, stop)
         self._held, self._loading, self._router, self._namespace = held, loading, router, namespace
-        self._reported, self._stop = reported, stop
-        self._wake = Signal()
-        self._thread = threading.Thread(target=self._run, name="effects", daemon=True)
-
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Something else is wanted: look now."""
-        self._wake.set()
-
-    def join(self) -> None:
-        """Waits for the thread, once ``stop`` is set."""
-        self._wake.set()
-        self._thread.join(2 * ANSWER)
+        self._reported = reported
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread that looks again and again after what is wanted of a robot, whatever goes wrong at one look."""
+"""Threads that bring about what is wanted of a robot; what is wanted anew wakes them."""
 from __future__ import annotations
 
 import logging
@@ -12,19 +12,17 @@ from brain_wire.seldom import Seldom
 from brain_wire.waking import Flag, Signal
 
 
-class Tending(ABC):
+class Woken(ABC):
     """One thread.
 
     Args:
-        what: it looks after, for people.
-        every: s between two looks.
+        what: it is for, for people.
         patience: s that its end may take.
-        seldom: tells what goes wrong.
         stop: ends it.
     """
 
-    def __init__(self, what: str, every: float, patience: float, seldom: Seldom, stop: Flag) -> None:
-        self._what, self._every, self._patience, self._seldom, self._stop = what, every, patience, seldom, stop
+    def __init__(self, what: str, patience: float, stop: Flag) -> None:
+        self._what, self._patience, self._stop = what, patience, stop
         self._wake = Signal()
         self._thread = threading.Thread(target=self._run, name=what, daemon=True)
 
@@ -37,9 +35,29 @@ class Tending(ABC):
         self._wake.set()
 
     def join(self) -> None:
-        """Ends all that it looks after, once ``stop`` is set."""
+        """Waits for its end, once ``stop`` is set."""
         self._wake.set()
         self._thread.join(self._patience)
+
+    @abstractmethod
+    def _run(self) -> None:
+        """What the thread does until ``stop`` is set; it waits for ``_wake``."""
+
+
+class Tending(Woken):
+    """Looks again and again, whatever goes wrong at one look; at its end, so does all that it looks after.
+
+    Args:
+        what: it looks after, for people.
+        every: s between two looks.
+        patience: s that its end may take.
+        seldom: tells what goes wrong.
+        stop: ends it.
+    """
+
+    def __init__(self, what: str, every: float, patience: float, seldom: Seldom, stop: Flag) -> None:
+        super().__init__(what, patience, stop)
+        self._every, self._seldom = every, seldom
 
     @abstractmethod
     def _look(self) -> None:
