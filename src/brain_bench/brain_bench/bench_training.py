@@ -13,6 +13,7 @@ from brain_runtime.command.options import Json, fail, tell, tell_json
 STEPS = 50              # of the small networks, after which weights are compared to the bit
 PICTURES = 5            # steps of vision, whose batch statistics have other last bits in parts
 PICTURES_BATCH = 8
+EQUAL = 22              # steps of equal layers, which are short
 MICROS = 4              # micro-batches of a pipeline
 TIMELINES, MEMORY = "training-timelines.png", "training-memory.png"
 CLOSE = 0.05            # of what a formula says
@@ -76,7 +77,7 @@ def _rows(quick: bool, width: int, seed: int) -> Iterator[tuple[str, dict[str, A
     for order in orders:
         for row in forms(order):
             yield "forms", row
-    for order in [wide] if quick else [wide, orders[-1]]:
+    for order in [wide] if quick else [wide, orders[-1], Order("layers", steps=EQUAL, seed=seed)]:
         for row in pipelines(order, MICROS):
             yield "pipelines", row
 

@@ -34,7 +34,7 @@ class Order:
     """What is measured.
 
     Attributes:
-        network: ``motor``, ``language`` or ``vision``.
+        network: ``motor``, ``language``, ``vision``, or ``layers`` (:mod:`.equal_layers`).
         width: so many times the neurons of each layer; of vision only.
         plan: as ``--parallel`` has it; empty: one process.
         shards: of one process, see ``brain train --shards``.
@@ -74,6 +74,11 @@ def task_of(order: Order) -> Task:
 
         batch = order.batch or LanguageTask.full.batch
         return LanguageTask(recipe=LanguageRecipe(sentences=batch * order.steps, batch=batch, chapters=1))
+    if order.network == "layers":
+        from brain_bench.equal_layers import EqualLayers
+        from brain_training.task import Recipe
+
+        return EqualLayers(recipe=Recipe(steps=order.steps, batch=order.batch or EqualLayers.full.batch))
     return _vision(order)
 
 

@@ -140,6 +140,10 @@ def row(found: dict[str, Any], alone: dict[str, Any] | None = None, shards: dict
 
 def label(network: str, width: int) -> str:
     """Name of a network, with how much wider it is."""
+    if network == "layers":
+        from brain_bench.equal_layers import LAYERS
+
+        return f"{LAYERS} equal layers"
     return f"{network} x{width}" if width > 1 else network
 
 

@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from brain_bench import training_beside, training_runs, training_theory
+from brain_bench.equal_layers import LAYERS, EqualChain, EqualLayers
 from brain_bench.training_pictures import memory, timelines
 from brain_bench.training_rank import Kept, Order, measured
+from brain_training.parallel.chain import cuts
 from brain_training.parallel.pipeline_stage import BACKWARD, FORWARD, Span
 from brain_training.parallel.plan import parse
 
@@ -91,6 +94,21 @@ def test_a_pipeline_is_measured_and_drawn(tmp_path: Path) -> None:
     assert {span[1] for of_rank in rows[1]["spans"] for span in of_rank} >= {"inputs", "weights"}
     timelines(tmp_path / "timelines.png", rows)
     assert (tmp_path / "timelines.png").read_bytes().startswith(PNG)
+
+
+def test_equal_layers_make_equal_stages_through_which_spikes_and_gradients_get() -> None:
+    task = EqualLayers(recipe=EqualLayers.tiny)
+    network = task.build(0)
+    batch = task.collate([task.sample(0, index) for index in range(8)])
+    of = EqualChain(task, network)
+    (micro,) = of.micros(batch, 1, lambda: np.random.default_rng(0))
+    costs = [section.cost for section in of.sections(micro)]
+    assert cuts(costs, 2) == [0, LAYERS // 2] and cuts(costs, 4) == [k * LAYERS // 4 for k in range(4)]
+    lost = of.whole(micro).value
+    assert lost == task.lost(network, batch, np.random.default_rng(0)).value
+    lost.backward()
+    assert network.layers[0].weight.grad.abs().mean() > 0
+    assert 0.05 < float(network(batch[0]).detach().mean()) < 0.5
 
 
 @pytest.mark.slow
