@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from brain_bench.backends import backends
 from brain_bench.bench import app
+from brain_bench.bench_collectives import collectives
 from brain_bench.bench_federated import federated
 from brain_bench.bench_fleet import fleet_messages
 from brain_bench.bench_gaps import gaps
@@ -25,9 +26,9 @@ from brain_bench.fleet_scale import fleet_scale
 from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
-for verb in (backends, federated, fleet_messages, fleet_scale, headings, incremental, integration, joint, lesions,
-             lifelong, sentences, sentence_lesions, weights, gaps, neurons, nir, operations, placement, scale, shards,
-             training):
+for verb in (backends, collectives, federated, fleet_messages, fleet_scale, headings, incremental, integration, joint,
+             lesions, lifelong, sentences, sentence_lesions, weights, gaps, neurons, nir, operations, placement, scale,
+             shards, training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__.replace("_", "-"))
