@@ -7,7 +7,7 @@ is told to all ranks.
 from __future__ import annotations
 
 import time
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_eval import policies
 from brain_eval.episodes import Referee, play, resolved_for, run_local
@@ -48,13 +48,15 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
                 raise ranks.why(error) from error
 
 
-def run_episode(group: Group, episode: Any, resolved: Resolved) -> dict[str, Any]:
+def run_episode(group: Group, episode: Any, resolved: Resolved, begin_with: Callable[[Outside], None] | None = None
+                ) -> dict[str, Any]:
     """Runs one episode; the result is as :func:`brain_eval.episodes.run_local`'s.
 
     Args:
         group: whose other ranks are in :func:`brain_runtime.hosts.torch_orders.obey`.
         episode: a ``brain_sim.suite.Episode``.
         resolved: what runs.
+        begin_with: is given the host before the episode begins, to listen at it.
 
     Raises:
         GroupError: a rank is lost. RegionError: a region could not begin.
@@ -62,6 +64,8 @@ def run_episode(group: Group, episode: Any, resolved: Resolved) -> dict[str, Any
     host = Outside(group, resolved, episode.seed)
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
+    if begin_with is not None:
+        begin_with(host)
     begin, error, counts = time.perf_counter(), "", {}
     try:
         play(host, episode, episode.script, referee)

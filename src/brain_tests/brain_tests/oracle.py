@@ -3,6 +3,10 @@
 
     python -m brain_tests.oracle write FILE [--episodes 40] [--jobs 2]
     python -m brain_tests.oracle check FILE [--episodes 4]
+    python -m brain_tests.oracle torch [--episodes 40] [--seed 0]
+
+The last one plays each episode on LocalHost and on a static group of torch.distributed, and compares the two: actions
+to the bit, spikes and synaptic operations of each region, outcome and time.
 
 LocalHost is equal to the bit on the same machine, packages and thread count alone, so a file tells where it was made,
 and one made elsewhere is refused. Make one with the commit before a change, then check it with the change.
@@ -18,7 +22,7 @@ import struct
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -87,6 +91,30 @@ def differences(known: dict[str, Any], found: dict[str, Any]) -> list[str]:
     return odd + [f"spikes of {n}" for n in names if known["spikes"].get(n) != found["spikes"].get(n)]
 
 
+def on_both(count: int, seed: int) -> Iterator[list[str]]:
+    """What of each episode is another on a static group than on LocalHost; nothing where all is equal.
+
+    Raises:
+        GroupError: the ranks do not start, or one is lost.
+    """
+    from brain_eval.episodes import resolved_for, run_local
+    from brain_eval.group import run_episode
+    from brain_runtime.torch_ranks import Ranks
+    from brain_sim.suite import episodes
+
+    chosen = episodes(SPLIT, count, seed)
+    resolved = [resolved_for(episode, "brain") for episode in chosen]
+    with Ranks(len(resolved[0].regions)) as ranks:
+        for episode, how in zip(chosen, resolved):
+            there, here = Listener(), Listener()
+            group = run_episode(ranks.group, episode, how, lambda host: there.begin(host, episode))
+            local = run_local(episode, onlooker=here)
+            odd = [what for what in ("outcome", "time", "spikes", "synops", "simulated") if group[what] != local[what]]
+            odd += [f"{name}'s counts" for name in {*group["by_region"], *local["by_region"]}
+                    if group["by_region"].get(name) != local["by_region"].get(name)]
+            yield odd + ["actions"] * (there.hashes()["actions"] != here.hashes()["actions"])
+
+
 def _runs(count: int, jobs: int):
     if jobs == 1:
         yield from map(run, range(count))
@@ -101,11 +129,19 @@ def _runs(count: int, jobs: int):
 def main() -> int:
     """Writes or checks a file; 0 if nothing differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["write", "check"])
+    parser.add_argument("what", choices=["write", "check", "torch"])
     parser.add_argument("file", type=Path, nargs="?", default=GOLDEN)
     parser.add_argument("--episodes", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=SEED, help="of torch's episodes")
     options = parser.parse_intermixed_args()
+    if options.what == "torch":
+        odd = 0
+        for index, differs in enumerate(on_both(options.episodes, options.seed)):
+            odd += bool(differs)
+            print(f"episode {index}: {', '.join(differs) or 'equal'}", flush=True)
+        print(f"{options.episodes - odd} of {options.episodes} episodes are equal on both hosts")
+        return 1 if odd else 0
     here = machine()
     if options.what == "write":
         found = {str(index): told for index, told in enumerate(_runs(options.episodes, options.jobs))}
