@@ -197,16 +197,29 @@ def _learning(cluster: Cluster) -> None:
         return cluster.until(lambda: (found := (cluster.status(kind, name).get("conditions") or [{}])[-1]) and (
             found.get("stage"), found.get("type")) == (stage, step) and found)
 
+    def says(kind: Any, job: str, step: str, message: str) -> None:
+        """What a node writes of a worker that has ended well."""
+        cluster.make(POD, {"metadata": {"name": f"{job}-abcde", "labels": {
+            "batch.kubernetes.io/job-name": job, **owner_labels(kind, job.rpartition(f"-{step}")[0], step)}},
+            "spec": {}, "status": {"containerStatuses": [{"name": "worker", "state": {"terminated": {
+                "exitCode": 0, "message": message}}}]}})
+
+    # Before anything is counted, what whoever collects the samples has written of them holds.
     cluster.until(lambda: "10 new samples" in told(INCREMENTAL, "objects", "Train", "Waiting")["message"])
+    cluster.until_jobs(INCREMENTAL, "objects", "count")
+    says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 12}')
+    cluster.finish("objects-count")
+    cluster.until(lambda: "12 new samples" in told(INCREMENTAL, "objects", "Train", "Waiting")["message"])
+    cluster.until(lambda: (one := cluster.get(JOB, "objects-count")) and one["metadata"]["annotations"][
+        "fleet.brain/known"] == "12")
+    says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 500}')
+    cluster.finish("objects-count")
     cluster.make(DATASET, dataset("room1", samples=500))
     for kind, name in ((INCREMENTAL, "objects"), (LIFELONG, "tasks")):
         cluster.until_jobs(kind, name, "train")
         cluster.finish(f"{name}-train-1")
         cluster.until_jobs(kind, name, "train", "eval")
-    cluster.make(POD, {"metadata": {"name": "objects-eval-1-abcde", "labels": {
-        "batch.kubernetes.io/job-name": "objects-eval-1", **owner_labels(INCREMENTAL, "objects", "eval")}}, "spec": {},
-        "status": {"containerStatuses": [{"name": "worker", "state": {"terminated": {
-            "exitCode": 0, "message": '{"precision_delta": 0.2}'}}}]}})
+    says(INCREMENTAL, "objects-eval-1", "eval", '{"precision_delta": 0.2}')
     for kind, name in ((INCREMENTAL, "objects"), (LIFELONG, "tasks")):
         cluster.finish(f"{name}-eval-1")
         told(kind, name, "Deploy", "Starting")
@@ -214,7 +227,10 @@ def _learning(cluster: Cluster) -> None:
         cluster.admin.merge(DEPLOYMENT, "default", f"{name}-infer", {"status": {
             "observedGeneration": 1, "updatedReplicas": 1, "availableReplicas": 1}}, "status")
         assert '"round": 2' in told(kind, name, "Train", "Waiting")["data"]
-    cluster.make(DATASET, dataset("room1", samples=1000))
+    cluster.until(lambda: (one := cluster.get(JOB, "objects-count")) and one["metadata"]["annotations"][
+        "fleet.brain/known"] == "500")
+    says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 1000}')
+    cluster.finish("objects-count")
     cluster.until_jobs(INCREMENTAL, "objects", "train")     # and those of the round before are gone
     assert cluster.get(JOB, "objects-train-2")
 

@@ -19,10 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent / "programs"))
 from manifests_of_jobs import (dataset, federated, incremental, joint, model, runtime, step,       # noqa: E402
                                train_job)
 
-from brain_fleet.cluster import conditions, gate, mirror, sedna, stages, storage, trainjob     # noqa: E402
+from brain_fleet.cluster import conditions, counting, gate, mirror, sedna, stages, storage, trainjob     # noqa: E402
 from brain_fleet.cluster.kinds import (DATASET, FEDERATED, INCREMENTAL, JOB, JOINT, MODEL, TRAIN_JOB,   # noqa: E402
                                        Kind)
-from brain_fleet.cluster.placement import EDGE, placed     # noqa: E402
+from brain_fleet.cluster.placement import EDGE, HOST, placed     # noqa: E402
 from brain_fleet.cluster.plans import Below, Settings      # noqa: E402
 from brain_fleet.cluster.templates import Unfit, overlaid  # noqa: E402
 
@@ -213,10 +213,91 @@ def test_a_model_that_is_no_better_is_not_deployed_and_a_failed_round_is_followe
     assert len(plan.status["conditions"]) <= stages.KEPT
 
 
+def test_samples_are_counted_by_a_job_on_the_data_sets_node_and_training_begins_when_there_are_enough():
+    def next_of(plan: Any, **more: Any) -> Any:
+        job = {**incremental(), **({"status": plan.status} if plan else {})}
+        return stages.learning(below(INCREMENTAL, job, found=found, **more), SETTINGS)
+
+    def counted(known: str, said: str, how: str = "Complete") -> dict[str, Any]:
+        job = {"metadata": {"name": "objects-count", "annotations": {counting.KNOWN: known}}, "spec": {},
+               "status": {"conditions": [{"type": how, "status": "True"}]}}
+        return {"jobs": {"objects-count": job}, "said": {"objects-count": said}}
+
+    def message(plan: Any) -> str:
+        return plan.status["conditions"][-1]["message"]
+
+    found = below(INCREMENTAL, incremental()).found | {("Dataset", "room1"): dataset("room1")}
+    first = next_of(None)
+    (job,) = [one.body for one in first.children]
+    assert job["metadata"]["name"] == "objects-count" and first.deleted == () and not first.tidy
+    pod = job["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {HOST: "robot1"} and pod["restartPolicy"] == "OnFailure"
+    assert "initContainers" not in pod
+    assert pod["containers"][0]["command"][2:] == [
+        "brain_fleet.cluster.counting", "/data/rooms/train.txt", "txt", "--known", "-1"]
+    assert pod["containers"][0]["image"] == "brain:1" and pod["containers"][0]["volumeMounts"][0]["readOnly"]
+    assert next_of(first).status == first.status
+    # What it says is taken once, written down, and the Job goes, so that the next one is told what is known.
+    some = next_of(first, **counted("-1", '{"num_of_samples": 60}'))
+    assert stages.where(some.status["conditions"]).counted == 60 and "60 new samples" in message(some)
+    assert some.deleted == ("objects-count",)
+    assert next_of(some, **counted("-1", '{"num_of_samples": 60}')).status == some.status
+    (job,) = [one.body for one in next_of(some).children]
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "60"
+    # What says nothing that can be read, or has failed, changes nothing and is made anew.
+    for said, how in (("", "Complete"), ('{"num_of_samples": -5}', "Complete"), ('{"num_of_samples": 1e3}', "Complete"),
+                      ("[" * 9000, "Complete"), ('{"num_of_samples": 900}', "Failed")):
+        wrong = next_of(some, **counted("60", said, how))
+        assert wrong.status == some.status and wrong.deleted == ("objects-count",), said
+    going = counted("60", '{"num_of_samples": 900}')
+    going["jobs"]["objects-count"]["metadata"]["deletionTimestamp"] = "2026-11-25T12:00:00Z"
+    assert next_of(some, **going).status == some.status and next_of(some, **going).deleted == ()
+    enough = next_of(some, **counted("60", '{"num_of_samples": 161}'))
+    at = stages.where(enough.status["conditions"])
+    assert (at.stage, at.step, at.samples, at.counted) == ("Train", "Starting", 161, 161)
+    assert [one.name for one in enough.children] == ["objects-train-1"] and enough.tidy
+    # Data that are elsewhere, or no lines, are not counted; then whoever collects them says how many there are.
+    for url, form in (("https://data.example/train.txt", "txt"), ("/data/rooms", "jpg")):
+        other = dataset("room1", url=url, samples=40)
+        other["spec"]["format"] = form
+        found[("Dataset", "room1")] = other
+        plan = next_of(None)
+        assert plan.children == [] and "40 new samples" in message(plan)
+
+
+@pytest.mark.parametrize("form, text, number", [
+    ("txt", b"", 0), ("txt", b"a\nb\n", 2), ("txt", b"a\nb", 2), ("csv", b"", 0), ("csv", b"head\n", 0),
+    ("csv", b"head\na\nb", 2)])
+def test_samples_of_a_list_are_its_lines(tmp_path, form, text, number):
+    (tmp_path / "list").write_bytes(text)
+    assert counting.count(tmp_path / "list", form) == number
+
+
+def test_the_counter_ends_when_there_is_another_number_and_says_once_why_it_waits(tmp_path, capsys):
+    path, told, looks = tmp_path / "train.txt", [], []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 3:
+            path.write_text("a\nb\n")
+        elif len(looks) == 5:
+            path.write_text("A\nb\n")       # as many as before
+        elif len(looks) == 6:
+            path.write_text("a\nb\nc\n")
+
+    assert counting.watch(path, "txt", 2, sleep, told.append) == 3
+    assert told == [f"{path} cannot be read: No such file or directory; waiting for it"] and len(looks) == 6
+    message = tmp_path / "message"
+    assert counting.main([str(path), "txt", "--message", str(message)]) == 0
+    assert counting.number(message.read_text()) == 3
+    assert counting.main([str(path), "txt", "--message", str(tmp_path / "none" / "message")]) == 1
+    assert "cannot be written: No such file" in capsys.readouterr().err
+
+
 def test_where_a_job_is_cannot_be_made_up():
     begin = stages.Where()
     for data in ("", "[", "[]", '{"round": -1}', '{"round": 1e9}', '{"round": true}', '{"round": 99999999999999999999}',
-                 "[" * 5000, '{"samples": "x"}'):
+                 "[" * 5000, '{"samples": "x"}', '{"counted": -1}', '{"counted": null}'):
         assert stages.where([{"stage": "Eval", "type": "Running", "data": data}]) in (
             begin, stages.Where("Eval", "Running")), data
     assert stages.where([{"stage": "Other", "type": "Running"}]) == begin

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
 from brain_fleet.cluster.api import Api, ApiProblem
+from brain_fleet.cluster.counting import STEP as COUNT
 from brain_fleet.cluster.kinds import (BY_KIND, DATASET, DEPLOYMENT, FEDERATED, INCREMENTAL, JOB, JOINT, LIFELONG,
                                        MODEL, PLAN, POD, SCALER, TRAIN_JOB, Kind, owner_labels)
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, met
@@ -127,11 +128,12 @@ class Reconciler:
                 for that, name in references(resource)}
 
     def _said(self, kind: Kind, resource: Mapping[str, Any]) -> dict[str, str]:
-        """What the evaluating containers of a learning job have left behind."""
-        if kind not in (INCREMENTAL, LIFELONG) or _stage(resource).get("stage") not in ("Eval", "Deploy"):
+        """What the counting and evaluating containers of a learning job have left behind."""
+        if kind not in (INCREMENTAL, LIFELONG):
             return {}
         about, found = resource["metadata"], {}
-        for pod in self._api.listed(POD, about["namespace"], owner_labels(kind, about["name"], "eval")):
+        step = COUNT if _stage(resource)["stage"] == "Train" else "eval"
+        for pod in self._api.listed(POD, about["namespace"], owner_labels(kind, about["name"], step)):
             job = (pod["metadata"].get("labels") or NO_SETTINGS).get("batch.kubernetes.io/job-name")
             for one in (pod.get("status") or NO_SETTINGS).get("containerStatuses") or ():
                 ended = (one.get("state") or NO_SETTINGS).get("terminated") or NO_SETTINGS

@@ -3,8 +3,9 @@
 
 Where a job is stands in its newest condition, as Sedna writes it, so that an operator that starts anew goes on there:
 ``stage`` is Train, Eval or Deploy, ``type`` Waiting, Ready, Starting, Running, Completed or Failed, and ``data`` holds
-the round. Training begins when the Dataset's ``status.numberOfSamples`` has grown as the trigger asks, and a model is
-deployed when the metric that the evaluating container has left in its termination message is as the trigger asks.
+the round. Training begins when the Dataset has as many more samples as the trigger asks: by what a Job on its node has
+counted (:mod:`.counting`), else by its ``status.numberOfSamples``. A model is deployed when the metric that the
+evaluating container has left in its termination message is as the trigger asks.
 """
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Mapping, Sequence
 
+from brain_fleet.cluster.counting import SAMPLES, counted, job as counting_job
 from brain_fleet.cluster.kinds import BY_KIND, DATASET, INCREMENTAL, MODEL
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
 from brain_fleet.cluster.sedna import (blocked, data_of, deployment, heard, suspended, unblocked, worker_job,
@@ -29,7 +31,6 @@ STAGES = ("Train", "Eval", "Deploy")
 STEPS = ("Waiting", "Ready", "Starting", "Running", "Completed", "Failed")
 KEPT = 30           # conditions, of which each round adds a dozen
 WHOLE = 2**53       # of what a status may hold
-SAMPLES = "num_of_samples"
 COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "=": operator.eq,
            "==": operator.eq}
 
@@ -42,6 +43,7 @@ class Where:
         stage, step: see the module.
         round: counted from 1.
         samples: that the data set had when it was last trained.
+        counted: that it had when they were last counted; None: nobody has.
         deployed: round whose model runs; 0: none yet.
         why: of the last step.
     """
@@ -52,11 +54,13 @@ class Where:
     samples: int = 0
     deployed: int = 0
     why: str = ""
+    counted: int | None = None
 
     @property
     def data(self) -> str:
         """As it is kept in a condition."""
-        return json.dumps({"round": self.round, "samples": self.samples, "deployed": self.deployed})
+        counted = {} if self.counted is None else {"counted": self.counted}
+        return json.dumps({"round": self.round, "samples": self.samples, "deployed": self.deployed, **counted})
 
 
 def where(conditions: Sequence[Mapping[str, Any]]) -> Where:
@@ -67,6 +71,8 @@ def where(conditions: Sequence[Mapping[str, Any]]) -> Where:
     try:
         data = json.loads(last.get("data") or "{}")
         counts = {name: data.get(name, least) for name, least in (("round", 1), ("samples", 0), ("deployed", 0))}
+        if "counted" in data:
+            counts["counted"] = data["counted"]
     except (ValueError, AttributeError, RecursionError):
         return Where()
     if not all(type(count) is int and 0 <= count < WHOLE for count in counts.values()):
@@ -85,7 +91,7 @@ def learning(below: Below, settings: Settings) -> Plan:
             new = _step(now, below)
             if new is None:
                 break
-            if (new.stage, new.step, new.why) != (now.stage, now.step, now.why):
+            if (new.stage, new.step, new.why, new.counted) != (now.stage, now.step, now.why, now.counted):
                 if conditions and (new.stage, new.step) == (now.stage, now.step):
                     conditions.pop()        # the same again, for another reason
                 conditions.append(heard(below, new.step, f"{new.stage}{new.step}", new.why, stage=new.stage,
@@ -98,7 +104,9 @@ def learning(below: Below, settings: Settings) -> Plan:
     if conditions:
         status["startTime"] = status.get("startTime") or conditions[0]["lastHeartbeatTime"]
     # What a round has left behind can be looked at until the next one trains.
-    return Plan(children, status, suspended=suspended(job), tidy=(now.stage, now.step) != ("Train", "Waiting"))
+    waiting = (now.stage, now.step) == ("Train", "Waiting")
+    return Plan(children, status, suspended=suspended(job), tidy=not waiting,
+                deleted=counted(below, now.counted)[1] if waiting else ())
 
 
 def _step(now: Where, below: Below) -> Where | None:
@@ -135,7 +143,11 @@ def _waiting(now: Where, below: Below) -> Where | None:
     if now.stage == "Train":
         trigger = spec["trainSpec"]["trigger"]
         dataset = below.need(DATASET, spec["dataset"]["name"])
-        there = int((dataset.get("status") or NO_SETTINGS).get("numberOfSamples") or 0)
+        new, _ = counted(below, now.counted)
+        if new is not None:
+            now = replace(now, counted=new, why="")     # so that it is written, whatever is said of it
+        there = int((dataset.get("status") or NO_SETTINGS).get("numberOfSamples") or 0
+                    ) if now.counted is None else now.counted
         if trigger["condition"]["metric"] != SAMPLES:
             raise Unfit("MetricUnknown", f"training is triggered by {quoted(trigger['condition']['metric'])}, and the "
                                          f"operator knows {SAMPLES}")
@@ -241,7 +253,10 @@ def _children(now: Where, below: Below, settings: Settings) -> list[Child]:
     env = {"NAMESPACE": job["metadata"]["namespace"], "JOB_NAME": job["metadata"]["name"]}
     begun = [stage for stage in ("Train", "Eval") if STAGES.index(now.stage) > STAGES.index(stage)
              or now.stage == stage and now.step in ("Ready", "Starting", "Running", "Completed")]
-    found = []
+    found: list[Child] = []
+    if (now.stage, now.step) == ("Train", "Waiting"):
+        counter = counting_job(kind, job, dataset, now.counted, settings)
+        found += [counter] if counter is not None else []
     for stage in begun:
         name = _worker(below, stage, now.round)
         sources, own = (_to_train if stage == "Train" else _to_evaluate)(now, below)

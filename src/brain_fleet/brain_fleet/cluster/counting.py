@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many samples a Dataset of a node has, for jobs that learn when there are more: a Job that ends when that changes.
+
+The operator makes the Job on the Dataset's node (:func:`job`), with the number that it knows. Its container,
+``python3 -m brain_fleet.cluster.counting PATH FORMAT --known N``, looks at the list of samples until it has another
+number, leaves that in its termination message as ``{"num_of_samples": 12}``, and ends. So nothing on the node needs
+the cluster's API.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+
+from brain_wire import shown
+
+if TYPE_CHECKING:
+    from brain_fleet.cluster.kinds import Kind
+    from brain_fleet.cluster.plans import Below, Child, Settings
+
+SAMPLES = "num_of_samples"      # a trigger's metric, as Sedna names it
+FORMATS = ("txt", "csv")        # a sample is a line
+KNOWN = "fleet.brain/known"     # annotation of the Job: the number that it was told
+STEP = "count"
+PERIOD = 5.0                    # s between looks
+MESSAGE = Path("/dev/termination-log")
+PIECE = 2**20                   # bytes read at once
+
+
+def count(path: Path, form: str) -> int:
+    """Samples of a list, a line each; of csv the first line is its header. A last line without an end counts.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            lines += piece.count(b"\n")
+            last = piece[-1:]
+    lines += last != b"\n"
+    return max(lines - 1, 0) if form == "csv" else lines
+
+
+def watch(path: Path, form: str, known: int, sleep: Callable[[float], None] = time.sleep,
+          tell: Callable[[str], None] = lambda text: None) -> int:
+    """Looks at a list until it has another number of samples than ``known``; that number.
+
+    Args:
+        known: -1: none yet; then the list need only be there.
+        tell: is told why the list cannot be read, once.
+    """
+    before, told = None, ""
+    while True:
+        try:
+            about = path.stat()
+            now = about.st_mtime_ns, about.st_size, about.st_ino
+            if now != before:
+                found = count(path, form)
+                if found != known:
+                    return found
+                before = now
+            told = ""
+        except OSError as error:
+            why = f"{path} cannot be read: {error.strerror or error}; waiting for it"
+            if why != told:
+                told = why
+                tell(why)
+        sleep(PERIOD)
+
+
+def job(kind: Kind, owner: Mapping[str, Any], dataset: Mapping[str, Any], known: int | None, settings: Settings
+        ) -> Child | None:
+    """The Job that counts for a resource; None where nobody can: the data are elsewhere, or no lines.
+
+    Args:
+        kind, owner: the resource.
+        known: the number that the operator knows; None: none.
+
+    Raises:
+        Unfit: the Dataset's url cannot be mounted.
+    """
+    from brain_fleet.cluster.sedna import worker_job
+    from brain_fleet.cluster.storage import of_resource
+
+    source, form = of_resource(dataset, "dataset", "DATASET_URL", checked=False), dataset["spec"]["format"].lower()
+    if source.fetched or form not in FORMATS:
+        return None
+    told = str(-1 if known is None else known)
+    container = {"name": STEP, "image": settings.image, "command": [
+        "python3", "-m", "brain_fleet.cluster.counting", source.path, form, "--known", told]}
+    name = name_of(owner)
+    found = worker_job(kind, owner, STEP, name, {"spec": {"containers": [container]}}, [source], {}, "edge",
+                       dataset["spec"]["nodeName"], settings)
+    for mount in found.body["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]:
+        mount["readOnly"] = True
+    found.body["metadata"]["annotations"][KNOWN] = told
+    return found
+
+
+def name_of(owner: Mapping[str, Any]) -> str:
+    """Of a resource's Job that counts."""
+    return f"{owner['metadata']['name']}-{STEP}"
+
+
+def counted(below: Below, known: int | None) -> tuple[int | None, tuple[str, ...]]:
+    """What the Job that counts has found, and the Jobs that are over and have to go so that it begins anew.
+
+    Args:
+        known: the number that the operator knows.
+
+    Returns:
+        The new number; None: there is none. Names of Jobs.
+    """
+    from brain_fleet.cluster.plans import NO_SETTINGS, job_state
+
+    name = name_of(below.resource)
+    there = below.jobs.get(name)
+    if there is None or there["metadata"].get("deletionTimestamp") or job_state(there) not in ("Complete", "Failed"):
+        return None, ()
+    told = (there["metadata"].get("annotations") or NO_SETTINGS).get(KNOWN)
+    found = None
+    if told == str(-1 if known is None else known) and job_state(there) == "Complete":
+        found = number(below.said.get(name, ""))
+    return found, (name,)
+
+
+def number(message: str) -> int | None:
+    """The number of samples in a termination message; None: there is none."""
+    try:
+        found = json.loads(message)[SAMPLES]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return found if type(found) is int and 0 <= found < 2**53 else None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Counts until there is something to tell; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="sample counter", description=__doc__.split("\n")[0])
+    parser.add_argument("path", type=Path)
+    parser.add_argument("format", choices=FORMATS)
+    parser.add_argument("--known", type=int, default=-1)
+    parser.add_argument("--message", type=Path, default=MESSAGE, help="where the number is left")
+    given = parser.parse_args(argv)
+    found = watch(given.path, given.format, given.known,
+                  tell=lambda why: print(f"sample counter: {shown.line(why)}", file=sys.stderr, flush=True))
+    try:
+        given.message.write_text(json.dumps({SAMPLES: found}), encoding="utf-8")
+    except OSError as error:
+        print(f"sample counter: {given.message} cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 1
+    print(f"sample counter: {shown.line(str(given.path))} has {found} samples", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
