@@ -201,6 +201,23 @@ def test_a_certificate_is_renewed_by_the_clouds_clock_alone(door, folder, clock,
         Visit(door.where).renew(read_pair(tmp_path / "other" / "robot1.json5")[0], authority, make_request("x")[1])
 
 
+def test_a_robot_that_asks_again_after_the_cloud_was_killed_is_taken_in_anew(folder):
+    """Its certificate was written, and that it may come with a new disk was not."""
+    def killed(robot: str, person: str) -> None:
+        raise KeyboardInterrupt
+
+    _, request = make_request("robot3")
+    first = Authority(folder, joins=killed)
+    token = tokens.parse(first.token("robot3", "ann"))
+    with pytest.raises(KeyboardInterrupt):
+        first.enroll("robot3", token.secret, request)
+    joined: list[tuple[str, str]] = []
+    again = Authority(folder, joins=lambda robot, person: joined.append((robot, person)))
+    certificate = again.enroll("robot3", token.secret, request)
+    assert again.enroll("robot3", token.secret, request) == certificate
+    assert joined == [("robot3", "ann")]        # once
+
+
 def test_a_kill_between_two_files_leaves_nobody_half_revoked(door, folder):
     rules = (folder / "router.json5").read_bytes()
     door.authority.revoke("robot1", "ann")

@@ -122,7 +122,8 @@ VALUES = [(HEAT, 20, 20.0), (HEAT, 100.5, "100.5 degC is more than the maximum 1
           (HEAT, math.nan, "nan is no finite number"), (HEAT, math.inf, "inf is no"), (HEAT, True, "True is no number"),
           (HEAT, "20", "'20' is no number"), (HEAT, None, "None is no number"), (HEAT, [1], "a list is no number"),
           (HEAT, 10**400, "more than 64 bits"), (Property("n", "integer"), 3.0, 3),
-          (Property("n", "integer"), 3.5, "whole"),
+          (Property("n", "integer"), 3.5, "whole"), (Property("n", "integer"), 3.4e38, "more than 64 bits"),
+          (Property("n", "float"), 3.4e38, 3.4e38),
           (Property("n", "integer"), math.nan, "finite"), (Property("b", "boolean"), 1, "1 is no boolean"),
           (Property("s", "string", longest=3), "abcd", "4 characters is more than the 3"),
           (Property("s", "string"), "\udc80", "surrogate"), (Property("s", "string"), b"a", "a bytes is no string")]

@@ -229,7 +229,7 @@ def test_samples_are_counted_by_a_job_on_the_data_sets_node_and_training_begins_
     found = below(INCREMENTAL, incremental()).found | {("Dataset", "room1"): dataset("room1")}
     first = next_of(None)
     (job,) = [one.body for one in first.children]
-    assert job["metadata"]["name"] == "objects-count" and first.deleted == () and not first.tidy
+    assert job["metadata"]["name"] == "objects-count" and first.left == () and not first.tidy
     pod = job["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {HOST: "robot1"} and pod["restartPolicy"] == "OnFailure"
     assert "initContainers" not in pod
@@ -240,7 +240,7 @@ def test_samples_are_counted_by_a_job_on_the_data_sets_node_and_training_begins_
     # What it says is taken once, written down, and the Job goes, so that the next one is told what is known.
     some = next_of(first, **counted("-1", '{"num_of_samples": 60}'))
     assert stages.where(some.status["conditions"]).counted == 60 and "60 new samples" in message(some)
-    assert some.deleted == ("objects-count",)
+    assert some.left == ("objects-count",)
     assert next_of(some, **counted("-1", '{"num_of_samples": 60}')).status == some.status
     (job,) = [one.body for one in next_of(some).children]
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "60"
@@ -248,14 +248,15 @@ def test_samples_are_counted_by_a_job_on_the_data_sets_node_and_training_begins_
     for said, how in (("", "Complete"), ('{"num_of_samples": -5}', "Complete"), ('{"num_of_samples": 1e3}', "Complete"),
                       ("[" * 9000, "Complete"), ('{"num_of_samples": 900}', "Failed")):
         wrong = next_of(some, **counted("60", said, how))
-        assert wrong.status == some.status and wrong.deleted == ("objects-count",), said
+        assert wrong.status == some.status and wrong.left == ("objects-count",), said
     going = counted("60", '{"num_of_samples": 900}')
     going["jobs"]["objects-count"]["metadata"]["deletionTimestamp"] = "2026-11-25T12:00:00Z"
-    assert next_of(some, **going).status == some.status and next_of(some, **going).deleted == ()
+    assert next_of(some, **going).status == some.status and next_of(some, **going).left == ()
     enough = next_of(some, **counted("60", '{"num_of_samples": 161}'))
     at = stages.where(enough.status["conditions"])
     assert (at.stage, at.step, at.samples, at.counted) == ("Train", "Starting", 161, 161)
     assert [one.name for one in enough.children] == ["objects-train-1"] and enough.tidy
+    assert enough.left == ("objects-count",)    # not before the status is written
     # Data that are elsewhere, or no lines, are not counted; then whoever collects them says how many there are.
     for url, form in (("https://data.example/train.txt", "txt"), ("/data/rooms", "jpg")):
         other = dataset("room1", url=url, samples=40)

@@ -22,6 +22,7 @@ from brain_fleet.models.rollouts import Rollouts
 from brain_fleet.models.statement import state
 from brain_fleet.models.trial import Expected, Goal
 from brain_fleet.processes.settings import FROM_CLOUD
+from brain_fleet.state import goals as kept_goals
 from brain_fleet.state.desired import Desired, hear
 from brain_fleet.store import Store
 from brain_regions.motor import weights
@@ -123,6 +124,33 @@ def test_a_model_that_is_worse_in_other_rooms_is_taken_back_from_all(tmp_path):
                 "motor": old[7:23]}}))
     again, _ = world.rollouts.begin(new, None, ["robot2"], goals=2, when="idle", expect=None, person="ann")
     assert again.expected.goals >= 30 and again.expected.reached > 0.8
+    world.store.close()
+
+
+def test_a_trial_forgets_no_goal_though_the_cloud_keeps_the_newest_alone(tmp_path, monkeypatch):
+    """Else it would begin anew again and again, and take any model back in the end."""
+    from rollout_killed import World
+
+    monkeypatch.setattr(kept_goals, "KEPT", 10)
+    world = World(tmp_path / "cloud")
+    _, new = world.prepare(tmp_path, None)
+    world.rollouts.begin(new, None, ["robot2"], goals=400, when="idle", expect=0.8, person="ann")
+    reported = {"kind": "Model", "name": "motor-canary", "version": 2, "status": {"state": "applied"}}
+    with world.store.change() as db:
+        (reported["version"],) = db.execute("SELECT version FROM desired WHERE robot = 'robot2' AND name = ?",
+                                            ("motor-canary",)).fetchone()
+        hear(db, Message("robot2", "reports", 1, "report", reported))
+    for number in range(400):
+        assert world.rollouts.told()[0]["state"] == "canary", number
+        goal = {"outcome": "timeout" if number % 40 >= 32 else "reached", "reflexes": 0, "seconds": 9.0,
+                "weights": {"motor": new[7:23]}}
+        with world.store.change() as db:    # eight in a row are enough to take a model back that begins with them
+            hear(db, Message("robot2", "goals", number, "goal", goal))
+        world.rollouts.look()
+    assert trial.verdict([Goal(False, 0)] * 8, Expected(0.8, None, 0.0, 0))
+    assert len(world.store.read("SELECT 1 FROM goals")) < 40
+    (one,) = world.rollouts.told()
+    assert one["state"] == "rest" and "seen" not in one["watch"]
     world.store.close()
 
 

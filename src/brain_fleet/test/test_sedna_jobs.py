@@ -87,6 +87,27 @@ def test_joint_inference_runs_on_and_lifelong_learning_deploys_what_it_knows(job
         check_status(jobs.one(name))
 
 
+def test_a_round_of_learning_that_fails_is_followed_by_another_also_where_nothing_else_runs(jobs, tmp_path):
+    (tmp_path / "samples.txt").write_text("1\n2\n")
+    trigger = {"checkPeriodSeconds": 1, "condition": {"operator": ">=", "threshold": 1, "metric": "num_of_samples"}}
+    train, infer = pod("import sys; sys.exit(3)"), pod("import sys; sys.exit(1)")
+    train["spec"]["restartPolicy"] = "Never"
+    jobs.apply(
+        sedna("Dataset", "d", url=str(tmp_path / "samples.txt"), format="txt", nodeName="edge"),
+        sedna("LifelongLearningJob", "life", dataset={"name": "d", "trainProb": 0.5}, outputDir=str(tmp_path / "out"),
+              trainSpec={"template": train, "trigger": trigger}, evalSpec={"template": pod("")},
+              deploySpec={"template": infer}))
+
+    def failed() -> bool:
+        found = jobs.one("life")
+        assert found["phase"] != "Failed", found
+        return [one["type"] for one in found["status"].get("conditions", ())][-2:] == ["Failed", "Waiting"]
+
+    until(failed, lambda: jobs.said("life"))
+    jobs.runner.delete([("LifelongLearningJob", "life")])
+    until(lambda: not jobs.runner.jobs())
+
+
 REPORTING = """
 import json, os, sys, urllib.request
 kind, results = sys.argv[1], json.loads(sys.argv[2])

@@ -40,6 +40,7 @@ STOP = "estop"          # a robot's own button may say it too, but not release i
 DEVICES = f"devices/{ANY}/{ANY}"
 EDGE_SAYS = ("sensor/features", "vision/second")
 # What a robot's drivers publish for others than the brain.
+SENSORS = ("camera/camera_info", "camera/image_raw", "imu", "odom", "scan")     # a robot's drivers publish them
 ROBOT_SAYS = ("/tf", "/tf_static", "joint_states", "robot_description", diagnostics.TOPIC, EVENTS, rosout.TOPIC)
 
 
@@ -167,7 +168,7 @@ def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), mai
 def _of_devices(devices: Iterable[str], names_of: _Names, own: frozenset[str]) -> frozenset[str]:
     """Topics of devices: all below ``devices/``, and those that are named; none of the brain's own."""
     named = names_of.all(devices)
-    for topic in sorted(named & (own | names_of.all(ROBOT_SAYS))):
+    for topic in sorted(named & (own | names_of.all((*ROBOT_SAYS, *SENSORS)))):
         raise RightsError(f"{topic} is a topic of the brain's own, not of a device; take another, as "
                           f"devices/NAME/{topic.rpartition('/')[2]}")
     return named | {f"{names_of.namespace.rstrip('/')}/{DEVICES}"}

@@ -112,6 +112,13 @@ def test_a_device_gets_none_of_the_brains_topics(shipped, topic):
         rights_of(shipped, devices=["battery", topic])
 
 
+@pytest.mark.parametrize("topic", ["odom", "scan", "camera/image_raw", "imu"])
+def test_a_device_is_no_sensor_of_a_robot_without_a_world_either(shipped, topic):
+    real = replace(shipped, regions=tuple(region for region in shipped.regions if not region.device))
+    with pytest.raises(RightsError, match=f"{topic} is a topic of the brain's own, not of a device"):
+        rights_of(real, devices=[topic])
+
+
 def test_without_a_world_the_robots_drivers_feed_what_nobody_else_does():
     found = {r.node: r for r in rights_of(Resolved("g", (EYE, STEM), namespace="/r1"))}
     assert found["robot"].name == "/r1/robot"

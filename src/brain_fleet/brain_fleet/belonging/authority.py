@@ -12,14 +12,14 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 from brain_fleet.belonging import tokens
 from brain_fleet.state.events import now
 from brain_security.certificates import CertificateError, Pair, fingerprint, public_key_of, sign_request
 from brain_security.fleet_keys import FleetNameProblem, check_robot
 from brain_security.folder import read_router, renew_router
-from brain_security.members import (ENROLLED, REVOKED, Member, change, common_name, read_register, robots_of,
+from brain_security.members import (ENROLLED, REVOKED, Member, Register, change, common_name, read_register, robots_of,
                                     write_rules)
 from brain_security.rights import AUTHORITY, ROUTER
 
@@ -156,26 +156,35 @@ class Authority:
                 known = "" if token is None else str(token["secret"])
                 if not hmac.compare_digest(known.encode(), tokens.kept(secret).encode()) or token is None:
                     raise Refusal("the token is wrong, or was replaced; `brain fleet enroll ROBOT` makes another")
-                if "key" in token:
-                    if token["key"] != key:
-                        raise Refusal(f"the token for {robot} was used up with another key. If that was not this "
-                                      f"robot, somebody has taken its place: `brain fleet revoke {robot}`, then "
-                                      f"`brain fleet enroll {robot}`")
-                    if self.revoked(robot):
-                        raise Refusal(_revoked(robot))
-                    return str(token["certificate"]).encode()
-                if self.clock() > token["until"]:
-                    raise Refusal(f"the token for {robot} is too old; `brain fleet enroll {robot}` makes another")
-                before = register.members.get(robot)
-                generation = 1 if before is None else before.generation + 1
-                certificate = self._sign(request, common_name(robot, generation))
-                token.update(key=key, certificate=certificate.decode())
-                person = str(token["by"])
-                register.members[robot] = Member(robot, ENROLLED, generation, now(), person)
-            self.settle()
-        self._told(robot, person, f"{robot} has enrolled")
-        self._joins(robot, person)
+                first, person = "key" not in token, str(token["by"])
+                if first:
+                    self._take_in(register, robot, token, key, request)
+                elif token["key"] != key:
+                    raise Refusal(f"the token for {robot} was used up with another key. If that was not this "
+                                  f"robot, somebody has taken its place: `brain fleet revoke {robot}`, then "
+                                  f"`brain fleet enroll {robot}`")
+                elif self.revoked(robot):
+                    raise Refusal(_revoked(robot))
+                certificate, joined = str(token["certificate"]).encode(), token.get("joined", True)
+            if first:
+                self.settle()
+        if first:
+            self._told(robot, person, f"{robot} has enrolled")
+        if not joined:      # or it had not when this cloud was killed, and the robot asks again
+            self._joins(robot, person)
+            with self._lock, change(self.folder) as register:
+                if register.tokens.get(robot, {}).get("key") == key:
+                    register.tokens[robot]["joined"] = True
         return certificate
+
+    def _take_in(self, register: Register, robot: str, token: dict[str, Any], key: str, request: bytes) -> None:
+        if self.clock() > token["until"]:
+            raise Refusal(f"the token for {robot} is too old; `brain fleet enroll {robot}` makes another")
+        before = register.members.get(robot)
+        generation = 1 if before is None else before.generation + 1
+        certificate = self._sign(request, common_name(robot, generation))
+        token.update(key=key, certificate=certificate.decode(), joined=False)
+        register.members[robot] = Member(robot, ENROLLED, generation, now(), str(token["by"]))
 
     def renew(self, certificate: Pair, request: bytes) -> tuple[bytes | None, float]:
         """A later certificate (PEM) for a robot that has one; None where that lasts.

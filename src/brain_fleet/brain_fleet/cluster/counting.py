@@ -106,6 +106,13 @@ def name_of(owner: Mapping[str, Any]) -> str:
     return f"{owner['metadata']['name']}-{STEP}"
 
 
+def counter_of(below: Below) -> tuple[str, ...]:
+    """The name of the Job that counts, where there is one that is not being deleted."""
+    name = name_of(below.resource)
+    there = below.jobs.get(name)
+    return () if there is None or there["metadata"].get("deletionTimestamp") else (name,)
+
+
 def counted(below: Below, known: int | None) -> tuple[int | None, tuple[str, ...]]:
     """What the Job that counts has found, and the Jobs that are over and have to go so that it begins anew.
 
@@ -118,8 +125,7 @@ def counted(below: Below, known: int | None) -> tuple[int | None, tuple[str, ...
     from brain_fleet.cluster.plans import NO_SETTINGS, job_state
 
     name = name_of(below.resource)
-    there = below.jobs.get(name)
-    if there is None or there["metadata"].get("deletionTimestamp") or job_state(there) not in ("Complete", "Failed"):
+    if not counter_of(below) or job_state(there := below.jobs[name]) not in ("Complete", "Failed"):
         return None, ()
     told = (there["metadata"].get("annotations") or NO_SETTINGS).get(KNOWN)
     found = None

@@ -83,6 +83,7 @@ class Plan:
         status: the resource's.
         over: whether it has ended, and its objects stay as they are.
         deleted: names of jobs that are deleted although they have not ended.
+        left: names of jobs that are deleted once the status is written, and not before: it holds what they said.
         suspended: whether its jobs are.
         tidy: whether jobs that are not asked for any more are deleted.
     """
@@ -91,6 +92,7 @@ class Plan:
     status: dict[str, Any]
     over: bool = False
     deleted: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     suspended: bool = False
     tidy: bool = True
 

@@ -120,7 +120,10 @@ class Reconciler:
                 below.need(*runtime_of(resource)))]
         for name in plan.deleted:
             self._api.delete(JOB, about["namespace"], name, below.jobs[name]["metadata"]["uid"])
-        return told + self._write_status(kind, resource, plan.status)
+        told += self._write_status(kind, resource, plan.status)
+        for name in plan.left:
+            self._api.delete(JOB, about["namespace"], name, below.jobs[name]["metadata"]["uid"])
+        return told
 
     def _found(self, kind: Kind, resource: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any] | None]:
         namespace = resource["metadata"]["namespace"]
@@ -152,7 +155,7 @@ class Reconciler:
                 continue
             self._free(below.resource, child)
             self._api.apply(child.kind, child.body)
-        wanted = {(child.kind.kind, child.name) for child in plan.children}
+        wanted = {(child.kind.kind, child.name) for child in plan.children} | {(JOB.kind, name) for name in plan.left}
         for what, there in ((JOB, below.jobs), (DEPLOYMENT, below.deployments),
                             (SCALER, self._below(kind, below.resource, SCALER) if kind == JOINT else {})):
             for name, one in there.items():

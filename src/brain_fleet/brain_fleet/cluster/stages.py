@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Mapping, Sequence
 
-from brain_fleet.cluster.counting import SAMPLES, counted, job as counting_job
+from brain_fleet.cluster.counting import SAMPLES, counted, counter_of, job as counting_job
 from brain_fleet.cluster.kinds import BY_KIND, DATASET, INCREMENTAL, MODEL
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
 from brain_fleet.cluster.sedna import (blocked, data_of, deployment, heard, suspended, unblocked, worker_job,
@@ -106,7 +106,7 @@ def learning(below: Below, settings: Settings) -> Plan:
     # What a round has left behind can be looked at until the next one trains.
     waiting = (now.stage, now.step) == ("Train", "Waiting")
     return Plan(children, status, suspended=suspended(job), tidy=not waiting,
-                deleted=counted(below, now.counted)[1] if waiting else ())
+                left=counted(below, now.counted)[1] if waiting else counter_of(below))
 
 
 def _step(now: Where, below: Below) -> Where | None:

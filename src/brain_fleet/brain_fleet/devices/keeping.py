@@ -94,9 +94,13 @@ class Keeping(Tending):
 
     def _report(self, one: Wanted) -> None:
         status = self.status(one)
-        if one.kind == "Device" and not self._due(one, status):
+        due = self._due(one, status) if one.kind == "Device" else None
+        if one.kind == "Device" and due is None:
             return
-        if self._held.report(one, status):
+        news = self._held.report(one, status)
+        if due is not None:     # not before: what could not be written is due again
+            self._told[one.name] = due
+        if news:
             if status["state"] == "refused":
                 log.warning("%s %s cannot be done: %s", one.kind, one.name, status["why"])
             self._reported()
@@ -128,17 +132,19 @@ class Keeping(Tending):
                  if (why := mapper.waits(device, name, value)) is not None]
         return {"state": "waiting", "why": "; ".join(waits)[:500]} if waits else {"state": "applied"}
 
-    def _due(self, one: Wanted, status: Mapping[str, Any]) -> bool:
-        """Whether a device is to be reported now: states at once, values as often as the device says, dates seldom."""
+    def _due(self, one: Wanted, status: Mapping[str, Any]) -> tuple[float, str, str] | None:
+        """What is noted once a device is reported; None: it need not be reported now.
+
+        States are told at once, values as often as the device says, dates seldom.
+        """
         states, values = _parts(one.version, status)
         at, had_states, had_values = self._told.get(one.name, (0.0, "", ""))
         now = time.monotonic()
         if one.name in self._told and states == had_states:
             every = AGAIN if values == had_values else float(one.spec.get("report", 5.0))
             if now - at < every:
-                return False
-        self._told[one.name] = now, states, values
-        return True
+                return None
+        return now, states, values
 
 
 def _parts(version: int, status: Mapping[str, Any]) -> tuple[str, str]:

@@ -44,11 +44,11 @@ def fitted(known: Property, value: Any) -> Any:
         raise Misfit(f"{shown(value)} is no number")
     if isinstance(value, float) and not math.isfinite(value):
         raise Misfit(f"{value} is no finite number")
-    if isinstance(value, int) and not -WHOLE <= value <= WHOLE:
+    if known.type == "integer" and value != math.floor(value):
+        raise Misfit(f"{value!r} is no whole number")
+    if (isinstance(value, int) or known.type == "integer") and not -WHOLE <= value <= WHOLE:
         raise Misfit("a whole number of more than 64 bits is none that anything here has")
     if known.type == "integer":
-        if value != math.floor(value):
-            raise Misfit(f"{value!r} is no whole number")
         value = int(value)
     else:
         value = float(value)

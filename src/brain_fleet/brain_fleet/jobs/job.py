@@ -126,9 +126,11 @@ class Job:
         """
         self._reap(now)
         ending = self.state.get("ending")
+        # a job that goes through stages has another round then, which its driver begins at the next look
+        another = self.driver is not None and ending is not None and ending["reason"] == "BackoffLimitExceeded"
         if self.deleted or self.over:
             self._stop_all()
-        elif ending is not None:
+        elif ending is not None and not another:
             self._stop_all()
             if not self.running:
                 self.state.update(phase=ending["phase"], reason=ending["reason"], message=ending["message"], ended=now)
@@ -145,7 +147,7 @@ class Job:
                     self._again(group)
             self.state["phase"] = QUEUED
             self.tell("is resumed")
-        elif self.phase == RUNNING:
+        elif self.phase == RUNNING and not another:
             if self.plan.deadline is not None and now - self.state.get("began", now) > self.plan.deadline:
                 self.end(FAILED, "DeadlineExceeded", f"it ran longer than {self.plan.deadline:g} s "
                                                      f"(activeDeadlineSeconds)")

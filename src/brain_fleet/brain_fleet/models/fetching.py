@@ -94,28 +94,40 @@ class Fetching:
 
     def _run(self) -> None:
         while not self._over.is_set():
-            with self._lock:
-                missing = {digest: region for digest, region in self._wanted.items()
-                           if self._shelf.path(digest) is None}
-            session, again = self._session, AGAIN
-            for digest, region in missing.items():
-                if session is None or self._over.is_set():
-                    break
-                try:
-                    self._fetch(session, digest, region)
-                    self._failures = 0
-                except _NoAnswer:
-                    self._failures += 1
-                    again = pause(self._failures)
-                except (NoRoom, StoreProblem, _NotGiven) as problem:
-                    seldom(f"room {digest}", str(problem))
-                    self._tell(digest, "waiting", str(problem))
-                except ModelProblem as problem:
-                    self._tell(digest, "refused", str(problem))
-                except Exception:   # whatever one model is, the next is fetched
-                    seldom("fetch", f"model {digest[:19]} could not be fetched", trace=True, level=logging.ERROR)
-            self._wake.wait(again if missing else None)
+            try:
+                wait = self._look()
+            except Exception:   # whatever the disk does, the thread is there when it is well again
+                seldom("look", "what is missing could not be looked for", trace=True, level=logging.ERROR)
+                wait = AGAIN
+            self._wake.wait(wait)
             self._wake.clear()
+
+    def _look(self) -> float | None:
+        """Fetches what is missing; in how many seconds to look again, None: when something else is wanted.
+
+        Raises:
+            StoreProblem: it cannot be seen what is there.
+        """
+        with self._lock:
+            missing = {digest: region for digest, region in self._wanted.items() if self._shelf.path(digest) is None}
+        session, again = self._session, AGAIN
+        for digest, region in missing.items():
+            if session is None or self._over.is_set():
+                break
+            try:
+                self._fetch(session, digest, region)
+                self._failures = 0
+            except _NoAnswer:
+                self._failures += 1
+                again = pause(self._failures)
+            except (NoRoom, StoreProblem, _NotGiven) as problem:
+                seldom(f"room {digest}", str(problem))
+                self._tell(digest, "waiting", str(problem))
+            except ModelProblem as problem:
+                self._tell(digest, "refused", str(problem))
+            except Exception:   # whatever one model is, the next is fetched
+                seldom("fetch", f"model {digest[:19]} could not be fetched", trace=True, level=logging.ERROR)
+        return again if missing else None
 
     def _fetch(self, session: Session, digest: str, region: str) -> None:
         record = self._json(session, digest)

@@ -108,15 +108,16 @@ class Loading:
                 self._failed(region, guard, why)
 
     def _failed(self, region: str, guard: _Guard, why: str) -> None:
-        del self._guards[region]
         row = self._row(region)
         if row is None:
+            del self._guards[region]
             return
         text = f"{region} failed with model {row.digest[:19]}: {why}; it gets back what it had before"
-        log.error("%s", text)
         with self._store.change() as db:
             Loaded(db).fail(region, guard.version, text)
             self._held.event_within(db, text)
+        del self._guards[region]        # not before it is written down: else nobody would give back what it had
+        log.error("%s", text)
 
     def guarded(self) -> bool:
         """Whether a region is being watched closely."""

@@ -20,7 +20,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from brain_fleet.models import trial
 from brain_fleet.models.model_file import OWN, ModelProblem
 from brain_fleet.models.registry import Registry
-from brain_fleet.models.trial import Expected, Goal
+from brain_fleet.models.trial import NOTHING, Expected, Goal, Tally
 from brain_fleet.state import events
 from brain_fleet.state.desired import Desired
 from brain_fleet.state.manifests import ALL, Resource
@@ -41,7 +41,8 @@ class Rollout(NamedTuple):
         robots: who is to have it; None: all, those that join later too.
         canaries: who has it first.
         before: the order of that region that was there: ``robots`` and ``spec``; None: there was none.
-        watch: ``goals`` of each canary, ``when`` it may be loaded, and what is :class:`~.trial.Expected`.
+        watch: ``goals`` of each canary, ``when`` it may be loaded, what is :class:`~.trial.Expected`, and how its
+            goals ended so far: ``seen`` (see :class:`Seen`).
         after: number of the last goal that does not count.
     """
 
@@ -72,6 +73,20 @@ class Rollout(NamedTuple):
     def expected(self) -> Expected:
         """What it is measured against."""
         return Expected(**self.watch["expected"])
+
+
+class Seen(NamedTuple):
+    """What a trial has seen so far. It is kept in the roll-out's row: of goals only the newest are.
+
+    Attributes:
+        number: of the last goal that was looked at.
+        tally: of goals with the model.
+        counts: of these, by robot.
+    """
+
+    number: int
+    tally: Tally
+    counts: dict[str, int]
 
 
 def order_name(region: str) -> str:
@@ -131,7 +146,7 @@ class Rollouts:
                                 (KIND, order_name(region))).fetchone()
             (after,) = db.execute("SELECT COALESCE(MAX(number), 0) FROM goals").fetchone()
             bad = {one.digest for one in self._all(db, "WHERE region = ?", region) if one.state in (BACK, TAKEN_BACK)}
-            expected = trial.expect(self._goals(db, region, {digest, *bad}, robots, 0, others=True), expect)
+            expected = trial.expect(self._goals_without(db, region, {digest, *bad}, robots), expect)
             number = db.execute(
                 "INSERT INTO rollouts (region, digest, state, why, robots, canaries, before, watch, after, at, person) "
                 "VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?)",
@@ -195,11 +210,15 @@ class Rollouts:
 
     def _step(self, db: sqlite3.Connection, one: Rollout) -> set[str]:
         if one.state in WATCHED:
-            why = self._fault(db, one)
+            seen, verdict = self._seen(db, one)
+            if (now := {**seen._asdict(), "tally": list(seen.tally)}) != one.watch.get("seen"):
+                one = one._replace(watch={**one.watch, "seen": now})
+                db.execute("UPDATE rollouts SET watch = ? WHERE number = ?", (json.dumps(one.watch), one.number))
+            why = self._refused(db, one) or verdict
             if why:
                 return self._take_back(db, one, why, "")
         if one.state == CANARY:
-            counts = self._counts(db, one)
+            counts = seen.counts
             if all(self._reported(db, robot, one.first_name) == "applied" and counts.get(robot, 0) >= one.watch["goals"]
                    for robot in one.canaries):
                 return self._to_all(db, one)
@@ -216,8 +235,21 @@ class Rollouts:
             return told
         return set()
 
-    def _fault(self, db: sqlite3.Connection, one: Rollout) -> str:
-        """Why it is to be taken back; empty where it is not."""
+    def _seen(self, db: sqlite3.Connection, one: Rollout) -> tuple[Seen, str]:
+        """What its trial has seen, with the goals that ended since it was last looked at; and the verdict."""
+        kept = one.watch.get("seen") or {"number": one.after, "tally": NOTHING, "counts": {}}
+        last, counts, goals = kept["number"], dict(kept["counts"]), []
+        for number, robot, goal, model in self._ended(db, one.region, last):
+            last = number
+            if model == one.digest[7:23]:
+                counts[robot] = counts.get(robot, 0) + 1
+                if one.robots is None or robot in one.robots:
+                    goals.append(goal)
+        verdict, tally = trial.judged(goals, one.expected, Tally(*kept["tally"]))
+        return Seen(last, tally, counts), verdict
+
+    def _refused(self, db: sqlite3.Connection, one: Rollout) -> str:
+        """Which robot refuses it, and why; empty where none does."""
         name = one.first_name if one.state == CANARY else one.name
         for robot, status in db.execute(
                 "SELECT robot, status FROM reported JOIN desired USING (robot, kind, name, version) WHERE kind = ? AND "
@@ -225,7 +257,7 @@ class Rollouts:
             found = json.loads(status)
             if found["state"] == "refused":
                 return f"{robot}: {found.get('why', 'it is refused')}"
-        return trial.verdict(self._goals(db, one.region, {one.digest}, one.robots, one.after), one.expected)
+        return ""
 
     def _to_all(self, db: sqlite3.Connection, one: Rollout) -> set[str]:
         told = set(self._desired.apply(db, self._order(one, one.name, one.robots), ""))
@@ -310,24 +342,22 @@ class Rollouts:
         order = "" if "ORDER BY" in where else " ORDER BY number"
         return [_row(row) for row in db.execute(f"SELECT {_COLUMNS} FROM rollouts {where}{order}", values).fetchall()]
 
-    def _goals(self, db: sqlite3.Connection, region: str, digests: set[str], robots: tuple[str, ...] | None,
-               after: int, others: bool = False) -> list[Goal]:
-        """Goals with models of a region, or with others, in the order in which they ended."""
+    def _goals_without(self, db: sqlite3.Connection, region: str, digests: set[str], robots: tuple[str, ...] | None
+                       ) -> list[Goal]:
+        """Goals with other models of a region than these, in the order in which they ended."""
         known = {digest[7:23] for digest in digests}
-        return [Goal(outcome == "reached", reflexes)
-                for robot, outcome, reflexes, weights in self._rows(db, after)
-                if (robots is None or robot in robots) and region in weights
-                and (weights[region] in known) is not others]
+        return [goal for _, robot, goal, model in self._ended(db, region, 0)
+                if model not in known and (robots is None or robot in robots)]
 
-    def _rows(self, db: sqlite3.Connection, after: int) -> list[tuple[str, str, int, dict[str, str]]]:
-        return [(robot, outcome, reflexes, json.loads(weights)) for robot, outcome, reflexes, weights in db.execute(
-            "SELECT robot, outcome, reflexes, weights FROM goals WHERE number > ? ORDER BY number", (after,))]
-
-    def _counts(self, db: sqlite3.Connection, one: Rollout) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for robot, _, _, weights in self._rows(db, one.after):
-            if weights.get(one.region) == one.digest[7:23]:
-                found[robot] = found.get(robot, 0) + 1
+    def _ended(self, db: sqlite3.Connection, region: str, after: int) -> list[tuple[int, str, Goal, str]]:
+        """Goals that ended behind number ``after`` with any model of a region: number, robot, goal, model."""
+        found = []
+        for number, robot, outcome, reflexes, weights in db.execute(
+                "SELECT number, robot, outcome, reflexes, weights FROM goals WHERE number > ? ORDER BY number",
+                (after,)):
+            model = json.loads(weights).get(region)
+            if model is not None:
+                found.append((number, robot, Goal(outcome == "reached", reflexes), model))
         return found
 
     def told(self) -> list[dict[str, Any]]:
@@ -338,11 +368,12 @@ class Rollouts:
     def describe(self, db: sqlite3.Connection, one: Rollout) -> dict[str, Any]:
         """A roll-out for people."""
         robots: dict[str, dict[str, Any]] = {}
-        counts = self._counts(db, one) if one.state in (*WATCHED, BACK) else {}
+        counts = self._seen(db, one)[0].counts if one.state in (*WATCHED, BACK) else {}
         for robot, name in db.execute("SELECT robot, name FROM desired WHERE kind = ? AND name IN (?, ?) ORDER BY name",
                                       (KIND, one.name, one.first_name)).fetchall():
             if one.state in (*WATCHED, BACK) and (one.state != CANARY or name == one.first_name):
                 robots[robot] = {"state": self._reported(db, robot, name), "goals": counts.get(robot, 0)}
         return {"number": one.number, "region": one.region, "digest": one.digest, "state": one.state, "why": one.why,
-                "canaries": list(one.canaries), "robots": robots, "watch": dict(one.watch), "at": one.at,
+                "canaries": list(one.canaries), "robots": robots, "at": one.at,
+                "watch": {name: value for name, value in one.watch.items() if name != "seen"},
                 "person": one.person}

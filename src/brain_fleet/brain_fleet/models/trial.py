@@ -51,6 +51,23 @@ class Goal(NamedTuple):
     reflexes: int
 
 
+class Tally(NamedTuple):
+    """Goals of a trial so far.
+
+    Attributes:
+        goals: all.
+        good: that were reached in time.
+        calm: with no more reflexes than are allowed; 0 where that is not asked.
+    """
+
+    goals: int
+    good: int
+    calm: int
+
+
+NOTHING = Tally(0, 0, 0)
+
+
 def evidence(good: int, bad: int, share: float) -> float:
     """Logarithm of the likelihood ratio that the share is :data:`WORSE` of ``share``, against ``share``."""
     share = min(max(share, 1e-3), 1 - 1e-3)
@@ -64,18 +81,32 @@ def alarming(good: int, bad: int, share: float) -> bool:
 
 def verdict(goals: Sequence[Goal], expected: Expected) -> str:
     """Why a model is to be taken back, or an empty text. It looks after each goal, as the test does."""
-    good = calm = 0
-    for number, goal in enumerate(goals, 1):
-        good += goal.reached
-        if alarming(good, number - good, expected.reached):
-            return (f"{number - good} of {number} goals were not reached in time, and at least {expected.reached:.0%} "
-                    f"were expected to be")
+    return judged(goals, expected, NOTHING)[0]
+
+
+def judged(goals: Sequence[Goal], expected: Expected, before: Tally) -> tuple[str, Tally]:
+    """As :func:`verdict`, of the next goals of a trial.
+
+    Args:
+        before: all goals of the trial before these. The bound on false alarms holds for the trial as a whole, so that
+            none of its goals may be forgotten.
+
+    Returns:
+        The verdict, and all goals of the trial.
+    """
+    number, good, calm = before
+    for goal in goals:
+        number, good = number + 1, good + goal.reached
         if expected.reflexes is not None:
             calm += goal.reflexes <= expected.reflexes
-            if alarming(calm, number - calm, expected.calm):
-                return (f"{number - calm} of {number} goals had more than {expected.reflexes} reflexes, and at least "
-                        f"{expected.calm:.0%} were expected to have no more")
-    return ""
+        now = Tally(number, good, calm)
+        if alarming(good, number - good, expected.reached):
+            return (f"{number - good} of {number} goals were not reached in time, and at least {expected.reached:.0%} "
+                    f"were expected to be"), now
+        if expected.reflexes is not None and alarming(calm, number - calm, expected.calm):
+            return (f"{number - calm} of {number} goals had more than {expected.reflexes} reflexes, and at least "
+                    f"{expected.calm:.0%} were expected to have no more"), now
+    return "", Tally(number, good, calm)
 
 
 def found_within(goals: int, share: float, expected: float) -> float:

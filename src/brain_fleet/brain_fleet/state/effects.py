@@ -84,29 +84,38 @@ class Effects(Woken):
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                with open_session(self._router, identity=EDGE, patience=0.0) as session, \
-                        Node(session, NODE, self._namespace) as node:
-                    self._loading.begin()
-                    self._keep(Brain(node), GoalWatch(node, self._goal, begun=self.wake),
-                               lambda: session.linked)
-            except NoRouter as problem:
-                self._all_wait(f"no brain runs on this robot: {problem}")
-                self._wake.wait(AGAIN)
-            except SessionProblem as problem:
-                seldom("brain", f"the brain cannot be reached: {problem}")
-                self._all_wait(str(problem))
-                self._wake.wait(10.0)
-            except Exception:   # whatever the brain's side does, the robot's side of the fleet goes on
+                self._in_session()
+            except Exception:   # whatever the brain's side or the disk does, the robot's side of the fleet goes on
                 seldom("effects", "what is wanted could not be brought about", trace=True, level=logging.ERROR)
                 self._wake.wait(AGAIN)
+
+    def _in_session(self) -> None:
+        """Keeps the brain as it is wanted for as long as its router is there; where it is not, says so and waits."""
+        try:
+            with open_session(self._router, identity=EDGE, patience=0.0) as session, \
+                    Node(session, NODE, self._namespace) as node:
+                self._loading.begin()
+                self._keep(Brain(node), GoalWatch(node, self._goal, begun=self.wake), lambda: session.linked)
+        except NoRouter as problem:
+            self._all_wait(f"no brain runs on this robot: {problem}")
+            self._wake.wait(AGAIN)
+        except SessionProblem as problem:
+            seldom("brain", f"the brain cannot be reached: {problem}")
+            self._all_wait(str(problem))
+            self._wake.wait(10.0)
 
     def _keep(self, brain: Brain, watch: GoalWatch, linked: Callable[[], bool]) -> None:
         """Keeps the brain as it is wanted until its router goes, or ``stop``."""
         while not self._stop.is_set() and linked():
             absent: dict[str, dict[str, Any]] = {}      # regions that do not answer; each is waited for once
             watch.look()
-            self._loading.look(watch)
-            wanted, known = self._look()
+            try:    # with a disk that is full the link to the brain stays, and what is known of its regions with it
+                self._loading.look(watch)
+                wanted, known = self._look()
+            except StoreProblem as problem:
+                seldom("look", f"what is wanted is not looked at: {problem}")
+                self._wake.wait(AGAIN)
+                continue
             waits = self._loading.guarded()
             for one in wanted:
                 if self._stop.is_set():
@@ -120,6 +129,8 @@ class Effects(Woken):
                     status = absent[one.spec["region"]] = {"state": "waiting", "why": str(problem)[:500]}
                 except (Never, ParameterError) as problem:
                     status = {"state": "refused", "why": str(problem)[:500]}
+                except StoreProblem as problem:     # this order waits for the disk, and none behind it
+                    status = {"state": "waiting", "why": str(problem)[:500]}
                 waits |= status["state"] == "waiting"
                 self._report(one, status)
             self._wake.wait(AGAIN if waits else LOOK)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot's disk that is full, or gives errors, for a while: nothing that brings orders about ends by it."""
+from __future__ import annotations
+
+from typing import Any
+
+from brain_fleet.messages.outbox import Outbox
+from brain_fleet.models.fetching import Fetching
+from brain_fleet.models.loading import Loading
+from brain_fleet.models.shelf import Shelf
+from brain_fleet.processes.settings import FROM_ROBOT
+from brain_fleet.state.effects import Effects
+from brain_fleet.state.held import Held, Wanted
+from brain_fleet.store import DiskFull, Store
+from brain_wire.router import free_port
+from brain_wire.waking import Flag
+
+DIGEST = "sha256:" + "a" * 64
+
+
+def test_threads_that_bring_orders_about_outlive_a_database_that_cannot_be_read(tmp_path, until, monkeypatch):
+    store, stop, broken = Store(tmp_path, "robot1"), Flag(), []
+    held = Held(store, Outbox(store, FROM_ROBOT))
+    shelf = Shelf(store)
+    fetching = Fetching("robot1", shelf, lambda: None, lambda: None)
+    effects = Effects(held, Loading(store, held, shelf, fetching), f"tcp/127.0.0.1:{free_port()}", "/", lambda: None,
+                      stop)
+    read, failed = Store.read, []
+
+    def reads(self: Store, query: str, values: Any = ()) -> list[Any]:
+        if broken:
+            failed.append(query)
+            raise DiskFull("the disk is full")
+        return read(self, query, values)
+
+    monkeypatch.setattr(Store, "read", reads)
+    broken.append(True)
+    monkeypatch.setattr(shelf, "path", lambda digest: reads(store, "path") and None)
+    effects.start()
+    fetching.want({DIGEST: "motor"})
+    try:
+        until(lambda: "path" in failed and len(failed) > 2)     # no brain runs, and no order can be read
+        broken.clear()
+        failed.clear()
+        assert effects._thread.is_alive() and fetching._thread.is_alive()
+    finally:
+        stop.set()
+        effects.join()
+        fetching.close()
+    assert not effects._thread.is_alive() and not fetching._thread.is_alive()      # they end when they are told to
+
+
+class Brain:
+    """Regions that take what they are given."""
+
+    def __init__(self, stop: Flag) -> None:
+        self.given: list[str] = []
+        self._stop = stop
+
+    def bring_about(self, one: Wanted) -> dict[str, Any]:
+        self.given.append(one.name)
+        self._stop.set()
+        return {"state": "applied"}
+
+
+class Full:
+    """Models that cannot be written down."""
+
+    def __init__(self) -> None:
+        self.looked = 0
+
+    def look(self, watch: Any) -> None:
+        self.looked += 1
+        if self.looked == 1:
+            raise DiskFull("the disk is full: look")
+
+    def prepare(self, wanted: list[Wanted]) -> dict:
+        return {}
+
+    def guarded(self) -> bool:
+        return False
+
+    def bring_about(self, *what: Any) -> dict[str, Any]:
+        raise DiskFull("the disk is full: remove something")
+
+
+class Orders:
+    """What is wanted, and what is reported of it."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def wanted(self) -> list[Wanted]:
+        return [Wanted("Model", "motor", 1, {"region": "motor", "digest": DIGEST}),
+                Wanted("Parameters", "calm", 2, {"region": "pfc", "values": {"ode": 1.0}})]
+
+    def report(self, one: Wanted, status: dict[str, Any]) -> bool:
+        self.told[one.name] = status
+        return True
+
+
+class Watch:
+    """No goals."""
+
+    def look(self) -> None:
+        pass
+
+
+def test_a_full_disk_holds_up_one_order_and_none_behind_it() -> None:
+    stop, loading, orders = Flag(), Full(), Orders()
+    effects = Effects(orders, loading, None, "/", lambda: None, stop)      # type: ignore[arg-type]
+    brain = Brain(stop)
+    effects._keep(brain, Watch(), lambda: True)      # type: ignore[arg-type]
+    assert brain.given == ["calm"] and orders.told["calm"] == {"state": "applied"} and loading.looked == 2
+    assert orders.told["motor"] == {"state": "waiting", "why": "the disk is full: remove something"}
