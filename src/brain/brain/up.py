@@ -92,7 +92,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain_runtime.inspect_graph import inspect_graph
     from brain_runtime.robots import RobotError
     from brain_wire import NameProblem, NoRouter, SessionProblem
-    from brain_wire.refusal import open_to_a_network
+    from brain_wire.refusal import malformed, open_to_a_network
     from brain_wire.waking import Flag
 
     console = Terminal(lasting=True, stderr=as_json)
@@ -104,6 +104,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     split, seed = split or Split(rooms.SPLIT), rooms.SEED if seed is None else seed
     check_folder(run_dir or runs.state_home() / "runs", "--run-dir")
     check_folder(state_dir, "--state-dir")
+    for one in filter(malformed, listen or ()):
+        fail(f"--listen {ascii(one)} is no endpoint; write it as tcp/0.0.0.0:7447, or tls/... with --secure", 2)
     if tick is not None and host is not Host.torch:
         fail("--tick is for --host torch: on other hosts no region waits for another; leave one of the two out")
     with ExitStack() as claims:

@@ -112,3 +112,8 @@ def test_a_brain_that_gets_nowhere_is_judged_at_the_time_limit_of_its_episode(li
     episode = next(e for e in episodes("val", 40, 1, time_limit=limit) if e.kind == "go")
     result = run_local(episode, ablation=ablations.parse(["motor=silent"]))
     assert result["outcome"] == "timeout" and result["time"] == limit and result["id"] == episode.id
+
+
+def test_a_name_that_stands_alone_plays_nothing():
+    done = CliRunner().invoke(cli.app, ["eval", "language-v1-hard", "--policy", "oracle"])
+    assert done.exit_code == 2 and "a suite is --suite NAME" in done.output

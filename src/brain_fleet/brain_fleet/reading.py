@@ -30,7 +30,8 @@ class Reading:
     def __init__(self, folder: Path) -> None:
         self._path = Path(folder) / FILE
         if not self._path.is_file():
-            raise FileNotFoundError(f"there is no {self._path}; name the folder of an edge with --folder")
+            raise FileNotFoundError(f"there is no {self._path}; name the folder of the edge, or of the cloud, with "
+                                    f"--folder")
         try:
             self._db = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)
             (version,) = self._db.execute("PRAGMA user_version").fetchone()

@@ -64,6 +64,8 @@ def test_clips_leave_once_and_are_listed(tmp_path: Path) -> None:
         next((cloud / "pictures" / "robot1").glob("*.json")).write_text("[" * 5000)
         status, said = run("clips", "--folder", cloud, "--into", into)
         assert status == 0 and "does not tell what was handed in" in said and "0 new clips" in said
+        status, said = run("clips", "--folder", tmp_path / "clouds", "--into", tmp_path / "new")
+        assert status == 1 and said.startswith("brain: there is no folder") and not (tmp_path / "new").exists()
         (tmp_path / "file").touch()
         status, said = run("clips", "--folder", cloud, "--into", tmp_path / "file")
         assert status == 1 and said.count("\n") == 1

@@ -304,7 +304,7 @@ def parse_graph(content: Any, where: str, world: str = NO_WORLD) -> Graph:
             raise GraphError(f"graph {where} has no simulated world; say world:=none or --world none")
         world = next(iter(worlds))
     if world != NO_WORLD and world not in worlds:
-        raise GraphError(f"{where}: no world {world!r}; there are " + ", ".join([NO_WORLD, *worlds]))
+        raise GraphError(f"{where}: no world {world!r}; give " + ", ".join([*worlds, f"{NO_WORLD} (a real robot)"]))
     specs = [_region(n, e, where, device=True) for n, e in (worlds.get(world) or {}).items()]
     specs += [_region(n, e, where, device=False) for n, e in content["regions"].items()]
     twice = {n for n in content["regions"] if n in (worlds.get(world) or {})}

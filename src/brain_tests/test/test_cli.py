@@ -107,6 +107,14 @@ def test_an_unknown_graph_and_an_unknown_world(brain, tmp_path):
     assert result.exit_code == 1 and "no world 'moon'" in result.output and "arena" in result.output
 
 
+@pytest.mark.parametrize("verb", [("up", "--dry-run"), ("cloud",)])
+@pytest.mark.parametrize("endpoint", ["foo", "", "tcp/", "tcp/0.0.0.0", "tcp/:7447", "0.0.0.0:7447", "tcp/a\x1b[2J:1"])
+def test_what_is_no_endpoint_is_refused_before_anything_starts(brain, verb, endpoint):
+    result = brain(*verb, "--listen", endpoint)
+    assert result.exit_code == 2 and "is no endpoint; write it as tcp/0.0.0.0:74" in result.output
+    assert result.output.isprintable() or result.output.count("\n") == 1
+
+
 def test_a_router_elsewhere_is_not_started_from_here(brain, tmp_path):
     result = brain("up", "--router", "tcp/192.0.2.1:7447", "--run-dir", str(tmp_path))
     assert result.exit_code == 1

@@ -89,7 +89,7 @@ def train(
         keep: Annotated[float, typer.Option(help="Of ps: share of each gradient's elements that is sent, the largest; "
                                             "the others are added to the next gradient.")] = 1.0,
         size: Annotated[str, typer.Option(help="Of the networks: base, which a region runs; wide or large: 2 or 4 "
-                                          "times the hidden neurons (vision, motor), which no region loads.")] = "base",
+                                          "times the hidden neurons, which no region loads.")] = "base",
         tensorboard: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write losses for TensorBoard.")
                                ] = None,
         bags: Annotated[list[Path] | None, typer.Option(

@@ -29,6 +29,14 @@ def address(endpoint: str) -> tuple[str, str, int]:
     return protocol, host.strip("[]"), int(port) if re.fullmatch("[0-9]{1,5}", port) else 0
 
 
+def malformed(endpoint: str) -> bool:
+    """Whether something cannot be an endpoint: it has no protocol, or one of a network and not host and port."""
+    protocol, host, _ = address(endpoint)
+    if not re.fullmatch("[a-z][a-z0-9_-]*/[^\\s\\x00-\\x1f]+", endpoint):
+        return True
+    return protocol in (*NETWORK, "tls", "quic") and not (host and re.search(":[0-9]{1,5}([?#].*)?$", endpoint))
+
+
 def open_to_a_network(endpoint: str) -> bool:
     """Whether an endpoint leaves this machine without encryption and authentication."""
     protocol, host, _ = address(endpoint)

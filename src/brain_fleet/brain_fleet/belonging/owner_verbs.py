@@ -100,9 +100,11 @@ def clips(into: Annotated[Path, typer.Option("--into", metavar="DIR", help="Wher
     """Lists the hard clips that robots have handed in, for trainings. Run it where the cloud is, again and again."""
     from brain_fleet.belonging.handed_in import LIST, gather
 
-    into = into.expanduser()
+    into, folder = into.expanduser(), folder.expanduser()
+    if not folder.is_dir():
+        fail(f"there is no folder {folder}; name that of the cloud with --folder")
     try:
-        new = gather(folder.expanduser() / "pictures", into, lambda text: tell(f"left out: {text}", err=True))
+        new = gather(folder / "pictures", into, lambda text: tell(f"left out: {text}", err=True))
     except OSError as error:
         fail(f"cannot use {error.filename or into}: {error.strerror or error}")
     tell_json({"list": str(into / LIST), "new": new}) if as_json else tell(f"{len(new)} new clips in {into / LIST}")

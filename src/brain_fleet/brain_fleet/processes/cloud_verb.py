@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from brain_fleet.processes.options import FOLDER, FleetSecure, Metrics
+from brain_runtime.command.options import fail
+from brain_wire.refusal import malformed
 
 
 def cloud(listen: Annotated[list[str] | None, typer.Option(
@@ -37,6 +39,9 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
     """
     words = [sys.executable, "-m", "brain_fleet.processes.run_cloud", "--folder", str(folder.expanduser().absolute())]
     for endpoint in listen or ():
+        if malformed(endpoint):
+            fail(f"--listen {ascii(endpoint)} is no endpoint; write it as tcp/0.0.0.0:7460, or tls/... with --secure",
+                 2)
         words += ["--listen", endpoint]
     if learn is not None:
         words += ["--learn", str(learn.expanduser().absolute())]

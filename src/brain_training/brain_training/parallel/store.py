@@ -14,7 +14,10 @@ from torch.distributed import TCPStore
 
 def main(argv: list[str]) -> None:
     """Serves until a signal comes."""
-    port = int(argv[0]) if argv else 0
+    given = argv[0] if argv else "0"
+    if not given.isascii() or not given.isdecimal() or int(given) > 65535:
+        sys.exit(f"{ascii(given)} is no port; give a number from 1 to 65535, or none: then it takes a free one")
+    port = int(given)
     try:
         store = TCPStore("localhost", port, is_master=True, wait_for_workers=False)
     except RuntimeError as error:
