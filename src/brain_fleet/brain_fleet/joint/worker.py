@@ -31,11 +31,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)       # whatever a library prints is no frame
     try:
-        cls = named(options.cls, "the cloud")
+        return _answer(options.cls, options.weights, out)
+    except BrokenPipeError:     # who asked has died meanwhile
+        os._exit(0)             # the interpreter would write what is left to the same pipe
+
+
+def _answer(named_class: str, weights: str, out: IO[bytes]) -> int:
+    try:
+        cls = named(named_class, "the cloud")
         asked = next(port for port in cls.inputs().values() if port.trigger)
         said = next(iter(cls.outputs().values()))
         logging.disable()       # what is wrong is told in the first frame
-        host = LocalHost({"second": cls("second")}, parameters={"second": {"weights": options.weights}})
+        host = LocalHost({"second": cls("second")}, parameters={"second": {"weights": weights}})
         logging.disable(logging.NOTSET)
     except ModuleNotFoundError as missing:
         return _cannot(out, f"what answers hard pictures needs the package {missing.name}: pip install brain")
