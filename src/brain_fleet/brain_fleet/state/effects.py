@@ -111,6 +111,9 @@ class Effects(Woken):
             watch.look()
             try:    # with a disk that is full the link to the brain stays, and what is known of its regions with it
                 self._loading.look(watch)
+            except StoreProblem as problem:
+                seldom("failed", f"a region that failed with its model waits for what it had before: {problem}")
+            try:
                 wanted, known = self._look()
             except StoreProblem as problem:
                 seldom("look", f"what is wanted is not looked at: {problem}")

@@ -15,8 +15,8 @@ from torch.distributed import TCPStore
 def main(argv: list[str]) -> None:
     """Serves until a signal comes."""
     given = argv[0] if argv else "0"
-    if not given.isascii() or not given.isdecimal() or int(given) > 65535:
-        sys.exit(f"{ascii(given)} is no port; give a number from 1 to 65535, or none: then it takes a free one")
+    if not (given.isascii() and given.isdecimal() and len(given) <= 5 and int(given) <= 65535):
+        sys.exit(f"{ascii(given)[:40]} is no port; give a number from 1 to 65535, or none: then it takes a free one")
     port = int(given)
     try:
         store = TCPStore("localhost", port, is_master=True, wait_for_workers=False)
