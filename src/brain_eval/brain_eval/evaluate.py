@@ -77,7 +77,7 @@ def evaluate(
         storage: Annotated[str, typer.Option(help="Of --record: mcap or sqlite3.")] = "mcap",
         failures: Annotated[bool, typer.Option("--failures", help="List the episodes that failed.")] = False,
         as_json: Json = False,
-        word: Annotated[str | None, typer.Argument(hidden=True)] = None) -> None:
+        file: Annotated[Path | None, typer.Argument(hidden=True, help="As --out; - is none.")] = None) -> None:
     """Runs a suite of episodes and reports success with 95 % intervals, by class.
 
     The same seed gives the same rooms and sentences to the brain and to every control:
@@ -96,10 +96,12 @@ def evaluate(
     from brain_wire import shown
     from brain_wire import NoRouter
 
-    if word is not None:    # most likely a suite's name, with which another one would be played for minutes
-        fail(f"{ascii(word)}: no name stands alone here; a suite is --suite NAME, a file to write --out FILE", 2)
+    if file is not None and not as_json:    # most likely a suite's name, and another one would be played for minutes
+        fail(f"{ascii(str(file))}: no name stands alone here; a suite is --suite NAME, a file to write --out FILE", 2)
     if suite not in results.SUITES:
         fail(f"there is no suite {suite!r}; there are {', '.join(results.SUITES)}", 2)
+    if file is not None:    # `--json FILE`, as it was written before --out
+        as_json, out = str(file) == "-", out if str(file) == "-" else file
     check_writable(out)
     if save is not None:
         saved.check_folder()
