@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from brain_fleet.messages.outbox import Outbox
+import pytest
+
+from brain_fleet.devices.keeping import Keeping
+from brain_fleet.messages.outbox import Outbox, OutboxFull
 from brain_fleet.models.fetching import Fetching
 from brain_fleet.models.loading import Loading
 from brain_fleet.models.shelf import Shelf
@@ -108,3 +111,25 @@ def test_a_full_disk_holds_up_one_order_and_none_behind_it() -> None:
     effects._keep(brain, Watch(), lambda: True)      # type: ignore[arg-type]
     assert brain.given == ["calm"] and orders.told["calm"] == {"state": "applied"}
     assert orders.told["motor"] == {"state": "waiting", "why": "the disk is full: remove something"}
+
+
+def test_what_a_full_disk_keeps_of_a_device_is_reported_once_it_can_be(tmp_path, monkeypatch):
+    orders, tries = Orders(), []
+    device = Wanted("Device", "boiler", 1, {"model": "none", "protocol": "modbus-tcp"})
+
+    def report(one: Wanted, status: dict[str, Any]) -> bool:
+        tries.append(one.name)
+        if len(tries) == 1:
+            raise OutboxFull("the disk is full")
+        return Orders.report(orders, one, status)
+
+    monkeypatch.setattr(orders, "wanted", lambda: [device])
+    monkeypatch.setattr(orders, "report", report)
+    keeping = Keeping(orders, None, "/", lambda: None, Flag())      # type: ignore[arg-type]
+    with pytest.raises(OutboxFull):
+        keeping._look()
+    assert not orders.told
+    keeping._look()
+    assert orders.told["boiler"]["state"] in ("refused", "waiting")
+    keeping._look()     # and then seldom, as nothing changes
+    assert len(tries) == 2

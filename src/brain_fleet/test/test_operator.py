@@ -22,10 +22,13 @@ from served_api import OPERATOR     # noqa: E402
 from manifests_of_jobs import (dataset, federated, incremental, joint, lifelong, model, runtime, step,     # noqa: E402
                                train_job)
 
-from brain_fleet.cluster.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FEDERATED, FLEET_NODE,       # noqa: E402
-                                       FLEET_ORDER, INCREMENTAL, JOB, JOINT, LIFELONG, MODEL, POD, RUNTIME, SCALER,
-                                       SERVICE, TRAIN_JOB, owner_labels)
 from brain_fleet.cluster import run_operator       # noqa: E402
+from brain_fleet.cluster.api import ApiProblem      # noqa: E402
+from brain_fleet.cluster.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FEDERATED, FLEET_NODE,       # noqa: E402
+                                       FLEET_ORDER, INCREMENTAL, JOB, JOINT, LIFELONG, MODEL, RUNTIME, SCALER,
+                                       SERVICE, TRAIN_JOB)
+from brain_fleet.cluster.plans import Settings      # noqa: E402
+from brain_fleet.cluster.reconcile import Reconciler        # noqa: E402
 
 
 @pytest.fixture
@@ -197,29 +200,22 @@ def _learning(cluster: Cluster) -> None:
         return cluster.until(lambda: (found := (cluster.status(kind, name).get("conditions") or [{}])[-1]) and (
             found.get("stage"), found.get("type")) == (stage, step) and found)
 
-    def says(kind: Any, job: str, step: str, message: str) -> None:
-        """What a node writes of a worker that has ended well."""
-        cluster.make(POD, {"metadata": {"name": f"{job}-abcde", "labels": {
-            "batch.kubernetes.io/job-name": job, **owner_labels(kind, job.rpartition(f"-{step}")[0], step)}},
-            "spec": {}, "status": {"containerStatuses": [{"name": "worker", "state": {"terminated": {
-                "exitCode": 0, "message": message}}}]}})
-
     # Before anything is counted, what whoever collects the samples has written of them holds.
     cluster.until(lambda: "10 new samples" in told(INCREMENTAL, "objects", "Train", "Waiting")["message"])
     cluster.until_jobs(INCREMENTAL, "objects", "count")
-    says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 12}')
+    cluster.says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 12}')
     cluster.finish("objects-count")
     cluster.until(lambda: "12 new samples" in told(INCREMENTAL, "objects", "Train", "Waiting")["message"])
     cluster.until(lambda: (one := cluster.get(JOB, "objects-count")) and one["metadata"]["annotations"][
         "fleet.brain/known"] == "12")
-    says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 500}')
+    cluster.says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 500}')
     cluster.finish("objects-count")
     cluster.make(DATASET, dataset("room1", samples=500))
     for kind, name in ((INCREMENTAL, "objects"), (LIFELONG, "tasks")):
         cluster.until_jobs(kind, name, "train")
         cluster.finish(f"{name}-train-1")
         cluster.until_jobs(kind, name, "train", "eval")
-    says(INCREMENTAL, "objects-eval-1", "eval", '{"precision_delta": 0.2}')
+    cluster.says(INCREMENTAL, "objects-eval-1", "eval", '{"precision_delta": 0.2}')
     for kind, name in ((INCREMENTAL, "objects"), (LIFELONG, "tasks")):
         cluster.finish(f"{name}-eval-1")
         told(kind, name, "Deploy", "Starting")
@@ -229,10 +225,35 @@ def _learning(cluster: Cluster) -> None:
         assert '"round": 2' in told(kind, name, "Train", "Waiting")["data"]
     cluster.until(lambda: (one := cluster.get(JOB, "objects-count")) and one["metadata"]["annotations"][
         "fleet.brain/known"] == "500")
-    says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 1000}')
+    cluster.says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 1000}')
     cluster.finish("objects-count")
     cluster.until_jobs(INCREMENTAL, "objects", "train")     # and those of the round before are gone
     assert cluster.get(JOB, "objects-train-2")
+
+
+def test_what_a_job_has_counted_is_deleted_once_it_is_written_down(cluster: Cluster,
+                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    bring = Reconciler(cluster.admin, Settings())
+    for name in ("vision", "deployed"):
+        cluster.make(MODEL, model(name))
+    cluster.make(DATASET, dataset("room1"))
+    cluster.make(INCREMENTAL, incremental())
+    bring(INCREMENTAL, "default", "objects")
+    cluster.says(INCREMENTAL, "objects-count", "count", '{"num_of_samples": 500}')
+    cluster.finish("objects-count")
+
+    def refused(*_: Any) -> None:
+        raise ApiProblem("the API is being started anew", 503)
+
+    with monkeypatch.context() as away:
+        away.setattr(cluster.admin, "merge", refused)
+        with pytest.raises(ApiProblem, match="started anew"):
+            bring(INCREMENTAL, "default", "objects")
+    assert cluster.get(JOB, "objects-count")    # and with it what it has counted
+    bring(INCREMENTAL, "default", "objects")
+    assert cluster.get(JOB, "objects-count") is None
+    last = cluster.status(INCREMENTAL, "objects")["conditions"][-1]
+    assert (last["stage"], last["type"]) == ("Train", "Starting") and '"samples": 500' in last["data"]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import yaml
 from served_api import ADMIN, ServedApi
 
 from brain_fleet.cluster.api import Api
-from brain_fleet.cluster.kinds import EVENT, JOB, STEP, Kind, owner_labels
+from brain_fleet.cluster.kinds import EVENT, JOB, POD, STEP, Kind, owner_labels
 
 DEPLOY = Path(__file__).resolve().parents[4] / "deploy" / "operator"
 PATIENCE = 60.0     # s; only ends a hang
@@ -115,6 +115,13 @@ class Cluster:
     def finish(self, name: str, how: str = "Complete", **more: Any) -> None:
         self.job(name, active=0, ready=0, **({"succeeded": 1} if how == "Complete" else {"failed": 1}), conditions=[
             {"type": how, "status": "True", "reason": "BackoffLimitExceeded", "message": "it is over", **more}])
+
+    def says(self, kind: Kind, job: str, step: str, message: str) -> None:
+        """What a node writes of a worker that has ended well."""
+        self.make(POD, {"metadata": {"name": f"{job}-abcde", "labels": {
+            "batch.kubernetes.io/job-name": job, **owner_labels(kind, job.rpartition(f"-{step}")[0], step)}},
+            "spec": {}, "status": {"containerStatuses": [{"name": "worker", "state": {"terminated": {
+                "exitCode": 0, "message": message}}}]}})
 
     def delete(self, kind: Kind, name: str, space: str = "default") -> None:
         one = self.get(kind, name, space)
