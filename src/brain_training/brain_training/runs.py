@@ -21,7 +21,7 @@ from brain_runtime.graphs import DEFAULT
 from brain_training import tasks
 from brain_training.at_once import Failed, Job, at_once
 from brain_training.blamed import blamed, when
-from brain_training.checkpoint import TEMPORARY, folder_of, held
+from brain_training.checkpoint import TEMPORARY, folder_of, held, newest
 from brain_training.parallel import plan as plans
 from brain_training.parallel.how import How
 from brain_training.settings import Settings
@@ -221,6 +221,12 @@ def _forget(names: Sequence[str], outs: Sequence[Path | None], settings: Setting
             checkpoint.with_name(f"{checkpoint.name}{TEMPORARY}").unlink(missing_ok=True)    # of one that was killed
             for folder in (checkpoint.with_suffix(plans.SERVERS), folder_of(checkpoint)):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def begun(name: str, out: Path | None, settings: Settings) -> bool:
+    """Whether an earlier training has left something that ``--resume`` goes on from, of any of its networks."""
+    checkpoints = [settings.checkpoint(file) for file in places(name, out, settings.graph, settings.size).values()]
+    return any(newest(one) is not None or one.with_suffix(plans.SERVERS).is_dir() for one in checkpoints)
 
 
 def afresh(name: str, out: Path | None, settings: Settings) -> None:

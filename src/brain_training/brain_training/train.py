@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Callable, Iterator, Sequence
 
 import typer
 
@@ -143,12 +143,26 @@ def train(
         fail("--bags is of one region at a time; name one", 2)
     settings = Settings(seed, quick, threads, device, checkpoint, resume, every, log=log, graph=graph, how=how,
                         size=size, bags=Bags(tuple(bags), labels, bag_share) if bags else None)
+    if resume:
+        _tell_what_begins(names(graph) if name == ALL else (name,), out, settings, apart=name == ALL)
     if name == ALL:
         _train_all(out, settings, as_json)
     elif how.parallel:
         _train_together(name, out, settings, as_json)
     else:
         _tell(_trained(name, out, settings), as_json)
+
+
+def _tell_what_begins(trained: Sequence[str], out: Path | None, settings: Settings, apart: bool) -> None:
+    """Says of which trainings there is nothing to go on from: a folder may be another than was meant."""
+    from brain_training.parallel import ranks
+    from brain_training.runs import begun, places
+
+    for name in trained if not ranks.silent() else ():
+        file = out / f"{name}.safetensors" if out is not None and apart else out
+        if not begun(name, file, settings):
+            where = settings.checkpoint(next(iter(places(name, file, settings.graph, settings.size).values()))).parent
+            tell(f"there is no checkpoint of {name} in {where}; it is trained from the beginning", "yellow", err=True)
 
 
 def _deepspeed(how: How, config: Path, parallel: str) -> How:

@@ -64,7 +64,8 @@ def test_the_command_goes_on_after_it_was_killed(tmp_path):
     """Both networks of motor, in processes of their own that end with the command."""
     brain = [Path(sys.executable).with_name("brain"), "train", "motor", "--quick", "--seed", "2", "--out"]
     whole, part, kept = tmp_path / "whole" / "m.safetensors", tmp_path / "part" / "m.safetensors", tmp_path / "kept"
-    subprocess.run([*brain, whole], check=True, capture_output=True, timeout=250)
+    anew = subprocess.run([*brain, whole, "--resume"], check=True, capture_output=True, text=True, timeout=250)
+    assert f"there is no checkpoint of motor in {whole.parent}" in " ".join(anew.stderr.split()), anew.stderr
     command = subprocess.Popen([*brain, part, "--checkpoint", kept], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     try:
@@ -77,7 +78,7 @@ def test_the_command_goes_on_after_it_was_killed(tmp_path):
         command.wait()
     assert list(kept.glob("m*.checkpoint")) and not part.exists()
     told = subprocess.run([*brain, part, "--checkpoint", kept, "--resume"], capture_output=True, text=True, timeout=250)
-    assert told.returncode == 0, told.stderr
+    assert told.returncode == 0 and "no checkpoint" not in told.stderr, told.stderr
     for file in ("m.safetensors", "m_ann.safetensors"):
         assert (part.parent / file).read_bytes() == (whole.parent / file).read_bytes(), file
     assert not list(kept.glob("*.checkpoint"))      # nothing is left to resume from
