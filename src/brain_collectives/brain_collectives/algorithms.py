@@ -43,8 +43,13 @@ OPERATORS: dict[str, Reduce] = {
 
 def to_bytes(tensor: Tensor) -> bytes:
     """The data of a tensor, copied once."""
-    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    return _as_bytes(flat).numpy().tobytes() if flat.numel() else b""
+
+
+def _as_bytes(tensor: Tensor) -> Tensor:
+    """The memory of a contiguous tensor; one element counts as such, whatever its stride, but torch views it not so."""
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
 
 
 class Exchange:
@@ -140,8 +145,9 @@ def _sum_piece(parts: list[Tensor], operation: str, out: Tensor) -> None:
 
 def copy(output: Tensor, data: Tensor) -> None:
     """Copies flat data into a tensor of any shape."""
-    if output.is_contiguous() and output.dtype == data.dtype and not data.is_complex() and data.numel():
-        np.copyto(output.reshape(-1).view(torch.uint8).numpy(), data.view(torch.uint8).numpy())
+    if (output.is_contiguous() and not output.is_neg() and output.dtype == data.dtype and not data.is_complex()
+            and data.numel()):
+        np.copyto(_as_bytes(output).numpy(), _as_bytes(data).numpy())
     else:
         output.copy_(data.view(output.shape))
 

@@ -95,6 +95,11 @@ class Group:
             sources = sorted({source for _, source in missing})
             gone = [source for source in sources if source in self.mailbox.left]
             if gone:
+                # What they sent last may have come since the look: it comes before they are known to have left.
+                missing = self.mailbox.wait(sequence, keys, 0.0)
+                gone = sorted({source for _, source in missing} & set(gone))
+                if not gone:
+                    continue
                 raise TooLate(f"{self.call_them(gone)} closed the group, or ended, and did not take part in {call} "
                               f"(call {sequence} of {self.title})", tuple(gone))
             now = time.monotonic()
@@ -175,7 +180,7 @@ class Group:
         elif header.what == What.WAITING:
             self._asked(header)
         elif header.what == What.FORGOTTEN:
-            self._forgotten(header.source)
+            self._forgotten(header)
         elif header.what == What.BROKEN:
             self._told_of_difference(header, payload.to_bytes())
         elif header.what in (What.PROPOSE, What.DECIDED):
@@ -196,19 +201,33 @@ class Group:
         elif own is not None and (header.flags & LOST or self._losses):
             key = (self.number, What.DATA, header.sequence, header.phase)
             if not self.link.send_again(header.source, key) and header.sequence <= self.mailbox.ended:
-                self.link.send((header.source,), write(What.FORGOTTEN, self.link.rank, group=self.number,
-                                                       epoch=self.epoch, sequence=header.sequence))
+                self.link.send((header.source,), write(What.FORGOTTEN, self.link.rank, group=self.number, call=own,
+                                                       epoch=self.epoch, sequence=header.sequence, phase=header.phase))
 
     def _send_points_again(self, header: Header) -> None:
         for number in range(header.sequence, self._sent_points.get(header.source, 0)):
             if not self.link.send_again(header.source, (self.number, What.POINT, number)):
                 self.link.send((header.source,), write(What.FORGOTTEN, self.link.rank, group=self.number,
-                                                       epoch=self.epoch))
+                                                       call=header.call, epoch=self.epoch, sequence=number))
                 return
 
-    def _forgotten(self, source: int) -> None:
-        self.fail(LinkLost(f"messages from {self.call_them([source])} were lost with the link, and that rank no longer "
-                           f"keeps them; raise {KEEP_VARIABLE} (bytes), and begin the group anew"))
+    def _forgotten(self, header: Header) -> None:
+        """A rank no longer keeps what was asked for; it may have been on its way, and then came before this."""
+        source = header.source
+        if header.flags & LOST:     # not to this rank, but the group has failed there
+            self.fail(LinkLost(f"messages to {self.call_them([source])} were lost with the link, and nobody keeps them "
+                               f"any more; raise {KEEP_VARIABLE} (bytes), and begin the group anew"))
+            return
+        if unpacked(header.call).kind == "send":
+            is_here = self.mailbox.next_point(source) > header.sequence
+        else:
+            is_here = not self.mailbox.waits_for(header.sequence, (header.phase, source))
+        if not is_here:
+            # Told first, as in `differ`: else the others wait for this rank until their timeout.
+            self.link.send(tuple(m for m in self.members if m != self.link.rank), write(
+                What.FORGOTTEN, self.link.rank, group=self.number, epoch=self.epoch, flags=LOST))
+            self.fail(LinkLost(f"messages from {self.call_them([source])} were lost with the link, and that rank no "
+                               f"longer keeps them; raise {KEEP_VARIABLE} (bytes), and begin the group anew"))
 
     def _differ(self, header: Header) -> None:
         """A rank calls something else than this one: all end with an error that says so."""

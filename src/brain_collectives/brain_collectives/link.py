@@ -95,6 +95,7 @@ class Link:
         self._heard = Signal()
         self._left: set[int] = set()
         self._is_closed = False
+        self._under_way: dict[int, tuple[int, ...]] = {}    # ranks to which each thread sends just now
         prefix, z = f"{SPACE}/{self.run}", session.zenoh
         # Keys are sent in full: an id that is declared while a link comes up is now and then unknown at the other
         # end, and then Zenoh drops all that comes under it.
@@ -123,18 +124,22 @@ class Link:
         Raises:
             CollectiveError: the session is closed.
         """
-        data = zenoh.ZBytes(payload)
+        data, thread = zenoh.ZBytes(payload), threading.get_ident()
+        gone = self.membership.gone if key else ()      # data: who has left takes none, and its end would hold up a put
         try:
-            if len(ranks) == self.size and self.size > 2:
+            self._under_way[thread] = ranks
+            if len(ranks) == self.size and self.size > 2 and not gone:
                 self._keep(key, TO_ALL, header, data)
                 self._put(self._all, data, header)
                 return
             for rank in ranks:
-                if rank != self.rank:
+                if rank != self.rank and rank not in gone:
                     self._keep(key, rank, header, data)
                     self._put(self._to[rank], data, header)
         except zenoh.ZError as error:
             raise CollectiveError(f"the link of rank {self.rank} is closed ({error})") from None
+        finally:
+            self._under_way.pop(thread, None)
 
     def _keep(self, key: tuple[int, ...], rank: int, header: bytes, data: zenoh.ZBytes) -> None:
         """Keeps a message, before it is sent: who asks for it at once must not be told that it is forgotten."""
@@ -202,8 +207,10 @@ class Link:
         elif what == What.DEAD:
             self.membership.told(source, read_ranks(payload.to_bytes()))
         elif what == What.LEAVING:
-            self.send((source,), write(What.LEFT, self.rank))
             self.membership.left(source)
+            # Not while a thread sends to it: that put would hang on a link that is closed. It asks again.
+            if not any(source in ranks for ranks in list(self._under_way.values())):
+                self.send((source,), write(What.LEFT, self.rank))
             for group in self.groups():
                 group.rank_left(source)
             self._greeted(source)

@@ -143,6 +143,11 @@ class Mailbox:
                 return missing
             self._signal.wait(remaining)
 
+    def waits_for(self, sequence: int, key: Key) -> bool:
+        """Whether a call waits for a message just now."""
+        with self._lock:
+            return self._wanted is not None and self._wanted[0] == sequence and key in self._wanted[1]
+
     def take(self, sequence: int, key: Key) -> Any:
         """The payload of a message that has arrived."""
         with self._lock:

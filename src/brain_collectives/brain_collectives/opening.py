@@ -13,6 +13,7 @@ import zenoh
 
 from brain_collectives.errors import CollectiveError
 from brain_collectives.link import Link
+from brain_collectives.local_router import of_this_machine_alone
 from brain_collectives.membership import CONGESTION
 from brain_collectives.rendezvous import Place, exchange, hold_port, new_place
 from brain_collectives.settings import PEERS, ROUTER, Settings, from_environment
@@ -33,20 +34,21 @@ def open_link(store: dist.Store, rank: int, size: int, timeout: timedelta, setti
         CollectiveError: the settings are wrong, ranks are missing, or there is no router.
     """
     settings = settings or from_environment()
+    until = time.monotonic() + timeout.total_seconds()
     try:
         if settings.link == PEERS:
             with hold_port() as holder:
                 own = new_place(PEERS, settings.host, "", False, True, settings.lease, settings.large,
                                 holder.getsockname()[1])
                 places = exchange(store, rank, size, own, timeout)
-                session = _linked_with(places, rank, settings, timeout)
+                session = _linked_with(places, rank, settings, _left(until))
         else:
             # Before the others are told of this rank: who meets is linked already.
             session = open_session(identity=settings.identity or OPERATOR, more=_tuning(settings),
                                    patience=min(timeout.total_seconds(), ROUTER_PATIENCE))
             secured = session.credentials is not None
-            own = new_place(ROUTER, settings.host, session.endpoint, secured,
-                            not open_to_a_network(session.endpoint) and not secured, settings.lease, settings.large)
+            here = not secured and not open_to_a_network(session.endpoint) and of_this_machine_alone(session)
+            own = new_place(ROUTER, settings.host, session.endpoint, secured, here, settings.lease, settings.large)
             try:
                 places = exchange(store, rank, size, own, timeout)
             except BaseException:
@@ -56,21 +58,28 @@ def open_link(store: dist.Store, rank: int, size: int, timeout: timedelta, setti
         raise CollectiveError(f"rank {rank} has no link: {problem}") from problem
     link = Link(session, places, rank, settings)
     try:
-        link.greet(timeout)
+        link.greet(_left(until))
     except BaseException:
         link.close()
         raise
     return link
 
 
+def _left(until: float) -> timedelta:
+    """What is left of the one timeout that all of the opening has; a little in any case."""
+    return timedelta(seconds=max(until - time.monotonic(), 0.5))
+
+
 def _tuning(settings: Settings) -> dict[str, Any]:
     """What Zenoh is told in either case, by key.
 
     Where the other end of a link says goodbye while a put waits for room on it, Zenoh closes that link only after the
-    put has given up: for so long this rank cannot connect anew.
+    put has given up: for so long this rank cannot connect anew. And while a put waits for a peer that is silent for the
+    lease, nothing of this rank gets through to the other peers, who would take it for dead after a lease more.
     """
+    patience = CONGESTION if settings.link == ROUTER else settings.lease
     return {"transport/link/tx/lease": int(settings.lease * 1000),
-            "transport/link/tx/queue/congestion_control/block/wait_before_close": int(CONGESTION * 1e6)}
+            "transport/link/tx/queue/congestion_control/block/wait_before_close": int(patience * 1e6)}
 
 
 def _linked_with(places: list[Place], rank: int, settings: Settings, timeout: timedelta) -> Session:

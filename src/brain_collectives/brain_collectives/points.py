@@ -61,8 +61,14 @@ class Receiving(Done):
     def wait(self, timeout: timedelta | None = None) -> bool:
         """As `Done.wait`."""
         seconds = timeout.total_seconds() if timeout is not None else 0.0
-        self._finish(min(self._deadline, time.monotonic() + seconds) if seconds > 0 else self._deadline,
-                     seconds if seconds > 0 else self._timeout)
+        until = time.monotonic() + seconds
+        if 0 < seconds and until < self._deadline:
+            # The waiting ends, the receive does not: nothing is withdrawn, nor is anybody else's waiting cut short.
+            while self._receive.header is None and self._group.mailbox.failure is None and not self._ended.is_set():
+                if time.monotonic() >= until:
+                    raise TooLate(f"nothing was received after {seconds:g} s")
+                self._receive.wait(min(until - time.monotonic(), 0.1))
+        self._finish(self._deadline, self._timeout)
         return super().wait()
 
     def is_completed(self) -> bool:

@@ -25,8 +25,9 @@ from brain_collectives.header import Call
 
 Body = Callable[[Exchange], None]
 # A rank that only sends may run ahead of those that receive. After so many calls, or bytes, in which nobody waits for
-# everybody, all ranks meet: at the same call, since all make the same calls.
-FREE_CALLS, FREE_BYTES = 64, 64 << 20
+# everybody, all ranks meet: at the same call, since all make the same calls. With what one call more may have they must
+# fit into what a rank keeps by default (`settings.KEEP`), else a router's death takes along what nobody has any more.
+FREE_CALLS, FREE_BYTES = 64, 16 << 20
 MEETING = (1 << 31) - 8         # step of a call in which they do
 ONE_SIDED = ("broadcast", "reduce", "gather", "scatter")
 
@@ -137,6 +138,14 @@ class Together(Done):
         """Whether all are over."""
         return self._ended.is_set() or all(work.is_completed() for work in self._works)
 
+    def exception(self) -> BaseException | None:
+        """Why the first that could not be done could not."""
+        return next((work.exception() for work in self._works if work.is_completed() and work.exception()), None)
+
+    def is_success(self) -> bool:
+        """Whether all are over and went well."""
+        return self.is_completed() and self.exception() is None
+
     def get_future(self) -> torch.futures.Future[Any]:
         """A future of all their tensors."""
         future = super().get_future()
@@ -220,6 +229,8 @@ class Calls:
         size = call.dtype.itemsize
         for dimension in call.shape:
             size *= dimension
+        if call.kind in ("broadcast", "scatter"):       # the root keeps one for each of the others
+            size *= max(1, self.group.size - 1)
         self._free_calls += 1
         self._free_bytes += size
         if self._free_calls < FREE_CALLS and self._free_bytes < FREE_BYTES:

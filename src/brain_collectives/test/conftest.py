@@ -165,19 +165,26 @@ class Fork:
 class RouterProcess:
     """A router that can be killed, and started again at the same endpoint.
 
+    Args:
+        host: at which it listens.
+        connect: endpoints of routers that it is linked with.
+
     Attributes:
-        endpoint: at which it listens.
+        endpoint: at which it is reached.
     """
 
-    def __init__(self) -> None:
-        self.endpoint = f"tcp/127.0.0.1:{free_port()}"
+    def __init__(self, host: str = "127.0.0.1", *connect: str) -> None:
+        port = free_port()
+        self.endpoint = f"tcp/127.0.0.1:{port}"
+        self._words = (f"tcp/{host}:{port}", *connect)
         self.start()
 
     def start(self) -> None:
         """Starts it, and waits until it listens."""
         environment = {key: value for key, value in os.environ.items() if key not in OTHERS}
-        self._process = Fork(str(PROGRAMS / "router_process.py"), (self.endpoint,), environment)
-        assert self._process.output.readline() == "routing\n"
+        self._process = Fork(str(PROGRAMS / "router_process.py"), self._words, environment)
+        while (line := self._process.output.readline()) != "routing\n":    # after warnings
+            assert line, "the router ended"
 
     def kill(self) -> None:
         """Ends it without a goodbye."""
@@ -190,6 +197,19 @@ def router() -> Iterator[RouterProcess]:
     started = RouterProcess()
     yield started
     started.kill()
+
+
+@pytest.fixture
+def routers() -> Iterator[Any]:
+    """Starts routers: of a host at which to listen, and endpoints of others to link with."""
+    started: list[RouterProcess] = []
+
+    def start(*words: str) -> RouterProcess:
+        started.append(RouterProcess(*words))
+        return started[-1]
+    yield start
+    for one in started:
+        one.kill()
 
 
 @pytest.fixture

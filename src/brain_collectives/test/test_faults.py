@@ -69,8 +69,9 @@ def test_a_group_that_is_not_the_default_one_is_shrunk(ranks):
 
 
 @pytest.mark.slow
-def test_a_rank_that_stands_still_for_longer_than_the_lease_is_dead_and_refused_when_it_wakes(ranks):
-    started = ranks(3, "faults.py", "frozen", BRAIN_COLLECTIVES_LEASE="1.5")
+@pytest.mark.parametrize("name", ["all_reduce", "large_broadcast", "large_scatter"])
+def test_a_rank_that_stands_still_for_longer_than_the_lease_is_dead_and_refused_when_it_wakes(ranks, name):
+    started = ranks(3, "faults.py", "frozen", name, BRAIN_COLLECTIVES_LEASE="1.5")
     for rank in range(3):
         started.line(rank, "calling")
     os.kill(started.processes[2].pid, signal.SIGSTOP)
@@ -180,6 +181,20 @@ def test_processes_end_with_a_group_that_was_not_destroyed_and_by_ctrl_c(ranks, 
         for process in started.processes:
             os.kill(process.pid, signal.SIGINT)
     assert all(("ends" if fault == "unclean" else "interrupted") in said for said in started.succeed())
+
+
+@pytest.mark.slow
+def test_who_waits_too_short_for_a_receive_may_wait_again(ranks):
+    said = ranks(2, "faults.py", "waits").succeed()
+    assert "late nothing was received after 0.2 s" in said[0] and all("waited" in one for one in said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["listens to a network", "is linked with a router"])
+def test_objects_are_refused_behind_a_router_that_others_may_reach(ranks, routers, way):
+    router = routers("0.0.0.0") if way == "listens to a network" else routers("127.0.0.1", routers().endpoint)
+    for said in ranks(2, "faults.py", "objects", BRAIN_ROUTER=router.endpoint).succeed():
+        assert said.count("refused objects are pickled") == 2 and "sum 2.0" in said
 
 
 @pytest.mark.slow

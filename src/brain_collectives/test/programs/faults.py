@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 import brain_collectives
 from brain_collectives import CallsDiffer, ObjectsRefused, RankDied, Refused, TooLate
+from brain_collectives.work import Done, Together
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 LAST = WORLD - 1
@@ -29,6 +30,9 @@ COLLECTIVES = {
     "all_to_all": lambda t: dist.all_to_all([torch.empty_like(t) for _ in range(WORLD)],
                                             [t.clone() for _ in range(WORLD)]),
     "barrier": lambda t: dist.barrier(),
+    "large_broadcast": lambda t: dist.broadcast(torch.ones(1 << 21), 0),
+    "large_scatter": lambda t: dist.scatter(
+        torch.ones(1 << 21), [torch.ones(1 << 21) for _ in range(WORLD)] if RANK == 0 else None, 0),
     "recv": lambda t: dist.recv(t, LAST) if RANK != LAST else [dist.send(t, other) for other in range(LAST)],
 }
 
@@ -104,11 +108,12 @@ def shrink_a_part() -> None:
 
 
 def frozen() -> None:
-    """The last rank is stopped from outside for longer than the lease."""
+    """The last rank is stopped from outside for longer than the lease, in the midst of a collective."""
+    COLLECTIVES[sys.argv[2]](torch.ones(10))
     dist.barrier()
     say("calling")
     try:
-        call_for_ever("all_reduce")
+        call_for_ever(sys.argv[2])
     except RankDied as error:
         say("saw", error)
     except Refused as error:
@@ -259,6 +264,10 @@ def through_a_router() -> None:
         large = torch.full((1 << 17,), float(RANK))
         dist.all_reduce(large)
         assert (large == sum(range(WORLD))).all()
+        for number in range(6):     # more than the root keeps, if it did not wait now and then
+            part = torch.zeros(1 << 20)
+            dist.scatter(part, [part + number + rank for rank in range(WORLD)] if RANK == 0 else None, 0)
+            assert part[0] == part[-1] == number + RANK
         dist.send(torch.tensor([calls]), (RANK + 1) % WORLD)
         number = torch.empty(1, dtype=torch.int64)
         dist.recv(number, (RANK - 1) % WORLD)
@@ -274,9 +283,31 @@ def through_a_router() -> None:
     say("done", calls)
 
 
+def waits() -> None:
+    """Rank 0 waits too short for a receive, and then again; and what of several works one could not do."""
+    if RANK == 0:
+        found = torch.zeros(2)
+        work = dist.irecv(found, 1)
+        try:
+            work.wait(timedelta(seconds=0.2))
+        except TooLate as error:
+            say("late", error)
+        dist.barrier()
+        assert work.wait() and found.tolist() == [1.0, 2.0]
+    else:
+        dist.barrier()
+        dist.send(torch.tensor([1.0, 2.0]), 0)
+    done = Done([])
+    done.end(TooLate("it is late"))
+    both = Together([done])
+    assert both.is_completed() and not both.is_success() and "it is late" in str(both.exception())
+    say("waited")
+
+
 def objects() -> None:
-    """As if a rank were on another machine."""
-    dist.distributed_c10d._get_default_group().wire.link.trusted = False
+    """As if a rank were on another machine, where they go by no router."""
+    if "BRAIN_ROUTER" not in os.environ:
+        dist.distributed_c10d._get_default_group().wire.link.trusted = False
     for call in (lambda: dist.all_gather_object([None] * WORLD, {"a": 1}),
                  lambda: dist.broadcast_object_list(["a"], 0)):
         try:

@@ -39,7 +39,7 @@ def same(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
+    return tensor.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8)
 
 
 def reduced(operation: str, parts: list[torch.Tensor]) -> torch.Tensor:
@@ -99,6 +99,14 @@ def reductions() -> None:
     spread = torch.arange(12.0).reshape(3, 4).t()
     dist.all_reduce(spread)
     same(spread, torch.arange(12.0).reshape(3, 4).t() * WORLD, "all_reduce of what is not contiguous")
+    # One element counts as contiguous, whatever its stride is.
+    one = torch.arange(6.0).reshape(3, 2)[:1, 1]
+    dist.all_reduce(one)
+    same(one, torch.tensor([float(WORLD)]), "all_reduce of one element of a column")
+    dist.broadcast(one, WORLD - 1)
+    found = [torch.zeros(3, 2)[:1, 1] for _ in range(WORLD)]
+    dist.all_gather(found, one)
+    same(torch.cat(found), torch.full((WORLD,), float(WORLD)), "all_gather of one element of a column")
 
 
 def no_numbers() -> None:
