@@ -351,3 +351,8 @@ def test_a_network_of_another_size_is_another_training():
     assert differ(base, base) is differ(base, before) is differ(wide, wide) is None
     assert differ(wide, base) == differ(wide, before) == "its size is 'base', and 'wide' here"
     assert differ(base, wide) == "its size is 'wide', and 'base' here"
+
+
+def test_one_element_of_a_column_is_written_like_any_other():
+    column = torch.arange(6.0).reshape(3, 2)[:1, 1]     # contiguous for torch, with a stride of 2
+    assert bytes(wire.raw(column)) == torch.tensor([1.0]).numpy().tobytes()

@@ -165,7 +165,7 @@ def _gone(rank: int, error: OSError | None = None) -> RuntimeError:
 
 
 def _bytes(tensor: Tensor) -> memoryview:
-    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+    return memoryview(tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy())
 
 
 def met(rank: int, size: int, gather: Callable[[Tensor], list[Tensor]], patience: float) -> Neighbours | None:

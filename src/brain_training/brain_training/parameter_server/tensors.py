@@ -53,8 +53,11 @@ def size_of(spec: Any) -> int:
 
 def raw(value: Tensor) -> memoryview:
     """Bytes of a tensor in row-major order; a view of it where it lies so."""
-    flat = value.detach().cpu().contiguous().reshape(-1)
-    return memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else memoryview(b"")
+    flat = value.detach().cpu().contiguous()
+    if not flat.numel():
+        return memoryview(b"")
+    # One element counts as contiguous whatever its stride is, and a view as bytes needs a stride of 1.
+    return memoryview(flat.as_strided((flat.numel(),), (1,)).view(torch.uint8).numpy())
 
 
 def unread(data: Any, dtype: torch.dtype, start: int, count: int) -> Tensor:
