@@ -73,6 +73,9 @@ class Store:
         try:
             os.chmod(self.path, 0o600)
             (found,) = db.execute("PRAGMA user_version").fetchone()
+            if found < 0:
+                raise StoreProblem(f"{self.path} is of version {found}, which no software writes; it is damaged: bring "
+                                   f"it back from a copy, or begin with another folder")
             if found > len(self._migrations):
                 raise StoreProblem(f"{self.path} is of version {found}, and this software knows versions up to "
                                    f"{len(self._migrations)}: a newer brain_fleet wrote it; install that again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,8 @@ def consent(pictures: Annotated[bool | None, typer.Option("--pictures/--no-pictu
     from brain_fleet.belonging.consent import KINDS, Consent, ConsentProblem
 
     said = {kind: yes for kind, yes in (("pictures", pictures), ("recordings", recordings)) if yes is not None}
+    if daily is not None and not math.isfinite(daily):
+        fail(f"--daily is {daily:g}; give megabytes a day", 2)
     if not said and (daily is not None or keep is not None):
         fail("name what that is for: --pictures, --recordings", 2)
     try:

@@ -86,6 +86,8 @@ def same(mapped: Mapped, value: Any, other: Any) -> bool:
     """Whether two values are the same to a device: within half a step of its scale, or in single precision."""
     if not mapped.property.number:
         return type(value) is type(other) and value == other
+    if mapped.property.type == "integer" and not mapped.scaled():
+        return bool(value == other)     # 2000001 is not 2000000, whatever single precision makes of it
     step = 0.5 * abs(mapped.scale) if mapped.scale != 1.0 else 0.0
     return abs(value - other) <= max(step, 1e-6 * max(abs(value), abs(other))) * (1 + 1e-9)
 

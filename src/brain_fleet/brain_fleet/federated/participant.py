@@ -94,6 +94,10 @@ class Participant:
         self._made: Made | None = None
         self.why = ""
 
+    def link(self, session: Session) -> None:
+        """Goes on with another session, between two runs."""
+        self._session = session
+
     def run(self, stop: Flag) -> None:
         """Takes turns until ``stop``; a cloud that is away is waited for, however long."""
         failures, said = 0, ""

@@ -61,15 +61,16 @@ def admitted(jobs: Sequence[Job], slots: int) -> list[Job]:
         slots: workers that may run at once. A job that needs more than all of them runs alone.
     """
     used = sum(job.plan.slots for job in jobs if job.phase == RUNNING or job.running)
-    found = []
+    found, full = [], False
     for job in sorted((job for job in jobs if job.phase == QUEUED and not job.running and not job.deleted),
                       key=lambda its: (-its.state.get("priority", 0), its.record.number)):
         needs = min(job.plan.slots, slots)
-        if not needs:       # a service, or one that waits for samples
+        if not needs or job.driver is not None:     # a service, or one that learns again and again
             found.append(job)
             continue
-        if used + needs > slots:
-            break       # nobody of lower priority slips past: else a large job would wait for ever
+        if full or used + needs > slots:
+            full = True     # nobody of lower priority slips past: else a large job would wait for ever
+            continue
         used += job.plan.slots
         found.append(job)
     return found

@@ -8,6 +8,7 @@ after the grace time. Its status is the command's, 128 and the number where a si
 too, for a runner that was not there.
 """
 import ctypes
+import errno
 import json
 import os
 import select
@@ -96,8 +97,12 @@ def _become(step: dict, log: int) -> None:
         os.chdir(step["cwd"])
         os.execvpe(step["argv"][0], step["argv"], step["env"])
     except OSError as error:
-        os.write(2, f"{step['argv'][0]} cannot be started: {error.strerror}; name a command that is installed here\n"
+        remedy = "shorten its words and variables" if error.errno == errno.E2BIG else (
+            "name a command that is installed here")
+        os.write(2, f"{step['argv'][0]!r} cannot be started: {error.strerror}; {remedy}\n"
                  .encode("utf-8", "backslashreplace"))
+    except ValueError as error:     # no word or variable of a command has a zero byte, and no variable's name a =
+        os.write(2, f"the command cannot be started: {error}; correct its words or variables\n".encode())
     finally:
         os._exit(CANNOT)
 

@@ -20,6 +20,7 @@ _TEXTS = {"type": "object", "maxProperties": 200, "additionalProperties": {"type
 _ANY = {"type": ["array", "object", "string", "integer", "null"], "items": {"type": "object",
         "additionalProperties": True}, "additionalProperties": True}
 # What people write of an object's metadata, and what `kubectl get -o yaml` adds; the definitions leave it open.
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 METADATA = {"type": "object", "required": ["name"], "properties": {
     "name": {"type": "string", "pattern": "[a-z0-9]([-a-z0-9]*[a-z0-9])?", "maxLength": 63},
     "namespace": {"type": "string", "pattern": "[a-z0-9]([-a-z0-9]*[a-z0-9])?", "maxLength": 63},
@@ -27,9 +28,11 @@ METADATA = {"type": "object", "required": ["name"], "properties": {
     "ownerReferences": _ANY, "managedFields": _ANY, "uid": {"type": "string"}, "resourceVersion": {"type": "string"},
     "generation": {"type": "integer"}, "creationTimestamp": {"type": ["string", "null"]},
     "selfLink": {"type": "string"}}}
+_REFERRED = {**METADATA, "properties": {**METADATA["properties"], "name": {  # type: ignore[dict-item]
+    "type": "string", "pattern": rf"{_LABEL}(\.{_LABEL})*", "maxLength": 253}}}
 _VALUE = {"type": "integer", "minimum": -2**31, "maximum": 10**9}
 _PRIORITY = {"type": "object", "required": ["value"], "properties": {
-    "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": METADATA, "value": _VALUE,
+    "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": _REFERRED, "value": _VALUE,
     "description": {"type": "string", "maxLength": 10_000}, "globalDefault": {"type": "boolean"},
     "preemptionPolicy": {"enum": ["PreemptLowerPriority", "Never"]}}}
 _OWN = {"PriorityClass": {"apiVersion": "scheduling.k8s.io/v1", "namespaced": False, "schema": _PRIORITY},
@@ -67,7 +70,7 @@ def is_job_manifest(value: Any) -> bool:
         return False
     group = str(value.get("apiVersion", "")).partition("/")[0]
     return group in {about["apiVersion"].partition("/")[0] for about in kinds().values()} or (
-        value.get("kind") in kinds() and group != "fleet.brain")
+        isinstance(value.get("kind"), str) and value["kind"] in kinds() and group != "fleet.brain")
 
 
 def check_kind(value: Any) -> None:
@@ -91,7 +94,8 @@ def check_kind(value: Any) -> None:
         raise FormProblem(f"apiVersion is {quoted(version)}, and of {kind} this software knows {about['apiVersion']}")
     if "metadata" not in value:
         raise FormProblem("metadata is missing")
-    check(value["metadata"], METADATA, "metadata")
+    # what is referred to has a name of Kubernetes, with dots; what is run is found by its name in other names too
+    check(value["metadata"], METADATA if kind in JOBS else _REFERRED, "metadata")
     check({name: inner for name, inner in value.items() if name != "metadata"}, _without_metadata(kind), "")
 
 

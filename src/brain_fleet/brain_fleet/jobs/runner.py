@@ -111,19 +111,7 @@ class Runner:
             StoreProblem: nothing can be written.
         """
         with self._lock:
-            known = {(one.manifest.kind, one.manifest.name): one for one in self.records.all()}
-            objects = {key: one.manifest for key, one in known.items()}
-            objects.update({(one.kind, one.name): one for one in manifests})
-            found: list[dict[str, Any]] = []
-            uses: list[list[Manifest]] = []
-            for one in manifests:
-                try:
-                    had = known.get((one.kind, one.name))
-                    notes, its = self._examined(one, None if had is None else had, objects)
-                except FormProblem as problem:
-                    raise FormProblem(f"{one.kind} {one.name}: {problem}") from None
-                uses.append(its)
-                found.append({"kind": one.kind, "name": one.name, "notes": notes})
+            known, found, uses = self._all_examined(manifests)
             with self.records.store.change() as db:
                 for one, its, told in zip(manifests, uses, found):
                     news = self.records.put(db, one, its)
@@ -140,6 +128,28 @@ class Runner:
         self._wake.set()
         return found
 
+    def check(self, manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
+        """Whether manifests could be applied, as :meth:`apply` tells it; nothing is changed. Raises FormProblem."""
+        with self._lock:
+            return self._all_examined(manifests)[1]
+
+    def _all_examined(self, manifests: Sequence[Manifest]) -> tuple[
+            dict[tuple[str, str], Record], list[dict[str, Any]], list[list[Manifest]]]:
+        """What was known before, and of each manifest what is told of it, and what it uses. Raises FormProblem."""
+        known = {(one.manifest.kind, one.manifest.name): one for one in self.records.all()}
+        objects = {key: one.manifest for key, one in known.items()}
+        objects.update({(one.kind, one.name): one for one in manifests})
+        found: list[dict[str, Any]] = []
+        uses: list[list[Manifest]] = []
+        for one in manifests:
+            try:
+                notes, its = self._examined(one, known.get((one.kind, one.name)), objects)
+            except FormProblem as problem:
+                raise FormProblem(f"{one.kind} {one.name}: {problem}") from None
+            uses.append(its)
+            found.append({"kind": one.kind, "name": one.name, "notes": notes})
+        return known, found, uses
+
     def _examined(self, one: Manifest, had: Record | None, objects: Mapping[tuple[str, str], Manifest]
                   ) -> tuple[list[str], list[Manifest]]:
         """Notes of a manifest, and what it uses. Raises FormProblem."""
@@ -153,7 +163,11 @@ class Runner:
         asked = _Uses(objects if had is None else {**objects, **{(u.kind, u.name): u for u in had.uses}})
         plan = plan_of(one, asked, self._places(one, "new"), {})
         priority(one, asked)
-        return list(plan.notes), list(asked.used.values())
+        old = () if had is None else tuple(f"{u.kind} {u.name}" for u in had.uses if (u.kind, u.name) in objects
+                                           and objects[u.kind, u.name].value != u.value)
+        notes = [*plan.notes, *(f"it goes on with the {which} that it was applied with; delete it, and apply it again, "
+                                f"to have the new one" for which in old)]
+        return notes, list(asked.used.values())
 
     def delete(self, wanted: Sequence[tuple[str, str]], person: str = "") -> list[dict[str, Any]]:
         """Ends and forgets objects; what a job's workers have made stays in its folder.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Mapping
@@ -76,7 +77,7 @@ def metric(name: str, stats: Mapping[str, Any]) -> float | None:
     value = stats.get(base.strip())
     if rest:
         number = rest.rpartition("]")[0]
-        if not isinstance(value, list) or not number.isdecimal() or int(number) >= len(value):
+        if not isinstance(value, list) or not re.fullmatch(r"[0-9]{1,6}", number) or int(number) >= len(value):
             return None
         value = value[int(number)]
     if isinstance(value, list) and len(value) == 1:

@@ -14,7 +14,7 @@ NONE = ("this cloud runs no jobs; start it with `brain cloud --jobs 2` (workers 
 _NAME = {"type": "string", "maxLength": 130}
 _OBJECT = {"type": "object", "additionalProperties": True}
 FORM: Mapping[str, Any] = {"type": "object", "required": ["ask"], "properties": {
-    "ask": {"enum": ["apply", "delete", "list", "logs"]}, "kind": _NAME, "name": _NAME, "worker": _NAME,
+    "ask": {"enum": ["check", "apply", "delete", "list", "logs"]}, "kind": _NAME, "name": _NAME, "worker": _NAME,
     "manifests": {"type": "array", "maxItems": MOST, "items": _OBJECT}}}
 
 
@@ -47,6 +47,8 @@ def serve(runner: Runner | None, order: Any, person: str) -> dict[str, Any]:
             raise FormProblem(f"manifest {number}: {problem}") from None
     if len({(one.kind, one.name) for one in found}) < len(found):
         raise FormProblem("a manifest stands twice; take one away, or give it another name")
+    if order["ask"] == "check":
+        return {"jobs": runner.check(found)}
     if order["ask"] == "apply":
         return {"jobs": runner.apply(found, person)}
     return {"jobs": runner.delete([(one.kind, one.name) for one in found], person)}

@@ -127,7 +127,8 @@ def _trained(job: Manifest, stage: dict[str, Any]) -> str:
     for url in said:
         if isinstance(url, str) and (path := local_path(url)) is not None:
             inside = Path(os.path.normpath(folder / path))
-            if inside.is_relative_to(folder) and inside.exists():     # no worker names another's file
+            # no worker names another's file; os.path.exists raises nothing, however long the name is
+            if inside.is_relative_to(folder) and os.path.exists(inside):
                 return str(inside)
     files = [one for one in sorted(folder.glob("*")) if one.is_file()] if folder.is_dir() else []
     return str(files[0] if len(files) == 1 else folder)
@@ -174,8 +175,7 @@ class Stages:
                     self._train()
                 except (FormProblem, OSError) as problem:
                     self._once(f"waits for its samples: {problem}")
-        elif stage["running"] and all(job.worker_state(worker.name) == SUCCEEDED for group in job.plan.groups
-                                      if group.name == stage["name"].lower() for worker in group.workers):
+        elif stage["running"] and self._is_done(stage["name"].lower()):
             self._condition("Completed")
             if stage["name"] == TRAIN:
                 self._next(EVAL, now)
@@ -186,6 +186,11 @@ class Stages:
                     self._condition("Failed", str(problem))
                     job.tell(f"what was trained is not deployed: {problem}")
                 self._next(TRAIN, now, another=True)
+
+    def _is_done(self, stage: str) -> bool:
+        """Whether all workers of a stage are; what was not planned is not done."""
+        workers = [worker for group in self._job.plan.groups if group.name == stage for worker in group.workers]
+        return bool(workers) and all(self._job.worker_state(worker.name) == SUCCEEDED for worker in workers)
 
     def _train(self) -> None:
         job, stage = self._job, self._stage

@@ -77,10 +77,14 @@ class Asking:
 
     def _may(self, size: int) -> bool:
         """Whether the owner lets so many bytes leave; they are counted before."""
+        if time.monotonic() < self._refused + REFUSED:
+            return False
         if size > self._left or time.monotonic() > self._until:
-            if time.monotonic() < self._refused + REFUSED:
-                return False
             try:
+                if size <= self._left and self._consent.answer("pictures").allowed:
+                    self._until = time.monotonic() + LASTS      # the rest of the parcel is counted already
+                    self._left -= size
+                    return True
                 with self._consent.leaving("pictures", PARCEL, "hard pictures of vision", "cloud"):
                     self._left, self._until = PARCEL, time.monotonic() + LASTS
             except (NoConsent, ConsentProblem) as problem:

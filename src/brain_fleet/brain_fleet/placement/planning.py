@@ -2,6 +2,7 @@
 """Asks the solver all that a person wants to know: where each region may live, where it should, and what decides it."""
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, Collection, Mapping
 
@@ -11,6 +12,8 @@ from brain_fleet.placement.files import PlacementProblem
 from brain_fleet.placement.solve import FULL, Key, Problem, Solution, allowed, price, slowest
 from brain_fleet.placement.tiers import ROBOT, Tiers
 
+PATIENCE = 60.0     # s in which it is looked where else regions may live: with 32 tiers that are thousands of problems
+UNKNOWN = f"not looked at: the places before it took {PATIENCE:.0f} s"
 CHEAPER = 1e-6      # share of a price by which a plan must be cheaper to count as that
 
 
@@ -71,8 +74,9 @@ def plan(demand: Demand, tiers: Tiers) -> Plan:
     best = Problem(demand, tiers).solve(nearest=True)
     if best is None:
         raise PlacementProblem(_impossible(demand, tiers))
-    may = {name: {tier: "" if tier == best.place[name] else why_not(demand, tiers, name, tier) for tier in tiers.names}
-           for name in demand.regions}
+    until = time.monotonic() + PATIENCE
+    may = {name: {tier: "" if tier == best.place[name] else UNKNOWN if time.monotonic() > until else
+                  why_not(demand, tiers, name, tier) for tier in tiers.names} for name in demand.regions}
     limits = tuple(_limits(demand, tiers, best))
     why = {name: _why(demand, tiers, best, name, may[name]) for name in demand.regions}
     return Plan(best.place, best.price, may, why, limits, cuts(demand, tiers, best.place),
@@ -206,7 +210,8 @@ def _why(demand: Demand, tiers: Tiers, best: Solution, name: str, may: Mapping[s
         return "asked for" if len(demand.place[name]) == 1 else f"of {', '.join(demand.place[name])} the best"
     can = [other for other in tiers.names if not may[other]]
     if can == [tier]:
-        return "it can live nowhere else"
+        looked = " of the places that were looked at" if UNKNOWN in may.values() else ""
+        return f"it can live nowhere else{looked}"
     here = price(demand, tiers, name, tier)
     cheaper = [other for other in can if price(demand, tiers, name, other) < here - CHEAPER * abs(here)]
     if not cheaper:

@@ -11,7 +11,7 @@ from typing import Any
 import zenoh
 
 from brain_fleet.processes.orders import ANSWER
-from brain_fleet.processes.settings import CLOUD_AT, CLOUD_VARIABLE, ZENOH, refused
+from brain_fleet.processes.settings import CLOUD_AT, CLOUD_VARIABLE, ZENOH, refused, remedy
 from brain_fleet.schema import FormProblem, read_json
 from brain_security.fleet_keys import orders
 from brain_wire import NoRouter, Session, open_session
@@ -48,7 +48,7 @@ class Asking:
                                                   elsewhere=Elsewhere(credentials))
         except NoRouter as problem:
             if refused(problem):
-                raise NoCloud(str(problem)) from None
+                raise NoCloud(remedy(problem)) from None
             raise NoCloud(f"no cloud at {self._at}; start one with `brain cloud`, or name its endpoint with --cloud or "
                           f"{CLOUD_VARIABLE}") from None
         found = self._session.credentials

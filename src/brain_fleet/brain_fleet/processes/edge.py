@@ -26,7 +26,7 @@ from brain_fleet.models.loading import Loading
 from brain_fleet.models.model_file import ModelProblem
 from brain_fleet.models.shelf import QUOTA, Shelf
 from brain_fleet.processes.alone import Alone
-from brain_fleet.processes.settings import FROM_ROBOT, ZENOH, refused, software
+from brain_fleet.processes.settings import FROM_ROBOT, ZENOH, refused, remedy, software
 from brain_fleet.programs.keeping import Programs
 from brain_fleet.state.effects import Effects
 from brain_fleet.state.held import Held
@@ -181,7 +181,7 @@ class Edge:
                     following = self._talk(session)
                 continue
             except NoRouter as problem:
-                why = str(problem) if refused(problem) else "nobody listens there"
+                why = remedy(problem) if refused(problem) else "nobody listens there"
                 if refused(problem):
                     self._hurry()
             except SessionProblem as problem:

@@ -15,8 +15,8 @@ from typing import Sequence
 
 from brain_fleet.federated.learner import LearnerProblem, make
 from brain_fleet.federated.participant import Participant
-from brain_fleet.processes.identity import check_credentials, cloud_at
-from brain_fleet.processes.settings import ZENOH, refused, software
+from brain_fleet.processes.identity import Renewed, check_credentials, cloud_at
+from brain_fleet.processes.settings import ZENOH, refused, remedy, software
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import FleetNameProblem, check_robot
 from brain_wire import NoRouter, SessionProblem, open_session, shown
@@ -62,15 +62,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(cloud: str, name: str, which: str, learner: object, credentials: Path | None, stop: Flag) -> None:
     """Takes part, as soon as the cloud is reached; Zenoh itself links the session again after a cut."""
-    said = ""
+    said, participant = "", None
     while not stop.is_set():
         try:
+            until = Renewed(stop, credentials, name)
             with open_session(cloud, identity=name, patience=0.0, more=ZENOH,
                               elsewhere=Elsewhere(credentials)) as session:
-                Participant(session, name, which, learner, software=software()).run(stop)  # type: ignore[arg-type]
-            return
+                if participant is None:
+                    participant = Participant(session, name, which, learner,  # type: ignore[arg-type]
+                                              software=software())
+                participant.link(session)       # with what it has made, and has not handed in
+                participant.run(until)
         except NoRouter as problem:
-            why = str(problem) if refused(problem) else "nobody listens there"
+            why = remedy(problem) if refused(problem) else "nobody listens there"
             if why != said:
                 log.info("no cloud at %s (%s); this robot tries again", cloud, why)
                 said = why

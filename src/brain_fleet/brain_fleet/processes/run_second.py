@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Sequence
 
 from brain_fleet.belonging.consent import Consent, ConsentProblem
+from brain_fleet.belonging.names import FILE
 from brain_fleet.joint.asking import Asking
-from brain_fleet.processes.identity import check_credentials, cloud_at
+from brain_fleet.processes.identity import Renewed, check_credentials, cloud_at
 from brain_fleet.processes.settings import ZENOH, refused
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import FleetNameProblem, check_robot
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     ending = Ending()
     survive_full_disk()
     shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s second: %(message)s")
+    if options.secure is None and (options.folder / FILE).is_file():
+        options.secure = options.folder / FILE      # what its edge has enrolled with
     options.cloud = cloud_at(options.cloud, options.secure is not None)
     try:
         name = check_robot(options.name)
@@ -60,12 +63,12 @@ def _run(options: argparse.Namespace, name: str, consent: Consent, stop: Flag) -
     said = ""
     while not stop.is_set():
         try:
+            until = Renewed(stop, options.secure, name)
             with (open_session(options.cloud, identity=name, patience=0.0, more=ZENOH,
                                elsewhere=Elsewhere(options.secure)) as cloud,
                   open_session(options.router, identity=EDGE, patience=0.0) as brain,
                   Node(brain, "edge_second", options.namespace) as node):
-                Asking(node, cloud, name, consent, options.deadline).run(stop)
-            return
+                Asking(node, cloud, name, consent, options.deadline).run(until)
         except NoRouter as problem:
             why = str(problem) if refused(problem) else "the cloud, or the brain's router, is not there"
             if why != said:

@@ -29,6 +29,11 @@ def refused(problem: NoRouter) -> bool:
     return not str(problem).startswith(("no Zenoh router", "stopped"))
 
 
+def remedy(problem: NoRouter) -> str:
+    """What it says, with the variable that a fleet's credentials are named by; the brain's own is another."""
+    return str(problem).replace("BRAIN_SECURITY", SECURITY_VARIABLE)
+
+
 def software() -> str:
     """The version of this package, which others are told."""
     try:

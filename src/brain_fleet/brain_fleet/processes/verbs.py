@@ -2,6 +2,7 @@
 """``brain fleet``: what a person asks the cloud, and orders of it."""
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Annotated, Any, Callable
@@ -48,6 +49,12 @@ def _look(look: Callable[[], dict[str, Any]], show: Callable[[dict[str, Any]], A
         while True:
             time.sleep(REFRESH)
             live.update(show(look()), refresh=True)
+
+
+def _check_robot(ask: Callable[..., dict[str, Any]], robot: str | None) -> None:
+    """Ends with a line where the cloud has never heard of a robot."""
+    if robot is not None and robot not in {one["name"] for one in ask("robots")["robots"]}:
+        fail(f"there is no robot {robot[:60]!r} in this fleet; `brain fleet nodes` shows those that there are")
 
 
 @app.command()
@@ -104,7 +111,12 @@ def devices(robot: Annotated[str | None, typer.Argument(help="Those of this robo
             return
         return
     which = {} if robot is None else {"robot": robot}
-    _ask(cloud, secure, lambda ask: _look(lambda: ask("devices", **which), devices_table, watch, as_json))
+
+    def work(ask: Any) -> None:
+        _check_robot(ask, robot)
+        _look(lambda: ask("devices", **which), devices_table, watch, as_json)
+
+    _ask(cloud, secure, work)
 
 
 @app.command()
@@ -116,10 +128,13 @@ def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: Flee
     manifests, wanted = divided(_read(file))
 
     def work(ask: Any) -> None:
-        order = {"ask": "apply", "manifests": manifests}
-        found = {"resources": [], **(ask("jobs", job=order) if manifests else {})}
+        found: dict[str, Any] = {"resources": []}
+        if manifests and wanted:    # two orders: neither is given where the other cannot be meant so
+            ask("jobs", job={"ask": "check", "manifests": manifests})
         if wanted:
             found |= ask("apply", resources=[one.to_dict() for one in wanted])
+        if manifests:
+            found |= ask("jobs", job={"ask": "apply", "manifests": manifests})
         if as_json:
             tell_json(found)
             return
@@ -185,6 +200,8 @@ def enroll(robot: Annotated[str, typer.Argument(help="Name that it is to have.",
            hours: Annotated[float, typer.Option("--hours", help="How long the token is good for.")] = 24.0,
            as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Prints a token with which a robot joins a secured fleet, once."""
+    if not math.isfinite(hours):
+        fail(f"--hours is {hours:g}; give the hours that the token is good for, up to 720", 2)
 
     def work(ask: Any) -> None:
         found = ask("enroll", robot=robot, hours=hours)
@@ -234,6 +251,7 @@ def logs(robot: Annotated[str | None, typer.Argument(help="What is about this ro
             found = ask("jobs", job={"ask": "logs", **named(job), **({} if worker is None else {"worker": worker})})
             tell_json(found) if as_json else tell_logs(found, tell)
             return
+        _check_robot(ask, robot)
         while True:
             found = ask("logs", after=after, **({} if robot is None else {"robot": robot}))
             if as_json:
@@ -257,8 +275,16 @@ def jobs(name: Annotated[str | None, typer.Argument(help="One only, with its wor
     from brain_fleet.jobs.served import named
     from brain_fleet.jobs.shown import jobs_table
 
-    _ask(cloud, secure, lambda ask: _look(lambda: ask("jobs", job={"ask": "list", **named(name)}), jobs_table, watch,
-                                          as_json))
+    def work(ask: Any) -> None:
+        def look() -> dict[str, Any]:
+            found: dict[str, Any] = ask("jobs", job={"ask": "list", **named(name)})
+            if name is not None and not found["jobs"]:
+                fail(f"there is no job {name[:60]!r}; `brain fleet jobs` shows those that there are")
+            return found
+
+        _look(look, jobs_table, watch, as_json)
+
+    _ask(cloud, secure, work)
 
 
 def _read(file: Path) -> Any:

@@ -93,9 +93,12 @@ def read_manifests(path: Path, read: Callable[[Any], Any] = resource) -> list[An
         raise ManifestProblem(f"{path} is longer than {LONGEST} bytes; divide it")
     found: dict[tuple[str, str], Any] = {}
     try:
-        documents = re.split(r"^---(?:[ \t].*)?$", data.decode("utf-8"), flags=re.M)
+        # each with the line that begins it, which may hold the document itself, and however that line ends
+        documents = re.split(r"^(?=---(?:\s|\Z))", data.decode("utf-8"), flags=re.M)
     except UnicodeDecodeError as error:
         raise ManifestProblem(f"{path} is not text in UTF-8 ({error.reason} at byte {error.start})") from None
+    if len(documents) > 1 and all(not line.strip() or line[0] in "#%" for line in documents[0].splitlines()):
+        documents[:2] = ["".join(documents[:2])]    # comments and directives (%YAML) before the first document
     for number, text in enumerate(documents, 1):
         try:
             value = parse(text)
