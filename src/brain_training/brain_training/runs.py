@@ -21,7 +21,7 @@ from brain_runtime.graphs import DEFAULT
 from brain_training import tasks
 from brain_training.at_once import Failed, Job, at_once
 from brain_training.blamed import blamed, when
-from brain_training.checkpoint import TEMPORARY, folder_of, held, newest
+from brain_training.checkpoint import TEMPORARY, CheckpointError, folder_of, held, newest
 from brain_training.parallel import plan as plans
 from brain_training.parallel.how import How
 from brain_training.settings import Settings
@@ -115,10 +115,23 @@ def _trained(task: Task, settings: Settings, checkpoint: Path, progress: Progres
             return network, losses, {} if cost is None else {"parallel": cost}
         made(ranks, settings.how)
         if settings.resume:
+            _same_kind(checkpoint, settings.how)
             trainer.resume()
         network = trainer.run()
     return network, trainer.losses, {"parallel": trainer.cost().report()} if hasattr(trainer, "cost") else (
         {"served": trainer.report()} if hasattr(trainer, "report") else {})
+
+
+def _same_kind(checkpoint: Path, how: How) -> None:
+    """Raises CheckpointError where servers left what there is to resume from, and none train now, or reversed."""
+    servers, ps = checkpoint.with_suffix(plans.SERVERS), how.plan is not None and how.plan.ps
+    kept, written = any(servers.glob("shard-*.checkpoint")), newest(checkpoint)
+    if kept and not ps and written is None:
+        raise CheckpointError(f"{servers} is of a training with parameter servers; go on with --parallel ps=N,dp=M, or "
+                              f"train without --resume")
+    if ps and not kept and written is not None:
+        raise CheckpointError(f"{written} is of a training without parameter servers; go on without ps, or train "
+                              f"without --resume")
 
 
 def train_networks(name: str, networks: Sequence[str], out: Path | None, settings: Settings, progress: Progress,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BOTH = MappingProxyType({"spiking": "spiking", "ann": "ANN baseline"})
 ALL = "all"
+MOST_SEEDS = (1 << 63) - 1      # that torch takes
 
 
 def train(
@@ -26,12 +27,12 @@ def train(
         out: Annotated[Path | None, typer.Option(
             help="Weight file; the baseline's is beside it, with _ann in its name. Of all: a folder. Default: the "
             "shipped ones are replaced.")] = None,
-        seed: Annotated[int, typer.Option(min=0, help="Seed of weights, data and order.")] = 0,
+        seed: Annotated[int, typer.Option(min=0, max=MOST_SEEDS, help="Seed of weights, data and order.")] = 0,
         quick: Annotated[bool, typer.Option("--quick", help="A tiny run that only shows that it works; needs --out.")
                          ] = False,
         threads: Annotated[int | None, typer.Option(
-            min=1, help="Torch threads of each network; another number changes the last bits. Default: 2 for vision, "
-            "else 1.")] = None,
+            min=1, max=1024, help="Torch threads of each network; another number changes the last bits. Default: 2 for "
+            "vision, else 1.")] = None,
         device: Annotated[str, typer.Option(help="Torch device that is trained on, as cuda:0.")] = "cpu",
         resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints that a training left that "
                                              "was ended; what it makes is the same to the bit.")] = False,

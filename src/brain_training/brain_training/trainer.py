@@ -17,7 +17,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, NoReturn, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -106,20 +106,27 @@ class Trainer:
         self.optimizer.zero_grad()
         lost = self.passed(indices)
         norm = self.cut()
+        if not math.isfinite(norm):     # the same at all ranks; weights, and the last checkpoint, stay as they were
+            self._refuse(self.gathered(lost).value.item(), norm)
         self.optimizer.step()
         self.rate = self.schedule.get_last_lr()[0]
         self.schedule.step()
         lost = self.gathered(lost)
         value = lost.value.item()
         if not math.isfinite(value):
-            raise TrainingError(f"the loss of {task.name} ({task.which}) is {value} after {step} steps{self.whose()}; "
-                                f"lower the learning rate of its recipe")
+            self._refuse(value, norm)
         with self.looking() as network:
             task.settle(network)
             task.end(network, indices, lost)
         self.losses.append(value)
         self.step += 1
         return norm
+
+    def _refuse(self, value: float, norm: float) -> NoReturn:
+        """Ends a training whose loss, or gradient, is not a number."""
+        what = f"loss of {self.task.name} ({self.task.which}) is {value}" if not math.isfinite(value) else (
+            f"norm of the gradient of {self.task.name} ({self.task.which}) is {norm}")
+        raise TrainingError(f"the {what} after {self.step} steps{self.whose()}; lower the learning rate of its recipe")
 
     # -- what more than one process do otherwise -------------------------------------------------------------------
 
@@ -307,6 +314,10 @@ class Trainer:
             self.board.add_scalar(f"{self.task.name} ({self.task.which})/{what}", line[what], self.step)
         if not self._log:
             return
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("a", encoding="utf-8") as file:     # one write: others may add to it, too
-            file.write(json.dumps(line) + "\n")
+        try:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            with self._log.open("a", encoding="utf-8") as file:     # one write: others may add to it, too
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise TrainingError(f"cannot write the log {self._log} ({error.strerror or error}); make room, or name "
+                                f"another file with --log") from error

@@ -20,7 +20,8 @@ BEHIND = {      # weights behind the last gathering of columns
     "language": {"evidence", "direct", "evidence_bias", "verb", "kind"}, "motor": {"readout", "w2"}}
 
 PROGRAMS = Path(__file__).parent / "programs"
-HYBRID = ("dp=4,zero=1,shard=2/exact", "dp=4,zero=2,shard=2/exact", "dp=4,zero=3,shard=2/exact", "dp=4,zero=3,shard=2")
+HYBRID = ("dp=4,zero=1,shard=2/exact", "dp=4,zero=2,shard=2/exact", "dp=4,zero=3,shard=2/exact",
+          "dp=4,zero=2,shard=1/exact", "dp=4,zero=3,shard=1/exact", "dp=4,zero=3,shard=2")
 
 
 def ranks(count, program, *args):

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from brain_training.motor import MotorTask
+from brain_training.parallel.plan import PlanError
 from brain_training.parallel.shards import ShardsTrainer, Turns
 from brain_training.task import TrainingError
 from brain_training.trainer import Trainer
@@ -116,6 +118,21 @@ def test_a_loss_that_is_no_number_names_its_shard(monkeypatch):
     monkeypatch.setattr(Spikes, "wrong_at", 25)     # of step 2: the second of two parts
     with pytest.raises(TrainingError, match="nan after 2 steps, by what shard 1 of 2 made of its samples; lower"):
         ShardsTrainer(Spikes(recipe=Recipe(batch=9)), 5, shards=2).run()
+
+
+def test_more_shards_than_samples_are_refused_before_there_is_a_network_for_each():
+    with pytest.raises(PlanError, match=r"a step has \d+ samples, too few for --shards 9{20}; 1 to \d+ fits"):
+        ShardsTrainer(Spikes(), 5, shards=int("9" * 20))
+
+
+def test_the_baseline_is_not_cut_into_micro_batches():
+    """Stages do not divide it: it is trained by the same ranks data parallel."""
+    losses = []
+    for micros in (0, 2):
+        trainer = ShardsTrainer(MotorTask("ann", quick=True), 5, shards=2, micros=micros)
+        trainer.advance()
+        losses += trainer.losses
+    assert losses[0] == losses[1]
 
 
 def test_a_batch_normalization_that_cannot_be_over_all_ranks_is_named():
@@ -240,7 +257,7 @@ def test_ranks_end_with_who_started_them(tmp_path, number):
     found = both(process, tmp_path)
     os.kill(process.pid, number)
     process.communicate(timeout=60)
-    assert process.returncode != 0
+    assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     until = time.monotonic() + 30
     while any(Path(f"/proc/{pid}").exists() for pid in found.values()):
         assert time.monotonic() < until, found

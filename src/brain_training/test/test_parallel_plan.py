@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -107,6 +108,10 @@ def test_every_other_plan_has_its_trainer(text):
     (["--parallel", "ps=2", "--mode", "soon"], "soon"),
     (["--parallel", "tp=2", "--accumulate", "2"], "--accumulate and --compress are of dp"),
     (["--microbatches", "4"], "--microbatches is of training by several processes"),
+    (["--parallel", f"dp={'9' * 5000}"], "dp=9{20} cannot be; dp is a whole number"),
+    (["--parallel", "dp=2", "--elastic", f"1:{'9' * 5000}"], "--elastic 1:9+ cannot be"),
+    (["--parallel", "dp=2", "--elastic", "1:1", "--store", f"here:{'9' * 5000}"], "is no place.*HOST:PORT"),
+    (["--seed", "9" * 30], "'--seed': .*less than or equal"), (["--threads", "9" * 12], "'--threads': .*1024"),
     (["--parallel", "dp=2", "--device", "cuda:99"], "there is no device 'cuda:99'")])
 def test_what_does_not_go_together_is_told_before_anything_is_done(tmp_path, options, why):
     told = CliRunner().invoke(app, ["train", "motor", *options, "--quick", "--out", str(tmp_path / "a.safetensors")])
@@ -116,3 +121,30 @@ def test_what_does_not_go_together_is_told_before_anything_is_done(tmp_path, opt
 def test_all_regions_are_not_trained_by_several(tmp_path):
     told = CliRunner().invoke(app, ["train", "all", "--parallel", "dp=2", "--quick", "--out", str(tmp_path)])
     assert told.exit_code == 1 and "one region at a time" in told.output
+
+
+@pytest.mark.parametrize(("options", "why"), [
+    (["--out", "."], "cannot write .*: it is a folder; name a file in it"),
+    (["--device", "cuda:99"], "there is no device 'cuda:99' here"),
+    (["--device", "nonsense"], "there is no device 'nonsense' here")])
+def test_what_a_worker_by_hand_cannot_use_is_told_before_it_asks_a_server(options, why):
+    told = CliRunner().invoke(
+        app, ["parameter-worker", "--task", "motor", "--quick", "--servers", "127.0.0.1:9", *options])
+    assert told.exit_code in (1, 2) and re.search(why, " ".join(told.output.split())), told.output
+
+
+def test_resuming_by_a_form_of_another_kind_names_what_is_there(tmp_path):
+    out = tmp_path / "a.safetensors"
+    servers = tmp_path / "a.servers"
+    servers.mkdir()
+    (servers / "shard-0-of-1.checkpoint").touch()
+    command = ["train", "motor", "--quick", "--resume", "--out", str(out)]
+    for options in ([], ["--parallel", "ps=2,dp=2"]):
+        told = CliRunner().invoke(app, [*command, *options])
+        said = " ".join(told.output.split())
+        assert told.exit_code == 1 and ("give ps=1" if options else "go on with --parallel ps=N,dp=M") in said, said
+    shutil.rmtree(servers)
+    (tmp_path / "a.checkpoint").touch()
+    told = CliRunner().invoke(app, [*command, "--parallel", "ps=1,dp=2"])
+    assert told.exit_code == 1 and "is of a training without parameter servers" in " ".join(told.output.split())
+    assert (tmp_path / "a.checkpoint").exists()

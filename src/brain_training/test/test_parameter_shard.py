@@ -2,9 +2,11 @@
 """What a parameter server keeps and refuses, without the wire: shard, log and checkpoint."""
 from __future__ import annotations
 
+import asyncio
 import resource
 import shutil
 import zlib
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -13,10 +15,12 @@ from brain_training.checkpoint import CheckpointError
 from brain_training.motor import MotorTask
 from brain_training.parameter_server import tensors as wire
 from brain_training.parameter_server.durable import Durable
-from brain_training.parameter_server.messages import Member, Parts, PushHeader, Report, Step
+from brain_training.parameter_server.log import HEAD, MAGIC
+from brain_training.parameter_server.messages import Member, Parts, PullRequest, PushHeader, Report, Step
 from brain_training.parameter_server.mode import Mode
 from brain_training.parameter_server.placement import placed, server_of
 from brain_training.parameter_server.refused import Refused
+from brain_training.parameter_server.server import LARGEST_MESSAGE, Server
 from brain_training.parameter_server.shard import Shard, about, differ
 from brain_training.parameter_server.shares import Passed, Served, Shares
 from brain_training.task import TrainingError
@@ -218,9 +222,11 @@ def test_a_torn_end_was_not_acknowledged_and_damage_elsewhere_is_told(served, tm
     kept = opened(served, tmp_path / "a", every=100)
     assert set(kept.shard.pending) == {0}
     dropped(kept)
-    log.write_bytes(whole[:700] + b"?" + whole[701:])
-    with pytest.raises(CheckpointError, match=r"0.log is damaged: record \d at byte \d+ .* bytes of acknowledged"):
-        opened(served, tmp_path / "a", every=100)
+    for at in (*range(len(MAGIC), len(MAGIC) + HEAD.size), 700):    # lengths and sums of a record, and its bytes
+        log.write_bytes(whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1:])
+        with pytest.raises(CheckpointError, match=r"0.log is damaged: record \d at byte \d+ .* bytes of acknowledged"):
+            opened(served, tmp_path / "a", every=100)
+        assert log.stat().st_size == len(whole)
     log.write_bytes(b"something else that is longer than its name")
     with pytest.raises(CheckpointError, match="is no log of this version"):
         opened(served, tmp_path / "a", every=100)
@@ -266,6 +272,86 @@ def test_where_the_disk_is_full_a_push_is_refused_and_comes_again(served, tmp_pa
     go(held, 4), go(whole, 4)
     dropped(held)
     assert bits(opened(served, tmp_path / "a")) == bits(whole)
+
+
+@contextmanager
+def full(tmp_path):
+    """The disk is full: not a byte more goes into the log."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    (log,) = (tmp_path / "a").glob("*.log")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_who_could_not_be_written_down_has_no_place(served, tmp_path):
+    shard = Shard(served.Sums(), 3, workers=2, mode=Mode.of("sync"))
+    held = Durable(shard, tmp_path / "a", 100)
+    shard.begin(STEPS)
+    with full(tmp_path), pytest.raises(Refused, match="cannot write its log"):
+        held.join(0, 1, "worker 0", STEPS)
+    assert not shard.places.ranks()
+    for rank in range(2):
+        held.join(rank, rank + 1, f"worker {rank}", STEPS)
+    go(held, 2)
+    dropped(held)
+    assert opened(served, tmp_path / "a", every=100).shard.version == 2
+
+
+def test_a_server_outlives_a_lease_that_ends_while_the_disk_is_full(served, tmp_path):
+    async def played():
+        held = opened(served, tmp_path / "a", mode="async", every=100)
+        server = Server(held, lease=0.2, tell=lambda what: (told.append(what), lost.set()))
+        held.give(0, Member(rank=0, epoch=1))
+        running = asyncio.ensure_future(server.run())
+        with full(tmp_path):
+            await asyncio.sleep(1.0)    # the lease ends, and ends
+            assert not running.done() and held.shard.deal.held_by(0) == [0]
+        await asyncio.wait_for(lost.wait(), 60.0)
+        assert not running.done() and not held.shard.deal.held_by(0)
+        running.cancel()
+
+    told, lost = [], asyncio.Event()
+    asyncio.run(played())
+    assert "step 0 is lost" in told[0]
+
+
+def test_a_server_that_does_not_know_the_lost_steps_is_done_when_its_workers_are(served):
+    shard = Shard(served.Sums(), 3, workers=2, mode=Mode.of("async"), server=1, servers=2)
+    shard.begin(STEPS)
+    shard.places.join(0, 1, "worker 0")
+    assert not shard.finished
+    shard.places.leave(0)
+    assert shard.finished
+    again = Shard(served.Sums(), 3, workers=2, mode=Mode.of("async"), server=1, servers=2)
+    again.begin(STEPS)
+    again.places.restore(shard.places.state())
+    assert again.finished
+
+
+def test_reports_come_in_answers_that_fit(served):
+    async def read(known):
+        request = PullRequest(member=Member(rank=0, epoch=1), known_reports=known)
+        return [part async for part in server._on_pull_parameters(request)][0].header
+
+    held = opened(served)
+    held.shard.reports = [Report(step=step, hard=[0.5] * 1100) for step in range(1500)]
+    server, found = Server(held), []
+    while True:
+        header = asyncio.run(read(len(found)))
+        assert 0 < len(header.reports) and header.ByteSize() < LARGEST_MESSAGE
+        found += header.reports
+        if not header.more:
+            break
+    assert [report.step for report in found] == list(range(1500))
+
+
+def test_a_folder_of_another_number_of_servers_is_refused(served, tmp_path):
+    opened(served, tmp_path / "a").close()
+    with pytest.raises(CheckpointError, match="shard-0-of-1.* by another number of servers, and this one has 2"):
+        opened(served, tmp_path / "a", server=0, servers=2)
 
 
 def test_a_folder_is_one_servers_alone(served, tmp_path):

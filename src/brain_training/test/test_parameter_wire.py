@@ -227,6 +227,16 @@ def test_garbage_on_the_port_costs_nothing(start, tmp_path, generated):
         assert refusal(push, iter([part(data=bytes(9 << 20))]))[0] == "RESOURCE_EXHAUSTED"
         mine = s.Register(t.RegisterRequest(protocol=2, about=here.about, steps=STEPS, identity="mine"),
                           timeout=PATIENCE).member
+        for taken, said in ((t.Member(rank=0, epoch=77), "takes none that it has not given"),
+                            (t.Member(rank=1, epoch=(1 << 64) - 1), "takes none that it has not given")):
+            assert said in refusal(s.Register, t.RegisterRequest(
+                protocol=2, about=here.about, steps=STEPS, identity="theirs", member=taken))[1]
+        for shape, values in (([0, 1 << 63], "{}"), ([0, 1 << 62, 1 << 62], "{}"), ([1], "[1]")):
+            kept = t.CurriculumHeader(member=mine, step=1, values=values, tensors=[
+                t.TensorSpec(name="a", dtype="F32", shape=shape)])
+            curriculum = channel.stream_unary(base + "PushCurriculum", None, t.Standing.FromString)
+            code, said = refusal(curriculum, iter([t.CurriculumPart(header=kept).SerializeToString()]))
+            assert code == "INVALID_ARGUMENT" and "does not read" in said, (code, said)
         one = here.parameters[0]
         size = 4 * int(np.prod(one.shape, dtype=int))
         header = t.PushHeader(member=mine, tensors=[one], report=t.Report(loss=1.0), crc32=5)

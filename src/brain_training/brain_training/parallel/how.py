@@ -172,8 +172,8 @@ class How:
             refuse(f"--elastic {least}:{most} adds ranks of dp, and {self.plan} takes none", "give --elastic 1:1, or "
                    "dp and zero alone")
         host, _, port = (self.store or "localhost:1").rpartition(":")
-        if not host or not port.isdigit():
-            refuse(f"--store {self.store} is no place", "give HOST:PORT")
+        if not host or not (port.isascii() and port.isdigit() and len(port) <= 5):
+            refuse(f"--store {(self.store or '')[:60]} is no place", "give HOST:PORT")
 
     def _check_survive(self, refuse: Callable[[str, str], None]) -> None:
         plan = self.plan
@@ -210,6 +210,6 @@ class How:
 def agents(text: str) -> tuple[int, int]:
     """How many agents from ``MIN:MAX``. Raises PlanError where it is not that."""
     least, _, most = text.partition(":")
-    if not (least.isascii() and least.isdigit() and most.isascii() and most.isdigit()):
-        raise PlanError(f"--elastic {text} cannot be; give the least and the most agents, as 1:4")
+    if not all(one.isascii() and one.isdigit() and len(one) <= 6 for one in (least, most)):
+        raise PlanError(f"--elastic {text[:40]} cannot be; give the least and the most agents, as 1:4")
     return int(least), int(most)

@@ -107,17 +107,19 @@ def parse(text: str) -> Plan:
         PlanError: it is none; names what is wrong.
     """
     sizes: dict[str, int] = {}
+    shown = text if len(text) <= 60 else f"{text[:60]}..."
     for item in text.split(","):
         name, equals, value = (part.strip() for part in item.partition("="))
         if name not in FORMS or not equals:
-            raise PlanError(f"--parallel {text}: there is no form {item.strip()!r}; give {', '.join(FORMS)} with a "
-                            f"size, as dp=2")
+            raise PlanError(f"--parallel {shown}: there is no form {item.strip()[:20]!r}; give {', '.join(FORMS)} "
+                            f"with a size, as dp=2")
         if name in sizes:
-            raise PlanError(f"--parallel {text}: {name} stands twice; leave one")
+            raise PlanError(f"--parallel {shown}: {name} stands twice; leave one")
         low, high = (0, ZERO) if name == "zero" else (1, None)
-        if not (value.isascii() and value.isdigit()) or int(value) < low or high is not None and int(value) > high:
+        whole = value.isascii() and value.isdigit() and len(value) <= 6
+        if not whole or int(value) < low or high is not None and int(value) > high:
             fits = f"{low} to {high}" if high is not None else f"{low} or more"
-            raise PlanError(f"--parallel {text}: {name}={value} cannot be; {name} is a whole number, {fits}")
+            raise PlanError(f"--parallel {shown}: {name}={value[:20]} cannot be; {name} is a whole number, {fits}")
         sizes[name] = int(value)
     plan = Plan(**sizes)
     if plan.zero and plan.dp == 1:

@@ -134,6 +134,7 @@ def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
     Raises:
         TrainingError: it failed; says what the first rank said that knew why, or which was killed.
     """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -151,6 +152,10 @@ def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
         except ChildFailedError as error:
             raise TrainingError(why(report, plan.world, {
                 rank: failure.exitcode for rank, failure in error.failures.items()})) from None
+        except SignalException as error:    # torch's agent has ended the ranks
+            if error.sigval == signal.SIGINT:
+                raise KeyboardInterrupt from None
+            raise SystemExit(128 + int(error.sigval)) from None
         finally:
             del os.environ[REPORT]
         return dict(json.loads(Path(f"{report}.0").read_text(encoding="utf-8")))

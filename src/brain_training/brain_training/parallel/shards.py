@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from brain_training.parallel.pipeline import chain, one_by_one
+from brain_training.parallel.plan import PlanError
 from brain_training.parallel.together import Together, bounds, in_order
 from brain_training.parallel.whole_loss import WholeLoss
 from brain_training.task import Lost, Task, stream
@@ -146,12 +147,16 @@ class ShardsTrainer(Trainer):
     """
 
     def __init__(self, task: Task, seed: int, *, shards: int, micros: int = 0, **more: Any) -> None:
-        self._shards, self._micros = Shards(shards), micros
+        # pp trains the baseline, which it does not divide, data parallel: see :func:`.mesh_trainer.make`
+        self._shards, self._micros = Shards(shards), micros if task.spiking else 0
         task.whole = self._shards
         super().__init__(task, seed, **more)
 
     def wrapped(self, network: nn.Module) -> nn.Module:
         """A network for each part: of the same weights, each with gradients and statistics of its own."""
+        count, samples = self._shards.count, len(self.task.indices(self.seed, 0))
+        if count > samples:     # before there is a network for each
+            raise PlanError(f"a step has {samples} samples, too few for --shards {count}; 1 to {samples} fits")
         self._networks = [network, *(copy.deepcopy(network) for _ in range(self._shards.count - 1))]
         for each in self._networks:
             for mine, its in zip(network.parameters(), each.parameters()):

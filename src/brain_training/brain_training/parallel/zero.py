@@ -101,6 +101,8 @@ class ShardedTrainer(DataParallelTrainer):
         model.set_force_sum_reduction_for_comms(True)
         model.set_custom_reduce_scatter(
             InOrder(self.ranks, self.ranks.size // size) if alone else InOrder(Ranks(group)))
+        if alone and size == 1 and self.ranks.size > 1:     # shard=1: torch scatters nothing in a group of one
+            model.set_all_reduce_hook(self.ranks.sum_)
         return model
 
     @contextmanager

@@ -19,7 +19,7 @@ from brain_training.parameter_server.credentials import Keys, why_not
 from brain_training.parameter_server.messages import (CurriculumHeader, CurriculumPart, DescribeRequest, METHODS,
                                                       PROTOCOL, PullRequest, PushHeader, PushPart, RegisterRequest,
                                                       Round, SERVICE, Step)
-from brain_training.parameter_server.server import LARGEST_MESSAGE, PATIENCE, REPORTS
+from brain_training.parameter_server.server import LARGEST_MESSAGE, PATIENCE
 from brain_training.parameter_server.shard import differ
 from brain_training.task import TrainingError
 
@@ -118,7 +118,9 @@ class Link:
                 code, why = error.code(), error.details()
                 if code == grpc.StatusCode.ABORTED:
                     raise StaleError(why) from None
-                if code not in RETRIED:
+                # gRPC's own word, and none of the server
+                busy = code == grpc.StatusCode.RESOURCE_EXHAUSTED and "Concurrent RPC limit" in (why or "")
+                if code not in RETRIED and not busy:
                     raise RefusedError(code.name, f"the parameter server at {self.address} refuses ({code.name}): {why}"
                                        ) from None
                 if not self._answered and (found := why_not(self.address, self._keys)):
@@ -215,16 +217,15 @@ class Servers:
         request.member.CopyFrom(first.member)
         rest = self._each(lambda number: self.links[number].ask("Register", request), range(1, len(self.links)))
         self.registrations = [first, *(rest[number] for number in sorted(rest))]
-        threading.Thread(target=self._renew, args=(min(one.lease_s for one in self.registrations) / 3,),
-                         daemon=True).start()
+        for link, one in zip(self.links, self.registrations):   # each: one that stands still keeps no word from others
+            threading.Thread(target=self._renew, args=(link, one.lease_s / 3), daemon=True).start()
 
-    def _renew(self, period: float) -> None:
+    def _renew(self, link: Link, period: float) -> None:
         while not self._over.wait(period):
-            for link in self.links:
-                try:
-                    link.ask("Renew", self.member)
-                except TrainingError:
-                    return      # the next call of the worker says why
+            try:
+                link.ask("Renew", self.member)
+            except TrainingError:
+                return      # the next call of the worker says why
 
     def leave(self) -> None:
         """Gives the place back."""
@@ -250,7 +251,7 @@ class Servers:
                     member=self.member, min_version=version, known_reports=at))
                 reports += header.reports
                 at += len(header.reports)
-                if header.ready and len(header.reports) < REPORTS:
+                if header.ready and not header.more:
                     specs = [*header.tensors, *header.buffers]
                     return Pulled(header, wire.decode(specs, data, like)), reports
                 if not header.ready and waits:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brain_runtime.command.options import Json, Secure, check_folder, fail, tell, tell_json, use_security
+from brain_runtime.command.options import (Json, Secure, check_folder, check_writable, fail, tell, tell_json,
+                                           use_security)
 
 if TYPE_CHECKING:
     from brain_training.task import Task
@@ -122,7 +123,15 @@ def worker(servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", help="A
     from brain_training.train import _progress
     from brain_wire.credentials import CredentialsProblem
 
+    check_writable(log)
+    if out is not None and out.is_dir():
+        fail(f"cannot write {out}: it is a folder; name a file in it", 2)
+    check_folder(out and out.parent, "--out")
     made = _task(task, network, quick, graph, size)
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        fail(f"there is no device {device!r} here ({str(error).splitlines()[0]}); use --device cpu")
     addresses = [address.strip() for address in servers.split(",")]
     for address in addresses:
         _host(address)
@@ -178,6 +187,6 @@ def _task(name: str, network: str, quick: bool, graph: str, size: str) -> Task:
 
 def _host(address: str) -> str:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    if not host or not (port.isascii() and port.isdigit() and len(port) <= 5) or int(port) > 65535:
         fail(f"{address!r} is no address; it must read HOST:PORT, as 192.168.1.5:7450", 2)
     return host.strip("[]")

@@ -62,6 +62,11 @@ class Durable:
         return self._folder / f"{self._label}.{number}.log"
 
     def _open(self) -> None:
+        others = [path for path in sorted(self._folder.glob("shard-*-of-*.checkpoint"))
+                  if not path.name.endswith(f"-of-{self.shard.servers}.checkpoint")]
+        if others:
+            raise CheckpointError(f"{others[0]} is of a training by another number of servers, and this one has "
+                                  f"{self.shard.servers}; give as many as that, or name another --folder")
         if self._path.exists():
             tensors, values = checkpoint.load(self._path)
             try:
@@ -127,9 +132,14 @@ class Durable:
 
     def join(self, rank: int, epoch: int, identity: str, steps: int) -> None:
         """Somebody takes a place."""
+        before = self.shard.places.state()
         self.shard.places.join(rank, epoch, identity)
-        self._keep(LogRecord(joined=LogRecord.Joined(
-            member=Member(rank=rank, epoch=epoch), identity=identity, steps=steps)))
+        try:
+            self._keep(LogRecord(joined=LogRecord.Joined(
+                member=Member(rank=rank, epoch=epoch), identity=identity, steps=steps)))
+        except Refused:     # what is not in the log is not so: pushes of this worker could not be replayed
+            self.shard.places.restore(before)
+            raise
 
     def leave(self, member: Any) -> None:
         """Somebody leaves theirs."""

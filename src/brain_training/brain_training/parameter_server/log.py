@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log of a server: what was acknowledged since the last checkpoint, each record on the disk before the answer.
 
-A record is two lengths (of a message, and of the bytes that follow it), a CRC-32 of all that, then message and bytes.
+A record is two lengths (of a message, and of the bytes that follow it), a CRC-32 of them, one of all that, then message
+and bytes.
 Of a record that was being written when the process was killed nothing had been acknowledged: it is cut off.
 """
 from __future__ import annotations
@@ -15,8 +16,12 @@ from typing import Any, Iterator
 from brain_training.checkpoint import CheckpointError
 from brain_training.parameter_server.messages import LogRecord
 
-MAGIC = b"brain parameter log 1\n"
-HEAD = struct.Struct("<III")    # length of the message, of the bytes behind it, CRC-32 of lengths, message and bytes
+MAGIC = b"brain parameter log 2\n"
+HEAD = struct.Struct("<IIII")   # length of the message, of the bytes behind it, CRC-32 of both, CRC-32 of these and all
+
+
+def _sum_of_lengths(message: int, data: int) -> int:
+    return zlib.crc32(struct.pack("<II", message, data))
 
 
 def _sum(message: bytes, data: Any) -> int:
@@ -47,11 +52,16 @@ class Log:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._end = os.fstat(self._file).st_size
         if self._end < len(MAGIC):
-            os.ftruncate(self._file, 0)
-            self._end = 0
-            self._write(MAGIC)
-            os.fsync(self._file)
-            sync_folder(path.parent)
+            try:
+                os.ftruncate(self._file, 0)
+                self._end = 0
+                self._write(MAGIC)
+                os.fsync(self._file)
+                sync_folder(path.parent)
+            except OSError as error:
+                os.close(self._file)
+                raise OSError(f"cannot write {path} ({error.strerror or error}); make room, or name another folder"
+                              ) from error
 
     @property
     def size(self) -> int:
@@ -71,7 +81,8 @@ class Log:
         """
         message, before = record.SerializeToString(), self._end
         try:
-            self._write(HEAD.pack(len(message), len(data), _sum(message, data)) + message)
+            self._write(HEAD.pack(len(message), len(data), _sum_of_lengths(len(message), len(data)),
+                                  _sum(message, data)) + message)
             self._write(data)
             if sync:
                 os.fsync(self._file)
@@ -108,15 +119,16 @@ def replay(path: Path) -> Iterator[tuple[Any, bytes]]:
         at, number = len(MAGIC), 0
         while at < size:
             head = file.read(HEAD.size)
-            lengths = HEAD.unpack(head) if len(head) == HEAD.size else (size, 0, 0)
-            end = at + HEAD.size + lengths[0] + lengths[1]
-            if end <= size:
+            lengths = HEAD.unpack(head) if len(head) == HEAD.size else (size, 0, _sum_of_lengths(size, 0), 0)
+            right = _sum_of_lengths(*lengths[:2]) == lengths[2]     # else nobody knows where the record ends
+            end = at + HEAD.size + (lengths[0] + lengths[1] if right else 0)
+            if right and end <= size:
                 message, data = file.read(lengths[0]), file.read(lengths[1])
-                if _sum(message, data) == lengths[2]:
+                if _sum(message, data) == lengths[3]:
                     yield LogRecord.FromString(message), data
                     at, number = end, number + 1
                     continue
-            if end < size:
+            if end < size or not right:
                 raise CheckpointError(f"{path} is damaged: record {number} at byte {at} does not have its checksum, "
                                       f"and {size - end} bytes of acknowledged records lie behind it; bring the folder "
                                       f"back from a copy, or begin anew in another one")

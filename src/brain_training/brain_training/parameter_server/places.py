@@ -15,7 +15,7 @@ class Places:
     """
 
     def __init__(self, count: int) -> None:
-        self.count, self.epoch = count, 0
+        self.count, self.epoch, self.left = count, 0, False
         self._taken: dict[int, tuple[int, str]] = {}    # epoch and identity, by rank
 
     def of(self, identity: str) -> tuple[int, int] | None:
@@ -50,6 +50,7 @@ class Places:
     def leave(self, rank: int) -> None:
         """Frees a place."""
         self._taken.pop(rank, None)
+        self.left = True
 
     def check(self, member: Any) -> int:
         """The rank of a message's ``Member``; raises Refused where it is not one, or not any more."""
@@ -67,11 +68,11 @@ class Places:
 
     def state(self) -> dict[str, Any]:
         """For JSON."""
-        return {"epoch": self.epoch, "taken": [[rank, *who] for rank, who in self._taken.items()]}
+        return {"epoch": self.epoch, "left": self.left, "taken": [[rank, *who] for rank, who in self._taken.items()]}
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Takes back what :meth:`state` gave."""
-        self.epoch = int(values["epoch"])
+        self.epoch, self.left = int(values["epoch"]), bool(values.get("left", False))
         self._taken = {int(rank): (int(epoch), str(who)) for rank, epoch, who in values["taken"]}
 
 

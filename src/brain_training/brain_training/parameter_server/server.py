@@ -15,23 +15,24 @@ from typing import Any, Callable, Sequence
 
 import grpc
 
-from brain_training.parameter_server import tensors as wire
+from brain_training.parameter_server import curriculum, tensors as wire
 from brain_training.parameter_server.credentials import WORKER, Keys
 from brain_training.parameter_server.durable import Durable
 from brain_training.parameter_server.messages import (CurriculumHeader, CurriculumPart, Description, METHODS, Norms,
                                                       PROTOCOL, PullHeader, PullPart, Pushed, Registration, SERVICE,
                                                       Standing, Taken)
-from brain_training.parameter_server.refused import Refused, too_much, unfit, wrong
+from brain_training.parameter_server.refused import Refused, unfit, wrong
 from brain_training.parameter_server.shard import Shard, differ
 from brain_training.parameter_server.shares import Shares
 
 LEASE = 15.0            # s
+LATE = 120.0            # s that one whose training is over waits for a worker that writes the weights
 PATIENCE = 5.0          # s that an answer waits for others before it says so
 STALLED = 30.0          # s between two parts of a push
 REPORTS = 2000          # that one answer holds
 LARGEST_MESSAGE = 8 << 20       # bytes: headers; all that is large comes in chunks
-LARGEST_CURRICULUM = 4 << 30    # bytes
 AT_ONCE = 256           # requests
+MOST_EPOCHS = 1 << 32
 OPTIONS = (("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.max_send_message_length", -1),
            ("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 64),
            ("grpc.keepalive_permit_without_calls", 1))
@@ -58,6 +59,7 @@ class Server:
         self._heard = {rank: now for rank in self._shard.places.ranks()}    # a resumed server gives them time
         self._changed = asyncio.Condition()
         self._server: Any = None
+        self._came = False
 
     async def start(self, address: str) -> int:
         """Begins to listen; returns the port.
@@ -83,13 +85,18 @@ class Server:
 
     async def run(self, stay: bool = False) -> None:
         """Serves until the training is over and all workers have left; or for ever."""
-        while stay or not (self._shard.finished and not self._alive()):
+        begin, over = time.monotonic(), self._shard.finished    # started again after the end: for the weights
+        while stay or not (self._shard.finished and not self._alive()) or (
+                over and not self._came and time.monotonic() - begin < LATE):
             await asyncio.sleep(min(0.5, self._lease / 4))
             async with self._changed:
                 for rank in self._gone():
                     for step in self._shard.deal.held_by(rank):
+                        try:
+                            self._held.lose(step)
+                        except Refused:     # the disk is full: it is tried again
+                            continue
                         self._tell(f"step {step} is lost: the lease of worker {rank} has ended")
-                        self._held.lose(step)
                         self._changed.notify_all()
 
     async def stop(self, grace: float = 1.0) -> None:
@@ -184,6 +191,10 @@ class Server:
             raise unfit(f"the worker is of another training: {why}")
         shard.begin(request.steps)
         known = shard.places.of(request.identity)
+        if request.HasField("member") and shard.server == 0 and known != (request.member.rank, request.member.epoch):
+            raise wrong("server 0 gives places, and takes none that it has not given; ask without a member")
+        if request.member.epoch >= MOST_EPOCHS:
+            raise wrong(f"{request.member.epoch} is no epoch that server 0 gives")
         if request.HasField("member"):
             rank, epoch = request.member.rank, request.member.epoch
         elif shard.server != 0:
@@ -197,12 +208,12 @@ class Server:
                 self._held.lose(step)   # of who had the place before
             self._held.join(rank, epoch, request.identity, request.steps)
             self._tell(f"worker {rank} has joined (epoch {epoch})")
-        self._heard[rank] = time.monotonic()
+        self._heard[rank], self._came = time.monotonic(), True
         await self._tell_all()
-        curriculum = self._held.curriculum
+        kept = self._held.curriculum
         return Registration(member={"rank": rank, "epoch": epoch}, lease_s=self._lease, version=shard.version,
-                            last_norm=shard.norm, has_curriculum=curriculum is not None,
-                            curriculum_step=curriculum[0] if curriculum else 0)
+                            last_norm=shard.norm, has_curriculum=kept is not None,
+                            curriculum_step=kept[0] if kept else 0)
 
     async def _on_renew(self, request: Any) -> Any:
         self._member(request)
@@ -317,10 +328,11 @@ class Server:
         known = {**shard.parameters, **shard.buffers}
         data = b"".join(wire.raw(value) for value in known.values())   # a copy: steps go on while it is sent
         spec = [wire.spec_of(name, value) for name, value in known.items()]
+        reports = shard.reports_from(request.known_reports, REPORTS, LARGEST_MESSAGE // 2)
         yield PullPart(header=PullHeader(
             ready=True, version=shard.version, rate=shard.rate, tensors=spec[:len(shard.parameters)],
             buffers=spec[len(shard.parameters):], finished=shard.finished, crc32=wire.crc([data]),
-            reports=shard.reports[request.known_reports:request.known_reports + REPORTS]))
+            reports=reports, more=request.known_reports + len(reports) < len(shard.reports)))
         for piece in wire.chunks([data]):
             yield PullPart(data=piece)
 
@@ -331,20 +343,11 @@ class Server:
         rank = self._member(header.member)
         if self._shard.server != 0 or rank != 0:
             raise wrong("the curriculum is that of worker 0, at server 0")
-        try:
-            like = {spec.name: wire.empty(spec) for spec in header.tensors}
-            json.loads(header.values)
-        except (KeyError, ValueError, RecursionError) as error:
-            raise wrong(f"the curriculum of worker {rank} does not read: {error}") from None
-        size = sum(map(wire.size_of, header.tensors))
-        if size > LARGEST_CURRICULUM:
-            raise too_much(f"a curriculum of {size} bytes is larger than {LARGEST_CURRICULUM}")
+        size = curriculum.size_of(header, rank)
         data = await self._rest(parts, size, f"the curriculum of worker {rank}")
-        if wire.crc([data]) != header.crc32:
-            raise wrong("the bytes of the curriculum do not have the checksum of its header")
         self._member(header.member)
-        like = {spec.name: like[spec.name].new_empty(tuple(spec.shape)) for spec in header.tensors}
-        self._held.keep_curriculum(header.step, header.values, wire.decode(header.tensors, data, like))
+        tensors = curriculum.tensors_of(header, data, rank)
+        self._held.keep_curriculum(header.step, header.values, tensors)
         return self._standing()
 
     async def _on_pull_curriculum(self, request: Any) -> AsyncIterator[Any]:

@@ -23,6 +23,7 @@ from brain_training.parameter_server.refused import stale, unfit, wrong
 from brain_training.task import BASE, Task, sized
 
 MOST_STEPS = 2**31
+MOST_SAMPLES = 2**18     # of a worker in a step; a report of more would fill a message
 
 
 def about(task: Task, seed: int) -> dict[str, Any]:
@@ -81,8 +82,21 @@ class Shard:
         """Whether no step is to come."""
         if not self.steps:
             return False
-        return self.version >= self.steps or not self.mode.together and self.server == 0 and (
-            self.deal.next >= self.steps and not self.deal.given)
+        if self.version >= self.steps or self.mode.together:
+            return self.version >= self.steps
+        if self.server:     # which steps were lost server 0 knows; a worker leaves when that has none left
+            return self.places.left
+        return self.deal.next >= self.steps and not self.deal.given
+
+    def reports_from(self, known: int, most: int, size: int) -> list[Any]:
+        """Reports behind the first ``known``: at most ``most``, of together at most ``size`` bytes, but one."""
+        found: list[Any] = []
+        for report in self.reports[known:known + most]:
+            size -= report.ByteSize()
+            if found and size < 0:
+                break
+            found.append(report)
+        return found
 
     def begin(self, steps: int) -> None:
         """Is told how many steps there will be, which the schedule of the learning rate rests on.
@@ -132,6 +146,8 @@ class Shard:
         if self.server == 0 and not (header.HasField("report") and math.isfinite(header.report.loss)):
             raise wrong(f"the push of step {step} of {who} has no report with a finite loss"
                         + (f", but {header.report.loss}" if header.HasField("report") else ""))
+        if len(header.report.hard) > MOST_SAMPLES:
+            raise wrong(f"{who} reports of {len(header.report.hard)} samples, more than {MOST_SAMPLES}")
         if header.HasField("report") and (header.report.step, header.report.rank) != (step, rank):
             raise wrong(f"{who} pushes step {step} with a report of step {header.report.step} of worker "
                         f"{header.report.rank}")

@@ -307,6 +307,10 @@ def train_with_servers(task: Task, seed: int, *, servers: int = 2, workers: int 
             for old in folder.glob("shard-*-of-*.*"):
                 if old.suffix in (".checkpoint", ".log", ".curriculum"):
                     old.unlink()
+        elif others := [path for path in sorted(folder.glob("shard-*-of-*.checkpoint"))
+                        if not path.name.endswith(f"-of-{servers}.checkpoint")]:
+            raise CheckpointError(f"{others[0]} was kept by another number of servers, and this training has "
+                                  f"{servers}; give ps={others[0].stem.rpartition('-')[2]}, or train without --resume")
         plan = Plan((type(task), task.which, task.quick, task.recipe), seed, servers, workers, mode, folder, every,
                     lease, keep, threads, log, secure, task.size)
         together = Together(plan, progress or (lambda what, done, of, note: None))
