@@ -2,9 +2,12 @@
 """`brain bench headings`: what the temperature of Q-PFC changes of the choice among search headings.
 
 Episodes of language-v1 are played in lockstep, and the values that ``place`` told while the robot drove in search of
-something are kept. For each temperature that the feedback reaches the odds of all headings then follow exactly (see
+something are kept. For each temperature that the feedback reaches the odds of all headings then follow (see
 ``brain_regions.pfc.heading``), so nothing is drawn: how undecided the choice is, how often the best and the second best
 heading are taken, and how much worth is given away. The temperatures that there were are told too.
+
+The noise of a draw is kept by direction in the room, in bins, so of two headings that fall into one bin the worse is
+never drawn. The odds leave that out; it is so in about half of the offers, and takes 0.02 nat off at T = 20.
 """
 from __future__ import annotations
 

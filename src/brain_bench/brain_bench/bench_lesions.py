@@ -145,7 +145,11 @@ def kept(path: Path, wanted: dict[str, Any]) -> list[dict[str, Any]]:
     whole = [line for line in lines if line.endswith("\n")]
     if len(whole) < len(lines):
         path.write_text("".join(whole), encoding="utf-8")
-    rows = [json.loads(line) for line in whole]
+    try:
+        rows = [json.loads(line) for line in whole]
+    except ValueError as error:
+        raise ValueError(f"{path} holds a line that is no JSON ({error}); move it away, or give another --folder"
+                         ) from None
     if rows and rows[0] != wanted:
         other = [name for name in wanted if rows[0].get(name) != wanted[name]]
         raise ValueError(f"{path} holds episodes of another {', '.join(other)}; move it away, or give another --folder")
@@ -238,6 +242,7 @@ def lesions(pairs: Annotated[int, typer.Option(min=1, help="Episodes of each les
             there = {row["id"] for row in rows}
             missing = [e for e in episodes(GROUNDS[run.ground], split.value, seed, pairs) if e.id not in there]
             left.append((run, head, missing, [row["wall"] for row in rows]))
+        report(folder, split.value, seed, pairs)    # refuses a file of other episodes now, not when all was played
         _play_all(console, left, pairs, jobs, folder)
         found = report(folder, split.value, seed, pairs)
     except (ValueError, OSError) as error:

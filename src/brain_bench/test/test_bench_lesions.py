@@ -103,3 +103,10 @@ def test_what_was_interrupted_goes_on(tmp_path):
     again = invoke(tmp_path, "--only", "lexicon=off")
     assert "of which 0 are to be played" in again.stderr
     assert "lexicon=off, language-v1: -50.0 points" in again.stdout
+
+
+def test_a_file_of_other_episodes_is_refused_before_anything_is_played(tmp_path, monkeypatch):
+    write(tmp_path, Run("lexicon=off", "plain"), [], split="test")
+    monkeypatch.setattr(bench_lesions, "play", lambda *_: pytest.fail("played"))
+    told = invoke(tmp_path, "--only", "language.choice=silent")
+    assert told.exit_code == 2 and "lexicon=off.jsonl holds episodes of another split" in told.output

@@ -46,7 +46,7 @@ def parse(options: Sequence[str], graph: str = graphs.DEFAULT) -> Ablation:
     classes: dict[str, str] = {}
     parameters: dict[str, dict[str, Any]] = {}
     said: dict[str, str] = {}
-    for option in options:
+    for option in dict.fromkeys(options):       # what is said twice is one thing
         name, _, value = option.partition("=")
         found = _changes(regions, option)
         if not found:

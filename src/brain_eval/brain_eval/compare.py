@@ -141,8 +141,11 @@ def cost(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> d
     from brain_sim.intervals import bootstrap
 
     def rates(of: dict[str, Any]) -> dict[str, float]:
-        return {r["id"]: r["by_region"][region][1] / r["simulated"] for r in of["results"]
-                if r.get("by_region", {}).get(region) and r["simulated"] > 0}
+        if not any(region in r.get("by_region", {}) for r in of["results"]):
+            return {}
+        # an episode in which it counted nothing has no entry where results were not saved in few characters
+        return {r["id"]: r.get("by_region", {}).get(region, (0, 0))[1] / r["simulated"] for r in of["results"]
+                if r["simulated"] > 0}
 
     now = rates(report)
     if not now:

@@ -56,7 +56,8 @@ def evaluate(
                                     "than the suite's they are other episodes, which make no pairs.")] = 60.0,
         patience: Annotated[float | None, typer.Option(
             metavar="SECONDS", min=0.0, max=3600.0, help="How long the robot is told that a search may take; 0: until "
-            "everything was looked at. By default 10 s less than the time limit (not on ros).")] = None,
+            "everything was looked at. By default 10 s less than the time limit, or a sixth where that is less (not on "
+            "ros).")] = None,
         graph: Annotated[str, typer.Option(help="Graph: a name or a path.")] = "brain",
         join: Annotated[list[str] | None, typer.Option(metavar="MODULE:CLASS", help="A region that joins the brain, "
                         "such as brain_sim.plugin_sensors:Sonar.")] = None,

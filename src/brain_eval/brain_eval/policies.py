@@ -53,9 +53,9 @@ def patience_of(time_limit: float, asked: float | None = None) -> float:
 
     Args:
         time_limit: of the episode (s).
-        asked: what is asked for; None: :data:`ENDING` less than the limit.
+        asked: what is asked for; None: :data:`ENDING` less than the limit, of a limit below 60 s a sixth.
     """
-    return max(time_limit - ENDING, 1.0) if asked is None else asked
+    return time_limit - min(ENDING, time_limit / 6) if asked is None else asked
 
 
 def patient(ablation: Ablation, graph: str, seconds: float) -> Ablation:

@@ -130,7 +130,7 @@ def paired(results: Sequence[dict], before: Sequence[dict]) -> dict[str, Any]:
         gained = sum(a["outcome"] == outcome != b["outcome"] for a, b in pairs)
         lost = sum(a["outcome"] != outcome == b["outcome"] for a, b in pairs)
         found[outcome] = {"difference": round((gained - lost) / len(pairs), 4),
-                          "interval95": [round(limit, 4) for limit in tango(gained, lost, len(pairs))],
+                          "interval95": [round(limit, 6) for limit in tango(gained, lost, len(pairs))],
                           "gained": gained, "lost": lost,
                           "before": share(sum(b["outcome"] == outcome for _, b in pairs), len(pairs))}
     driven = [(a, b) for a, b in pairs if a["kind"] in ("go", "avoid")]

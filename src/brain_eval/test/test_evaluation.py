@@ -260,6 +260,7 @@ def test_whoever_searches_is_told_how_long_it_may_take():
         assert resolve("brain", "sim", None, ablation=told(option)).region("pfc").parameters["patience"] == 50.0
     episode = next(e for e in episodes("val", 40) if e.kind == "absent")
     assert policies.patience_of(60.0) == 50.0 and policies.patience_of(60.0, 0.0) == 0.0
+    assert policies.patience_of(12.0) == 10.0   # what is reached in 10 s is not given up after 2
     verdict = run_local(episode, patience=3.0)
     assert verdict["not_found"] == "out of patience" and results.summary([verdict])["not_found"] == {
         "out of patience": 1}
@@ -387,3 +388,9 @@ def test_what_each_region_costs_is_told_apart_and_compared(tmp_path):
     assert "qpfc=off" in told.output and "+0.0 (-79.3 to +79.3)" in told.output
     files[0].write_text("{}")
     assert CliRunner().invoke(cli.app, ["compare", *map(str, files)]).exit_code == 2
+
+
+def test_a_lesion_that_is_said_twice_is_one():
+    from brain_eval.ablations import parse
+
+    assert parse(["pfc.memory=silent"] * 2) == parse(["pfc.memory=silent"])

@@ -117,3 +117,12 @@ def test_a_brain_that_gets_nowhere_is_judged_at_the_time_limit_of_its_episode(li
 def test_a_name_that_stands_alone_plays_nothing():
     done = CliRunner().invoke(cli.app, ["eval", "language-v1-hard", "--policy", "oracle"])
     assert done.exit_code == 2 and "a suite is --suite NAME" in done.output
+
+
+def test_a_region_costs_the_same_in_files_of_out_and_of_save():
+    from brain_eval.compare import cost
+
+    some = [{**made_up("success"), "id": "a", "simulated": 10.0, "by_region": {"motor": [3, 40.0]}},
+            {**made_up("success"), "id": "b", "simulated": 10.0, "by_region": {}}]
+    saved = results.unfolded(results.kept(some))
+    assert cost({"results": some}, None, "motor") == cost({"results": saved}, None, "motor")

@@ -8,6 +8,7 @@ called, a person is told in the words of the grammar.
 """
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,9 @@ CLEAR = 4.0
 BOLD = np.array([0.0, 0.75, 0.75, 0.0], np.float32)
 """Logits added to go and find, against none and stop: who asks for something wants to be understood, and without an
 object in the sentence the lexicon refuses anyhow. Chosen by fresh sentences of the rules and the lists by hand."""
+_FORBIDS = re.compile(      # what ends a clause in dialects and forbids, which the network takes for an order
+    "(?:[ぐく]な(?:よ|や|って)?|きなや|[ぐく]ん?でね[えぇ]?(?:ぞ|よ)?|わがん?ね[えぇ]?|がねで(?:けろ|くれ)?|んとって(?:や|な)?|"
+    "ちゃ(?:いけん|いかん)|たらつまらん|もんじゃ(?:ない|なか)|のはよせ)(?:$|[,.!])")
 SHARED = 0.5
 """Part of the evidence of a word that the other words of the same thing share: "red ball" is one thing."""
 
@@ -112,6 +116,8 @@ def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, floa
         _check(tokens, claim.place)
     if not (color or shape):
         raise _No(Why.NO_TARGET)
+    if not (avoid_color or avoid_shape):
+        _check_forbidden(spelled, tokens, {claim.place for claim in targets}, color, shape)
     if (avoid_color or avoid_shape) and avoid_color in (0, color) and avoid_shape in (0, shape):
         raise _No(Why.SAME)
     return color, shape, avoid_color, avoid_shape, sure
@@ -209,6 +215,34 @@ def _unnamed(tokens: list[Token], before: int, place: int) -> bool:
     return begun is Kind.DETERMINER and word.kind in ACTIONS and word.form != "ing"     # "the read box"
 
 
+def _check_forbidden(spelled: str, tokens: list[Token], claimed: set[int], color: int, shape: int) -> None:
+    """Whether what is excepted or forbidden would be gone to: "any ball but the red one", "the box that isn't blue"."""
+    if (found := _FORBIDS.search(spelled)) is not None:
+        raise _No(Why.WORD, found.group().rstrip(",.!"))
+    for thing in _things(tokens):
+        if not (word := _excepted(tokens, thing[0])):
+            continue
+        said = {_NAMES[tokens[place].kind] == z.NAMED_COLOR: int(tokens[place].value) for place in thing}
+        fits = said.get(True, color) in (color, 0) or not color, said.get(False, shape) in (shape, 0) or not shape
+        if claimed & set(thing) or all(fits):
+            raise _No(Why.WORD, word)
+
+
+def _excepted(tokens: list[Token], place: int) -> str:
+    """The English word that excepts a thing that begins at a place; empty where none does."""
+    if is_japanese(tokens[place].text[0]):
+        return ""
+    before = place - 1
+    while before >= 0 and (tokens[before].kind in _WITHIN or tokens[before].kind is Kind.DETERMINER):
+        before -= 1
+    if before < 0:
+        return ""
+    word = tokens[before]
+    if word.text == "but" and before and tokens[before - 1].kind in (*_NAMES, Kind.THING, Kind.FILLER):
+        return "" if any(token.kind is Kind.NOT for token in tokens[:before]) else word.text
+    return word.text if word.kind in (Kind.NOT, Kind.INSTEAD) else ""
+
+
 def _check_language(tokens: list[Token]) -> None:
     """Whether some word of an English sentence is known beside the names of things.
 
@@ -233,6 +267,11 @@ def _check_compound(tokens: list[Token], place: int, after: int) -> None:
         for beside in (place - 1, place + 1):
             if 0 <= beside < len(tokens) and tokens[beside].kind is Kind.WORD and is_japanese(tokens[beside].text[0]):
                 raise _No(Why.WORD, tokens[beside].text)
+        before, after_it = tokens[max(place - 2, 0):place], tokens[place + 1:place + 3]
+        if len(before) == 2 and before[0].kind is Kind.COLOR and before[1].text == "や" and before[1].glued:
+            raise _No(Why.WORD, before[1].text + tokens[place].text)        # a kettle (yakan) is no can
+        if len(after_it) == 2 and after_it[0].text == "ね" and after_it[1].kind is Kind.WORD and after_it[1].glued:
+            raise _No(Why.WORD, "".join(token.text for token in after_it))  # an onion (tamanegi) is no ball
     named = any(token.kind in (Kind.SHAPE, Kind.HINT) for token in tokens[place:after])
     if tokens[place].kind is Kind.COLOR and not named:
         if after < len(tokens) and tokens[after].text == "の":
