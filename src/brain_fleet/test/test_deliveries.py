@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from pathlib import Path
 from typing import Iterator
@@ -214,3 +215,21 @@ def test_100_000_messages_arrive_through_1000_cuts_and_50_kills(tmp_path):
 @pytest.mark.extended
 def test_what_waits_behind_a_cut_is_drained(tmp_path: Path):
     assert ordeal.drain(tmp_path, 20_000) >= 2000.0
+
+
+def test_one_robot_cannot_make_up_streams_without_end(tmp_path):
+    from brain_fleet.messages.envelope import Entry, Portion, Position
+    from brain_fleet.messages.inbox import receive
+    from brain_fleet.store import Store
+
+    with Store(tmp_path, "cloud") as store:
+        for delivery in range(50):
+            portions = [Portion(f"s{delivery}_{number}", Position(), [Entry(1, 1, secrets.token_hex(8), "x", {})])
+                        for number in range(16)]
+            try:
+                with store.change() as db:
+                    receive(db, "robot1", portions, lambda db, message: None)
+            except ValueError:
+                pass
+        (count,) = store.read("SELECT COUNT(*) FROM incoming")[0]
+        assert count <= 16, count       # an answer with more cannot be read by any peer

@@ -288,3 +288,52 @@ def test_in_a_secured_fleet_unsigned_models_are_refused_by_cloud_and_robot(fleet
     told = until(lambda: (one := report(fleet))["state"] == "refused" and one, lambda: report(fleet))
     assert "is not signed, and this fleet has keys: an operator adds it" in told["why"]
     assert not (fleet.database("robot1") / "models" / f"{unsigned[7:]}.safetensors").exists()
+
+
+def test_a_fetch_that_was_cut_goes_on_though_the_rest_of_it_only_has_room(tmp_path, monkeypatch):
+    from brain_fleet.models import shelf as shelves
+    from brain_fleet.store import Store
+
+    with Store(tmp_path, "robot1") as store:
+        shelf = shelves.Shelf(store)
+        digest, size, disk = "sha256:" + "a" * 64, 10 * 10**6, shelves.RESERVE + 12 * 10**6
+        monkeypatch.setattr(shelf, "_free", lambda: disk - shelf.parts.have(digest))
+        shelf.make_room(digest, size, [digest])             # there is room
+        shelf.parts.put(digest, 0, bytes(8 * 10**6))        # then the link is cut, and comes back
+        shelf.make_room(digest, size, [digest])             # 2 MB are missing, 4 MB are free behind the reserve
+
+
+def test_pieces_that_a_power_cut_has_torn_are_fetched_anew_and_take_nothing_back(tmp_path):
+    """An order that is `refused` takes the whole roll-out back: what is wrong here is one robot's disk."""
+    from brain_fleet.models.fetching import Fetching
+    from brain_fleet.models.parts import PIECE
+    from brain_fleet.models.registry import Registry
+    from brain_fleet.models.shelf import Shelf
+    from brain_fleet.models.statement import state
+    from brain_fleet.store import Store
+    from model_stage import big_model
+    import json
+
+    path = tmp_path / "w.safetensors"
+    digest = big_model(path, 3 * PIECE)
+    data = path.read_bytes()
+    with Store(tmp_path / "cloud", "cloud") as cloud, Store(tmp_path / "edge", "robot1") as store:
+        registry = Registry(cloud)
+        for at in range(0, len(data), PIECE):
+            registry.put(digest, at, data[at:at + PIECE])
+        registry.add(state(digest, "motor", len(data), "", "", None), "ann")
+        shelf = Shelf(store)
+        shelf.parts.put(digest, 0, bytes(PIECE))            # zeros, as a file system leaves behind after a power cut
+        fetching = Fetching("robot1", shelf, lambda: None, lambda: None)
+        fetching.close()
+        fetching._over.clear()
+        fetching._ask = lambda session, named, **more: (registry.piece(named, more["offset"]) if more else
+                                                        json.dumps(registry.record(named)).encode())
+        fetching._wanted = {digest: "motor"}
+        fetching._session = object()
+        states = []
+        for _ in range(3):
+            fetching._look()
+            states.append(fetching.status(digest)["state"])
+        assert shelf.path(digest) is not None
+        assert "refused" not in states, states

@@ -289,3 +289,74 @@ def test_a_bad_model_is_found_on_the_first_robot_and_taken_back_a_good_one_goes_
     order(fleet, good)
     assert "the order Model legs says already which weights motor has" in verb("rollout", good[7:17], *at(fleet))[1]
     assert any("took it back" in one["text"] for one in fleet.ask("logs")["events"])
+
+
+def cloud_with_two(tmp_path):
+    """A cloud that has two models, and their digests."""
+    from rollout_killed import World
+
+    made = World(tmp_path / "cloud")
+    return made, made.prepare(tmp_path, ())
+
+
+def through(made, digest: str) -> None:
+    """A model is rolled out, to the end."""
+    made.rollouts.begin(digest, None, [], goals=0, when="idle", expect=0.9, person="ann")
+    for _ in range(10):
+        made.turn(digest, True)
+        if made.rollouts.told()[0]["state"] == "done":
+            return
+    raise AssertionError(made.rollouts.told())
+
+
+def test_a_second_rollback_while_one_is_under_way_is_refused(tmp_path):
+    """Robots are cut off; who sees nothing happen asks again."""
+    made, (first, second) = cloud_with_two(tmp_path)
+    through(made, first)
+    through(made, second)
+    made.rollouts.back("motor", "ann")
+    try:
+        made.rollouts.back("motor", "bob")
+    except ModelProblem as problem:
+        assert "is being taken back" in str(problem)
+    for _ in range(5):
+        made.turn(second, True)
+    told = {one["digest"]: one["state"] for one in made.rollouts.told()}
+    wanted = made.store.read("SELECT json_extract(spec, '$.digest') FROM resources")
+    # What is said to be taken back is not wanted any more.
+    assert not wanted or told[wanted[0][0]] != "rolled_back", (told, wanted)
+
+
+def test_a_model_that_a_rollback_would_go_back_to_cannot_be_removed(tmp_path):
+    from model_stage import big_model
+
+    made, (first, second) = cloud_with_two(tmp_path)
+    path = tmp_path / "third.safetensors"
+    third = big_model(path, 100, 3)
+    made.registry.put(third, 0, path.read_bytes())
+    made.registry.add(state(third, "motor", path.stat().st_size, "", "", None), "ann")
+    through(made, first)
+    through(made, second)                       # a rollback goes back to the first
+    made.rollouts.begin(third, None, ["robot1"], goals=0, when="idle", expect=0.9, person="ann")
+    made.rollouts.back("motor", "ann")
+    for _ in range(5):
+        made.turn(third, True)
+    assert [one["state"] for one in made.rollouts.told()] == ["rolled_back", "done", "done"]
+    with pytest.raises(ModelProblem, match="rollback"):
+        made.rollouts.remove(first[7:], "ann")
+
+
+def test_a_canary_that_was_revoked_does_not_lock_the_models_of_its_region(tmp_path, monkeypatch):
+    """It can never report that it has what it had before, so nobody may wait for that."""
+    import rollout_killed
+
+    made, (first, second) = cloud_with_two(tmp_path)
+    through(made, first)
+    made.rollouts.begin(second, None, ["robot2"], goals=2, when="idle", expect=0.9, person="ann")
+    made.rollouts.gone = lambda robot: robot == "robot2"        # it was stolen: `brain fleet revoke robot2`
+    monkeypatch.setattr(rollout_killed, "ROBOTS", ("robot1", "robot3"))
+    made.rollouts.back("motor", "ann")
+    for _ in range(5):
+        made.turn(second, True)
+    assert made.rollouts.told()[0]["state"] == "rolled_back"
+    made.rollouts.begin(second, None, ["robot1"], goals=2, when="idle", expect=0.9, person="ann")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from brain_fleet.federated import records, weights
 from brain_fleet.federated.plan import Plan, PlanProblem, plan, read_plan
 from brain_fleet.federated.records import RecordsProblem
 from brain_fleet.federated.rounds import Refused, Rounds, Task, Wait
@@ -45,8 +46,10 @@ def asks(rounds: Rounds, robot: str) -> Task:
     return found
 
 
-def hands_in(rounds: Rounds, robot: str, task: Task, *values: float, examples: int = 1) -> None:
-    rounds.take(robot, task.run, task.attempt, task.version, pack({"w": np.array(values, np.float32)}), examples, {})
+def hands_in(rounds: Rounds, robot: str, task: Task, *values: float, examples: int = 1,
+             metrics: dict[str, float] | None = None) -> None:
+    rounds.take(robot, task.run, task.attempt, task.version, pack({"w": np.array(values, np.float32)}), examples,
+                metrics or {})
 
 
 def w(rounds: Rounds) -> list[float]:
@@ -243,3 +246,82 @@ def test_a_plan_that_cannot_be_meant_so_names_the_field(machine, tmp_path):
         read_plan(file)
     with pytest.raises(PlanProblem, match="cannot read"):
         read_plan(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("robots, number_of, metrics", [
+    (10, 1000, {"loss": 0.123456789}),                                          # an honest fleet
+    (2, 170, {f"m{i:02}" + "x" * 37: -1.2345678901234567e-300 for i in range(50)}),   # one liar of two
+])
+def test_a_long_training_outlives_a_restart_of_its_cloud(machine, robots, number_of, metrics, monkeypatch):
+    monkeypatch.setattr(records.os, "fsync", lambda number: None)   # for speed only
+    rounds = machine.rounds(rounds=2000, gather_s=0)
+    for number in range(number_of):
+        tasks = [(f"robot{i}", asks(rounds, f"robot{i}")) for i in range(robots)]
+        for name, task in tasks:
+            hands_in(rounds, name, task, float(number), float(name[5:]), metrics=metrics)
+    assert rounds.status()["version"] == number_of
+    again = machine.rounds(rounds=2000, gather_s=0)
+    assert again.status()["version"] == number_of
+
+
+def test_an_update_that_is_as_one_of_an_earlier_round_counts_in_its_own(machine):
+    """What a learner without chance makes of the same weights, in a round that is begun anew, is the same."""
+    rounds = machine.rounds()
+    hands_in(rounds, "robot1", asks(rounds, "robot1"), 1.0, 1.0)
+    machine.now += 10.0
+    rounds.turn()                                   # too few: begun anew, with the weights as they are
+    assert rounds.status()["round"] == 2 and rounds.status()["version"] == 0
+    for robot in ("robot1", "robot2"):
+        hands_in(rounds, robot, asks(rounds, robot), 1.0, 1.0)
+    assert rounds.status()["answered"] == ["robot1", "robot2"]
+    machine.now += 1.0
+    rounds.turn()
+    assert rounds.model["w"].tolist() == [1.0, 1.0]
+
+
+def test_a_cloud_killed_in_mid_round_waits_for_those_that_are_at_it(machine):
+    rounds = machine.rounds()
+    tasks = {robot: asks(rounds, robot) for robot in ("robot1", "robot2", "robot3")}
+    for robot in ("robot1", "robot2"):
+        hands_in(rounds, robot, tasks[robot], 1.0, 1.0)
+    machine.now += 2.0
+    rounds.turn()
+    assert rounds.status()["version"] == 0          # robot3 is waited for
+    rounds = machine.rounds()                       # SIGKILL, and started again
+    rounds.turn()
+    assert rounds.status()["version"] == 0, "it ended at once, though 8 s are left and robot3 is at it"
+    hands_in(rounds, "robot3", tasks["robot3"], 4.0, 4.0)
+    rounds.turn()
+    assert rounds.model["w"].tolist() == [2.0, 2.0]
+
+
+def test_a_robot_that_runs_another_learner_is_not_waited_for(machine):
+    rounds = machine.rounds()
+    assert isinstance(rounds.task("robot9", ("other",)), Wait)
+    for robot in ("robot1", "robot2"):
+        hands_in(rounds, robot, asks(rounds, robot), 1.0, 1.0)
+    machine.now += 1.0
+    rounds.turn()
+    assert rounds.status()["version"] == 1, rounds.status()["missing"]
+
+
+def test_what_is_told_of_a_round_is_what_counted(machine):
+    rounds = machine.rounds(strategy="FedAsync", rounds=5)
+    rounds.take("robot1", *(lambda t: (t.run, t.attempt, t.version))(asks(rounds, "robot1")),
+                pack({"w": np.ones(2, np.float32)}), 10**6, {"examples": 1e18})
+    entry = rounds.status()["history"][-1]
+    assert entry["robots"]["robot1"]["examples"] == 10_000      # most_examples, not what its metrics say
+    assert (entry["round"], entry["version"]) == (1, 1) and rounds.status()["version"] == 1
+
+
+def test_what_a_strategy_keeps_of_large_weights_is_read_back(machine, monkeypatch):
+    """FedAdam keeps two float64 for each float32: five times the weights, which alone may have LARGEST bytes."""
+    monkeypatch.setattr(weights, "LARGEST", 400_000)
+    monkeypatch.setattr(weights, "HEADER", 10_000)
+    (machine.folder / "start.safetensors").write_bytes(pack({"w": np.zeros(50_000, np.float32)}))   # half of LARGEST
+    rounds = machine.rounds(strategy="FedAdam", gather_s=0)
+    tasks = [(robot, asks(rounds, robot)) for robot in ("robot1", "robot2")]
+    for robot, task in tasks:
+        hands_in(rounds, robot, task, *[1.0] * 50_000)
+    assert rounds.status()["version"] == 1
+    assert machine.rounds(strategy="FedAdam", gather_s=0).status()["version"] == 1

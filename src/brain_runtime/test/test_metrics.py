@@ -121,3 +121,14 @@ def test_without_prometheus_client_its_name_and_the_remedy_are_told():
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "need the package prometheus_client" in told and "pip install prometheus_client" in told
     assert told.count("\n") == 1
+
+
+def test_there_are_two_formats_whatever_a_client_names():
+    made = []
+    with MetricsServer(("127.0.0.1", 0)) as its:
+        its.start(lambda: made.append(1) or [])
+        asked = [f"application/openmetrics-text; version=1.0.0; escaping={how}" for how in ("dots", "values", "zz")]
+        asked += [f"text/plain; version=1.0.{number}" for number in range(9)]
+        asked.append("application/openmetrics-text;version=zz")
+        kinds = {its.text(accept)[1] for accept in asked}
+        assert len(kinds) == 2 and len(its._made) == 2, kinds

@@ -127,7 +127,7 @@ class Aggregator:
 
     def _put(self, robot: str, frame: Frame) -> bytes:
         head = _needs(frame, "run", "round", "version", "digest", "size", "offset", "examples")
-        if self._rounds.taken(robot, head["digest"]):
+        if self._rounds.taken(robot, head["digest"], head["round"], head["version"]):
             return frames.write({"taken": True})
         size = self._rounds.expected(head["run"], head["round"], head["version"])
         if head["size"] != size:

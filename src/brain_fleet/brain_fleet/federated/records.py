@@ -23,6 +23,7 @@ from brain_fleet.store import StoreProblem
 STATE, OPEN, UPDATES = "model.safetensors", "round.json", "updates"
 FORMAT = 1
 REMEMBERED = 1000       # rounds that are told of
+HISTORY = 32 * 10**6    # bytes of what is told of them
 _FILE = re.compile(r"(\d{1,12})-([a-z][a-z0-9_]{0,39})\.safetensors")
 
 
@@ -57,11 +58,12 @@ class State:
 
 @dataclass
 class Opened:
-    """When the open round began, by the machine's own count of seconds; nobody's calendar."""
+    """When the open round began, by the machine's own count of seconds; nobody's calendar. And who is at it."""
 
     attempt: int
     boot: str
     began: float
+    handed: list[str] = field(default_factory=list)
 
 
 class Records:
@@ -98,6 +100,8 @@ class Records:
         """Writes where it stands. Raises RecordsProblem."""
         state = self.state
         state.history = state.history[-REMEMBERED:]
+        while len(state.history) > 1 and len(json.dumps(state.history)) > HISTORY:
+            state.history = state.history[len(state.history) // 2:]
         arrays = {f"model.{name}": value for name, value in state.model.items()}
         arrays |= {f"kept.{name}": value for name, value in state.kept.items()}
         self._write(self.folder / STATE, pack(arrays, {"format": FORMAT, **_plain(state)}))
@@ -106,7 +110,8 @@ class Records:
         """When the open round began; None: nobody was handed it yet, or that was not written whole."""
         try:
             found = json.loads((self.folder / OPEN).read_text("utf-8"))
-            opened = Opened(int(found["attempt"]), str(found["boot"]), float(found["began"]))
+            opened = Opened(int(found["attempt"]), str(found["boot"]), float(found["began"]),
+                            [str(robot) for robot in found.get("handed", ())])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError):
@@ -193,7 +198,7 @@ def first_weights(path: Path) -> Weights:
 def _read_state(path: Path) -> State:
     try:
         data = path.read_bytes()
-        told, arrays = about(data), unpack(data)
+        told, arrays = about(data), unpack(data, own=True)
         if told["format"] != FORMAT:
             raise RecordsProblem(f"{path} is of format {told['format']}, and this software knows {FORMAT}; install "
                                  f"the brain_fleet that wrote it")

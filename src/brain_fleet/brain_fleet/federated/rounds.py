@@ -93,6 +93,7 @@ class Rounds:
         self._began: float | None = None
         if opened is not None or self._answers:
             same = opened is not None and opened.boot == self._boot and opened.began <= seconds()
+            self._handed = set() if opened is None else set(opened.handed)     # a kill does not end their training
             self._open(opened.began if same and opened is not None else seconds())
 
     # -- what robots ask -------------------------------------------------------------------------------------------
@@ -103,19 +104,19 @@ class Rounds:
             self.turn()
             if robot not in self._heard and len(self._heard) >= ROBOTS:
                 return Wait("too many robots are there", 60.0)
-            self._heard[robot] = self._seconds()
             if self.over:
                 return Wait("the training is over", 60.0, over=True)
-            if self.plan.learner not in learners:
+            if self.plan.learner not in learners:       # nobody waits for it
                 return Wait(f"this training needs the learner {self.plan.learner}", 60.0)
+            self._heard[robot] = self._seconds()
             if not self.strategy.asynchronous:
                 if robot in self._answers or robot in self._declined:
                     return Wait("the others are waited for")
                 if not self.asked(robot):
                     return Wait("this round was drawn without this robot")
-                if self._began is None:
-                    self._open(self._seconds())
-            self._handed.add(robot)
+                if robot not in self._handed:
+                    self._handed.add(robot)
+                    self._open(self._seconds() if self._began is None else self._began)
             return Task(self._state.run, self._state.attempt, self._state.version, self._digest, len(self._bytes),
                         self.left(), self.plan.learner, {**self.plan.config, **self.strategy.config()})
 
@@ -160,7 +161,7 @@ class Rounds:
             RecordsProblem: it cannot be kept just now; the robot may try again.
         """
         with self._lock:
-            if self.taken(robot, digest(data)):
+            if self.taken(robot, digest(data), attempt, version):
                 return
             self.expected(run, attempt, version)
             self._heard[robot] = self._seconds()
@@ -186,13 +187,18 @@ class Rounds:
                     self._open(self._seconds())
             self.turn()
 
-    def taken(self, robot: str, named: str) -> bool:
-        """Whether an update of that digest was taken lately: whose acknowledgement was lost hands it in again."""
+    def taken(self, robot: str, named: str, attempt: int, version: int) -> bool:
+        """Whether an update of that digest was taken lately: whose acknowledgement was lost hands it in again.
+
+        The same weights in another round, or from other weights, are another update.
+        """
         with self._lock:
             if robot in self._answers:
                 return self._digests.get(robot) == named
             lately = self._state.history[-max(LATELY, self._most_stale() + 1):]     # for as long as it could be taken
-            return any(entry["updates"].get(robot) == named for entry in lately)
+            return any(entry["updates"].get(robot) == named and (
+                entry.get("from", version) == version if self.strategy.asynchronous else entry["round"] == attempt)
+                for entry in lately)
 
     def decline(self, robot: str, run: str, attempt: int, why: str) -> None:
         """A robot cannot take part in a round."""
@@ -246,7 +252,7 @@ class Rounds:
     def _open(self, began: float) -> None:
         self._began = began
         try:
-            self._records.write_opened(Opened(self._state.attempt, self._boot, began))
+            self._records.write_opened(Opened(self._state.attempt, self._boot, began, sorted(self._handed)))
         except RecordsProblem as problem:   # after a kill it would have its whole time again
             seldom("opened", str(problem))
 
@@ -286,11 +292,11 @@ class Rounds:
     def _mix(self, update: Update, metrics: dict[str, float]) -> None:
         state = self._state
         before = state.model, state.version, state.attempt, list(state.history)
+        entry = self._entry("update", {update.robot: (update, metrics)})
         state.model, _ = self.strategy.aggregate(state.model, [update], {})
         state.version += 1
         state.attempt += 1
-        state.history.append({**self._entry("update", {update.robot: (update, metrics)}),
-                              "staleness": update.staleness})
+        state.history.append({**entry, "staleness": update.staleness, "from": before[1] - update.staleness})
         try:
             self._records.write_state()
         except RecordsProblem:
@@ -307,7 +313,7 @@ class Rounds:
         return {"round": self._state.attempt, "version": self._state.version + (ended != "too few"), "ended": ended,
                 "lasted_s": round(lasted, 3), "refused": dict(self._refused), "missing": sorted(self._missing()),
                 "updates": {robot: self._digests.get(robot, "") for robot in sorted(answers)},
-                "robots": {robot: {"examples": update.examples, **metrics}
+                "robots": {robot: {**metrics, "examples": update.examples}
                            for robot, (update, metrics) in sorted(answers.items())}}
 
     def _told(self, entry: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from brain_wire.shown import quoted
 Weights = dict[str, np.ndarray]
 LARGEST = 256 * 2**20   # bytes of all weights of a network
 HEADER = 2**20          # bytes of a header that says what tensors there are
+OWN_HEADER = 96 * 10**6      # bytes of the header of a file of our own; safetensors itself reads 100 MB
 ABOUT = "about"
 
 
@@ -37,15 +38,18 @@ def pack(weights: Mapping[str, np.ndarray], about: Mapping[str, Any] | None = No
     return save(arrays, None if about is None else {ABOUT: json.dumps(about, sort_keys=True)})
 
 
-def unpack(data: bytes) -> Weights:
+def unpack(data: bytes, own: bool = False) -> Weights:
     """Weights from bytes.
+
+    Args:
+        own: they were written here, so they may be as large as what is kept beside them makes them.
 
     Raises:
         WeightsProblem: they are no safetensors of plain numbers.
     """
-    if len(data) > LARGEST + HEADER:
+    if len(data) > LARGEST + HEADER and not own:
         raise WeightsProblem(f"they have {len(data)} bytes, and at most {LARGEST} are taken")
-    if len(data) < 8 or int.from_bytes(data[:8], "little") > HEADER:
+    if len(data) < 8 or int.from_bytes(data[:8], "little") > (OWN_HEADER if own else HEADER):
         raise WeightsProblem("they are no safetensors")
     try:
         return load(data)

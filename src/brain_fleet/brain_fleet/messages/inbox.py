@@ -12,9 +12,11 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 from brain_fleet.messages.envelope import WHY, Entry, Portion, Position
 from brain_fleet.messages.outbox import Diverged
+from brain_fleet.schema import FormProblem
 from brain_wire.seldom import Seldom
 
 KEPT = 1000     # refused messages that are remembered
+STREAMS = 16    # of a peer; an acknowledgement has room for no more
 
 seldom = Seldom(logging.getLogger(__name__))
 
@@ -58,6 +60,7 @@ def receive(db: sqlite3.Connection, peer: str, portions: Iterable[Portion], appl
 
     Raises:
         Diverged: a message that was applied has another name now.
+        FormProblem: it names more streams than there can be; nothing of the transaction may be kept.
         sqlite3.Error: the database cannot be written; nothing of the transaction may be kept.
     """
     known, refused = places(db, peer), []
@@ -76,6 +79,9 @@ def receive(db: sqlite3.Connection, peer: str, portions: Iterable[Portion], appl
                     refused.append((portion.stream, entry.seq, why))
             place = Position(entry.to, entry.id)
         if place != before:
+            if portion.stream not in known and len(known) >= STREAMS:
+                raise FormProblem(f"it names more than {STREAMS} streams")
+            known[portion.stream] = place
             db.execute("INSERT OR REPLACE INTO incoming VALUES (?, ?, ?, ?)",
                        (peer, portion.stream, place.seq, place.id))
     if refused:

@@ -36,7 +36,7 @@ class _NoAnswer(RuntimeError):
 
 
 class _NotGiven(RuntimeError):
-    """The cloud does not give it, which it may do later; says why."""
+    """It was not given, or not as it is, which may be so later; says why."""
 
 
 class Fetching:
@@ -149,7 +149,12 @@ class Fetching:
                                    f"{have} of {size}")
             have = parts.put(digest, have, data)
             self._note(digest, f"{have} of {size} bytes of the model have come")
-        path = parts.finish(digest, size)
+        try:
+            path = parts.finish(digest, size)
+        except NoRoom:
+            raise
+        except ModelProblem as problem:     # a disk, or the way, has torn it: that is no fault of the model's
+            raise _NotGiven(f"{problem}, and fetched anew") from None
         if path is None:
             return
         try:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from brain_fleet.models import trial
 from brain_fleet.models.model_file import OWN, ModelProblem
@@ -107,10 +107,14 @@ class Rollouts:
     Args:
         store, desired: its parts.
         registry: of its models.
+
+    Attributes:
+        gone: whether a robot was revoked: it is not waited for when what was there before is given back.
     """
 
     def __init__(self, store: Store, desired: Desired, registry: Registry) -> None:
         self._store, self._desired, self._registry = store, desired, registry
+        self.gone: Callable[[str], bool] = lambda robot: False
 
     # -- what people order -------------------------------------------------------------------------------------------
 
@@ -176,6 +180,10 @@ class Rollouts:
             which, values = ("", ()) if region is None else (" AND region = ?", (region,))
             found = self._all(db, f"WHERE state IN ('{CANARY}', '{REST}', '{DONE}'){which} ORDER BY number DESC "
                                   f"LIMIT 1", *values)
+            for one in self._all(db, f"WHERE state = '{BACK}'{which} ORDER BY number DESC", *values):
+                if not found or one.region == found[0].region or one.number > found[0].number:
+                    raise ModelProblem(f"roll-out {one.number} of {one.region} is being taken back, and not all robots "
+                                       f"have said so yet; see `brain fleet models`, and wait")
             if not found:
                 raise ModelProblem(f"there is no roll-out{f' of {quoted(region)}' if region else ''} that could be "
                                    f"taken back; see `brain fleet models`")
@@ -225,8 +233,8 @@ class Rollouts:
         elif one.state == REST:
             if self._all_say(db, one.name, ("applied",)):
                 self._become(db, one, DONE, "")
-        elif one.state == BACK and self._all_say(db, one.first_name, ("applied", "refused")) and (
-                one.watch["from"] == CANARY or self._all_say(db, one.name, ("applied", "refused"))):
+        elif one.state == BACK and self._all_say(db, one.first_name, ("applied", "refused"), self.gone) and (
+                one.watch["from"] == CANARY or self._all_say(db, one.name, ("applied", "refused"), self.gone)):
             told = set(self._desired.delete(db, KIND, one.first_name, "") or ())
             if one.before is not None:      # as it was, and no longer at once
                 robots = None if one.before["robots"] == ALL else tuple(one.before["robots"])
@@ -289,9 +297,10 @@ class Rollouts:
     def _having(self, db: sqlite3.Connection, name: str) -> set[str]:
         return {robot for (robot,) in db.execute("SELECT robot FROM desired WHERE kind = ? AND name = ?", (KIND, name))}
 
-    def _all_say(self, db: sqlite3.Connection, name: str, states: Sequence[str]) -> bool:
-        """Whether all robots of an order report one of these states."""
-        return all(self._reported(db, robot, name) in states for robot in self._having(db, name))
+    def _all_say(self, db: sqlite3.Connection, name: str, states: Sequence[str],
+                 but: Callable[[str], bool] = lambda robot: False) -> bool:
+        """Whether all robots of an order, but for some, report one of these states."""
+        return all(self._reported(db, robot, name) in states for robot in self._having(db, name) if not but(robot))
 
     def _reported(self, db: sqlite3.Connection, robot: str, name: str) -> str:
         row = db.execute("SELECT status FROM reported JOIN desired USING (robot, kind, name, version) WHERE robot = ? "
@@ -328,9 +337,10 @@ class Rollouts:
                 if json.loads(spec)["digest"] == digest:
                     raise ModelProblem(f"model {digest[:19]} is what the order {name} of kind {KIND} wants; roll "
                                        f"another model out, or delete that order")
-            newest = self._all(db, "WHERE region = ? ORDER BY number DESC LIMIT 1", region)
-            for one in newest:
-                if one.state not in (TAKEN_BACK, REPLACED) and one.before and one.before["spec"]["digest"] == digest:
+            newest = self._all(db, f"WHERE region = ? AND state IN ('{CANARY}', '{REST}', '{DONE}') ORDER BY number "
+                                   f"DESC LIMIT 1", region)      # which is what back() finds
+            for one in [*newest, *self._all(db, f"WHERE region = ? AND state = '{BACK}'", region)]:
+                if one.before and one.before["spec"]["digest"] == digest:
                     raise ModelProblem(f"model {digest[:19]} is what `brain fleet rollback {region}` would go back to; "
                                        f"keep it until another model was rolled out")
             self._registry.remove(db, digest, region, person)

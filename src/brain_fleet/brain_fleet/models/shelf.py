@@ -65,6 +65,7 @@ class Shelf:
             NoRoom: what must stay leaves too little. StoreProblem.
         """
         keep = {digest, *wanted, *self._in_use()}
+        missing = max(0, size - self.parts.have(digest))    # the rest is on the disk already
         try:
             sizes = {path: path.stat().st_size for path in self.parts.folder.glob("*")
                      if path.suffix in (SUFFIX, PART)}
@@ -75,7 +76,7 @@ class Shelf:
         known = {row[0].removeprefix("sha256:") for row in rows}
         stray = [f"sha256:{path.stem}" for path in sizes if path.stem not in known]    # pieces that nobody waits for
         for old in [*stray, *(row[0] for row in rows)]:
-            if taken + size <= self._quota and self._free() >= size + RESERVE:
+            if taken + size <= self._quota and self._free() >= missing + RESERVE:
                 return
             if old in keep:
                 continue
@@ -84,8 +85,8 @@ class Shelf:
         if taken + size > self._quota:
             raise NoRoom(f"model {digest[:19]} has {size} bytes, and with those that regions have or had it would be "
                          f"more than the {self._quota} that models may take; give `brain edge` more with --models-mb")
-        if self._free() < size + RESERVE:
-            raise NoRoom(f"model {digest[:19]} has {size} bytes, and the disk of {self.parts.folder} has "
+        if self._free() < missing + RESERVE:
+            raise NoRoom(f"of model {digest[:19]} {missing} bytes are missing, and the disk of {self.parts.folder} has "
                          f"{self._free()} left; make room there")
 
     def _in_use(self) -> set[str]:

@@ -71,6 +71,7 @@ class Cloud:
         self._news, self._stopping = Signal(), False
         self.began = time.monotonic()
         self.barred: Callable[[str], bool] = lambda robot: False
+        self.rollouts.gone = lambda robot: self.barred(robot)
         self.tally = Tally()
         self.losses: Counter[str] = Counter()
         self.learning: Rounds | None = None

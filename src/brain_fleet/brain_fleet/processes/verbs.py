@@ -53,7 +53,7 @@ def _look(look: Callable[[], dict[str, Any]], show: Callable[[dict[str, Any]], A
 
 def _check_robot(ask: Callable[..., dict[str, Any]], robot: str | None) -> None:
     """Ends with a line where the cloud has never heard of a robot."""
-    if robot is not None and robot not in {one["name"] for one in ask("robots")["robots"]}:
+    if robot is not None and robot not in {one["robot"] for one in ask("robots")["robots"]}:
         fail(f"there is no robot {robot[:60]!r} in this fleet; `brain fleet nodes` shows those that there are")
 
 

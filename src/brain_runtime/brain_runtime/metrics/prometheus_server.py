@@ -30,6 +30,7 @@ DEADLINE = 5.0          # s for a request, and for an answer to be taken
 FRESH = 0.2             # s in which the same figures are shown again
 SHARE = 5.0             # times that making them took, in which they are shown again
 PATH = "/metrics"
+OPEN = "application/openmetrics-text"
 
 seldom = Seldom(logging.getLogger(__name__))
 
@@ -95,16 +96,15 @@ class MetricsServer:
 
     def text(self, accept: str) -> tuple[bytes, str]:
         """The figures in a format that is accepted, and what it is called."""
-        encode, kind = choose_encoder(accept)
+        # Two formats there are, and what a client names besides makes no third: each is made, and kept, by itself.
+        encode, kind = choose_encoder(f"{OPEN}; version=1.0.0" if OPEN in accept else "")
         with self._lock:    # one scrape after the other
             until, made, _ = self._made.get(kind, (0.0, b"", kind))
             began = time.monotonic()
             if began >= until and self._registry is not None:
                 made = encode(self._registry)
                 ended = time.monotonic()
-                if len(self._made) > 4:     # formats; a client may name versions as it likes
-                    self._made.clear()
-                self._made[kind] = ended + max(FRESH, SHARE * (ended - began)), made, kind
+                self._made[kind] = ended + max(FRESH, 2 * SHARE * (ended - began)), made, kind
             return made, kind
 
     def close(self) -> None:
