@@ -82,6 +82,7 @@ def test_every_other_plan_has_its_trainer(text):
 @pytest.mark.parametrize(("options", "why"), [
     (["--parallel", "dp=x"], "dp=x cannot be"),
     (["--backend", "gloo"], "--backend is of training by several processes; give --parallel"),
+    (["--store", "here:1"], "--store is of training by several"), (["--survivors", "2"], "--survivors is of training"),
     (["--exact"], "--exact is of training by several"), (["--accumulate", "2"], "give --parallel"),
     (["--parallel", "dp=2", "--shards", "2"], "--shards is one process in place of several"),
     (["--parallel", "dp=2", "--backend", "mpi"], "--backend mpi is not known; there is gloo, zenoh, nccl"),

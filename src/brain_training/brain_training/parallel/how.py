@@ -96,7 +96,8 @@ class How:
                                 ("--microbatches", self.microbatches is not None and not self.shards),
                                 ("--schedule", self.schedule != "1f1b"),
                                 ("--tensor", self.tensor != "exact"), ("--mode", self.mode != "sync"),
-                                ("--elastic", self.elastic), ("--survive", self.survive),
+                                ("--elastic", self.elastic), ("--store", self.store),
+                                ("--survive", self.survive), ("--survivors", self.survivors != 1),
                                 ("--keep", self.keep != 1),
                                 ("--exact", self.exact and not self.shards)):
                 if given:
