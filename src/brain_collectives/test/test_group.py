@@ -29,7 +29,8 @@ def group_of(world: int) -> tuple[Group, list[tuple[tuple[int, ...], Header]]]:
 
 def told(group: Group, what: What, source: int, call: Call = CALL, sequence: int = 0, flags: int = 0) -> None:
     """A message of a rank arrives."""
-    group.receive(Header(what, flags, source, 0, group.number, sequence, 0, packed(call)), b"")    # type: ignore[arg-type]
+    header = Header(what, flags, source, 0, group.number, sequence, 0, packed(call))
+    group.receive(header, b"")      # type: ignore[arg-type]
 
 
 def test_who_has_done_its_part_and_left_is_not_blamed(monkeypatch):

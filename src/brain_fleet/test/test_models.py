@@ -319,8 +319,8 @@ def test_pieces_that_a_power_cut_has_torn_are_fetched_anew_and_take_nothing_back
     data = path.read_bytes()
     with Store(tmp_path / "cloud", "cloud") as cloud, Store(tmp_path / "edge", "robot1") as store:
         registry = Registry(cloud)
-        for at in range(0, len(data), PIECE):
-            registry.put(digest, at, data[at:at + PIECE])
+        for place in range(0, len(data), PIECE):
+            registry.put(digest, place, data[place:place + PIECE])
         registry.add(state(digest, "motor", len(data), "", "", None), "ann")
         shelf = Shelf(store)
         shelf.parts.put(digest, 0, bytes(PIECE))            # zeros, as a file system leaves behind after a power cut

@@ -231,8 +231,8 @@ def _learning(cluster: Cluster) -> None:
     assert cluster.get(JOB, "objects-train-2")
 
 
-def test_what_a_job_has_counted_is_deleted_once_it_is_written_down(cluster: Cluster,
-                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_job_has_counted_is_deleted_once_it_is_written_down(
+        cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     bring = Reconciler(cluster.admin, Settings())
     for name in ("vision", "deployed"):
         cluster.make(MODEL, model(name))
