@@ -17,6 +17,15 @@ from brain_training.task import BASE, NETWORKS, Task
 from brain_training.trainer import PERIOD
 
 
+def check_device(device: str) -> None:
+    """Raises ValueError where torch has no such device here."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        why = str(error).splitlines()[0]
+        raise ValueError(f"there is no device {device!r} here ({why}); use --device cpu") from None
+
+
 @dataclass(frozen=True)
 class Settings:
     """How it is trained.
@@ -60,11 +69,7 @@ class Settings:
             except ImportError as error:
                 raise ValueError(f"TensorBoard is not installed ({error}); install tensorboard, or write lines of JSON "
                                  f"with --log") from None
-        try:
-            torch.empty(0, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            why = str(error).splitlines()[0]
-            raise ValueError(f"there is no device {self.device!r} here ({why}); use --device cpu") from None
+        check_device(self.device)
 
     def task(self, cls: type[Task], which: str = NETWORKS[0]) -> Task:
         """The task of one network. Raises ValueError where the recordings cannot be used, or it has no such size."""

@@ -165,6 +165,7 @@ def _gone(rank: int, error: OSError | None = None) -> RuntimeError:
 
 
 def _bytes(tensor: Tensor) -> memoryview:
+    """The memory of a contiguous tensor; one element counts as such whatever its stride is, and bytes need one of 1."""
     return memoryview(tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy())
 
 

@@ -119,6 +119,7 @@ def worker(servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", help="A
     from brain_training.parameter_server.client import Servers
     from brain_training.parameter_server.credentials import WORKER, read_keys
     from brain_training.parameter_server.worker import ServedTrainer
+    from brain_training.settings import check_device
     from brain_training.task import TrainingError
     from brain_training.train import _progress
     from brain_wire.credentials import CredentialsProblem
@@ -129,9 +130,9 @@ def worker(servers: Annotated[str, typer.Option(metavar="HOST:PORT,...", help="A
     check_folder(out and out.parent, "--out")
     made = _task(task, network, quick, graph, size)
     try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        fail(f"there is no device {device!r} here ({str(error).splitlines()[0]}); use --device cpu")
+        check_device(device)
+    except ValueError as error:
+        fail(str(error))
     addresses = [address.strip() for address in servers.split(",")]
     for address in addresses:
         _host(address)

@@ -24,6 +24,12 @@ EVERY = 50              # steps between two checkpoints
 LARGEST = 256 << 20     # bytes of a log before a checkpoint is made
 
 
+def of_others(folder: Path, servers: int) -> Path | None:
+    """A checkpoint in a folder that was kept by another number of servers; None: there is none."""
+    return next((path for path in sorted(folder.glob("shard-*-of-*.checkpoint"))
+                 if not path.name.endswith(f"-of-{servers}.checkpoint")), None)
+
+
 class Durable:
     """A shard and its folder.
 
@@ -62,10 +68,9 @@ class Durable:
         return self._folder / f"{self._label}.{number}.log"
 
     def _open(self) -> None:
-        others = [path for path in sorted(self._folder.glob("shard-*-of-*.checkpoint"))
-                  if not path.name.endswith(f"-of-{self.shard.servers}.checkpoint")]
-        if others:
-            raise CheckpointError(f"{others[0]} is of a training by another number of servers, and this one has "
+        other = of_others(self._folder, self.shard.servers)
+        if other is not None:
+            raise CheckpointError(f"{other} is of a training by another number of servers, and this one has "
                                   f"{self.shard.servers}; give as many as that, or name another --folder")
         if self._path.exists():
             tensors, values = checkpoint.load(self._path)

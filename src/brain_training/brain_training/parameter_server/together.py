@@ -23,7 +23,7 @@ from brain_training.blamed import blamed, when
 from brain_training.checkpoint import CheckpointError
 from brain_training.parameter_server.client import Servers
 from brain_training.parameter_server.credentials import SERVER, WORKER, read_keys
-from brain_training.parameter_server.durable import EVERY
+from brain_training.parameter_server.durable import EVERY, of_others
 from brain_training.parameter_server.mode import Mode
 from brain_training.parameter_server.server import LEASE, serve
 from brain_training.parameter_server.shard import Shard
@@ -307,10 +307,9 @@ def train_with_servers(task: Task, seed: int, *, servers: int = 2, workers: int 
             for old in folder.glob("shard-*-of-*.*"):
                 if old.suffix in (".checkpoint", ".log", ".curriculum"):
                     old.unlink()
-        elif others := [path for path in sorted(folder.glob("shard-*-of-*.checkpoint"))
-                        if not path.name.endswith(f"-of-{servers}.checkpoint")]:
-            raise CheckpointError(f"{others[0]} was kept by another number of servers, and this training has "
-                                  f"{servers}; give ps={others[0].stem.rpartition('-')[2]}, or train without --resume")
+        elif (other := of_others(folder, servers)) is not None:
+            raise CheckpointError(f"{other} was kept by another number of servers, and this training has {servers}; "
+                                  f"give ps={other.stem.rpartition('-')[2]}, or train without --resume")
         plan = Plan((type(task), task.which, task.quick, task.recipe), seed, servers, workers, mode, folder, every,
                     lease, keep, threads, log, secure, task.size)
         together = Together(plan, progress or (lambda what, done, of, note: None))
