@@ -135,6 +135,10 @@ class Fleet:
         return until(lambda: (found := self.robot(name)).items() >= wanted.items() and found,
                      lambda: (self.robot(name), wanted, self.said("cloud"), self.said(name)))
 
+    def until_said(self, name: str, text: str) -> None:
+        """Waits for a line in a process's log: it is written after what it tells of was done."""
+        until(lambda: text in self.said(name), lambda: self.said(name))
+
     def here(self, name: str = "robot1") -> dict[str, Any]:
         """What a robot knows by itself."""
         with Reading(self.database(name)) as reading:

@@ -270,11 +270,11 @@ def test_a_robot_enrols_is_renewed_and_is_revoked_while_connected(fleet, folder,
     fleet.until_robot("robot1", waiting=0, version=1)
     # It is connected, and out of the fleet from now on; the other one stays.
     fleet.ask("revoke", robot="robot2")
-    until(lambda: "kept out: /robot2" in fleet.said("cloud"), lambda: fleet.said("cloud"))
+    fleet.until_said("cloud", "kept out: /robot2")
     fleet.ask("apply", resources=[wanted(robots=["robot1", "robot2"], gain=3.0)])
     fleet.until_robot("robot1", state="connected", waiting=0, version=2)
     assert fleet.robot("robot2")["state"] == "revoked" and fleet.here("robot2")["version"] == 2
-    until(lambda: "robot2 was revoked" in fleet.said("robot2"), lambda: fleet.said("robot2"))
+    fleet.until_said("robot2", "robot2 was revoked")
     assert fleet.here("robot2")["version"] == 2
     authority = Pair((folder / "ca.key").read_bytes(), (folder / "ca.crt").read_bytes())
     stolen = tmp_path / "stolen.json5"      # a certificate that it had, and that has not ended
@@ -303,7 +303,7 @@ def test_a_robot_whose_certificate_has_ended_is_not_locked_out_and_nobody_starts
     fleet.edge("robot3", cut=False, door=port)
     fleet.secure = folder
     fleet.until_robot("robot3", state="connected")
-    assert "the certificate of robot3 is renewed" in fleet.said("robot3")
+    fleet.until_said("robot3", "the certificate of robot3 is renewed")
     until(lambda: fleet.robot("robot1")["state"] == "connected", lambda: fleet.said("robot1"))
     # Its router ends with the cloud, however that ends, and the ports are free for the next one.
     fleet.end("cloud")

@@ -51,10 +51,10 @@ def test_a_cloud_that_was_restored_is_not_obeyed_backwards(fleet, wanted, until,
     fleet.cloud()
     why = fleet.until_robot(state="apart")["apart"]
     assert "restored from an older state" in why and "`" not in why
-    assert "Nothing is exchanged with it until `brain fleet accept robot1`" in fleet.said("cloud")
+    fleet.until_said("cloud", "Nothing is exchanged with it until `brain fleet accept robot1`")
     fleet.ask("apply", resources=[wanted(gain=9.0)])
     until(lambda: "the cloud and this robot are apart" in fleet.said("robot1"))
-    assert "`brain fleet accept robot1` at the cloud takes it in anew" in fleet.said("robot1")
+    fleet.until_said("robot1", "`brain fleet accept robot1` at the cloud takes it in anew")
     assert gains(fleet) == [4.0]      # it goes on as it was last told
     accepted(fleet)
     until(lambda: gains(fleet) == [9.0], lambda: fleet.said("robot1"))

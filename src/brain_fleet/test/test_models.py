@@ -271,7 +271,7 @@ def test_in_a_secured_fleet_unsigned_models_are_refused_by_cloud_and_robot(fleet
     order(fleet, digest)
     until(lambda: (fleet.database("robot1") / "models" / f"{digest[7:]}.safetensors").exists(),
           lambda: (fleet.said("robot1"), report(fleet)))
-    assert "signed by ann" in fleet.said("robot1")
+    fleet.until_said("robot1", "signed by ann")
     # The cloud takes no unsigned one; and where somebody put one into its database, robots refuse it.
     record = state(digest, "motor", path.stat().st_size, "", "", None)
     with pytest.raises(Exception, match="is not signed, and this fleet has keys"):

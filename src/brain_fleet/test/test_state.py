@@ -69,14 +69,14 @@ def test_what_is_ordered_is_so_on_the_running_brain_and_stays_so_without_a_cloud
     until(lambda: gain(fleet, until) == 0.25, lambda: fleet.said("robot1"))
     assert fleet.here()["resources"][0]["state"] == "applied"
     print(f"as it was last told after {time.monotonic() - began:.1f} s")
-    assert "no cloud at" in fleet.said("robot1")
+    fleet.until_said("robot1", "no cloud at")
     # To be deactivated is an order too; then the cloud is back, and the end is in good order.
     fleet.cloud()
     fleet.until_robot(state="connected")
     fleet.ask("apply", resources=[{"apiVersion": "fleet.brain/v1", "kind": "Region", "metadata": {
         "name": "still", "robots": "all"}, "spec": {"region": "gauge", "active": False}}])
     fleet.until_robot(resources={"applied": 2})
-    assert "deactivated gauge" in fleet.said("robot1")
+    fleet.until_said("robot1", "deactivated gauge")
     assert fleet.end("robot1", signal.SIGTERM) == 0 and fleet.end("cloud", signal.SIGTERM) == 0
 
 

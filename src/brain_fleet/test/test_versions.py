@@ -48,8 +48,8 @@ def test_each_robot_of_another_version_is_told_by_name_what_it_cannot_do(fleet, 
     with pytest.raises(NoCloud, match="this cloud has no keys, so everybody belongs; start it with --secure"):
         fleet.ask("enroll", robot="robot9")
     # The newer one was told which format is read here, the older one tells which it reads; each went on with that.
-    assert "it is of format 3, and this software reads formats 1 to 2: update" in fleet.said("robot2")
-    assert "it is of format 2, and this software reads format 1: update" in fleet.said("robot1")
+    fleet.until_said("robot2", "it is of format 3, and this software reads formats 1 to 2: update")
+    fleet.until_said("robot1", "it is of format 2, and this software reads format 1: update")
     assert "of a format" not in fleet.said("robot1")
     # It was updated: what it could not do it does.
     fleet.end("robot1")
