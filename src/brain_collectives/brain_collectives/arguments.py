@@ -2,6 +2,7 @@
 """What torch gives to a call, checked before anything is sent."""
 from __future__ import annotations
 
+import functools
 from typing import Any, Sequence
 
 import torch
@@ -12,8 +13,6 @@ from brain_collectives.header import DTYPES, NO_ROOT, Call
 
 Tensor = torch.Tensor
 Tensors = Sequence[Tensor]
-_REAL_ONLY = ("MIN", "MAX")
-_INTEGERS_ONLY = ("BAND", "BOR", "BXOR")
 
 
 class Flat:
@@ -79,10 +78,19 @@ def operation_of(opts: Any, tensors: Tensors) -> str:
     if name not in OPERATORS:
         raise CollectiveError(f"the zenoh backend has no {name}; it has {', '.join(OPERATORS)}")
     for tensor in tensors:
-        floats = tensor.is_floating_point() or tensor.is_complex()
-        if name in _INTEGERS_ONLY and floats or name in _REAL_ONLY and tensor.is_complex():
+        if not _defined(name, tensor.dtype):
             raise CollectiveError(f"{name} is not defined for {str(tensor.dtype).removeprefix('torch.')}")
     return name
+
+
+@functools.cache
+def _defined(operation: str, dtype: torch.dtype) -> bool:
+    """Whether torch has an operation for a dtype; it has no sums of unsigned integers of more than 8 bits."""
+    try:
+        OPERATORS[operation](torch.zeros(1, dtype=dtype), torch.zeros(1, dtype=dtype), None)
+    except RuntimeError:
+        return False
+    return True
 
 
 def call_of(kind: str, tensor: Tensor, operation: str = "", root: int = NO_ROOT) -> Call:

@@ -323,6 +323,7 @@ def nothing_else() -> None:
     """What the backend refuses, before anything is sent."""
     for call in (lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND),
                  lambda: dist.all_reduce(torch.ones(2, dtype=torch.complex64), dist.ReduceOp.MAX),
+                 lambda: dist.reduce(torch.ones(2, dtype=torch.uint16), 0),
                  lambda: dist.all_reduce(torch.eye(2).to_sparse()),
                  lambda: dist.all_reduce(torch.ones(2, device="meta")),
                  lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3), [1] * WORLD, [2] * WORLD),
