@@ -2,6 +2,7 @@
 """Brainstem without its reflex: the control that shows what the reflex is worth. For the simulated robot alone."""
 from __future__ import annotations
 
+import functools
 import logging
 import math
 
@@ -20,10 +21,14 @@ class PassiveBrainstem(Brainstem):
     baselines, ablations = {}, {}
 
     def configure(self, parameters):
-        """Takes parameters, and warns."""
+        """Takes parameters, and warns, once in a process: an evaluation makes hundreds of brains in one."""
         super().configure(parameters)
-        log.warning("%s does not brake for obstacles: it is a control for evaluation, and must not drive a robot",
-                    self.name)
+        _warn(self.name)
 
     def _free_path(self, inbox, linear):
         return math.inf
+
+
+@functools.cache
+def _warn(name: str) -> None:
+    log.warning("%s does not brake for obstacles: it is a control for evaluation, and must not drive a robot", name)

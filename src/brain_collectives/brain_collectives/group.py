@@ -300,7 +300,7 @@ class Group:
 
     def too_late(self, sources: list[int], what: str, timeout: float) -> TooLate:
         """The error where ranks did not do their part in time."""
-        return TooLate(f"{self.call_them(sources)} did not take part in {what} within {timeout:g} s, but "
-                       f"{'lives' if len(sources) == 1 else 'live'}: computing, waiting elsewhere, or making other "
+        return TooLate(f"{self.call_them(sources)} did not take part in {what} within the timeout of {timeout:g} s, "
+                       f"but {'lives' if len(sources) == 1 else 'live'}: computing, waiting elsewhere, or making other "
                        f"calls",
                        tuple(sources))

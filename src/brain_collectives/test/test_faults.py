@@ -155,7 +155,7 @@ def test_who_is_late_is_named_and_the_group_is_of_use_afterwards(ranks):
     for rank in range(2):
         for _ in range(2):
             told = started.line(rank, "late")
-            assert "(2,) rank 2 did not take part in monitored_barrier" in told and "within 1 s" in told
+            assert "(2,) rank 2 did not take part in monitored_barrier" in told and "within the timeout of 1 s" in told
         started.line(rank, "waiting")
     started.go_on(2)
     for rank in range(2):
