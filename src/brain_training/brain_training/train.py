@@ -37,8 +37,8 @@ def train(
         resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints that a training left that "
                                              "was ended; what it makes is the same to the bit.")] = False,
         checkpoint: Annotated[Path | None, typer.Option(
-            metavar="FOLDER", help="Folder for the checkpoints, which are removed at the end. Default: that of the "
-            "weight files.")] = None,
+            metavar="FOLDER", file_okay=False, help="Folder for the checkpoints, which are removed at the end. "
+            "Default: that of the weight files.")] = None,
         log: Annotated[Path | None, typer.Option(metavar="FILE", help="Add a line of JSON to a file every 20 steps.")
                        ] = None,
         graph: Annotated[str, typer.Option(help="Graph of the brain whose regions are trained, a name or a file.")
@@ -193,8 +193,7 @@ def _train_together(name: str, out: Path | None, settings: Settings, as_json: bo
         with _progress() if own else nullcontext(_nothing) as progress:
             found = train(name, out, settings, progress)
     except (CheckpointError, OSError, TrainingError, ValueError) as error:
-        why = f"cannot write the weights: {error}; name another place with --out" if isinstance(error, OSError) else (
-            str(error))
+        why = _unwritable(error) if isinstance(error, OSError) else str(error)
         status = ranks.failed(why, error)
         if not ranks.silent():
             fail(why, status)
@@ -209,6 +208,10 @@ def _train_together(name: str, out: Path | None, settings: Settings, as_json: bo
                 if "parallel" in told or "served" in told:
                     tell(line(BOTH[which], told["parallel"]) if "parallel" in told else
                          served.line(BOTH[which], told["served"]))
+
+
+def _unwritable(error: OSError) -> str:
+    return f"cannot write the weights, or their checkpoints: {error}; name another place with --out, or --checkpoint"
 
 
 def _nothing(what: str, done: int, of: int, note: str) -> None:
@@ -227,7 +230,7 @@ def _train_all(out: Path | None, settings: Settings, as_json: bool) -> None:
         try:
             files(name, None if out is None else out / f"{name}.safetensors", settings.graph)
         except OSError as error:
-            fail(f"cannot write the weights: {error}; name another place with --out")
+            fail(_unwritable(error))
     begin, report, wrong = time.monotonic(), {}, ""
     with _progress() as progress:
         try:
@@ -256,7 +259,7 @@ def _trained(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
         try:
             return train(name, out, settings, progress)
         except OSError as error:
-            fail(f"cannot write the weights: {error}; name another place with --out")
+            fail(_unwritable(error))
         except (CheckpointError, TrainingError, ValueError) as error:   # of these, a list to examine by, or the device
             fail(str(error))
 

@@ -35,6 +35,8 @@ def test_where_nothing_can_be_written_nothing_is_trained(tmp_path, name):
     out = tmp_path / "file" if name == "all" else tmp_path / "file" / "weights.safetensors"
     told = CliRunner().invoke(app, ["train", name, "--out", str(out)])
     assert told.exit_code == 1 and "cannot write the weights" in told.output and "--out" in told.output
+    told = CliRunner().invoke(app, ["train", name, "--out", str(tmp_path), "--checkpoint", str(tmp_path / "file")])
+    assert told.exit_code == 2 and "--checkpoint" in told.output and "is a file" in told.output
     assert (tmp_path / "file").read_text() == "kept"
 
 
