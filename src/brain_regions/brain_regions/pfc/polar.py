@@ -54,8 +54,7 @@ def nearby(sheets: np.ndarray, bearing: float, distance: float) -> list[float]:
     middle, first = round(column), max(round(row) - 2, 0)
     patch = sheets[:, _NEAR[2][middle % BINS][0], first:round(row) + 3]
     along = _BUMP[_fraction(row - round(row))][first - round(row) + 2:][:patch.shape[2]]
-    with np.errstate(invalid="ignore"):     # BLAS, now and then, of finite numbers: of lanes that it fills up and drops
-        return np.dot(np.dot(patch, along), _BUMP[_fraction(column - middle)]).tolist()
+    return np.dot(np.dot(patch, along), _BUMP[_fraction(column - middle)]).tolist()
 
 
 def _fraction(of_a_cell: float) -> int:
