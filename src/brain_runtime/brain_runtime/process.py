@@ -17,7 +17,7 @@ import sys  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 from brain_runtime import heartbeat, ros_args  # noqa: E402
-from brain_wire import messages, shown, standby  # noqa: E402
+from brain_wire import messages, shown, standby, threads  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
@@ -56,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             if restarts is None:
                 return 0
             options.restarts = restarts
-        with open_session(options.router, identity=name, patience=float("inf"), stop=ending.asked) as session:
+        with threads.threads(threads.REGION):
+            session = open_session(options.router, identity=name, patience=float("inf"), stop=ending.asked)
+        with session:
             region = spec_of(options, name).make()
             host = ZenohHost(
                 region, session, name=name, namespace=namespace, parameters=parameters, seed=options.seed,

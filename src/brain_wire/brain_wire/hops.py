@@ -172,12 +172,13 @@ class Hops:
         self._hops: dict[bytes, Hop] = {}
         self._next_room = -math.inf
 
-    def note(self, attachment: bytes | None, received: float, waited: bool) -> Hop | None:
+    def note(self, attachment: bytes | None, received: float, waited: bool, came: int) -> Hop | None:
         """Notes a message, in the thread that receives. See :meth:`Hop.note`.
 
         Args:
             attachment: the bytes that came with it, None where there were none or too many.
             received: steady time of receipt (s).
+            came: time of receipt by the clock that stamps are of (ns since the epoch).
 
         Returns:
             What is noted of its publisher, or None where nothing is.
@@ -192,7 +193,7 @@ class Hops:
         hop = self._hops.get(gid) or self._add(gid, received)
         if hop is not None:
             hop.heard = received
-            hop.note(number, stamp, time.time_ns(), waited)
+            hop.note(number, stamp, came, waited)
         return hop
 
     def noted(self, gid: bytes, number: int | None, stamp: int, received: float, waited: bool) -> Hop | None:

@@ -19,7 +19,7 @@ from typing import Any, Mapping, Sequence
 
 import zenoh
 
-from brain_wire import shared_memory, shown, standby
+from brain_wire import shared_memory, shown, standby, threads
 from brain_wire.credentials import place
 from brain_wire.logs import survive_full_disk
 from brain_wire.refusal import address, open_to_a_network
@@ -144,7 +144,8 @@ class Router:
                 security_log.warning("the router is open to a network at %s and not secured: whoever reaches it can "
                                      "command this brain; see `brain keys --help`", endpoint)
         try:
-            self.session = shared_memory.open_zenoh(config)
+            with threads.threads(threads.ROUTER):
+                self.session = shared_memory.open_zenoh(config)
         except zenoh.ZError as error:
             raise self._problem(error) from error
 

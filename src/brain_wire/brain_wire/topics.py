@@ -200,10 +200,11 @@ class Subscription:
         self._thread = session.run(self._receive, f"wire {endpoint.topic}")
 
     def _receive(self) -> None:
-        receive: Callable[[], tuple[zenoh.Sample, Hop | None]] = _Intake(
-            self._subscriber.handler, self.hops, None if self._by_publisher else self._depth).receive
+        intake = _Intake(self._subscriber.handler, self.hops, None if self._by_publisher else self._depth)
+        receive: Callable[[], tuple[zenoh.Sample, Hop | None, bool]] = intake.receive
+        note = intake.note
         ring = None if self._by_publisher else self._ring
-        monotonic, wake, at_once = time.monotonic, self._arrived, self._at_once
+        monotonic, time_ns, wake, at_once = time.monotonic, time.time_ns, self._arrived, self._at_once
         max_size, depth = self._max_size, self._depth
         make = tuple.__new__    # NamedTuple's own constructor is Python code, and takes a microsecond more
         arrival: Any
@@ -213,22 +214,29 @@ class Subscription:
         while True:
             begin = monotonic()
             try:
-                sample, hop = receive()
+                sample, hop, unnoted = receive()
             except zenoh.ZError:
                 break  # the subscription or its session was closed
-            now = monotonic()
+            now, came = monotonic(), time_ns()
             full = False
             try:
                 payload = sample.payload
                 if len(payload) > max_size:
                     self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish "
                                         "less at a time")
+                    if unnoted:
+                        note(sample, False, now, came)
                     del sample, payload
                     wake()
                     time.sleep(BREATH)
                     continue
                 arrival = make(Arrival, (payload, now, sample, hop))
-                if at_once is None or not at_once(arrival):
+                taken = at_once is not None and at_once(arrival)
+                if unnoted:     # the books are kept after what leaves in answer has left
+                    hop = note(sample, False, now, came)
+                if not taken:
+                    if unnoted:
+                        arrival = make(Arrival, (payload, now, sample, hop))
                     if ring is None:
                         full = self._keep_by_publisher(arrival)
                     else:
@@ -325,20 +333,29 @@ class _Intake:
         self._hops, self._depth = hops, depth
         self._waiting: deque[tuple[zenoh.Sample, Hop | None]] = deque()
 
-    def receive(self) -> tuple[zenoh.Sample, Hop | None]:
-        """The next sample, and what is noted of its publisher. Raises ZError when the subscription was closed."""
+    def receive(self) -> tuple[zenoh.Sample, Hop | None, bool]:
+        """The next sample, what is noted of its publisher, and whether that is still to be done, by :meth:`note`.
+
+        Raises:
+            ZError: the subscription was closed.
+        """
         if self._hops is None:
-            return self._recv(), None
+            return self._recv(), None, False
         if self._depth is None:
             sample = self._try_recv()
             if sample is not None:
-                return sample, self._note(sample, True)
-            sample = self._recv()
-            return sample, self._note(sample, False)
+                return sample, self._noted(sample, True), False
+            return self._recv(), None, True
         waiting, depth = self._waiting, self._depth
-        found = [] if waiting else [self._recv()]
-        while len(found) <= depth and (sample := self._try_recv()) is not None:
-            found.append(sample)
+        if not waiting:
+            sample, newer = self._recv(), self._try_recv()
+            if newer is None:   # as nearly always
+                return sample, None, True
+            found = [sample, newer]
+        else:
+            found = []
+        while len(found) <= depth and (newer := self._try_recv()) is not None:
+            found.append(newer)
         # Where the channel was not full, nothing gave way in it, and what is missing was lost before.
         full = len(found) > depth
         for sample in found:
@@ -346,15 +363,20 @@ class _Intake:
                 hop = waiting.popleft()[1]
                 if hop is not None:
                     hop.full += 1
-            waiting.append((sample, self._note(sample, full)))
-        return waiting.popleft()
+            waiting.append((sample, self._noted(sample, full)))
+        return *waiting.popleft(), False
 
-    def _note(self, sample: zenoh.Sample, full: bool) -> Hop | None:
-        assert self._hops is not None
+    def _noted(self, sample: zenoh.Sample, full: bool) -> Hop | None:
+        return self.note(sample, full, time.monotonic(), time.time_ns())
+
+    def note(self, sample: zenoh.Sample, full: bool, received: float, came: int) -> Hop | None:
+        """Notes a sample; see :meth:`Hops.note`."""
+        if self._hops is None:
+            return None
         try:
             attachment = sample.attachment
             return self._hops.note(None if attachment is None or len(attachment) != SIZE else attachment.to_bytes(),
-                                   time.monotonic(), full)
+                                   received, full, came)
         except Exception as error:  # the books must not keep a message from whom it is for
             seldom("hops", f"a message could not be noted: {type(error).__name__}", trace=True)
             return None
