@@ -26,6 +26,7 @@ from brain_runtime.process_arguments import arguments, spec_of  # noqa: E402
 from brain_runtime.region import Region  # noqa: E402
 from brain_wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
 from brain_wire.rosout import Rosout  # noqa: E402
+from brain_wire.slices import ask_for_short_slices  # noqa: E402
 from brain_runtime.hosts.zenoh import ZenohHost  # noqa: E402
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                             "for the number of restarts; without one, end")
         options = parser.parse_args(rest)
         survive_full_disk()
+        ask_for_short_slices()
         declared = options.name or options.cls.rpartition(":")[2].lower()
         shown.log_to(sys.stderr, ros.log_level or logging.INFO,
                      f"%(asctime)s %(levelname)s [{shown.line(declared).replace('%', '%%')}] %(message)s")

@@ -28,6 +28,7 @@ from brain_runtime.launch_starts import restarts  # noqa: E402
 from brain_runtime.launch_watch import end_with_launch  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 from brain_wire.parameters import ParameterError  # noqa: E402
+from brain_wire.slices import ask_for_short_slices  # noqa: E402
 from brain_runtime.process_arguments import arguments, spec_of  # noqa: E402
 from brain_runtime.hosts.ros import RosHost  # noqa: E402
 from brain_runtime.hosts.ros_log import RosLog  # noqa: E402
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = arguments("brain_runtime.ros_process").parse_args(remove_ros_args(["ros_process", *argv])[1:])
         survive_full_disk()
+        ask_for_short_slices()
         declared = options.name or options.cls.rpartition(":")[2].lower()
         rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
         region = spec_of(options, declared).make()

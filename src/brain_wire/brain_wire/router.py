@@ -23,6 +23,7 @@ from brain_wire import shared_memory, shown, standby, threads
 from brain_wire.credentials import place
 from brain_wire.logs import survive_full_disk
 from brain_wire.refusal import address, open_to_a_network
+from brain_wire.slices import ask_for_short_slices
 from brain_wire.waking import Flag
 from brain_wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
                                 config_from_file, insert, security_log, session_config)
@@ -199,6 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s %(name)s: %(message)s")
     zenoh.try_init_log_from_env()   # where RUST_LOG is set
+    ask_for_short_slices()
     stop = Flag()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
