@@ -64,6 +64,8 @@ class Trainer:
         self.board: Any = None
         self._tell = progress or (lambda what, done, of, note: None)
         task.prepare(seed, self._tell)
+        if task.steps < 1:      # a schedule of torch's would say so in words of its own
+            raise TrainingError(f"{task.name} ({task.which}) has {task.steps} steps; its recipe must have at least one")
         self.network = task.built(seed).to(self.device)
         self._model = self.wrapped(self.network)
         self.optimizer = self.optimized()

@@ -38,3 +38,8 @@ def test_it_is_told_and_weights_and_checkpoint_stay(tmp_path):
     assert all(torch.isfinite(p).all() for p in trainer.network.parameters())
     again = Trainer(Root(), 0, checkpoint=tmp_path / "root.checkpoint")
     assert again.resume() == 3 and all(torch.isfinite(p).all() for p in again.network.parameters())
+
+
+def test_a_recipe_without_steps_is_named():
+    with pytest.raises(TrainingError, match=r"root \(spiking\) has 0 steps; its recipe must have at least one"):
+        Trainer(Root(recipe=Recipe(steps=0)), 0)
