@@ -136,16 +136,19 @@ def test_what_a_worker_by_hand_cannot_use_is_told_before_it_asks_a_server(option
 
 def test_resuming_by_a_form_of_another_kind_names_what_is_there(tmp_path):
     out = tmp_path / "a.safetensors"
-    servers = tmp_path / "a.servers"
-    servers.mkdir()
-    (servers / "shard-0-of-1.checkpoint").touch()
+    servers = [tmp_path / f"{name}.servers" for name in ("a", "a_ann")]     # both are trained at once: either may say so
+    for folder in servers:
+        folder.mkdir()
+        (folder / "shard-0-of-1.checkpoint").touch()
     command = ["train", "motor", "--quick", "--resume", "--out", str(out)]
     for options in ([], ["--parallel", "ps=2,dp=2"]):
         told = CliRunner().invoke(app, [*command, *options])
         said = " ".join(told.output.split())
         assert told.exit_code == 1 and ("give ps=1" if options else "go on with --parallel ps=N,dp=M") in said, said
-    shutil.rmtree(servers)
-    (tmp_path / "a.checkpoint").touch()
+    for folder in servers:
+        shutil.rmtree(folder)
+    for name in ("a", "a_ann"):
+        (tmp_path / f"{name}.checkpoint").touch()
     told = CliRunner().invoke(app, [*command, "--parallel", "ps=1,dp=2"])
     assert told.exit_code == 1 and "is of a training without parameter servers" in " ".join(told.output.split())
     assert (tmp_path / "a.checkpoint").exists()
