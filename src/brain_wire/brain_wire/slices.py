@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short slices of the processor, for a process that has little to do and must do it soon.
 
-Where all cores are busy, a thread that a message wakes waits until whoever computes has used up its slice, by default
-some 3 ms. Linux lets a thread ask for shorter slices of its own, without any right: it gets no more of the processor,
+Where all cores are busy, a thread that a message wakes waits until whoever computes has used up its slice of some
+ms. Linux lets a thread ask for shorter slices of its own, without any right: it gets no more of the processor,
 but gets it sooner (``sched_setattr(2)``, ``sched_runtime`` under SCHED_OTHER; EEVDF, from Linux 6.12 on).
 """
 from __future__ import annotations
