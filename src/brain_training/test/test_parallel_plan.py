@@ -136,7 +136,7 @@ def test_what_a_worker_by_hand_cannot_use_is_told_before_it_asks_a_server(option
 
 def test_resuming_by_a_form_of_another_kind_names_what_is_there(tmp_path):
     out = tmp_path / "a.safetensors"
-    servers = [tmp_path / f"{name}.servers" for name in ("a", "a_ann")]     # both are trained at once: either may say so
+    servers = [tmp_path / f"{name}.servers" for name in ("a", "a_ann")]  # both train at once; either may say so
     for folder in servers:
         folder.mkdir()
         (folder / "shard-0-of-1.checkpoint").touch()
