@@ -46,6 +46,9 @@ class Trainer:
         log: file that a line of JSON is added to after every :data:`LOGGED` steps.
         progress: told what is done.
 
+    Raises:
+        TrainingError: the task has no steps.
+
     Attributes:
         step: how many are done.
         losses: of each of them.
