@@ -82,6 +82,7 @@ def measure(course: Course, jobs: int, say: Any) -> dict[str, Any]:
     work += [("alone", {"robot": robot}) for robot in range(course.robots)]
     work += [("fleet", PLAIN)] + [("fleet", {**ADAM, **guard, "liar": liar})
                                   for liar in (None, *LIARS) for guard in GUARDS if liar or guard is not KRUM]
+    work.append(("fleet", {**ADAM, "away": True}))
     results: dict[int, dict[str, Any]] = {}
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin,
                              initargs=(course, ground)) as pool:
@@ -102,6 +103,8 @@ def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
     Args:
         runs: each as :func:`measure` returns it.
     """
+    from brain_bench.federated_course import LIARS
+
     def mean(parts: list[Any]) -> Any:
         if isinstance(parts[0], list):
             return [mean(list(one)) for one in zip(*parts)]
@@ -115,7 +118,7 @@ def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
                            for same in zip(*(run["strategies"] for run in runs))]
     f1 = found["fleet"]["f1"]
     within = {"central": f1 >= found["central"]["f1"] - CLOSE, "best alone": f1 > found["best_alone"]["f1"]}
-    for liar in sorted({one["liar"] for one in found["strategies"]} - {"nobody"}):
+    for liar in LIARS:
         same, = (one for one in found["strategies"] if one["liar"] == liar and one["guard"] == FLEET["guard"])
         within[liar] = same["f1"] >= f1 - CLOSE
     return {**found, "within": within, "runs": runs}

@@ -44,6 +44,7 @@ class Course:
         robots: of the fleet.
         rooms, clips: of each robot, and in each room; a clip is one picture.
         rounds: of the fleet.
+        average: so many of the last rounds, whose mean weights are what the fleet comes to.
         steps, batch, rate: of a robot's training in a round.
         adam_rate: of the trainings that are not divided.
         held: rooms that are examined for each robot, and half as many that thresholds are chosen on.
@@ -55,6 +56,7 @@ class Course:
     rooms: int = 20
     clips: int = 4
     rounds: int = 60
+    average: int = 20
     steps: int = 1
     batch: int = 8
     rate: float = 0.1
@@ -175,14 +177,15 @@ LIARS: dict[str, Callable[[Clips, int], VisionLearner]] = {"flipped": Flipped, "
 
 
 def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, float], *, guard: str | None = None,
-          guard_settings: Mapping[str, float] | None = None, liar: str | None = None, every: int = 0,
-          tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+          guard_settings: Mapping[str, float] | None = None, liar: str | None = None, away: bool = False,
+          every: int = 0, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
     """The fleet, round by round, over Zenoh.
 
     Args:
         course, ground: of the experiment.
         strategy, settings, guard, guard_settings: of the aggregator.
         liar: of :data:`LIARS`, in place of the last robot, which then misses no round; None: all are honest.
+        away: the last robot is not there at all: what it costs that a robot is missing to learn from.
         every: rounds from one examination to the next; 0: only at the end.
         tell: told what is done.
 
@@ -193,7 +196,8 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
     with tempfile.TemporaryDirectory(prefix="brain-federated-") as name, ExitStack() as ends:
         folder = Path(name)
         made = plan({"name": "vision", "learner": "vision", "start": str(weights.SHIPPED), "strategy": strategy,
-                     "settings": dict(settings), "rounds": course.rounds, "deadline_s": DEADLINE, "gather_s": DEADLINE,
+                     "settings": dict(settings), "rounds": course.rounds, "average": course.average,
+                     "deadline_s": DEADLINE, "gather_s": DEADLINE,
                      **({"guard": guard, "guard_settings": dict(guard_settings or {})} if guard else {}),
                      "least": 5 if guard == "Krum" else 3,
                      "config": {"steps": course.steps, "batch": course.batch, "rate": course.rate}})
@@ -211,9 +215,10 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
             members.append(Participant(session, f"robot{robot + 1}", "vision", learner, patience=60.0))
         steps = 0
         for number in range(course.rounds):
-            away = [robot for robot in course.missing(number) if liar is None or robot != course.robots - 1]
+            missing = {robot for robot in course.missing(number) if liar is None or robot != course.robots - 1}
+            missing |= {course.robots - 1} if away else set()
             for robot, member in enumerate(members):
-                if robot not in away:
+                if robot not in missing:
                     turned = member.turn()
                     if turned is not Turned.TAKEN:
                         raise RuntimeError(f"robot {robot + 1} could not take part in round {number + 1}: "
@@ -223,12 +228,13 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
             rounds.turn()
             tell(f"round {number + 1} of {course.rounds}")
             if every and ((number + 1) % every == 0 or number + 1 == course.rounds):
-                found.append({"round": number + 1, "missing": [robot + 1 for robot in away],
+                found.append({"round": number + 1, "missing": [robot + 1 for robot in sorted(missing)],
                               **ground.examined(rounds.model)})
         told = rounds.status()
         if told["version"] != course.rounds:
             raise RuntimeError(f"{told['version']} of {course.rounds} rounds came about")
         last = found[-1] if every else ground.examined(rounds.model)
-    return {"strategy": strategy, "settings": dict(settings), "guard": guard or "none", "liar": liar or "nobody",
+    return {"strategy": strategy, "settings": dict(settings), "guard": guard or "none",
+            "liar": "away" if away else liar or "nobody",
             "steps": steps,
             "f1": last["f1"], "robots": last["robots"], "rounds": found}

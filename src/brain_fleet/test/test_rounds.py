@@ -325,3 +325,66 @@ def test_what_a_strategy_keeps_of_large_weights_is_read_back(machine, monkeypatc
         hands_in(rounds, robot, task, *[1.0] * 50_000)
     assert rounds.status()["version"] == 1
     assert machine.rounds(strategy="FedAdam", gather_s=0).status()["version"] == 1
+
+
+def does(rounds: Rounds, value: float) -> None:
+    """One round, in which both robots come to the same."""
+    for robot in ("robot1", "robot2"):
+        hands_in(rounds, robot, asks(rounds, robot), value, -value)
+    rounds.turn()
+
+
+def test_a_training_comes_to_the_mean_of_its_last_rounds_whoever_was_killed_among_them(machine, monkeypatch):
+    plan = {"rounds": 5, "average": 3, "gather_s": 0}
+    rounds = machine.rounds(**plan)
+    for value in (8.0, 1.0, 2.0):
+        does(rounds, value)
+        assert w(rounds) == [value, -value]     # robots train on from the last weights, not from a mean
+    rounds = machine.rounds(**plan)             # SIGKILL, and started again
+    does(rounds, 4.0)
+    with monkeypatch.context() as full:
+        full.setattr(records.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        for robot in ("robot1", "robot2"):
+            with pytest.raises(RecordsProblem, match="make room"):
+                hands_in(rounds, robot, asks(rounds, robot), 9.0, -9.0)
+        assert w(rounds) == [4.0, -4.0]
+    does(rounds, 9.0)
+    assert rounds.over and w(rounds) == [5.0, -5.0]     # of 2, 4 and 9
+    assert w(machine.rounds(**plan)) == [5.0, -5.0]
+
+
+def test_a_full_disk_at_the_last_round_counts_no_round_twice_in_the_mean(machine, monkeypatch):
+    plan = {"rounds": 2, "average": 2, "gather_s": 1}
+    rounds = machine.rounds(**plan)
+    for robot in ("robot1", "robot2"):
+        hands_in(rounds, robot, asks(rounds, robot), 1.0, 1.0)
+    machine.now += 1.0
+    rounds.turn()
+    for robot in ("robot1", "robot2"):
+        hands_in(rounds, robot, asks(rounds, robot), 4.0, 4.0)
+    machine.now += 1.0
+    with monkeypatch.context() as full:
+        full.setattr(records.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        for _ in range(3):
+            rounds.turn()
+            assert not rounds.over and w(rounds) == [1.0, 1.0]
+    rounds.turn()
+    assert rounds.over and w(rounds) == [2.5, 2.5]
+
+
+def test_more_rounds_go_on_from_the_mean_and_have_one_of_their_own(machine):
+    rounds = machine.rounds(rounds=2, average=2, gather_s=0)
+    for value in (1.0, 3.0):
+        does(rounds, value)
+    assert rounds.over and w(rounds) == [2.0, -2.0]
+    rounds = machine.rounds(rounds=3, average=2, gather_s=0)
+    assert asks(rounds, "robot1").version == 2 and w(rounds) == [2.0, -2.0]
+    does(rounds, 7.0)
+    assert rounds.over and w(rounds) == [7.0, -7.0]     # the last round of the first two is none of these
+
+
+def test_updates_that_count_at_once_have_a_mean_too(machine):
+    rounds = machine.rounds(strategy="FedAsync", settings={"alpha": 1.0}, rounds=3, average=2)
+    for value in (5.0, 1.0, 2.0):
+        hands_in(rounds, "robot1", asks(rounds, "robot1"), value, 0.0)
+    assert rounds.over and w(rounds) == [1.5, 0.0]

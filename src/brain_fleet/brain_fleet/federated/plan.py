@@ -25,6 +25,7 @@ class Plan:
         strategy, settings: see :mod:`.strategies`.
         guard, guard_settings: what holds off robots that lie before the strategy sees their updates; None: nothing.
         rounds: how many new weights are made.
+        average: the training comes to the mean of the weights of so many of the last rounds; 0: to the last ones.
         deadline_s: s after the first robot was handed a round, at which it ends, whoever is missing.
         gather_s: s that a round lasts at least, unless :attr:`enough` have answered: so that robots that have not asked
             yet can.
@@ -41,6 +42,7 @@ class Plan:
     strategy: str
     rounds: int
     settings: Mapping[str, float] = field(default_factory=dict)
+    average: int = 0
     guard: str | None = None
     guard_settings: Mapping[str, float] = field(default_factory=dict)
     deadline_s: float = 600.0

@@ -44,6 +44,7 @@ class State:
         secret: from which it is drawn whom a round asks; no robot hears it.
         history: of rounds, the newest last.
         learning: the plan's, see :meth:`.plan.Plan.learning`.
+        sum, summed: of the weights of the last rounds, float64, and of how many; see :mod:`.averaging`.
     """
 
     model: Weights
@@ -54,6 +55,8 @@ class State:
     secret: str = field(default_factory=lambda: secrets.token_hex(16))
     history: list[dict[str, Any]] = field(default_factory=list)
     learning: dict[str, Any] = field(default_factory=dict)
+    sum: Weights = field(default_factory=dict)
+    summed: int = 0
 
 
 @dataclass
@@ -104,6 +107,7 @@ class Records:
             state.history = state.history[len(state.history) // 2:]
         arrays = {f"model.{name}": value for name, value in state.model.items()}
         arrays |= {f"kept.{name}": value for name, value in state.kept.items()}
+        arrays |= {f"sum.{name}": value for name, value in state.sum.items()}
         self._write(self.folder / STATE, pack(arrays, {"format": FORMAT, **_plain(state)}))
 
     def opened(self) -> Opened | None:
@@ -170,7 +174,7 @@ class Records:
 def _plain(state: State) -> dict[str, Any]:
     """What of a state is no tensor."""
     return {"version": state.version, "attempt": state.attempt, "run": state.run, "secret": state.secret,
-            "history": state.history, "learning": state.learning}
+            "history": state.history, "learning": state.learning, "summed": state.summed}
 
 
 def first_weights(path: Path) -> Weights:
@@ -202,11 +206,10 @@ def _read_state(path: Path) -> State:
         if told["format"] != FORMAT:
             raise RecordsProblem(f"{path} is of format {told['format']}, and this software knows {FORMAT}; install "
                                  f"the brain_fleet that wrote it")
-        return State({name.removeprefix("model."): value for name, value in arrays.items()
-                      if name.startswith("model.")},
-                     {name.removeprefix("kept."): value for name, value in arrays.items() if name.startswith("kept.")},
-                     int(told["version"]), int(told["attempt"]), str(told["run"]), str(told["secret"]),
-                     list(told["history"]), dict(told["learning"]))
+        model, kept, total = ({name.removeprefix(part): value for name, value in arrays.items()
+                               if name.startswith(part)} for part in ("model.", "kept.", "sum."))
+        return State(model, kept, int(told["version"]), int(told["attempt"]), str(told["run"]), str(told["secret"]),
+                     list(told["history"]), dict(told["learning"]), total, int(told.get("summed", 0)))
     except OSError as error:
         raise RecordsProblem(f"cannot read {path}: {error.strerror or error}") from None
     except (WeightsProblem, KeyError, TypeError, ValueError) as problem:

@@ -11,12 +11,13 @@ import hashlib
 import logging
 import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from brain_fleet.elapsed import boot_id, since_boot
 from brain_fleet.federated import privacy
+from brain_fleet.federated.averaging import summed
 from brain_fleet.federated.plan import Plan
 from brain_fleet.federated.records import Opened, Records, RecordsProblem, model_bytes
 from brain_fleet.federated.strategies import DPFedAvg, Update
@@ -261,19 +262,20 @@ class Rounds:
         state, answers = self._state, self._answers
         enough = len(answers) >= max(self.plan.least, self.strategy.fewest)
         entry = self._entry(why if enough else "too few", answers)
-        before = state.model, state.kept, state.version, state.attempt, list(state.history)
+        before = replace(state, history=list(state.history))
         try:
             if enough:
                 state.model, state.kept = self.strategy.aggregate(
                     state.model, [update for update, _ in answers.values()], state.kept)
-                check(state.model, before[0])
                 state.version += 1
+                summed(state, self.plan)
+                check(state.model, before.model)
             state.attempt += 1
             state.history.append(entry)
             self._told(entry)
             self._records.write_state()
         except (RecordsProblem, WeightsProblem) as problem:
-            state.model, state.kept, state.version, state.attempt, state.history = before
+            vars(state).update(vars(before))
             seldom("close", f"the round cannot be ended: {problem}")
             if isinstance(problem, WeightsProblem):     # sums beyond float32; the updates of this round are no use
                 self._answers.clear()
@@ -291,16 +293,17 @@ class Rounds:
 
     def _mix(self, update: Update, metrics: dict[str, float]) -> None:
         state = self._state
-        before = state.model, state.version, state.attempt, list(state.history)
+        before = replace(state, history=list(state.history))
         entry = self._entry("update", {update.robot: (update, metrics)})
         state.model, _ = self.strategy.aggregate(state.model, [update], {})
         state.version += 1
+        summed(state, self.plan)
         state.attempt += 1
-        state.history.append({**entry, "staleness": update.staleness, "from": before[1] - update.staleness})
+        state.history.append({**entry, "staleness": update.staleness, "from": before.version - update.staleness})
         try:
             self._records.write_state()
         except RecordsProblem:
-            state.model, state.version, state.attempt, state.history = before
+            vars(state).update(vars(before))
             raise
         self._bytes, self._digest = model_bytes(state)
         self._refused.pop(update.robot, None)
