@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Mapping
 
-COLORS = {"nobody": "tab:green", "away": "tab:blue", "flipped": "tab:orange", "scaled": "tab:red"}      # of bars, by liar
+COLORS = {"nobody": "tab:green", "away": "tab:blue", "flipped": "tab:orange", "scaled": "tab:red"}    # by liar
 
 
 def draw(path: Path, found: Mapping[str, Any]) -> None:
