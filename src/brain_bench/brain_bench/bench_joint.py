@@ -76,10 +76,11 @@ def measure(course: Course, folder: Path, say: Any) -> dict[str, Any]:
     import torch
 
     from brain_bench import joint_course as of
-    from brain_bench.joint_curves import Eyes, chosen, curve, gain, told
+    from brain_bench.joint_curves import Eyes, answered, chosen, curve, gain, told
     from brain_bench.joint_links import driven
     from brain_regions.vision import weights
     from brain_regions.vision.asking import Rules, doubt
+    from brain_sim.robot import CAMERA_HFOV
     from brain_training import looks
 
     torch.set_num_threads(1)
@@ -100,9 +101,9 @@ def measure(course: Course, folder: Path, say: Any) -> dict[str, Any]:
 
     def eyes(held: Any, saw: Any) -> Eyes:
         return Eyes(held, saw["small"], of.cut(saw["small"], thresholds["small"]),
-                    of.cut(saw["large"], thresholds["large"]))
+                    answered(saw["large"], thresholds["large"]))
 
-    rules = Rules(share=1.0)
+    rules = Rules(share=1.0, half=CAMERA_HFOV / 2)
     tried = curve(course, eyes(choice, saw), "rule", rules)
     bound = chosen(tried)
     grounds = {}

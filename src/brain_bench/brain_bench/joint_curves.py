@@ -8,6 +8,7 @@ the regions themselves.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
@@ -16,6 +17,8 @@ from brain_bench.joint_course import Course, Driven, of_robots
 from brain_regions.vision import opinions
 from brain_regions.vision.asking import Asking, Picture, Rules, doubt
 from brain_regions.vision.decode import Found
+from brain_regions.vision.joint import JointParameters
+from brain_regions.vision.second import SecondParameters
 from brain_sim.robot import CAMERA_FORWARD, CAMERA_HFOV, CAMERA_RATE
 
 Seen = Sequence[Sequence[list[Found]]]      # of ways and their pictures
@@ -32,13 +35,20 @@ class Eyes(NamedTuple):
         held: the ways.
         all: all that the small one decodes.
         own: what it tells.
-        large: what the large one tells.
+        large: what the large one answers.
     """
 
     held: Sequence[Driven]
     all: Seen
     own: Seen
     large: Seen
+
+
+def answered(seen: Seen, threshold: float) -> list[list[list[Found]]]:
+    """What the region of the large network answers where it decodes this."""
+    least = SecondParameters().nearly
+    return [[[one for one in opinions.scaled(picture, threshold) if one.confidence >= least] for picture in way]
+            for way in seen]
 
 
 def told(eyes: Eyes, rules: Rules, hard: Callable[[list[Found]], bool]) -> tuple[list[list[list[Found]]], float]:
@@ -60,11 +70,15 @@ def told(eyes: Eyes, rules: Rules, hard: Callable[[list[Found]], bool]) -> tuple
 
 def _objects(picture: Picture, way: Driven) -> list[Found]:
     if picture.answer is not None:
-        return picture.answer.found
+        return _sure(picture.answer.found)
     if picture.before is None or picture.pose is None:
         return picture.own
     then = opinions.camera(way.poses[picture.before.stamp[0]], CAMERA_FORWARD, 0.0)
-    return opinions.carried(picture.before.found, picture.own, then, picture.pose, CAMERA_HFOV / 2)
+    return opinions.carried(_sure(picture.before.found), picture.own, then, picture.pose, CAMERA_HFOV / 2)
+
+
+def _sure(found: Sequence[Found]) -> list[Found]:
+    return [one for one in found if one.confidence >= JointParameters().sure]
 
 
 def curve(course: Course, eyes: Eyes, kind: str, rules: Rules) -> list[dict[str, Any]]:
@@ -80,12 +94,12 @@ def curve(course: Course, eyes: Eyes, kind: str, rules: Rules) -> list[dict[str,
     rng = np.random.default_rng(np.random.SeedSequence([course.seed, 0xC0DE]))
     found = []
     if kind in ("rule", "single"):
-        used = rules if kind == "rule" else Rules(share=1.0, rate=1e3, carry=0.0)
+        used = rules if kind == "rule" else replace(rules, rate=1e3, carry=0.0)
         for bound in DOUBTS:
             seen, share = told(eyes, used, lambda all_: doubt(all_) >= bound)
             found.append({"doubt": bound, "share": share, **of_robots(course, seen, eyes.held)})
     else:
-        used = Rules(share=1.0, rate=1e3, carry=rules.carry if kind == "carried chance" else 0.0, turn=ALWAYS)
+        used = replace(rules, rate=1e3, turn=ALWAYS, carry=rules.carry if kind == "carried chance" else 0.0)
         for wanted in SHARES:
             seen, share = told(eyes, used, lambda all_: bool(rng.random() < wanted))
             found.append({"share": share, **of_robots(course, seen, eyes.held)})

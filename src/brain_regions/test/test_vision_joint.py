@@ -268,3 +268,70 @@ def test_stamps_are_told_by_the_camera_even_when_they_go_back():
     stage.see(2)
     stage.host.advance(0.3)
     assert [time_seconds(m.header.stamp) for _, m in stage.told] == pytest.approx([0.05, 0.1, 0.05, 0.1])
+
+
+HERE, HALF = (0.0, 0.0, 0.0), 0.5
+
+
+def test_what_a_network_sees_in_one_picture_and_not_in_the_next_is_half_as_sure():
+    one = opinions.together([BALL], [], HERE, HERE, HALF)
+    assert [o.confidence for o in one] == pytest.approx([0.45])
+    (both,) = opinions.together([BALL], [BALL._replace(confidence=0.5)], HERE, HERE, HALF)
+    assert both.confidence == pytest.approx(0.7)
+    assert [o.confidence for o in opinions.together([], [BALL], HERE, HERE, HALF)] == pytest.approx([0.45])
+    found = [BALL]
+    for _ in range(5):
+        found = opinions.together(found, [], HERE, HERE, HALF)
+    assert found == []      # and is let go of
+
+
+def test_opinions_are_put_together_where_the_objects_are_now_and_only_of_what_both_pictures_show():
+    left = (0.0, 0.0, 0.5)      # the camera has turned by half a radian: what was at 0.1 is at -0.4 now
+    (ball,) = opinions.together([BALL], [BALL._replace(bearing=-0.38)], HERE, left, HALF)
+    assert (ball.bearing, ball.confidence) == (-0.38, pytest.approx(0.9))      # the place is the newer picture's
+    assert opinions.together([BALL], [], HERE, (0.0, 0.0, 0.9), HALF) == []     # it is out of sight
+    new = BOX._replace(bearing=0.3)         # at 0.8 of the earlier camera, which could not see it
+    assert [o.confidence for o in opinions.together([], [new], HERE, left, HALF)] == [0.8]
+    near = opinions.together([BALL], [BALL._replace(bearing=-0.3)], HERE, (1.0, 0.0, 0.0), HALF)
+    assert [o.confidence for o in near] == pytest.approx([0.45, 0.45])      # a metre on it is at 0.2: this is another
+
+
+def test_confidences_of_answers_are_scaled_so_that_each_network_tells_from_one_half_on():
+    for threshold in (0.05, 0.5, 0.8, 1.0):
+        at, below, above = opinions.scaled([BALL._replace(confidence=c) for c in (
+            threshold, threshold - 0.01, min(1.0, threshold + 0.1))], threshold)
+        assert at.confidence == pytest.approx(1.0 if threshold == 1.0 else 0.5)
+        assert below.confidence < 0.5 <= above.confidence <= 1.0
+    assert opinions.scaled([BALL._replace(confidence=1.3)], 0.7)[0].confidence == 1.0
+
+
+def test_an_object_that_one_answer_misses_is_told_on_and_one_that_nobody_else_saw_is_not():
+    asking = Asking(Rules(share=1.0, rate=100.0, carry=1.0, turn=0.01, half=HALF))
+    told = []
+    for number, found in enumerate(([BALL], [BALL], [], [BALL, BOX], [BALL])):
+        asking.now = 0.5 * number
+        pose = (0.0, 0.0, 0.02 * (number % 2))
+        assert asking.take(Picture((number, 0), [], pose), True)
+        asking.hear((number, 0), found)
+        told.append({(o.color, o.shape): round(o.confidence, 3) for o in asking.leave()[0].answer.found})
+    ball = [one[BALL.color, BALL.shape] for one in told]
+    assert ball == pytest.approx([0.9, 0.9, 0.45, 0.675, 0.788], abs=1e-3)
+    assert told[3][BOX.color, BOX.shape] == pytest.approx(0.4) and told[4][BOX.color, BOX.shape] == pytest.approx(0.2)
+
+
+def test_opinions_that_are_far_apart_or_without_a_place_are_not_put_together():
+    for pose, later in ((HERE, 2.6), (None, 0.5)):
+        asking = Asking(Rules(share=1.0, rate=100.0, carry=1.0, turn=0.01, half=HALF))
+        for number, found in enumerate(([BALL], [])):
+            asking.now = later * number
+            assert asking.take(Picture((number, 0), [], pose and (0.0, 0.0, 0.1 * number)), True)
+            asking.hear((number, 0), found)
+            (picture,) = asking.leave()
+        assert picture.answer.found == []
+
+
+def test_what_is_only_nearly_seen_is_in_an_answer_and_is_not_told():
+    stage = Stage(confidence=1.0)
+    (stamp,) = stage.see(1)
+    stage.answer(stamp, BALL, BOX._replace(confidence=0.3))
+    assert [kinds(m) for _, m in stage.told] == [[(0, 0)]]

@@ -8,6 +8,9 @@ Pictures wait in line, and leave it in the order in which they came. One about w
 unless one before it waits. One that was asked about waits until the answer is there or its deadline has passed. After
 some deadlines in a row the helper counts as away: then nothing waits, and now and then one picture asks whether it is
 back. Time is what the caller says has passed.
+
+An opinion is what the helper has said of some pictures, not of the last one alone: what it says of the next is put
+together with what it said before, moved by how the camera has moved (:func:`.opinions.together`).
 """
 from __future__ import annotations
 
@@ -17,20 +20,23 @@ from typing import Any, NamedTuple, Sequence
 
 from brain_regions import azimuth
 from brain_regions.past import Pose
+from brain_regions.vision import opinions
 from brain_regions.vision.decode import Found
 
 Stamp = tuple[int, int]     # s and ns of a header
 LONGEST = 32                # pictures in line; with one more the oldest gives up waiting
 SAVED = 4.0                 # pictures that may be asked about in a row, after none was for long
 SOONEST = 1e-6              # s; times are sums of floating point numbers
+TOGETHER = 2.0              # times ``carry``: opinions further apart have nothing to do with each other
 
 
 class Opinion(NamedTuple):
-    """An answer: what the helper saw in the picture with this stamp, and when that was taken in (s)."""
+    """What the helper thinks of the picture with this stamp, when that was taken in (s), and the camera's pose then."""
 
     stamp: Stamp
     taken: float
     found: list[Found]
+    pose: Pose | None = None
 
 
 def doubt(found: Sequence[Found]) -> float:
@@ -79,6 +85,7 @@ class Rules:
         turn: rad of the camera's turn after which it is asked again; half of each will do, too.
         misses: deadlines in a row after which the helper is away.
         probe: s between two questions whether it is back.
+        half: of the picture's width (rad): what the camera can see.
     """
 
     share: float = 0.2
@@ -88,6 +95,7 @@ class Rules:
     turn: float = 0.2
     misses: int = 3
     probe: float = 1.0
+    half: float = 0.5
 
 
 @dataclass
@@ -153,20 +161,27 @@ class Asking:
         if found is None:
             self.counts["broken"] += 1      # whoever asked waits on: a sound one may follow
         elif picture is not None and self.now - picture.taken <= self.rules.deadline + SOONEST:
-            picture.answer = self._believed(Opinion(stamp, picture.taken, list(found)))
+            picture.answer = self._believed(Opinion(stamp, picture.taken, list(found), picture.pose))
         elif probed and self._probe is not None and self.now - self._probe[1] <= self.rules.deadline + SOONEST:
-            opinion = self._believed(Opinion(stamp, self._probe[1], list(found)))
+            asked = self._last if self._last is not None and self._last.stamp == stamp else None
+            opinion = self._believed(Opinion(stamp, self._probe[1], list(found), asked and asked.pose))
             self.away, self._probe = False, None
-            if self._last is not None and self._last.stamp == stamp:
-                self._last.answer = opinion
+            if asked is not None:
+                asked.answer = opinion
         else:
             self.counts["late"] += 1
 
     def _believed(self, opinion: Opinion) -> Opinion:
         self.counts["answered"] += 1
         self._missed = 0
-        if self._opinion is None or opinion.taken >= self._opinion.taken:
-            self._opinion = opinion
+        before = self._opinion
+        if before is not None and opinion.taken < before.taken:
+            return opinion
+        if (before is not None and before.pose is not None and opinion.pose is not None
+                and opinion.taken - before.taken <= TOGETHER * self.rules.carry):
+            opinion = opinion._replace(found=opinions.together(before.found, opinion.found, before.pose, opinion.pose,
+                                                               self.rules.half))
+        self._opinion = opinion
         return opinion
 
     def leave(self) -> list[Picture]:

@@ -3,8 +3,8 @@
 
 Its own network looks at every picture. One that it is unsure of (:func:`.asking.doubt`) goes out on ``vision/hard``,
 and its objects are told when ``vision/second`` has the answer, or its own when the deadline has passed. Where odometry
-tells how the camera has moved, an answer holds for the pictures that follow, too. Objects are told in the order of
-pictures.
+tells how the camera has moved, an answer holds for the pictures that follow, too, and answers about several pictures
+are put together. Objects are told in the order of pictures.
 
 What waits is no part of the region's state: after a restart it would be old.
 """
@@ -19,6 +19,7 @@ from brain_regions import azimuth
 from brain_regions.past import Past, Pose
 from brain_regions.vision import opinions
 from brain_regions.vision.asking import Asking, Picture, Rules, Stamp, doubt
+from brain_regions.vision.decode import Found
 from brain_regions.vision.region import Vision, VisionParameters
 from brain_runtime import FEATURE, SENSOR, In, Out, parameter
 from brain_wire import messages
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 TELL = 1.0      # s between two reports of what was asked
 STALE = 0.5     # s from which on odometry is not used
+HALF = 0.5      # of a picture's width (rad), until there was one
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class JointParameters(VisionParameters):
                              low=0.0, high=1.5)
     turn: float = parameter(0.2, "of the camera, after which it is asked again before that", unit="rad", low=0.01,
                             high=math.pi)
+    sure: float = parameter(0.5, "objects of answers, of all that still count together, that are less sure are not "
+                                  "told; in one answer 0.5 is where its network sees an object", low=0.0, high=1.0)
     misses: int = parameter(3, "deadlines in a row, after which nobody is waited for any more", low=1, high=1000)
     probe: float = parameter(1.0, "between two questions then, whether anybody is back", unit="s", low=0.05,
                              high=3600.0)
@@ -82,7 +86,7 @@ class JointVision(Vision):
         self._begin()
 
     def _begin(self) -> None:
-        self._past, self._since, self._told_at = Past(), 0.0, 0.0
+        self._past, self._since, self._told_at, self._lens, self._half = Past(), 0.0, 0.0, 0.0, HALF
         self._asking = Asking(self._rules())
         self._looked: tuple[list, float] | None = None
 
@@ -94,7 +98,7 @@ class JointVision(Vision):
     def _rules(self) -> Rules:
         p = self.parameters
         return Rules(share=p.share, rate=p.most_rate, deadline=p.deadline, carry=p.carry, turn=p.turn,
-                     misses=p.misses, probe=p.probe)
+                     misses=p.misses, probe=p.probe, half=self._half)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -151,6 +155,8 @@ class JointVision(Vision):
         found = opinions.read(message)
         if found is None:
             self._complain_of("an answer on vision/second holds numbers that no object has; it is left out")
+        elif self._lens:       # a picture has come before
+            found = opinions.through(self._lens, found)
         self._asking.hear((message.header.stamp.sec, message.header.stamp.nanosec), found)
 
     def _complain_of(self, what: str) -> None:
@@ -163,6 +169,9 @@ class JointVision(Vision):
     def _take(self, image: Any, found: list, focal: float) -> Any:
         """Takes a picture into line; the question about it, or None."""
         stamp = image.header.stamp.sec, image.header.stamp.nanosec
+        if focal != self._lens:
+            self._lens, self._half = focal, math.atan(self._network_module.WIDTH / 2 / focal)
+            self._asking.rules = self._rules()
         own = [one for one in found if one.confidence >= self._least]
         picture = Picture(stamp, own, self._camera(stamp), (image.header.stamp, focal))
         if not self._asking.take(picture, doubt(found) >= self.parameters.doubt):
@@ -174,14 +183,16 @@ class JointVision(Vision):
     def _tell_of(self, picture: Picture) -> Any:
         (stamp, focal), found = picture.more, picture.own
         if picture.answer is not None:
-            found = opinions.through(focal, picture.answer.found)
+            found = self._sure(picture.answer.found)
         elif picture.before is not None:
             then, now = self._camera(picture.before.stamp), self._camera(picture.stamp)
             if then is not None and now is not None:
                 self._asking.counts["carried"] += 1
-                half = math.atan(self._network_module.WIDTH / 2 / focal)
-                found = opinions.carried(opinions.through(focal, picture.before.found), found, then, now, half)
+                found = opinions.carried(self._sure(picture.before.found), found, then, now, self._half)
         message = self._told(found, focal)
         message.header.stamp = stamp
         message.origins = [make("brain_interfaces/msg/Origin", source=self.image.topic, stamp=stamp)]
         return message
+
+    def _sure(self, found: list[Found]) -> list[Found]:
+        return [one for one in found if one.confidence >= self.parameters.sure]

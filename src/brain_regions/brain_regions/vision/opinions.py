@@ -2,7 +2,8 @@
 """What another network saw in a picture, and what that says of the pictures after it: a second opinion.
 
 Objects are :class:`.decode.Found`, as the camera sees them. An opinion about one picture is carried to those that
-follow by how the camera has moved since; of what the older picture could not show it says nothing.
+follow by how the camera has moved since; of what the older picture could not show it says nothing. Opinions about
+several pictures are put together: an object that a network sees in one picture and not in the next is half as sure.
 """
 from __future__ import annotations
 
@@ -14,6 +15,10 @@ from brain_regions.vision.decode import Found, seen_by
 from brain_runtime import sights
 
 SAME = math.radians(8.0)    # between bearings of one object in two networks' answers
+TELLS = 0.5                 # confidence in an answer from which on its network would tell the object
+NEW = 0.5                   # weight of the newest picture where opinions are put together
+FORGOTTEN = 0.05            # confidence below which an object is let go of
+EDGE = math.radians(3.0)    # of a picture, in which an object may not be seen
 
 
 def read(message: Any) -> list[Found] | None:
@@ -30,6 +35,20 @@ def read(message: Any) -> list[Found] | None:
     found = [Found(o.color - 1, o.shape - 1, min(float(o.confidence), 1.0), float(o.bearing), float(o.distance),
                    float(o.width)) for o in message.objects]
     return sorted(found, key=lambda one: -one.confidence)
+
+
+def scaled(found: Sequence[Found], threshold: float) -> list[Found]:
+    """Objects with confidences on the scale of answers, on which every network tells objects from :data:`TELLS` on.
+
+    Args:
+        found: as a network decodes them.
+        threshold: from which on it tells them (0 to 1).
+    """
+    def scale(one: Found) -> Found:
+        sure = min(one.confidence, 1.0)
+        return one._replace(confidence=TELLS * sure / threshold if sure < threshold else
+                            1.0 - (1.0 - TELLS) * (1.0 - sure) / max(1.0 - threshold, 1e-9))
+    return [scale(one) for one in found]
 
 
 def through(lens: float, found: Sequence[Found]) -> list[Found]:
@@ -58,14 +77,48 @@ def carried(opinion: Sequence[Found], own: Sequence[Found], then: Pose, now: Pos
     left, found = list(own), []
     for one in opinion:
         moved = _from(one, then, now)
-        near = [k for k in left if (k.color, k.shape) == (one.color, one.shape)
-                and abs(k.bearing - moved.bearing) < max(SAME, one.width)]
-        if near:
-            left.remove(min(near, key=lambda k: abs(k.bearing - moved.bearing)))
-        if near or abs(moved.bearing) - moved.width / 2 < half:
+        near = _taken(moved, left)
+        if near is not None or abs(moved.bearing) - moved.width / 2 < half:
             found.append(moved)
     found += [one for one in left if abs(_from(one, now, then).bearing) > half]
     return sorted(found, key=lambda one: -one.confidence)
+
+
+def together(before: Sequence[Found], new: Sequence[Found], then: Pose, now: Pose, half: float) -> list[Found]:
+    """One opinion of two about pictures one after the other: a fading mean of what was said of each object.
+
+    Args:
+        before: of the earlier picture, or all before it together.
+        new: of the later one.
+        then, now: the camera's poses.
+        half: of the picture's width (rad).
+
+    Returns:
+        Objects where they are now, the surest first. Of one that both have the place is that of the later; one that
+        only one has, though the other picture showed its place, is less sure.
+    """
+    left, found = list(new), []
+    for one in before:
+        moved = _from(one, then, now)
+        if abs(moved.bearing) - moved.width / 2 >= half:
+            continue
+        seen = _taken(moved, left) or moved._replace(confidence=0.0)
+        found.append(seen._replace(confidence=NEW * seen.confidence + (1.0 - NEW) * one.confidence))
+    for one in left:
+        shown = abs(_from(one, now, then).bearing) < half - EDGE
+        found.append(one._replace(confidence=(NEW if shown else 1.0) * one.confidence))
+    return sorted((one for one in found if one.confidence >= FORGOTTEN), key=lambda one: -one.confidence)
+
+
+def _taken(moved: Found, left: list[Found]) -> Found | None:
+    """The same object among others, the nearest, which is taken out of them; None: it is not there."""
+    near = [k for k in left if (k.color, k.shape) == (moved.color, moved.shape)
+            and abs(k.bearing - moved.bearing) < max(SAME, moved.width)]
+    if not near:
+        return None
+    best = min(near, key=lambda k: abs(k.bearing - moved.bearing))
+    left.remove(best)
+    return best
 
 
 def _from(seen: Found, then: Pose, now: Pose) -> Found:

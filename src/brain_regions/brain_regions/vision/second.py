@@ -25,12 +25,17 @@ seldom = Seldom(logging.getLogger(__name__))
 class SecondParameters(TrainedParameters):
     """What is told."""
 
-    confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
-                                  low=-1.0, high=1.0)
+    confidence: float = parameter(-1.0, "from which on the network sees an object; in an answer that is 0.5; below 0: "
+                                        "the threshold of the weight file", low=-1.0, high=1.0)
+    nearly: float = parameter(0.1, "confidence in an answer from which on objects are in it: whoever puts several "
+                                   "answers together can use what is nearly seen", low=0.01, high=1.0)
 
 
 class SecondVision(Trained):
-    """Answers hard pictures, one by one, each from rest. Its weights may be those of a wider vision."""
+    """Answers hard pictures, one by one, each from rest. Its weights may be those of a wider vision.
+
+    Confidences in its answers are scaled, so that 0.5 is where it sees an object, whatever its threshold is.
+    """
 
     Parameters = SecondParameters
     network = Network("brain_regions.vision.network:SpikingVision", work=("_looking.look",), limit=50.0)
@@ -48,10 +53,11 @@ class SecondVision(Trained):
         """
         import torch
 
-        from brain_regions.vision import decode, fitting, looking
+        from brain_regions.vision import decode, fitting, looking, opinions
 
         torch.set_num_threads(1)
         self._decode, self._fitted, self._made_of = decode.decode, fitting.fitted, looking.Looking
+        self._scaled = opinions.scaled
         super().configure(parameters)
 
     def load(self, path, device):
@@ -86,10 +92,11 @@ class SecondVision(Trained):
         looked = self._looking.look(picture, self._looking.rest(), FIRST_STEPS)
         self.count(spikes=looked.spikes, synops=looked.synops, multiplies=self._looking.multiplies,
                    updates=self._looking.neurons * FIRST_STEPS)
-        least = self._threshold if self.parameters.confidence < 0 else self.parameters.confidence
+        threshold = self._threshold if self.parameters.confidence < 0 else self.parameters.confidence
+        decoded = self._scaled(self._decode(looked.state["u"].T), threshold)
         found = [make("brain_interfaces/msg/DetectedObject", color=seen.color + 1, shape=seen.shape + 1,
-                      confidence=min(seen.confidence, 1.0), bearing=seen.bearing, distance=seen.distance,
-                      width=seen.width) for seen in self._decode(looked.state["u"].T) if seen.confidence >= least]
+                      confidence=seen.confidence, bearing=seen.bearing, distance=seen.distance,
+                      width=seen.width) for seen in decoded if seen.confidence >= self.parameters.nearly]
         message = self.second(source=self.name, objects=found[:32])
         message.header.frame_id = "camera"
         return message
