@@ -21,7 +21,7 @@ def draw(path: Path, found: Mapping[str, Any]) -> None:
     """
     first = found["runs"][0]
     figure = import_module("matplotlib.figure").Figure(figsize=(9.0, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     examined = first["fleet"]["rounds"]
     rounds = [0, *(one["round"] for one in examined)]
     for robot in range(first["course"]["robots"]):
@@ -37,10 +37,12 @@ def draw(path: Path, found: Mapping[str, Any]) -> None:
     left.legend(fontsize=7, ncols=2, loc="lower right")
     names, values, colors = [], [], []
     for one in found["strategies"]:
-        names.append(f"{one['strategy']}, guard: {one['guard']}, liar: {one['liar']}")
+        names.append(f"{one['strategy']}, {one['guard']}: {one['liar']}")
         values.append(one["f1"])
         colors.append(COLORS[one["liar"]])
-    right.bar(range(len(names)), values, color=colors)
-    right.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
-    right.set_title(f"One liar of {found['course']['robots']} ({len(found['runs'])} seeds)")
+    right.bar_label(right.barh(range(len(names)), values, color=colors), fmt="%.2f", fontsize=7, padding=2)
+    right.set_yticks(range(len(names)), names, fontsize=7)
+    right.invert_yaxis()
+    right.set(xlabel="held-out F1 of vision", xlim=(0.0, 1.0), title=f"Strategy, guard: what the last of "
+              f"{found['course']['robots']} does ({len(found['runs'])} seeds)")
     figure.savefig(path, dpi=110)
