@@ -50,7 +50,7 @@ class JointParameters(VisionParameters):
     turn: float = parameter(0.2, "of the camera, after which it is asked again before that", unit="rad", low=0.01,
                             high=math.pi)
     sure: float = parameter(0.5, "objects of answers, of all that still count together, that are less sure are not "
-                                  "told; in one answer 0.5 is where its network sees an object", low=0.0, high=1.0)
+                                 "told; in one answer 0.5 is where its network sees an object", low=0.0, high=1.0)
     misses: int = parameter(3, "deadlines in a row, after which nobody is waited for any more", low=1, high=1000)
     probe: float = parameter(1.0, "between two questions then, whether anybody is back", unit="s", low=0.05,
                              high=3600.0)
