@@ -80,7 +80,6 @@ def measure(course: Course, folder: Path, say: Any) -> dict[str, Any]:
     from brain_bench.joint_links import driven
     from brain_regions.vision import weights
     from brain_regions.vision.asking import Rules, doubt
-    from brain_sim.robot import CAMERA_HFOV
     from brain_training import looks
 
     torch.set_num_threads(1)
@@ -103,7 +102,7 @@ def measure(course: Course, folder: Path, say: Any) -> dict[str, Any]:
         return Eyes(held, saw["small"], of.cut(saw["small"], thresholds["small"]),
                     answered(saw["large"], thresholds["large"]))
 
-    rules = Rules(share=1.0, half=CAMERA_HFOV / 2)
+    rules = Rules(share=1.0)
     tried = curve(course, eyes(choice, saw), "rule", rules)
     bound = chosen(tried)
     grounds = {}

@@ -55,7 +55,7 @@ def told(eyes: Eyes, rules: Rules, hard: Callable[[list[Found]], bool]) -> tuple
     """What is told of each picture, and the share of pictures that was asked about."""
     found, asked, pictures = [], 0, 0
     for number, way in enumerate(eyes.held):
-        asking, said = Asking(rules), []
+        asking, said = Asking(rules, half=CAMERA_HFOV / 2), []
         for frame, pose in enumerate(way.poses):
             asking.now = frame / CAMERA_RATE
             camera = opinions.camera(pose, CAMERA_FORWARD, 0.0)

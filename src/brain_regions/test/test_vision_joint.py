@@ -306,7 +306,7 @@ def test_confidences_of_answers_are_scaled_so_that_each_network_tells_from_one_h
 
 
 def test_an_object_that_one_answer_misses_is_told_on_and_one_that_nobody_else_saw_is_not():
-    asking = Asking(Rules(share=1.0, rate=100.0, carry=1.0, turn=0.01, half=HALF))
+    asking = Asking(Rules(share=1.0, rate=100.0, carry=1.0, turn=0.01), half=HALF)
     told = []
     for number, found in enumerate(([BALL], [BALL], [], [BALL, BOX], [BALL])):
         asking.now = 0.5 * number
@@ -321,7 +321,7 @@ def test_an_object_that_one_answer_misses_is_told_on_and_one_that_nobody_else_sa
 
 def test_opinions_that_are_far_apart_or_without_a_place_are_not_put_together():
     for pose, later in ((HERE, 2.6), (None, 0.5)):
-        asking = Asking(Rules(share=1.0, rate=100.0, carry=1.0, turn=0.01, half=HALF))
+        asking = Asking(Rules(share=1.0, rate=100.0, carry=1.0, turn=0.01), half=HALF)
         for number, found in enumerate(([BALL], [])):
             asking.now = later * number
             assert asking.take(Picture((number, 0), [], pose and (0.0, 0.0, 0.1 * number)), True)

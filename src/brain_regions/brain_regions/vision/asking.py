@@ -85,7 +85,6 @@ class Rules:
         turn: rad of the camera's turn after which it is asked again; half of each will do, too.
         misses: deadlines in a row after which the helper is away.
         probe: s between two questions whether it is back.
-        half: of the picture's width (rad): what the camera can see.
     """
 
     share: float = 0.2
@@ -95,16 +94,20 @@ class Rules:
     turn: float = 0.2
     misses: int = 3
     probe: float = 1.0
-    half: float = 0.5
 
 
 @dataclass
 class Asking:
-    """The line of pictures, and what is known of the helper. ``counts`` tells what has come of it so far."""
+    """The line of pictures, and what is known of the helper. ``counts`` tells what has come of it so far.
+
+    Attributes:
+        half: of the width of the camera's pictures (rad), for opinions that are put together.
+    """
 
     rules: Rules = Rules()
     now: float = 0.0
     away: bool = False
+    half: float = 0.5
     counts: Counter[str] = field(default_factory=Counter)
     _line: deque[Picture] = field(default_factory=deque)
     _missed: int = 0
@@ -180,7 +183,7 @@ class Asking:
         if (before is not None and before.pose is not None and opinion.pose is not None
                 and opinion.taken - before.taken <= TOGETHER * self.rules.carry):
             opinion = opinion._replace(found=opinions.together(before.found, opinion.found, before.pose, opinion.pose,
-                                                               self.rules.half))
+                                                               self.half))
         self._opinion = opinion
         return opinion
 

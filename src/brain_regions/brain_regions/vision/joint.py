@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 
 TELL = 1.0      # s between two reports of what was asked
 STALE = 0.5     # s from which on odometry is not used
-HALF = 0.5      # of a picture's width (rad), until there was one
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class JointVision(Vision):
         self._begin()
 
     def _begin(self) -> None:
-        self._past, self._since, self._told_at, self._lens, self._half = Past(), 0.0, 0.0, 0.0, HALF
+        self._past, self._since, self._told_at, self._lens = Past(), 0.0, 0.0, 0.0
         self._asking = Asking(self._rules())
         self._looked: tuple[list, float] | None = None
 
@@ -98,7 +97,7 @@ class JointVision(Vision):
     def _rules(self) -> Rules:
         p = self.parameters
         return Rules(share=p.share, rate=p.most_rate, deadline=p.deadline, carry=p.carry, turn=p.turn,
-                     misses=p.misses, probe=p.probe, half=self._half)
+                     misses=p.misses, probe=p.probe)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -155,7 +154,7 @@ class JointVision(Vision):
         found = opinions.read(message)
         if found is None:
             self._complain_of("an answer on vision/second holds numbers that no object has; it is left out")
-        elif self._lens:       # a picture has come before
+        elif self._lens:    # else nobody has asked
             found = opinions.through(self._lens, found)
         self._asking.hear((message.header.stamp.sec, message.header.stamp.nanosec), found)
 
@@ -169,9 +168,7 @@ class JointVision(Vision):
     def _take(self, image: Any, found: list, focal: float) -> Any:
         """Takes a picture into line; the question about it, or None."""
         stamp = image.header.stamp.sec, image.header.stamp.nanosec
-        if focal != self._lens:
-            self._lens, self._half = focal, math.atan(self._network_module.WIDTH / 2 / focal)
-            self._asking.rules = self._rules()
+        self._lens, self._asking.half = focal, math.atan(self._network_module.WIDTH / 2 / focal)
         own = [one for one in found if one.confidence >= self._least]
         picture = Picture(stamp, own, self._camera(stamp), (image.header.stamp, focal))
         if not self._asking.take(picture, doubt(found) >= self.parameters.doubt):
@@ -188,7 +185,7 @@ class JointVision(Vision):
             then, now = self._camera(picture.before.stamp), self._camera(picture.stamp)
             if then is not None and now is not None:
                 self._asking.counts["carried"] += 1
-                found = opinions.carried(self._sure(picture.before.found), found, then, now, self._half)
+                found = opinions.carried(self._sure(picture.before.found), found, then, now, self._asking.half)
         message = self._told(found, focal)
         message.header.stamp = stamp
         message.origins = [make("brain_interfaces/msg/Origin", source=self.image.topic, stamp=stamp)]
