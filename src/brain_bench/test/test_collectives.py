@@ -263,6 +263,20 @@ def test_a_backend_that_cannot_run_here_is_named() -> None:
     assert result.stderr.splitlines()[-1].startswith("brain: nccl needs a GPU for each rank")
 
 
+@pytest.mark.slow
+def test_every_collective_of_one_rank_is_right_on_a_gpu() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    sizes = (8, 64 * 1024)
+    found = Ranks(Order("nccl", NAMES, sizes, repeats=2, patience=PATIENCE), 1, silence=PATIENCE).run()
+    figures = together(ROWS, found, "nccl", "", sizes)
+    assert figures["right"]
+    measured = {one["name"] for one in figures["collectives"] if one["measured"]}
+    assert {row.name for row in ROWS if row.least == 1 and "nccl" not in row.lacks} <= measured
+
+
 def test_help_imports_no_torch() -> None:
     code = ("import sys, typer\nfrom brain_bench.collectives import collectives\napp = typer.Typer()\n"
             "app.command()(collectives)\ntry:\n    app()\nexcept SystemExit:\n    pass\n"

@@ -7,6 +7,7 @@ import pytest
 from brain_regions.language import Language
 from brain_regions.motor import Motor
 from brain_regions.vision import Vision, network
+from brain_regions.vision.second import SecondVision
 from brain_regions.weight_files import WeightsError
 from brain_runtime import ParameterError, snapshot
 
@@ -130,13 +131,14 @@ def test_a_device_that_is_not_there_is_refused(cls):
     assert region.parameters.device == "cpu"
 
 
-def test_vision_sees_the_same_on_a_gpu():
+@pytest.mark.parametrize("cls", [Vision, SecondVision])
+def test_vision_sees_the_same_on_a_gpu(cls):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("there is no GPU")
     import numpy as np
 
-    rng, here, there = np.random.default_rng(0), configured(Vision), configured(Vision, device="cuda")
+    rng, here, there = np.random.default_rng(0), configured(cls), configured(cls, device="cuda")
     states = [region._looking.rest() for region in (here, there)]
     for _ in range(5):
         picture = rng.integers(0, 255, (network.HEIGHT, network.WIDTH, 3), dtype=np.uint8)

@@ -25,7 +25,7 @@ def states() -> dict[str, Tensor]:
              "python_gauss": torch.tensor([np.nan if gauss is None else gauss], dtype=torch.float64),
              "numpy": torch.from_numpy(np.concatenate([keys.astype(np.int64), [position, has]])),
              "numpy_gauss": torch.tensor([cached], dtype=torch.float64)}
-    if torch.cuda.is_available():
+    if torch.cuda.is_initialized():     # to ask for it would take memory of a GPU that nothing here uses
         found["cuda"] = torch.cuda.get_rng_state()
     return found
 

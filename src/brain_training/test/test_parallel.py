@@ -19,27 +19,11 @@ from brain_training.parallel.plan import PlanError
 from brain_training.parallel.shards import ShardsTrainer, Turns
 from brain_training.task import TrainingError
 from brain_training.trainer import Trainer
+from parallel_ranks import forms, ranks
 
 PROGRAMS = Path(__file__).parent / "programs"
 TASKS = runpy.run_path(str(PROGRAMS / "parallel_tasks.py"), run_name="parallel_tasks")
 Normed, Recipe, Spikes, sha = (TASKS[name] for name in ("Normed", "Recipe", "Spikes", "sha"))
-
-
-def ranks(count, program, *args):
-    """What rank 0 of so many printed, by torchrun."""
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count),
-         str(PROGRAMS / program), *map(str, args)],
-        capture_output=True, text=True, timeout=220, start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [line.split() for line in done.stdout.splitlines()]
-
-
-def forms(count, backend, *wanted):
-    """Hash of the weights by form, and what was held."""
-    lines = [line for line in ranks(count, "parallel_forms.py", backend, *wanted) if line[0] == "form"]
-    assert [line[1] for line in lines] == list(wanted)
-    return {line[1]: line[2] for line in lines}, {line[1]: line[5:8] for line in lines}
 
 
 def reference(shards):

@@ -26,8 +26,8 @@ def test_a_plan_has_the_sizes_of_its_forms():
     ("ep=2", "no form 'ep=2'"),
     ("dp=2,dp=4", "dp stands twice"), ("dp=0", "dp=0 cannot be; dp is a whole number, 1 or more"),
     ("dp=-2", "dp=-2 cannot be"), ("dp=two", "dp=two cannot be"), ("dp=2,zero=4", "zero=4 cannot be; .*0 to 3"),
-    ("zero=3", "zero=3 shares out among the ranks of dp, which is 1; dp=2 or more fits"), ("dp=1.5", "dp=1.5 cannot"),
-    ("dp=²", "dp=² cannot be"), ("dp=4,shard=2", "shard=2 is of zero=1 to 3, .*; give zero too"),
+    ("dp=1.5", "dp=1.5 cannot"), ("dp=²", "dp=² cannot be"),
+    ("dp=4,shard=2", "shard=2 is of zero=1 to 3, .*; give zero too"),
     ("dp=6,zero=3,shard=4", "has to divide dp=6; shard=1, 2, 3, 6 would")])
 def test_what_is_no_plan_is_told_in_one_line(text, why):
     with pytest.raises(PlanError, match=why) as told:
@@ -81,6 +81,8 @@ def test_every_other_plan_has_its_trainer(text):
 
 @pytest.mark.parametrize(("options", "why"), [
     (["--parallel", "dp=x"], "dp=x cannot be"),
+    (["--parallel", "zero=3"], "zero=3 shares out among the ranks of dp, which is 1; dp=2 or more fits, and zero"),
+    (["--parallel", "zero=3", "--offload", "all"], "--offload all moves parts from a GPU's .* zero=3 on cpu"),
     (["--backend", "gloo"], "--backend is of training by several processes; give --parallel"),
     (["--store", "here:1"], "--store is of training by several"), (["--survivors", "2"], "--survivors is of training"),
     (["--exact"], "--exact is of training by several"), (["--accumulate", "2"], "give --parallel"),

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from brain_regions.trained import Trained, TrainedParameters
+from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
 from brain_regions.vision.region import FIRST_STEPS
 from brain_runtime import FEATURE, SENSOR, In, Out, images, parameter
@@ -38,7 +38,8 @@ class SecondVision(Trained):
     """
 
     Parameters = SecondParameters
-    network = Network("brain_regions.vision.network:SpikingVision", work=("_looking.look",), limit=50.0)
+    network = Network("brain_regions.vision.network:SpikingVision", work=("_looking.look",), limit=50.0,
+                      devices=DEVICES)
     weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
     task = "brain_training.vision:VisionTask"
 

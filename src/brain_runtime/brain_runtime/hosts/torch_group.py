@@ -68,7 +68,7 @@ class Group:
         self._patience = patience
         self._wait_for(timedelta(seconds=timeout))
         self.names = [f"rank {number}" for number in range(size)]
-        self._device = torch.device("cuda", rank % torch.cuda.device_count()) if backend == "nccl" else None
+        self._device = torch.device("cuda", _place(rank)) if backend == "nccl" else None
 
     def close(self) -> None:
         """Leaves the group; others that wait for this rank fail."""
@@ -261,11 +261,19 @@ def _made(backend: str, store: dist.Store, rank: int, size: int, timeout: timede
     if backend == "gloo":
         return dist.ProcessGroupGloo(store, rank, size, timeout)
     if backend == "nccl" and dist.is_nccl_available():
+        there = torch.cuda.device_count()
+        if _place(rank) >= there:
+            raise GroupError(f"rank {rank} has no GPU: nccl wants one for each, and its machine has {there}; take gloo")
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = timeout
         return dist.ProcessGroupNCCL(store, rank, size, options)
     raise GroupError(f"there is no backend {backend!r} here for a static group; there is gloo, and nccl where torch "
                      f"was built with CUDA")
+
+
+def _place(rank: int) -> int:
+    """Which of its machine's ranks one is, as torchrun tells it."""
+    return int(os.environ.get("LOCAL_RANK", rank))
 
 
 def _first_line(error: Exception) -> str:

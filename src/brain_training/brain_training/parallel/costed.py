@@ -149,6 +149,9 @@ class Costed(Trainer):
         took = time.monotonic() - self._begun
         sent, counted = self.world.sent()
         own = self._held or held(self.network, self.optimizer)
+        if self.device.type == "cuda":
+            most = torch.cuda.max_memory_allocated(self.device)
+            self.notes = (*self.notes, f"tensors took {most / 1e6:.1f} MB of the GPU of rank {self.number} at most")
         told = torch.tensor([*(getattr(own, kind) for kind in KINDS), (sent - self._sent) // done], dtype=torch.int64)
         rows = [tuple(int(value) for value in part) for part in self.world.gather(told)]
         return Cost(str(self.how.plan), str(self.world.backend), self.world.size,

@@ -129,9 +129,9 @@ def taken(how: How, path: Path, *, zero_given: bool, world: int | None) -> tuple
     if stage is not None and stage > ZERO:
         raise config.wrong(f"zero_optimization.stage is {stage}, and must be 0, 1, 2 or 3")
     zero = agree("zero of --parallel", plan.zero if zero_given else None, "zero_optimization.stage", stage) or 0
-    if zero and plan.dp == 1:
+    if zero and plan.dp == 1 and how.offload != "all":
         raise config.wrong(f"zero_optimization.stage {zero} shares out among the ranks of dp, which is 1; give "
-                           f"--parallel dp=2 or more")
+                           f"--parallel dp=2 or more, or for one GPU --offload all")
     batch = config.take("train_batch_size", "a whole number, 1 or more", low=1)
     micro = config.take("train_micro_batch_size_per_gpu", "a whole number, 1 or more", low=1)
     steps = config.take("gradient_accumulation_steps", "a whole number, 1 or more", low=1)

@@ -118,6 +118,9 @@ class How:
                 refuse(f"{name} {value} is not known", f"there is {', '.join(known)}")
         assert self.plan is not None
         cuda = device.startswith("cuda")
+        if self.plan.zero and self.plan.dp == 1 and self.offload != "all":
+            refuse(f"--parallel {self.plan}: zero={self.plan.zero} shares out among the ranks of dp, which is 1",
+                   "dp=2 or more fits, and zero=3 for one GPU with --offload all")
         if self.backend == "nccl" and not cuda:
             refuse(f"--backend nccl is for CUDA, and --device is {device}", "give --device cuda, or --backend gloo")
         if self.backend in ("gloo", "zenoh") and cuda and self.plan.zero >= 2:

@@ -122,9 +122,6 @@ def parse(text: str) -> Plan:
             raise PlanError(f"--parallel {shown}: {name}={value[:20]} cannot be; {name} is a whole number, {fits}")
         sizes[name] = int(value)
     plan = Plan(**sizes)
-    if plan.zero and plan.dp == 1:
-        raise PlanError(f"--parallel {text}: zero={plan.zero} shares out among the ranks of dp, which is 1; dp=2 or "
-                        f"more fits")
     if "shard" in sizes and (not plan.zero or plan.dp % plan.shard):
         fits = ", ".join(str(size) for size in range(1, plan.dp + 1) if plan.dp % size == 0)
         raise PlanError(f"--parallel {text}: shard={plan.shard} is of zero=1 to 3, and has to divide dp={plan.dp}; "

@@ -70,10 +70,10 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
     assert how.plan is not None
     how.plan.check_world(world)
     cuda = settings.device.startswith("cuda")
-    if cuda:
-        settings = replace(settings, device=f"cuda:{os.environ.get('LOCAL_RANK', '0')}")
-        torch.cuda.set_device(settings.device)
     backend = how.backend or ("nccl" if cuda else "gloo")
+    if cuda:
+        settings = replace(settings, device=gpu(backend, int(os.environ.get("LOCAL_RANK", "0"))))
+        torch.cuda.set_device(settings.device)
     if backend == "zenoh":
         import brain_collectives    # noqa: F401    (registers it)
     try:
@@ -93,6 +93,20 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
         raise
     finally:
         leave()
+
+
+def gpu(backend: str, place: int) -> str:
+    """The GPU of the rank that is number ``place`` on its machine; on gloo several ranks may have the same.
+
+    Raises:
+        PlanError: on nccl, whose ranks need one each, there are not so many.
+    """
+    there = torch.cuda.device_count()
+    if place >= there and backend == "nccl":
+        raise PlanError(f"rank {os.environ['RANK']} has no GPU: it is number {place + 1} on its machine, which has "
+                        f"{there}, and nccl wants one for each; start {there} there, or give --backend gloo, whose "
+                        f"ranks share them")
+    return f"cuda:{place % max(there, 1)}"
 
 
 def tell(found: dict[str, Any]) -> None:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank: trains the tiny task in each form that is named, and prints the hash of the weights at rank 0.
 
-``BACKEND PLAN[/exact][/accumulate=N][/bf16][/disk]...``; the last keeps the optimizer's state in a folder.
+``BACKEND PLAN[/exact][/accumulate=N][/bf16][/disk][/cuda][/offload]...``: ``disk`` keeps the optimizer's state in a
+folder, ``cuda`` trains on a GPU, with ``offload`` from the CPU's memory.
 """
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import tempfile
@@ -17,6 +19,7 @@ import torch.distributed as dist
 from brain_training.parallel.group import Ranks, leave
 from brain_training.parallel.how import How
 from brain_training.parallel.plan import maker, parse
+from brain_training.parallel.ranks import gpu
 
 tasks = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("parallel_tasks.py")), run_name="parallel_tasks"))
 
@@ -26,10 +29,12 @@ def train(form: str) -> None:
     plan, *more = form.split("/")
     options = dict(item.partition("=")[::2] for item in more)
     how = How(parse(plan), dist.get_backend(), exact="exact" in options, accumulate=int(options.get("accumulate", 1)),
-              compress="bf16" if "bf16" in options else None, offload="optimizer" if "disk" in options else None,
+              compress="bf16" if "bf16" in options else None,
+              offload="optimizer" if "disk" in options else "all" if "offload" in options else None,
               offload_folder=Path(tempfile.gettempdir()) if "disk" in options else None)
-    how.check("cpu")
-    trainer = maker(how.plan)(tasks.Spikes(), 5, ranks=Ranks(exact=how.exact), how=how)
+    device = gpu(dist.get_backend(), int(os.environ["LOCAL_RANK"])) if "cuda" in options else "cpu"
+    how.check(device)
+    trainer = maker(how.plan)(tasks.Spikes(), 5, ranks=Ranks(exact=how.exact), how=how, device=device)
     network = trainer.run()
     cost = trainer.cost()
     if trainer.ranks.rank == 0:
