@@ -56,7 +56,8 @@ def check(tensors: Tensors) -> None:
     for tensor in tensors:
         if tensor.device.type != "cpu":
             raise CollectiveError(f"a tensor on {tensor.device} was given; the zenoh backend takes tensors on the CPU: "
-                                  f"tensor.cpu(), or a backend for that device, as cpu:zenoh,cuda:nccl")
+                                  f"give tensor.cpu(), or a group of that device's beside this one: "
+                                  f"dist.new_group(backend='nccl')")
         if tensor.layout != torch.strided:
             raise CollectiveError(f"a tensor of layout {tensor.layout} was given; the zenoh backend takes dense ones: "
                                   f"tensor.to_dense()")

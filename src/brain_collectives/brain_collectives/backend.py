@@ -380,7 +380,7 @@ def make(asked: Any, backend_options: Any = None) -> ZenohGroup:
             be_default(group)
         elif _default is None or _default.link.is_closed:
             raise CollectiveError("a group of the zenoh backend is a part of a default group of the zenoh backend; "
-                                  "call init_process_group with \"zenoh\", or \"cpu:zenoh,...\"")
+                                  "call init_process_group with \"zenoh\"")
         else:
             members = tuple(_default.members[rank] for rank in asked.global_ranks_in_group)
             group = Group(_default.link, asked.group_id, members)
