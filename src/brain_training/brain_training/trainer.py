@@ -65,6 +65,8 @@ class Trainer:
         self._path, self._period, self._log = checkpoint, period, log
         self._place: Path | None = None      # of the checkpoint that was resumed from
         self.board: Any = None
+        if self.device.type == "cuda":
+            torch.backends.cudnn.conv.fp32_precision = "ieee"   # by default a convolution rounds to 10 bits there
         self._tell = progress or (lambda what, done, of, note: None)
         task.prepare(seed, self._tell)
         if task.steps < 1:      # a schedule of torch's would say so in words of its own

@@ -59,6 +59,9 @@ class Looking:
     def __init__(self, network: SpikingVision, device: str = "cpu") -> None:
         if not all(isinstance(norm, nn.Identity) for norm in network.norms):
             raise ValueError("this network still normalizes its charges; run its folded() copy")
+        if device != "cpu":
+            # by default a convolution rounds to 10 bits there, and other neurons fire
+            torch.backends.cudnn.conv.fp32_precision = "ieee"
         self.layers = network.layers
         self._device = device
         self._convolutions = [(c.weight.detach().to(device), c.bias.detach().to(device), c.stride, c.padding,

@@ -20,7 +20,7 @@ from brain_training.parallel.group import Ranks
 from brain_training.parallel.how import How
 from brain_training.parallel.mesh import Mesh
 from brain_training.parallel.plan import Plan, PlanError
-from brain_training.parallel.together import bounds
+from brain_training.parallel.together import bounds, cut_alike
 from brain_training.parallel.whole_loss import WholeLoss
 from brain_training.task import Lost, Task
 from brain_training.trainer import Trainer
@@ -30,7 +30,7 @@ class DataParallelTrainer(Costed):
     """Trains with other ranks.
 
     With ``how.exact`` the weights have the bits of :class:`.shards.ShardsTrainer` with as many shards, whatever the
-    backend is, and without where there are two ranks.
+    backend is, and on the CPU without where there are two ranks.
 
     Args:
         task, seed, more: see :class:`Trainer`. Only rank 0 writes a log.
@@ -107,6 +107,10 @@ class DataParallelTrainer(Costed):
             value = lost.value.detach() if times == 1 else value + share * lost.value.detach()
             hard.append(lost.hard)
         return Lost(value, None if hard[0] is None else torch.cat(hard))
+
+    def cut(self) -> float:
+        """With ``exact`` at the same bits, wherever a gradient lies."""
+        return cut_alike(self.network.parameters(), self.task.clip) if self.how.exact else super().cut()
 
     def _parted(self, indices: Sequence[int]) -> Sequence[int]:
         """Those that this rank makes; keeps how many each has."""

@@ -40,7 +40,7 @@ class Ranks(Together):
         self._looks = near      # around, at the first message
         self._beside: dist.ProcessGroup | None = None
         self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
-        self.backend = dist.get_backend(self.group)
+        self.backend = "nccl" if "nccl" in (made := dist.get_backend(self.group)) else made    # gloo may be beside it
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
         """See :class:`Together`."""

@@ -77,7 +77,8 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
     if backend == "zenoh":
         import brain_collectives    # noqa: F401    (registers it)
     try:
-        dist.init_process_group(backend, timeout=timedelta(seconds=TIMEOUT))
+        both = "cpu:gloo,cuda:nccl"     # what is kept in the CPU's memory is summed there, too
+        dist.init_process_group(both if how.offload == "all" else backend, timeout=timedelta(seconds=TIMEOUT))
     except (RuntimeError, ValueError) as error:
         raise TrainingError(f"rank {os.environ['RANK']} does not find the others ({_short(error)}); start all of them "
                             f"with the same MASTER_ADDR and MASTER_PORT, as torchrun does") from error

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from brain_training.parallel.pipeline import chain, one_by_one
 from brain_training.parallel.plan import PlanError
-from brain_training.parallel.together import Together, bounds, in_order
+from brain_training.parallel.together import Together, bounds, cut_alike, in_order
 from brain_training.parallel.whole_loss import WholeLoss
 from brain_training.task import Lost, Task, stream
 from brain_training.trainer import Trainer
@@ -165,6 +165,10 @@ class ShardsTrainer(Trainer):
         self._losses = [WholeLoss(self.task, each) for each in self._networks]
         self._chains = [chain(self.task, each) for each in self._networks] if self._micros else []
         return network
+
+    def cut(self) -> float:
+        """At the same bits as of ranks, wherever a gradient lies."""
+        return cut_alike(self.network.parameters(), self.task.clip)
 
     def passed(self, indices: Sequence[int]) -> Lost:
         """The parts of a batch, one after another; gradients are summed in their order."""

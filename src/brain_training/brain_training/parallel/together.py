@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import contextmanager
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from brain_training.whole import Whole
 
@@ -26,6 +27,29 @@ def bounds(count: int, size: int) -> list[int]:
     """
     each, more = divmod(count, size)
     return [rank * each + min(rank, more) for rank in range(size + 1)]
+
+
+def cut_alike(parameters: Iterable[nn.Parameter], clip: float) -> float:
+    """Cuts gradients at a norm, as torch's ``clip_grad_norm_`` does, whose bits depend on the gradients alone.
+
+    A GPU adds the numbers of a tensor in an order that depends on where it lies, and those of several tensors at once
+    in yet another one. So each gradient's norm is taken by itself, of a copy; of one that is shared out, of the whole.
+
+    Args:
+        parameters: with gradients, of which :class:`DTensor` are shared out; then all ranks call it.
+        clip: the norm that is left at most.
+
+    Returns:
+        What the norm was.
+    """
+    grads = [each.grad for each in parameters if each.grad is not None]
+    norms = [torch.linalg.vector_norm(grad.full_tensor().contiguous() if isinstance(grad, DTensor) else grad.clone())
+             for grad in grads]
+    norm = torch.linalg.vector_norm(torch.stack(norms))
+    share = torch.clamp(clip / (norm + 1e-6), max=1.0)
+    for grad in grads:
+        (grad.to_local() if isinstance(grad, DTensor) else grad).mul_(share)
+    return float(norm)
 
 
 def in_order(parts: Sequence[Tensor]) -> Tensor:

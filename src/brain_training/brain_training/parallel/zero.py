@@ -116,17 +116,10 @@ class ShardedTrainer(DataParallelTrainer):
 
     def cut(self) -> float:
         """By the norm over all ranks' parts; with ``exact`` of whole gradients, one after another."""
-        parameters = list(self.network.parameters())
-        if not self.how.exact:
-            norm = nn.utils.clip_grad_norm_(parameters, self.task.clip)
-            return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
-        grads = [p.grad for p in parameters if p.grad is not None]
-        norms = [torch.linalg.vector_norm(grad.full_tensor().contiguous()) for grad in grads]
-        norm = torch.linalg.vector_norm(torch.stack(norms))
-        share = torch.clamp(self.task.clip / (norm + 1e-6), max=1.0)    # as torch's clip_grads_with_norm_ has it
-        for grad in grads:
-            grad.to_local().mul_(share)
-        return float(norm)
+        if self.how.exact:
+            return super().cut()
+        norm = nn.utils.clip_grad_norm_(list(self.network.parameters()), self.task.clip)
+        return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
 
     @contextmanager
     def looking(self) -> Iterator[nn.Module]:

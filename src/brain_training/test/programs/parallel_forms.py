@@ -28,11 +28,11 @@ def train(form: str) -> None:
     """Trains in one form, and prints what it came to."""
     plan, *more = form.split("/")
     options = dict(item.partition("=")[::2] for item in more)
-    how = How(parse(plan), dist.get_backend(), exact="exact" in options, accumulate=int(options.get("accumulate", 1)),
-              compress="bf16" if "bf16" in options else None,
+    how = How(parse(plan), backend.rpartition(":")[2], exact="exact" in options,
+              accumulate=int(options.get("accumulate", 1)), compress="bf16" if "bf16" in options else None,
               offload="optimizer" if "disk" in options else "all" if "offload" in options else None,
               offload_folder=Path(tempfile.gettempdir()) if "disk" in options else None)
-    device = gpu(dist.get_backend(), int(os.environ["LOCAL_RANK"])) if "cuda" in options else "cpu"
+    device = gpu(how.backend, int(os.environ["LOCAL_RANK"])) if "cuda" in options else "cpu"
     how.check(device)
     trainer = maker(how.plan)(tasks.Spikes(), 5, ranks=Ranks(exact=how.exact), how=how, device=device)
     network = trainer.run()
