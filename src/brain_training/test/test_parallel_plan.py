@@ -6,10 +6,14 @@ import re
 import shutil
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from brain.cli import app
+from brain_training.parallel.how import How
 from brain_training.parallel.plan import FORMS, TRAINERS, Plan, PlanError, maker, parse
+from brain_training.parallel.ranks import gpu, launch
+from brain_training.settings import Settings
 
 
 def test_a_plan_has_the_sizes_of_its_forms():
@@ -119,6 +123,15 @@ def test_every_other_plan_has_its_trainer(text):
 def test_what_does_not_go_together_is_told_before_anything_is_done(tmp_path, options, why):
     told = CliRunner().invoke(app, ["train", "motor", *options, "--quick", "--out", str(tmp_path / "a.safetensors")])
     assert told.exit_code in (1, 2) and re.search(why, " ".join(told.output.split())) and not list(tmp_path.iterdir())
+
+
+def test_a_rank_without_a_gpu_is_told_of_it_before_any_is_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert gpu("nccl", 0) == gpu("gloo", 3) == "cuda:0"
+    settings = Settings(quick=True, device="cuda", how=How(parse("dp=2")))
+    with pytest.raises(PlanError, match="rank 1 of this machine has no GPU: .*there are 1; start 1 here, or"):
+        launch("motor", tmp_path / "a.safetensors", settings)
+    assert not list(tmp_path.iterdir())
 
 
 def test_all_regions_are_not_trained_by_several(tmp_path):

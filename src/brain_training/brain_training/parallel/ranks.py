@@ -70,7 +70,7 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
     assert how.plan is not None
     how.plan.check_world(world)
     cuda = settings.device.startswith("cuda")
-    backend = how.backend or ("nccl" if cuda else "gloo")
+    backend = _backend(settings)
     if cuda:
         settings = replace(settings, device=gpu(backend, int(os.environ.get("LOCAL_RANK", "0"))))
         torch.cuda.set_device(settings.device)
@@ -96,6 +96,10 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
         leave()
 
 
+def _backend(settings: Settings) -> str:
+    return settings.how.backend or ("nccl" if settings.device.startswith("cuda") else "gloo")
+
+
 def gpu(backend: str, place: int) -> str:
     """The GPU of the rank that is number ``place`` on its machine; on gloo several ranks may have the same.
 
@@ -104,9 +108,8 @@ def gpu(backend: str, place: int) -> str:
     """
     there = torch.cuda.device_count()
     if place >= there and backend == "nccl":
-        raise PlanError(f"rank {os.environ['RANK']} has no GPU: it is number {place + 1} on its machine, which has "
-                        f"{there}, and nccl wants one for each; start {there} there, or give --backend gloo, whose "
-                        f"ranks share them")
+        raise PlanError(f"rank {place} of this machine has no GPU: nccl wants one for each, and there are {there}; "
+                        f"start {there} here, or give --backend gloo, whose ranks share them")
     return f"cuda:{place % max(there, 1)}"
 
 
@@ -147,6 +150,7 @@ def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
         What :func:`brain_training.runs.train` does.
 
     Raises:
+        PlanError: there is no GPU for each rank.
         TrainingError: it failed; says what the first rank said that knew why, or which was killed.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -155,6 +159,8 @@ def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
 
     plan = settings.how.plan
     assert plan is not None
+    if settings.device.startswith("cuda"):
+        gpu(_backend(settings), plan.world - 1)     # before any rank is started
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
     with tempfile.TemporaryDirectory(prefix="brain-training-") as folder:
         report = Path(folder) / "report"
