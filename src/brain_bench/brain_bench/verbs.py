@@ -8,6 +8,7 @@ from brain_bench.bench_collectives import collectives
 from brain_bench.bench_federated import federated
 from brain_bench.bench_fleet import fleet_messages
 from brain_bench.bench_gaps import gaps
+from brain_bench.bench_gpu import gpu
 from brain_bench.bench_headings import headings
 from brain_bench.bench_incremental import incremental
 from brain_bench.bench_integration import integration
@@ -27,8 +28,8 @@ from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
 for verb in (backends, collectives, federated, fleet_messages, fleet_scale, headings, incremental, integration, joint,
-             lesions, lifelong, sentences, sentence_lesions, weights, gaps, neurons, nir, operations, placement, scale,
-             shards, training):
+             lesions, lifelong, sentences, sentence_lesions, weights, gaps, gpu, neurons, nir, operations, placement,
+             scale, shards, training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__.replace("_", "-"))
