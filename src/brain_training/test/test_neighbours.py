@@ -13,7 +13,7 @@ from neighbours_here import counted, exchanged, left
 from several import several
 
 from brain_training.parallel import neighbours
-from brain_training.parallel.neighbours import met
+from brain_training.parallel.neighbours import Neighbours, met
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_who_is_not_on_this_machine_is_no_neighbour():
     """Two ranks by hand: the other one tells of a socket that there is not."""
     answers = iter([lambda own: [own, torch.frombuffer(bytearray(
         neighbours.CARD.pack(b"elsewhere", 1, os.getuid())), dtype=torch.uint8)][::-1], lambda own: [own, own]])
-    assert met(1, 2, lambda own: next(answers)(own), 5.0) is None
+    assert met(1, 2, lambda own: next(answers)(own), 5.0, Neighbours) is None
 
 
 def test_a_stranger_who_connects_is_turned_away():

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
 from brain_training.parallel.neighbours import Neighbours, met
+from brain_training.parallel.posts import Posts
 from brain_training.parallel.together import Together, in_order
 
 PATIENCE = 600.0    # s that a rank waits for another one of its machine; a round of motor's drives takes minutes
@@ -64,10 +65,19 @@ class Ranks(Together):
         if self._looks:
             self._looks = False
             if self.backend == "gloo" and self.size > 1:
-                self._near = met(self.rank, self.size, self._gathered, PATIENCE)
+                self._near = met(self.rank, self.size, self._gathered, PATIENCE, Neighbours)
                 if self._near is not None:
                     weakref.finalize(self, self._near.close)
         return self._near
+
+    def posts(self) -> Posts | None:
+        """What takes messages from one rank to another; None: not all are neighbours. All ranks call it, once each."""
+        if self.backend != "gloo" or self.size < 2:
+            return None
+        found = met(self.rank, self.size, self._gathered, PATIENCE, Posts)
+        if found is not None:
+            weakref.finalize(self, found.close)
+        return found
 
     def _here(self, tensor: Tensor) -> Tensor:
         """A tensor where the backend takes it: NCCL takes none from the CPU."""

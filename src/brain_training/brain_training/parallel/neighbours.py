@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 from contextlib import suppress
-from typing import Any, Callable, ClassVar, Sequence
+from typing import Any, Callable, ClassVar, Sequence, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ SHORT = 1 << 15     # B of a message through a socket: two of them are less than
 ROOM = 1 << 28      # B of a tensor in memory that all see, at most; only what is written to is taken from the machine
 CARD = struct.Struct("16sqq")   # name of the socket, process, user
 CREDENTIALS = struct.Struct("3i")
+Made = TypeVar("Made")
 
 
 class Neighbours:
@@ -142,7 +143,7 @@ class Neighbours:
             try:
                 peer.sendall(data)
             except OSError as error:
-                raise _gone(rank, error) from error
+                raise gone(rank, error) from error
 
     def _hear(self, rank: int, into: memoryview) -> None:
         peer = self._peers[rank]
@@ -150,13 +151,13 @@ class Neighbours:
             try:
                 got = peer.recv_into(into)
             except OSError as error:
-                raise _gone(rank, error) from error
+                raise gone(rank, error) from error
             if not got:
-                raise _gone(rank)
+                raise gone(rank)
             into = into[got:]
 
 
-def _gone(rank: int, error: OSError | None = None) -> RuntimeError:
+def gone(rank: int, error: OSError | None = None) -> RuntimeError:
     """In words by which :func:`.lost_rank.lost` knows it."""
     if isinstance(error, BlockingIOError):
         return RuntimeError(f"Timed out waiting for rank {rank} of this machine")
@@ -169,7 +170,8 @@ def _bytes(tensor: Tensor) -> memoryview:
     return memoryview(tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy())
 
 
-def met(rank: int, size: int, gather: Callable[[Tensor], list[Tensor]], patience: float) -> Neighbours | None:
+def met(rank: int, size: int, gather: Callable[[Tensor], list[Tensor]], patience: float,
+        made: Callable[[int, dict[int, socket.socket], Sequence[mmap.mmap]], Made]) -> Made | None:
     """Finds the other ranks on this machine; all ranks call it.
 
     Who connects is known to the kernel, and it has to be the process, of this user, that the rank said it is.
@@ -178,9 +180,11 @@ def met(rank: int, size: int, gather: Callable[[Tensor], list[Tensor]], patience
         rank, size: of the group.
         gather: of the backend, by which they tell where they are.
         patience: s to wait for a rank, here and in each call.
+        made: of the own rank, a socket to each other one, and the memory that each lays things in, [2 * ROOM].
 
     Returns:
-        None, at all ranks, where they are not all on one machine, or it has no such sockets and memory.
+        What is ``made``; None, at all ranks, where they are not all on one machine, or it has no such
+        sockets and memory.
     """
     listener, room, peers, name = None, None, dict[int, socket.socket](), secrets.token_bytes(16)
     try:
@@ -217,7 +221,7 @@ def met(rank: int, size: int, gather: Callable[[Tensor], list[Tensor]], patience
             listener.close()
         if room is not None:
             os.close(room)
-    return Neighbours(rank, peers, rooms)
+    return made(rank, peers, rooms)
 
 
 def _address(name: bytes) -> bytes:
@@ -257,14 +261,14 @@ def _rooms(rank: int, room: int, peers: dict[int, socket.socket], patience: floa
         try:
             socket.send_fds(peer, [b"\1"], [room])
         except OSError as error:
-            raise _gone(other, error) from error
+            raise gone(other, error) from error
     for other, peer in peers.items():
         try:
             _, given, _, _ = socket.recv_fds(peer, 1, 1)
         except OSError as error:
-            raise _gone(other, error) from error
+            raise gone(other, error) from error
         if len(given) != 1:
-            raise _gone(other)
+            raise gone(other)
         found[other] = mmap.mmap(given[0], 2 * ROOM)
         os.close(given[0])
     return [its for _, its in sorted(found.items())]

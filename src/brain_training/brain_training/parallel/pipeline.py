@@ -21,6 +21,7 @@ from brain_training.parallel.chain import Chain, Micro, Stage, cuts, needed
 from brain_training.parallel.chain_reader import ReaderChain
 from brain_training.parallel.chains import MotorChain, VisionChain
 from brain_training.parallel.divided import declared
+from brain_training.parallel.group import Ranks
 from brain_training.task import Lost, Task, TrainingError
 
 GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE = "gpipe", "1f1b", "interleaved", "zero-bubble"
@@ -100,6 +101,8 @@ class Pipeline:
             raise TrainingError(f"pipelines are built on torch {TORCH}, and this is {torch.__version__}; install that")
         self.task, self.network, self.group, self.schedule = task, network, group, schedule
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        self._ranks = Ranks(group)      # which keeps the posts open
+        self._posts = self._ranks.posts()
         self.each = each or (2 if schedule == INTERLEAVED else 1)
         self.count, self.stages = micros, self.size * self.each
         if self.each > 1 and schedule in (GPIPE, ONE_F_ONE_B):
@@ -181,7 +184,7 @@ class Pipeline:
         if key not in self._built:      # pictures in a clip, which are values of their own
             device = micros[0].batch[0].device
             modules = {number: Stage(self.chain, self.ranges[number], micros[0]) for number in self.modules}
-            stages = [PackedStage(module, number, self.stages, self.group, device)
+            stages = [PackedStage(module, number, self.stages, self.group, device, self._posts)
                       for number, module in modules.items()]
             more: dict[str, Any] = {"loss_fn": lambda output, target: output, "scale_grads": False}
             run: Any

@@ -28,6 +28,7 @@ from torch.distributed.pipelining.stage import _RecvInfo
 
 from brain_regions.columns import packed, packed_size, unpacked
 from brain_training.parallel.chain import Kind, Stage
+from brain_training.parallel.posts import Posts
 
 
 FORWARD, BACKWARD, INPUTS, WEIGHTS = "forward", "backward", "inputs", "weights"
@@ -58,6 +59,7 @@ class PackedStage(PipelineStage):
         number: of this stage, of ``stages``.
         stages: how many there are.
         group: of the ranks that have them.
+        posts: what takes messages to ranks of one machine; None: the backend does.
 
     Attributes:
         bytes: that were sent so far, ``forward`` and ``backward``; and ``forward_floats``, what the same would
@@ -69,13 +71,14 @@ class PackedStage(PipelineStage):
     spans: list[Span] | None = None
 
     def __init__(self, module: Stage, number: int, stages: int, group: dist.ProcessGroup | None,
-                 device: torch.device) -> None:
+                 device: torch.device, posts: Posts | None = None) -> None:
         # shapes are said by micro-batch, see expect(); of these torch takes how many there are
         def some(names: list[str]) -> tuple[Tensor, ...]:
             return tuple(torch.empty(1, device=device, requires_grad=True) for _ in names)
 
         super().__init__(module, number, stages, device, input_args=some(module.takes),
                          output_args=some(module.gives or ["loss"]), group=group)
+        self._posts = posts if device.type == "cpu" else None
         self.bytes: Counter[str] = Counter()
         self.most = 0
         self._taken: list[list[Kind]] = []
@@ -183,7 +186,10 @@ class PackedStage(PipelineStage):
             self.spans.append(Span(self.stage_index, what, chunk, begin, time.monotonic()))
 
     def _op(self, what: Any, message: Tensor, stage: int) -> dist.P2POp:
-        return dist.P2POp(what, message, self._resolve_peer_global_rank(stage), self.group)
+        op = dist.P2POp(what, message, self._resolve_peer_global_rank(stage), self.group)
+        if self._posts is not None:
+            op.op = self._posts.isend if what is dist.isend else self._posts.irecv
+        return op
 
 
 def _sent_size(kind: Kind) -> int:
