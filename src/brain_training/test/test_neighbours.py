@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from neighbours_here import counted, exchanged, left
+from neighbours_here import counted, exchanged, left, posted, unposted
 from several import several
 
 from brain_training.parallel import neighbours
@@ -36,6 +36,19 @@ def test_a_neighbour_that_is_killed_is_heard_of(tmp_path):
         several(tmp_path, 2, left, tmp_path / "heard")
     lines = (tmp_path / "heard").read_text().splitlines()
     assert len(lines) == 2 and all(line.startswith("True the connection to rank 1 of this machine") for line in lines)
+
+
+@pytest.mark.slow
+def test_messages_from_rank_to_rank_come_in_order_and_what_has_no_room_goes_by_the_backend(tmp_path):
+    for here, elsewhere in several(tmp_path, 2, posted):
+        assert here + elsewhere == 60 and here > 20 and elsewhere > 3
+
+
+@pytest.mark.slow
+def test_who_waits_for_a_message_of_a_rank_that_is_killed_hears_of_it(tmp_path):
+    with pytest.raises(AssertionError):
+        several(tmp_path, 2, unposted, tmp_path / "heard")
+    assert (tmp_path / "heard").read_text().startswith("True the connection to rank 1 of this machine")
 
 
 def test_who_is_not_on_this_machine_is_no_neighbour():

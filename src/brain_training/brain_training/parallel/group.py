@@ -74,10 +74,7 @@ class Ranks(Together):
         """What takes messages from one rank to another; None: not all are neighbours. All ranks call it, once each."""
         if self.backend != "gloo" or self.size < 2:
             return None
-        found = met(self.rank, self.size, self._gathered, PATIENCE, Posts)
-        if found is not None:
-            weakref.finalize(self, found.close)
-        return found
+        return met(self.rank, self.size, self._gathered, PATIENCE, Posts)
 
     def _here(self, tensor: Tensor) -> Tensor:
         """A tensor where the backend takes it: NCCL takes none from the CPU."""

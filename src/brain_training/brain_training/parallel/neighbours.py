@@ -208,13 +208,13 @@ def met(rank: int, size: int, gather: Callable[[Tensor], list[Tensor]], patience
             except OSError:
                 here = False
         if not all(bool(its) for its in gather(torch.tensor([int(here)]))):
-            _close(peers)
+            close(peers)
             return None
         assert listener is not None and room is not None
         _accepted(listener, {cards[other][1:]: other for other in range(rank + 1, size)}, peers)
         rooms = _rooms(rank, room, peers, patience)
     except BaseException:
-        _close(peers)
+        close(peers)
         raise
     finally:
         if listener is not None:
@@ -274,6 +274,7 @@ def _rooms(rank: int, room: int, peers: dict[int, socket.socket], patience: floa
     return [its for _, its in sorted(found.items())]
 
 
-def _close(peers: dict[int, socket.socket]) -> None:
+def close(peers: dict[int, socket.socket]) -> None:
+    """Closes what leads to other ranks."""
     for peer in peers.values():
         peer.close()

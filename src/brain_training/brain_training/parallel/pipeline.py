@@ -101,8 +101,7 @@ class Pipeline:
             raise TrainingError(f"pipelines are built on torch {TORCH}, and this is {torch.__version__}; install that")
         self.task, self.network, self.group, self.schedule = task, network, group, schedule
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        self._ranks = Ranks(group)      # which keeps the posts open
-        self._posts = self._ranks.posts()
+        self._posts = Ranks(group).posts()
         self.each = each or (2 if schedule == INTERLEAVED else 1)
         self.count, self.stages = micros, self.size * self.each
         if self.each > 1 and schedule in (GPIPE, ONE_F_ONE_B):

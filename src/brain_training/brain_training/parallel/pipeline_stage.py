@@ -104,7 +104,7 @@ class PackedStage(PipelineStage):
             return []
         size = sum(map(_sent_size, self._taken[fwd_chunk_id]))
         self._wire["taken", fwd_chunk_id] = torch.empty(size, dtype=torch.uint8, device=self.device)
-        return [self._op(dist.irecv, self._wire["taken", fwd_chunk_id], self.stage_index - 1)]
+        return [self._receive(self._wire["taken", fwd_chunk_id], self.stage_index - 1)]
 
     def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
         """One message to the next stage."""
@@ -115,7 +115,7 @@ class PackedStage(PipelineStage):
         message = to_bytes([value.detach() for value in outputs], kinds)
         self.bytes["forward"] += message.numel()
         self.bytes["forward_floats"] += torch.get_default_dtype().itemsize * sum(prod(kind.shape) for kind in kinds)
-        return [self._op(dist.isend, message.to(self.device), self.stage_index + 1)]
+        return [self._send([message.to(self.device)], self.stage_index + 1)]
 
     def _retrieve_recv_activations(self, fwd_chunk_id: int) -> tuple[Tensor, ...]:
         infos = self.args_recv_info[fwd_chunk_id]
@@ -145,17 +145,17 @@ class PackedStage(PipelineStage):
             return []
         size = sum(prod(kind.shape) for kind in self._given[bwd_chunk_id])
         self._wire["gradient", bwd_chunk_id] = torch.empty(size, device=self.device)
-        return [self._op(dist.irecv, self._wire["gradient", bwd_chunk_id], self.stage_index + 1)]
+        return [self._receive(self._wire["gradient", bwd_chunk_id], self.stage_index + 1)]
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
         """One message to the stage before."""
         if not self.has_backward or self.is_first:
             return []
         grads, kinds = self.bwd_cache.pop(bwd_chunk_id), self._taken[bwd_chunk_id]
-        message = torch.cat([torch.zeros(prod(kind.shape), device=self.device) if grad is None
-                             else grad.permute(kind.order).reshape(-1) for grad, kind in zip(grads, kinds)])
-        self.bytes["backward"] += message.numel() * message.element_size()
-        return [self._op(dist.isend, message, self.stage_index - 1)]
+        parts = [torch.zeros(prod(kind.shape), device=self.device) if grad is None
+                 else grad.permute(kind.order).reshape(-1) for grad, kind in zip(grads, kinds)]
+        self.bytes["backward"] += sum(part.numel() * part.element_size() for part in parts)
+        return [self._send(parts, self.stage_index - 1)]
 
     def _retrieve_recv_grads(self, bwd_chunk_id: int) -> tuple[Tensor, ...]:
         infos = self.grad_recv_info[bwd_chunk_id]
@@ -185,10 +185,17 @@ class PackedStage(PipelineStage):
         if self.spans is not None:
             self.spans.append(Span(self.stage_index, what, chunk, begin, time.monotonic()))
 
-    def _op(self, what: Any, message: Tensor, stage: int) -> dist.P2POp:
-        op = dist.P2POp(what, message, self._resolve_peer_global_rank(stage), self.group)
+    def _send(self, parts: list[Tensor], stage: int) -> dist.P2POp:
+        message = parts[0] if self._posts is not None or len(parts) == 1 else torch.cat(parts)
+        op = dist.P2POp(dist.isend, message, self._resolve_peer_global_rank(stage), self.group)
         if self._posts is not None:
-            op.op = self._posts.isend if what is dist.isend else self._posts.irecv
+            op.op = self._posts.sending(parts)
+        return op
+
+    def _receive(self, message: Tensor, stage: int) -> dist.P2POp:
+        op = dist.P2POp(dist.irecv, message, self._resolve_peer_global_rank(stage), self.group)
+        if self._posts is not None:
+            op.op = self._posts.irecv
         return op
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import mmap
 import socket
 import struct
+import weakref
 from collections import deque
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from brain_training.parallel.neighbours import ROOM, Neighbours, gone
+from brain_training.parallel.neighbours import ROOM, Neighbours, close, gone
 
 FRAME = struct.Struct("<Bqq")       # what it says, where the message begins (B), and its size (B)
 HERE, ELSEWHERE, TAKEN = range(3)
@@ -31,6 +32,7 @@ class Posts:
 
     def __init__(self, rank: int, peers: dict[int, socket.socket], rooms: Sequence[mmap.mmap]) -> None:
         self.rank, self._peers = rank, peers
+        weakref.finalize(self, close, peers)    # then others that wait for this rank hear of it
         rest = 2 * ROOM // len(rooms)
         self._span = rest - rest % 64
         views = [torch.frombuffer(room, dtype=torch.uint8) for room in rooms]
@@ -40,22 +42,31 @@ class Posts:
         self._come: dict[int, deque[tuple[int, int, int]]] = {other: deque() for other in peers}  # frames not looked at
         self._asked: dict[int, deque[Receipt]] = {other: deque() for other in peers}
 
-    def isend(self, tensor: Tensor, *, group: dist.ProcessGroup, tag: int, group_dst: int | None = None,
-              group_src: int | None = None) -> Sent:
-        """Sends a contiguous tensor of the CPU, as :func:`torch.distributed.isend` does, which torch's schedules call.
+    def sending(self, parts: Sequence[Tensor]) -> Callable[..., Sent]:
+        """What sends tensors of the CPU, of one type and [n] each, as one message.
 
-        Raises:
-            RuntimeError: the other rank is gone.
+        It is called as :func:`torch.distributed.isend` is by torch's schedules, whatever tensor they give. It raises
+        RuntimeError where the other rank is gone.
         """
-        to = group_dst if group_dst is not None else group_src      # torch's batches say src of what they do not know
-        assert to is not None
+        def isend(_: Tensor, *, group: dist.ProcessGroup, tag: int, group_dst: int | None = None,
+                  group_src: int | None = None) -> Sent:
+            to = group_dst if group_dst is not None else group_src  # torch's batches say src of what they do not know
+            assert to is not None
+            return self._send(parts, to, group, tag)
+
+        return isend
+
+    def _send(self, parts: Sequence[Tensor], to: int, group: dist.ProcessGroup, tag: int) -> Sent:
         while self._arrived(to):
             pass
-        size, begin = tensor.numel() * tensor.element_size(), self._place(to, tensor.numel() * tensor.element_size())
+        size = sum(part.numel() * part.element_size() for part in parts)
+        begin = self._place(to, size)
         if begin is None:
             self._tell(to, ELSEWHERE, 0, size)
-            return Sent(dist.isend(tensor, group=group, tag=tag, group_dst=to))
-        self._out[to][begin:begin + size] = tensor.detach().reshape(-1).view(torch.uint8)
+            return Sent(dist.isend(torch.cat(list(parts)), group=group, tag=tag, group_dst=to))
+        room = self._out[to][begin:begin + size].view(parts[0].dtype)
+        for there, part in zip(room.split([part.numel() for part in parts]), parts):
+            there.copy_(part.detach())
         self._lying[to].append((begin, begin + size))
         Neighbours.by_all += size
         self._tell(to, HERE, begin, size)
@@ -67,11 +78,6 @@ class Posts:
         receipt = Receipt(self, tensor, group_src, group, tag)
         self._asked[group_src].append(receipt)
         return receipt
-
-    def close(self) -> None:
-        """Leaves; the others hear of it when they wait for this rank."""
-        for peer in self._peers.values():
-            peer.close()
 
     def fulfil(self, receipt: Receipt) -> None:
         """Waits until a message that was asked for is there; those before it come first."""
@@ -142,15 +148,19 @@ class Posts:
 
 
 class Sent:
-    """A message on its way, as torch's Work has it."""
+    """A message on its way, as torch's Work has it.
+
+    Args:
+        work: of the backend; None: the message lies in memory.
+    """
 
     def __init__(self, work: Any) -> None:
-        self._work = work
+        self.work = work
 
     def wait(self) -> bool:
         """Until the tensor may be written to; what was laid in memory is a copy."""
-        if self._work is not None:
-            self._work.wait()
+        if self.work is not None:
+            self.work.wait()
         return True
 
 

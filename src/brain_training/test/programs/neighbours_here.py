@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
+from brain_training.parallel import posts
 from brain_training.parallel.group import Ranks
 from brain_training.parallel.lost_rank import lost
 from brain_training.parallel.neighbours import SHORT
@@ -49,6 +51,46 @@ def counted(rank: int) -> tuple[int, int]:
     first = ranks.near.sent
     ranks.sum_(torch.zeros(300))
     return first, ranks.near.sent - first
+
+
+def posted(rank: int) -> tuple[int, int]:
+    """Sends messages both ways, more than there is room for; how many went through memory, and how many did not."""
+    posts.ROOM = 1 << 12
+    own, there = Ranks().posts(), 1 - rank
+    assert own is not None
+    kinds = []
+
+    def drawn_of(sender: int, number: int) -> list[Tensor]:
+        made = torch.Generator().manual_seed(100 * number + sender)
+        count = int(torch.randint(1, 700, (1,), generator=made))
+        return [torch.randn(count, generator=made), torch.randn(3, generator=made)]
+
+    for number in range(60):
+        sizes = [sum(part.numel() for part in drawn_of(there, number + more)) for more in range(3)]
+        asked = [(torch.empty(size), number + more) for more, size in enumerate(sizes)] if number % 3 == 0 else []
+        works = [own.irecv(tensor, group=dist.group.WORLD, tag=0, group_src=there) for tensor, _ in asked]
+        sent = own.sending(drawn_of(rank, number))(torch.empty(0), group=dist.group.WORLD, tag=0, group_dst=there)
+        kinds.append(sent)
+        if asked:
+            waiting = list(zip(works, asked))
+        if number % 3 == 2:     # three are under way, and the last is waited for first
+            for work, (tensor, which) in waiting[::-1]:
+                assert work.wait() and torch.equal(tensor, torch.cat(drawn_of(there, which))), which
+            assert all(each.wait() for each in kinds[-3:])
+    elsewhere = sum(each.work is not None for each in kinds)
+    return len(kinds) - elsewhere, elsewhere
+
+
+def unposted(rank: int, path: Path) -> None:
+    """Rank 1 is killed, and rank 0, which waits for a message of it, writes down what it hears."""
+    own = Ranks().posts()
+    assert own is not None
+    if rank:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        own.irecv(torch.empty(3), group=dist.group.WORLD, tag=0, group_src=1).wait()
+    except RuntimeError as error:
+        path.write_text(f"{lost(error)} {error}")
 
 
 def left(rank: int, path: Path) -> None:
