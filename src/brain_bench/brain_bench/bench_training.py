@@ -15,6 +15,7 @@ PICTURES = 5            # steps of vision, whose batch statistics have other las
 PICTURES_BATCH = 8
 EQUAL = 22              # steps of equal layers, which are short
 MICROS = 4              # micro-batches of a pipeline
+KILLS = 6               # of ranks, with --elastic
 TIMELINES, MEMORY = "training-timelines.png", "training-memory.png"
 CLOSE = 0.05            # of what a formula says
 
@@ -43,6 +44,7 @@ def training(quick: Annotated[bool, typer.Option("--quick", help="Only motor and
             found[kind].append(row)
             if not as_json:
                 tell(_line(row) if kind == "forms" else _pipeline_line(row))
+        killed = _killed(quick)
         others = _beside(quick) if beside else None
     except Failed as error:
         fail(str(error))
@@ -53,8 +55,10 @@ def training(quick: Annotated[bool, typer.Option("--quick", help="Only motor and
         from brain_runtime.command.saved import cpu
 
         tell_json({"cpu": cpu(), "cores": len(os.sched_getaffinity(0)), "load": load, "quick": quick,
-                   "within": _within(found["forms"]), "beside": others, **found})
+                   "within": _within(found["forms"]), "killed": killed, "beside": others, **found})
     else:
+        tell(f"a rank killed, {len(killed['seconds'])} times: {killed['median']:.1f} s to the next step "
+             f"({min(killed['seconds']):.1f} to {max(killed['seconds']):.1f})")
         if others is not None:
             tell(_beside_line(others))
         for row in wrong:
@@ -80,6 +84,13 @@ def _rows(quick: bool, width: int, seed: int) -> Iterator[tuple[str, dict[str, A
     for order in [wide] if quick else [wide, orders[-1], Order("layers", steps=EQUAL, seed=seed)]:
         for row in pipelines(order, MICROS):
             yield "pipelines", row
+
+
+def _killed(quick: bool) -> dict[str, Any]:
+    """How long a training stands still when a rank of it is killed."""
+    from brain_bench.training_killed import measure
+
+    return measure(1 if quick else KILLS)
 
 
 def _beside(quick: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from brain_bench import training_beside, training_runs, training_theory
+from brain_bench import training_beside, training_killed, training_runs, training_theory
 from brain_bench.equal_layers import LAYERS, EqualChain, EqualLayers
 from brain_bench.training_pictures import memory, timelines
 from brain_bench.training_rank import Kept, Order, measured
@@ -121,6 +121,19 @@ def test_a_form_is_measured_beside_one_process_and_drawn(tmp_path: Path) -> None
         assert max(sizes) == pytest.approx(rows[2]["held_formula"][kind], rel=0.05)
     memory(tmp_path / "memory.png", [rows[0], rows[2]])
     assert (tmp_path / "memory.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.slow
+def test_ranks_are_killed_and_a_training_goes_on() -> None:
+    found = training_killed.measure(2)      # rank 0, and rank 1
+    assert len(found["seconds"]) == 2 and 0 < min(found["seconds"]) <= found["median"] <= max(found["seconds"])
+
+
+@pytest.mark.slow
+def test_a_training_that_makes_no_step_is_told_with_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_killed, "__name__", "brain_bench.no_such")
+    with pytest.raises(training_runs.Failed, match="makes no step: .*brain_bench.no_such"):
+        training_killed.measure(1)
 
 
 def test_a_training_that_fails_is_named_with_its_reason() -> None:
