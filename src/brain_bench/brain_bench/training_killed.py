@@ -15,6 +15,7 @@ from typing import Any, Sequence
 
 from torch import nn
 
+from brain_bench.bench_scale import ENDING, ended
 from brain_bench.equal_layers import EqualLayers
 from brain_bench.training_runs import Failed
 from brain_training.task import Lost, Recipe
@@ -22,7 +23,6 @@ from brain_training.task import Lost, Recipe
 STEPS_IN = "BRAIN_BENCH_STEPS"      # what names the folder in which ranks write when they made steps
 RANKS = 2
 BETWEEN = 3.0       # s of steps between two kills, in which there is a checkpoint, which is written every second
-ENDING = 30.0       # s
 LONGEST = 120.0     # s until the next step, after which the training has failed
 
 
@@ -51,62 +51,50 @@ def measure(kills: int) -> dict[str, Any]:
         folder, took = Path(name), list[float]()
         command = [sys.executable, "-m", "brain", "train", f"{__name__}:{Timed.__name__}", "--parallel", f"dp={RANKS}",
                    "--elastic", "1:1", "--checkpoint-every", "1", "--out", str(folder / "timed.safetensors")]
-        with (folder / "said").open("w+", encoding="utf-8") as said:
-            training = subprocess.Popen(command, env={**os.environ, STEPS_IN: name, "OMP_NUM_THREADS": "1"},
-                                        stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-            try:
-                since = _step_after(folder, 0, 0.0, training, said)
+        try:
+            with (folder / "said").open("w", encoding="utf-8") as said, ended(subprocess.Popen(
+                    command, env={**os.environ, STEPS_IN: name, "OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL,
+                    stdout=said, stderr=said)) as training:
+                since = _step_after(folder, 0.0, training)
                 for number in range(kills):
-                    since = _step_after(folder, 0, since + BETWEEN, training, said)
-                    victim = int(_newest(folder, number % RANKS)[0])
+                    since = _step_after(folder, since + BETWEEN, training)
+                    old, (victim, _) = _steps(folder, 0)[-1][0], _steps(folder, number % RANKS)[-1]
                     begun = time.monotonic()
                     os.kill(victim, signal.SIGKILL)
-                    since = _step_after(folder, 0, begun, training, said, but=int(_newest(folder, 0)[0]))
+                    since = _step_after(folder, begun, training, but=old)
                     took.append(since - begun)
-            finally:
-                _end(training, folder)
+        finally:
+            _wait(folder)
     return {"seconds": took, "median": statistics.median(took)}
 
 
-def _end(training: subprocess.Popen[bytes], folder: Path) -> None:
-    """Ends the command, and waits until its ranks, which end with it, write no more."""
-    training.terminate()
-    try:
-        training.wait(ENDING)
-    except subprocess.TimeoutExpired:
-        training.kill()
-        training.wait()
+def _wait(folder: Path) -> None:
+    """Until the ranks write no more: they end with the command, a moment after it."""
     until = time.monotonic() + ENDING
-    for newest in (_newest(folder, rank) for rank in range(RANKS)):
+    for steps in (_steps(folder, rank) for rank in range(RANKS)):
         with suppress(ProcessLookupError):
-            while newest and time.monotonic() < until:
-                os.kill(int(newest[0]), 0)      # nothing; but the process is there
+            while steps and time.monotonic() < until:
+                os.kill(steps[-1][0], 0)    # no signal; an error where the process is gone
                 time.sleep(0.05)
 
 
-def _newest(folder: Path, rank: int) -> list[str]:
-    """Process and time (s) of the newest step of a rank; nothing before its first."""
+def _steps(folder: Path, rank: int) -> list[tuple[int, float]]:
+    """Process and time (s) of each step of a rank."""
     try:
-        lines = (folder / str(rank)).read_text(encoding="utf-8").splitlines()
+        whole, _, _ = (folder / str(rank)).read_text(encoding="utf-8").rpartition("\n")     # a line may be half there
     except FileNotFoundError:
         return []
-    return lines[-1].split() if lines else []
+    return [(int(process), float(when)) for process, when in (line.split() for line in whole.splitlines())]
 
 
-def _step_after(folder: Path, rank: int, moment: float, training: subprocess.Popen[bytes], said: Any, but: int = 0
-                ) -> float:
-    """Time of a step of a rank after a moment, of another process than ``but``."""
+def _step_after(folder: Path, moment: float, training: subprocess.Popen[bytes], but: int = 0) -> float:
+    """Time of the first step of rank 0 after a moment, of another process than ``but``; waits for it."""
     until = time.monotonic() + LONGEST
     while True:
-        newest = _newest(folder, rank)
-        if len(newest) == 2 and float(newest[1]) > moment and int(newest[0]) != but:
-            return _first(folder, rank, moment, but)
+        for process, when in _steps(folder, 0):
+            if when > moment and process != but:
+                return when
         if training.poll() is not None or time.monotonic() > until:
-            said.seek(0)
-            raise Failed(f"a training with --elastic makes no step: {' '.join(said.read().split())[-500:]}")
+            said = " ".join((folder / "said").read_text(encoding="utf-8", errors="replace").split())
+            raise Failed(f"a training with --elastic makes no step: {said[-500:]}")
         time.sleep(0.01)
-
-
-def _first(folder: Path, rank: int, moment: float, but: int) -> float:
-    steps = (line.split() for line in (folder / str(rank)).read_text(encoding="utf-8").splitlines())
-    return next(float(when) for process, when in steps if float(when) > moment and int(process) != but)

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from brain_regions.language import Language
+from brain_regions.motor import Motor
+from brain_regions.vision import Vision
 from brain_training import tasks
 from brain_training.parallel.shards import ShardsTrainer
 from brain_training.trainer import Trainer
@@ -43,8 +46,7 @@ def test_weights_that_a_gpu_trained_are_a_region_s(name, tmp_path):
         [sys.executable, "-m", "brain", "train", name, "--quick", "--device", "cuda", "--out", "made.safetensors"],
         capture_output=True, text=True, timeout=300, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
-    region = {"vision": "Vision", "language": "Language", "motor": "Motor"}[name]
-    loaded = getattr(__import__(f"brain_regions.{name}", fromlist=[region]), region)(name)
+    loaded = {"vision": Vision, "language": Language, "motor": Motor}[name](name)
     loaded.configure({"weights": str(tmp_path / "made.safetensors")})
     assert Path(tmp_path / "made_ann.safetensors").is_file()
 

@@ -2,15 +2,12 @@
 """Several forms in one run, on real ranks: what one process that works through the same parts comes to."""
 from __future__ import annotations
 
-import os
 import runpy
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from meshes import MICROS, SHARED, all_forms, gradients, of, reference, sha, shared_out, trained
+from parallel_ranks import PROGRAMS, ranks
 from several import several
 
 from brain_training.parallel.shards import ShardsTrainer
@@ -19,19 +16,8 @@ BEHIND = {      # weights behind the last gathering of columns
     "vision": {"readout.weight", "readout.bias", "norms.5.weight", "convolutions.5.weight"},
     "language": {"evidence", "direct", "evidence_bias", "verb", "kind"}, "motor": {"readout", "w2"}}
 
-PROGRAMS = Path(__file__).parent / "programs"
 HYBRID = ("dp=4,zero=1,shard=2/exact", "dp=4,zero=2,shard=2/exact", "dp=4,zero=3,shard=2/exact",
           "dp=4,zero=2,shard=1/exact", "dp=4,zero=3,shard=1/exact", "dp=4,zero=3,shard=2")
-
-
-def ranks(count, program, *args):
-    """What rank 0 of so many printed, by torchrun."""
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count),
-         str(PROGRAMS / program), *map(str, args)],
-        capture_output=True, text=True, timeout=220, start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [line.split() for line in done.stdout.splitlines()]
 
 
 def off(ours, right):

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from neighbours_here import counted, exchanged, left, posted, unposted
+from neighbours_here import counted, exchanged, left, parted, posted, unposted
 from several import several
 
 from brain_training.parallel import neighbours
@@ -42,6 +42,11 @@ def test_a_neighbour_that_is_killed_is_heard_of(tmp_path):
 def test_messages_from_rank_to_rank_come_in_order_and_what_has_no_room_goes_by_the_backend(tmp_path):
     for here, elsewhere in several(tmp_path, 2, posted):
         assert here + elsewhere == 60 and here > 20 and elsewhere > 3
+
+
+@pytest.mark.slow
+def test_a_message_of_a_rank_that_has_left_since_is_there(tmp_path):
+    assert several(tmp_path, 2, parted) == [True, True]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import socket
 import struct
 import weakref
 from collections import deque
+from contextlib import suppress
 from typing import Any, Callable, Sequence
 
 import torch
@@ -31,7 +32,7 @@ class Posts:
     """
 
     def __init__(self, rank: int, peers: dict[int, socket.socket], rooms: Sequence[mmap.mmap]) -> None:
-        self.rank, self._peers = rank, peers
+        self._peers = peers
         weakref.finalize(self, close, peers)    # then others that wait for this rank hear of it
         rest = 2 * ROOM // len(rooms)
         self._span = rest - rest % 64
@@ -97,7 +98,8 @@ class Posts:
             dist.irecv(tensor, group=receipt.group, tag=receipt.tag, group_src=source).wait()
         else:
             tensor.detach().reshape(-1).view(torch.uint8).copy_(self._in[source][begin:begin + size])
-            self._tell(source, TAKEN, begin, size)
+            with suppress(ConnectionError):     # who has left needs the place no more
+                self._peers[source].sendall(FRAME.pack(TAKEN, begin, size))
         receipt.done = True
 
     def _place(self, to: int, size: int) -> int | None:

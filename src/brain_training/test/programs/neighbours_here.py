@@ -74,11 +74,26 @@ def posted(rank: int) -> tuple[int, int]:
         if asked:
             waiting = list(zip(works, asked))
         if number % 3 == 2:     # three are under way, and the last is waited for first
+            dist.barrier()      # all are sent: how many found room depends on nothing else
             for work, (tensor, which) in waiting[::-1]:
                 assert work.wait() and torch.equal(tensor, torch.cat(drawn_of(there, which))), which
             assert all(each.wait() for each in kinds[-3:])
+            dist.barrier()
     elsewhere = sum(each.work is not None for each in kinds)
     return len(kinds) - elsewhere, elsewhere
+
+
+def parted(rank: int) -> bool:
+    """Rank 1 sends a message and leaves; whether rank 0 has it then."""
+    own, got, wanted = Ranks().posts(), torch.empty(9), torch.arange(9.0)
+    assert own is not None
+    if rank:
+        own.sending([wanted])(torch.empty(0), group=dist.group.WORLD, tag=0, group_dst=0)
+        del own
+        dist.barrier()
+        return True
+    dist.barrier()
+    return own.irecv(got, group=dist.group.WORLD, tag=0, group_src=1).wait() and torch.equal(got, wanted)
 
 
 def unposted(rank: int, path: Path) -> None:
