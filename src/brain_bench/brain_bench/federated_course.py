@@ -72,6 +72,11 @@ class Course:
         rng = np.random.default_rng(np.random.SeedSequence([self.seed, number]))
         return sorted(int(k) for k in rng.choice(self.robots, count, replace=False))
 
+    def singled(self) -> list[int]:
+        """Robots that lie in turn, or are away: one of the darker half, one of the brighter; all, in four seeds."""
+        half = max(1, self.robots // 2)
+        return sorted({self.seed % half, (self.seed % half + half) % self.robots})
+
     def adam(self, steps: int) -> dict[str, float]:
         """What a training that is not divided is told: Adam, as vision is trained with."""
         return {"steps": steps, "batch": self.batch, "rate": self.adam_rate, "adaptive": 1.0}
@@ -174,18 +179,20 @@ class Scaled(VisionLearner):
 
 
 LIARS: dict[str, Callable[[Clips, int], VisionLearner]] = {"flipped": Flipped, "scaled": Scaled}
+AWAY = "away"
 
 
 def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, float], *, guard: str | None = None,
-          guard_settings: Mapping[str, float] | None = None, liar: str | None = None, away: bool = False,
-          every: int = 0, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+          guard_settings: Mapping[str, float] | None = None, liar: str | None = None, robot: int = 0, every: int = 0,
+          tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
     """The fleet, round by round, over Zenoh.
 
     Args:
         course, ground: of the experiment.
         strategy, settings, guard, guard_settings: of the aggregator.
-        liar: of :data:`LIARS`, in place of the last robot, which then misses no round; None: all are honest.
-        away: the last robot is not there at all: what it costs that a robot is missing to learn from.
+        liar: of :data:`LIARS`, in place of one robot, which then misses no round; :data:`AWAY`: that robot is not there
+            at all, which shows what it costs that its pictures are missing; None: all are honest.
+        robot: which one that is.
         every: rounds from one examination to the next; 0: only at the end.
         tell: told what is done.
 
@@ -206,35 +213,35 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
         router = ends.enter_context(Router([f"tcp/127.0.0.1:{port}"], more=ZENOH))
         Aggregator(ends.enter_context(Session(router.session, "here")), rounds)
         members = []
-        for robot in range(course.robots):
-            seed, clips = course.numbers(robot), ground.clips[robot]
-            lies = liar is not None and robot == course.robots - 1
-            learner = LIARS[liar](clips, seed) if lies and liar else VisionLearner(Kept(clips, seed), seed)
-            session = ends.enter_context(open_session(f"tcp/127.0.0.1:{port}", identity=f"robot{robot + 1}",
+        for number in range(course.robots):
+            seed, clips = course.numbers(number), ground.clips[number]
+            lies = liar not in (None, AWAY) and number == robot
+            learner = LIARS[str(liar)](clips, seed) if lies else VisionLearner(Kept(clips, seed), seed)
+            session = ends.enter_context(open_session(f"tcp/127.0.0.1:{port}", identity=f"robot{number + 1}",
                                                       more=ZENOH))
-            members.append(Participant(session, f"robot{robot + 1}", "vision", learner, patience=60.0))
+            members.append(Participant(session, f"robot{number + 1}", "vision", learner, patience=60.0))
         steps = 0
         for number in range(course.rounds):
-            missing = {robot for robot in course.missing(number) if liar is None or robot != course.robots - 1}
-            missing |= {course.robots - 1} if away else set()
-            for robot, member in enumerate(members):
-                if robot not in missing:
+            missing = set(course.missing(number))
+            if liar is not None:
+                missing = missing | {robot} if liar == AWAY else missing - {robot}
+            for other, member in enumerate(members):
+                if other not in missing:
                     turned = member.turn()
                     if turned is not Turned.TAKEN:
-                        raise RuntimeError(f"robot {robot + 1} could not take part in round {number + 1}: "
+                        raise RuntimeError(f"robot {other + 1} could not take part in round {number + 1}: "
                                            f"{turned.value}, {member.why}")
                     steps += course.steps
             passed[0] += DEADLINE       # who has not answered by now is not waited for
             rounds.turn()
             tell(f"round {number + 1} of {course.rounds}")
             if every and ((number + 1) % every == 0 or number + 1 == course.rounds):
-                found.append({"round": number + 1, "missing": [robot + 1 for robot in sorted(missing)],
+                found.append({"round": number + 1, "missing": [other + 1 for other in sorted(missing)],
                               **ground.examined(rounds.model)})
         told = rounds.status()
         if told["version"] != course.rounds:
             raise RuntimeError(f"{told['version']} of {course.rounds} rounds came about")
         last = found[-1] if every else ground.examined(rounds.model)
     return {"strategy": strategy, "settings": dict(settings), "guard": guard or "none",
-            "liar": "away" if away else liar or "nobody",
-            "steps": steps,
+            "liar": liar or "nobody", "robot": None if liar is None else robot + 1, "steps": steps,
             "f1": last["f1"], "robots": last["robots"], "rounds": found}

@@ -43,7 +43,7 @@ def draw(path: Path, found: Mapping[str, Any]) -> None:
     right.bar_label(right.barh(range(len(names)), values, color=colors), fmt="%.2f", fontsize=7, padding=2)
     right.set_yticks(range(len(names)), names, fontsize=7)
     right.invert_yaxis()
-    right.set(xlabel="held-out F1 of vision", xlim=(0.0, 1.0), title=f"Strategy, guard: what the last of "
-              f"{found['course']['robots']} does\n(means of {len(found['runs'])} seeds)")
+    right.set(xlabel="held-out F1 of vision", xlim=(0.0, 1.0), title=f"Strategy, guard: what one of "
+              f"{found['course']['robots']} does\n(means of {len(found['runs'])} seeds, two robots in turn in each)")
     right.title.set_fontsize(10)
     figure.savefig(path, dpi=110)

@@ -97,6 +97,52 @@ def test_higher_priority_runs_first_and_a_suspended_job_goes_on(tmp_path):
         jobs.runner.stop()
 
 
+def classed(name: str, value: int, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
+            **more}
+
+
+def test_a_more_important_job_takes_the_room_of_less_important_ones_and_they_go_on_after_it(tmp_path):
+    jobs = Jobs(tmp_path / "runner", slots=3)
+    key = "kueue.x-k8s.io/priority-class"
+    try:
+        waits = (f"import os, pathlib, time\nprint('begins', flush=True)\n"
+                 f"while not os.path.exists(str(pathlib.Path({str(tmp_path)!r}) / '%s')): time.sleep(0.02)")
+        jobs.apply(PLAIN, classed("some", 1), classed("more", 5), classed("polite", 9, preemptionPolicy="Never"),
+                   job("stays", waits % "stays", labels={key: "some"}),
+                   job("first", waits % "low"), job("last", waits % "low"))
+        for name in ("stays", "first", "last"):
+            jobs.phase(name, "Running")
+            until(lambda name=name: "begins" in jobs.said(name))
+        jobs.apply(job("waits", waits % "polite", labels={key: "polite"}))
+        jobs.apply(job("large", waits % "high", labels={key: "more"}, trainer={"numNodes": 4}))
+        # What waits politely is first in the queue, and nobody slips past it.
+        assert jobs.one("waits")["phase"] == jobs.one("large")["phase"] == "Queued"
+        jobs.runner.delete([("TrainJob", "waits")])
+        jobs.phase("large", "Running")          # as many slots as there are: all three give way
+        assert "gives way to TrainJob large, whose priority is higher" in jobs.said("last")
+        for name in ("stays", "first", "last"):
+            found = jobs.one(name)
+            assert (found["phase"], conditions(found)["Suspended"]) == ("Queued", ("True", "Preempted"))
+            assert "it has given way to TrainJob large" in found["why"] and jobs.pids(name) == []
+            check_status(found)
+        (tmp_path / "high").touch()
+        jobs.phase("large", "Complete")
+        for name in ("stays", "first", "last"):
+            until(lambda name=name: jobs.said(name).count("begins") == 2)
+            assert conditions(jobs.one(name))["Suspended"] == ("False", "Resumed") and not jobs.one(name)["why"]
+        jobs.apply(job("one", waits % "high", labels={key: "more"}))    # one gives way: the last of the lowest
+        jobs.phase("one", "Complete")
+        assert [jobs.said(name).count("gives way") for name in ("stays", "first", "last")] == [1, 1, 2]
+        for gate in ("stays", "low"):
+            (tmp_path / gate).touch()
+        for name in ("stays", "first", "last"):
+            found = jobs.phase(name, "Complete")
+            assert found["status"]["jobsStatus"][0]["failed"] == 0      # to give way is no failure
+    finally:
+        jobs.runner.stop()
+
+
 @pytest.mark.slow
 def test_a_runner_that_is_killed_leaves_nothing_running_and_the_next_goes_on(tmp_path):
     grandchild = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(1000)'])"

@@ -71,6 +71,12 @@ class Job:
         """It has ended, one way or the other."""
         return self.phase in (DONE, FAILED)
 
+    @property
+    def going(self) -> bool:
+        """It runs, and nobody has asked it to end."""
+        return (self.phase == RUNNING and not self.deleted and "ending" not in self.state
+                and not self.record.manifest.spec.get("suspend"))
+
     def folder(self, worker: str) -> Path:
         """Of a worker: its log, and what its loader signalled."""
         return self.places.folder / "workers" / worker
@@ -86,7 +92,7 @@ class Job:
         waiting = states.count(WAITING) if self.phase == RUNNING else 0
         return {"active": active + waiting, "ready": active, "succeeded": states.count(SUCCEEDED) + states.count(LEFT),
                 "failed": min(self._group(group)["failures"], 2**31 - 1),
-                "suspended": len(states) if self.phase == SUSPENDED else 0}
+                "suspended": len(states) if self.phase == SUSPENDED or "preempted" in self.state else 0}
 
     def replan(self, plan: Plan) -> None:
         """Takes another plan: workers that are in it no more end, new ones start; nodes that go together start anew."""
@@ -115,7 +121,15 @@ class Job:
     def admit(self, now: float) -> None:
         """The queue lets it run."""
         self.state.update(phase=RUNNING, began=now)
-        self.tell("starts")
+        gave_way = self.state.pop("preempted", None) is not None
+        self.tell("goes on" if gave_way else "starts")
+
+    def give_way(self, whose: str) -> None:
+        """Ends its workers for a more important job; it waits in the queue again, and goes on from its checkpoints."""
+        self._stop_all()
+        self._from_the_beginning()
+        self.state.update(phase=QUEUED, preempted=whose)
+        self.tell(f"gives way to {whose}, whose priority is higher")
 
     def advance(self, now: float, suspend: bool) -> None:
         """Looks at its workers, and does what is next.
@@ -140,11 +154,10 @@ class Job:
             self._stop_all()
             if not self.running and self.phase != SUSPENDED:
                 self.state["phase"] = SUSPENDED
+                self.state.pop("preempted", None)
                 self.tell("is suspended")
         elif self.phase == SUSPENDED:
-            for group in self.plan.groups:
-                if group.together:
-                    self._again(group)
+            self._from_the_beginning()
             self.state["phase"] = QUEUED
             self.tell("is resumed")
         elif self.phase == RUNNING and not another:
@@ -156,6 +169,12 @@ class Job:
                 self._start(group, now)
             if self.driver is None and self._all_done():
                 self.end(DONE, "AllJobsCompleted", "all workers have succeeded")
+
+    def _from_the_beginning(self) -> None:
+        """Workers that cannot go on without each other start together, also those that have succeeded."""
+        for group in self.plan.groups:
+            if group.together:
+                self._again(group)
 
     def end(self, phase: str, reason: str, message: str) -> None:
         """It is to end so, as soon as nothing runs."""

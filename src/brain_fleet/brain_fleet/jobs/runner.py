@@ -15,7 +15,7 @@ from brain_fleet.jobs.manifests import Manifest
 from brain_fleet.jobs.plan import Places, Plan
 from brain_fleet.jobs.planning import plan as plan_of
 from brain_fleet.jobs.processes import tail
-from brain_fleet.jobs.admission import admitted, priority
+from brain_fleet.jobs.admission import Priority, admitted, giving_way, priority
 from brain_fleet.jobs.records import Record, Records
 from brain_fleet.jobs.reports import Reports
 from brain_fleet.jobs.stages import Stages
@@ -202,8 +202,9 @@ class Runner:
         record = job.record
         return {"kind": record.manifest.kind, "name": record.manifest.name, "phase": "Deleting" if job.deleted else
                 job.phase, "stage": job.state.get("stage"), "priority": job.state.get("priority", 0),
-                "why": job.state.get("message", ""), "created": record.created, "generation": record.generation,
-                "folder": str(job.places.work), "status": record.status, "notes": list(job.plan.notes), "workers": [
+                "why": job.state.get("message") or _gave_way(job), "created": record.created,
+                "generation": record.generation, "folder": str(job.places.work), "status": record.status,
+                "notes": list(job.plan.notes), "workers": [
                     {"name": worker.name, "state": job.worker_state(worker.name), "attempt": job.state["workers"].get(
                         worker.name, {}).get("attempt", 0), "pid": job.running[worker.name].pid
                         if worker.name in job.running else None}
@@ -275,7 +276,8 @@ class Runner:
                 record.manifest, record.generation, record.uses)
             if not job.over:
                 job.replan(plan)
-        job.state["priority"] = priority(record.manifest, objects) if plan.groups else 0
+        its = priority(record.manifest, objects) if plan.groups else Priority(0, False)
+        job.state.update(priority=its.value, preempts=its.preempts)
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -293,6 +295,10 @@ class Runner:
                     if not job.record.manifest.spec.get("suspend"):
                         job.admit(now)
                         self._wake.set()
+                first, ends = giving_way(list(self._jobs.values()), self.slots)
+                for job in ends:
+                    assert first is not None
+                    job.give_way(f"{first.record.manifest.kind} {first.record.manifest.name}")
 
     def _look(self, key: tuple[str, str], job: Job, now: float) -> None:
         before = job.phase
@@ -339,6 +345,11 @@ class Runner:
             self.records.event(manifest, text)
         except StoreProblem as problem:
             seldom("event", f"an event is not written down: {problem}")
+
+
+def _gave_way(job: Job) -> str:
+    whose = job.state.get("preempted")
+    return f"it has given way to {whose}, and waits until there is room" if whose else ""
 
 
 def _replan(job: Job) -> None:

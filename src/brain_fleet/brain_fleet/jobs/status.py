@@ -17,6 +17,9 @@ def _train(job: Job) -> None:
     status, generation = job.record.status, job.record.generation
     if job.phase == SUSPENDED:
         set_condition(status, "Suspended", True, "Suspended", "TrainJob is suspended", generation)
+    elif whose := job.state.get("preempted"):
+        set_condition(status, "Suspended", True, "Preempted", f"TrainJob has given way to {whose}, whose priority is "
+                                                              f"higher", generation)
     elif is_true(status, "Suspended"):
         set_condition(status, "Suspended", False, "Resumed", "TrainJob is resumed", generation)
     if job.over:
