@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from brain_training import checkpoint as files
-from brain_training import generators
+from brain_training import freed_memory, generators
 from brain_training.checkpoint import CheckpointError
 from brain_training.task import BASE, Lost, Progress, Task, TrainingError, stream
 
@@ -36,6 +36,7 @@ class Trainer:
     """Trains one network.
 
     The same seed, recipe, device and number of threads give the same weights to the bit, whether it was resumed or not.
+    Its process keeps the memory that it frees, see :mod:`brain_training.freed_memory`.
 
     Args:
         task: what is learned.
@@ -61,6 +62,7 @@ class Trainer:
 
     def __init__(self, task: Task, seed: int, *, device: str | torch.device = "cpu", checkpoint: Path | None = None,
                  period: float = PERIOD, log: Path | None = None, progress: Progress | None = None) -> None:
+        freed_memory.keep()
         self.task, self.seed, self.device = task, seed, torch.device(device)
         self._path, self._period, self._log = checkpoint, period, log
         self._place: Path | None = None      # of the checkpoint that was resumed from
