@@ -82,9 +82,10 @@ def measure(course: Course, jobs: int, say: Any) -> dict[str, Any]:
     work: list[tuple[str, dict[str, Any]]] = [("fleet", {**FLEET, "every": EVERY}), ("central", {}), ("start", {})]
     work += [("alone", {"robot": robot}) for robot in range(course.robots)]
     ways = [PLAIN, *({**ADAM, **guard} for guard in GUARDS if guard is not KRUM)]
-    ways += [{**ADAM, **guard, "liar": liar, "robot": robot}
-             for liar in LIARS for guard in GUARDS for robot in course.singled()]
-    ways += [{**ADAM, **guard, "liar": AWAY, "robot": robot} for guard in ({}, KRUM) for robot in course.singled()]
+    ways += [{**way, "liar": liar, "robot": robot} for liar in LIARS
+             for way in (PLAIN, *({**ADAM, **guard} for guard in GUARDS)) for robot in course.singled()]
+    # without a guard: with three others missing too, Krum would have too few
+    ways += [{**ADAM, "liar": AWAY, "robot": robot} for robot in course.singled()]
     work += [("fleet", way) for way in ways]
     results: dict[int, dict[str, Any]] = {}
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin,

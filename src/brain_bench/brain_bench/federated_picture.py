@@ -44,6 +44,6 @@ def draw(path: Path, found: Mapping[str, Any]) -> None:
     right.set_yticks(range(len(names)), names, fontsize=7)
     right.invert_yaxis()
     right.set(xlabel="held-out F1 of vision", xlim=(0.0, 1.0), title=f"Strategy, guard: what one of "
-              f"{found['course']['robots']} does\n(means of {len(found['runs'])} seeds, two robots in turn in each)")
+              f"{found['course']['robots']} does\n(means of {len(found['runs'])} seeds, two robots in each)")
     right.title.set_fontsize(10)
     figure.savefig(path, dpi=110)
