@@ -14,6 +14,7 @@ STEPS = 50              # of the small networks, after which weights are compare
 PICTURES = 5            # steps of vision, whose batch statistics have other last bits in parts
 PICTURES_BATCH = 8
 EQUAL = 22              # steps of equal layers, which are short
+LONG, LONG_BATCH = 8, 512       # and so much of them that the time of messages is little beside it
 MICROS = 4              # micro-batches of a pipeline
 KILLS = 6               # of ranks, with --elastic
 TIMELINES, MEMORY = "training-timelines.png", "training-memory.png"
@@ -81,7 +82,8 @@ def _rows(quick: bool, width: int, seed: int) -> Iterator[tuple[str, dict[str, A
     for order in orders:
         for row in forms(order):
             yield "forms", row
-    for order in [wide] if quick else [wide, orders[-1], Order("layers", steps=EQUAL, seed=seed)]:
+    equal = [Order("layers", steps=EQUAL, seed=seed), Order("layers", steps=LONG, batch=LONG_BATCH, seed=seed)]
+    for order in [wide] if quick else [wide, orders[-1], *equal]:
         for row in pipelines(order, MICROS):
             yield "pipelines", row
 

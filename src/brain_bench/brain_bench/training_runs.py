@@ -36,7 +36,7 @@ class Failed(RuntimeError):
 def name_of(order: Order) -> str:
     """For people."""
     schedule = order.options.get("schedule")
-    return f"{label(order.network, order.width)}, {form(order.plan, order.shards)}" + (
+    return f"{label(order.network, order.width, order.batch)}, {form(order.plan, order.shards)}" + (
         f", {schedule}" if schedule else "")
 
 
@@ -110,7 +110,7 @@ def row(found: dict[str, Any], alone: dict[str, Any] | None = None, shards: dict
     order, parts, cost, weights = found["order"], found["parts"], found["cost"], found["weights"]
     plan = parse(order["plan"]) if order["plan"] else Plan()
     told = {"network": order["network"], "width": order["width"], "plan": order["plan"], "shards": order["shards"],
-            "label": label(order["network"], order["width"]), "form": form(order["plan"], order["shards"]),
+            "label": label(order["network"], order["width"], order["batch"]), "form": form(order["plan"], order["shards"]),
             "steps": order["steps"], "batch": parts[0]["batch"], "activations": [part["activations"] for part in parts],
             "activations_most": None if order["shards"] else max(part["activations"] for part in parts),
             "activations_formula": None, "state": [part["state"] for part in parts],
@@ -138,12 +138,12 @@ def row(found: dict[str, Any], alone: dict[str, Any] | None = None, shards: dict
     return told
 
 
-def label(network: str, width: int) -> str:
-    """Name of a network, with how much wider it is."""
+def label(network: str, width: int, batch: int = 0) -> str:
+    """Name of a network, with how much wider it is; of equal layers with the samples of a step."""
     if network == "layers":
-        from brain_bench.equal_layers import LAYERS
+        from brain_bench.equal_layers import BATCH, LAYERS
 
-        return f"{LAYERS} equal layers"
+        return f"{LAYERS} equal layers, batch {batch or BATCH}"
     return f"{network} x{width}" if width > 1 else network
 
 
@@ -168,8 +168,8 @@ def pipelines(first: Order, micros: int, schedules: Sequence[str] = SCHEDULES) -
         medians = theory.times([span for of_rank in spans for span in of_rank])
         last = steps[-1]
         crossed = [sum(part["crossed"][kind] for part in found["parts"]) for kind in range(3)]
-        yield {"network": first.network, "width": first.width, "label": label(first.network, first.width),
-               "schedule": schedule, "micros": micros, "ranks": 2,
+        yield {"network": first.network, "width": first.width, "schedule": schedule,
+               "label": label(first.network, first.width, first.batch), "micros": micros, "ranks": 2,
                "stages_each": each, "bubble_formula": theory.formula(Plan(pp=2), micros, each),
                "bubble_units": theory.replay(last, theory.units).bubble,
                "bubble_replay": theory.replay(last, theory.as_measured(medians)).bubble,
