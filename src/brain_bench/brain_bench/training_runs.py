@@ -110,7 +110,8 @@ def row(found: dict[str, Any], alone: dict[str, Any] | None = None, shards: dict
     order, parts, cost, weights = found["order"], found["parts"], found["cost"], found["weights"]
     plan = parse(order["plan"]) if order["plan"] else Plan()
     told = {"network": order["network"], "width": order["width"], "plan": order["plan"], "shards": order["shards"],
-            "label": label(order["network"], order["width"], order["batch"]), "form": form(order["plan"], order["shards"]),
+            "label": label(order["network"], order["width"], order["batch"]),
+            "form": form(order["plan"], order["shards"]),
             "steps": order["steps"], "batch": parts[0]["batch"], "activations": [part["activations"] for part in parts],
             "activations_most": None if order["shards"] else max(part["activations"] for part in parts),
             "activations_formula": None, "state": [part["state"] for part in parts],

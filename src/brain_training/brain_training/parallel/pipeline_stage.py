@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 import torch
@@ -84,6 +84,7 @@ class PackedStage(PipelineStage):
         self._taken: list[list[Kind]] = []
         self._given: list[list[Kind]] = []
         self._wire: dict[tuple[str, int], Tensor] = {}
+        self._back: dict[int, list[Tensor]] = {}     # gradients to send, by micro-batch
 
     def expect(self, kinds: list[dict[str, Kind]]) -> None:
         """Says what the values of each micro-batch of the next step are."""
@@ -110,11 +111,10 @@ class PackedStage(PipelineStage):
         """One message to the next stage."""
         if self.is_last:
             return []
-        outputs, _ = self.fwd_cache[fwd_chunk_id]
-        kinds = self._given[fwd_chunk_id]
-        message = to_bytes([value.detach() for value in outputs], kinds)
+        message = self._wire.pop(("given", fwd_chunk_id))
         self.bytes["forward"] += message.numel()
-        self.bytes["forward_floats"] += torch.get_default_dtype().itemsize * sum(prod(kind.shape) for kind in kinds)
+        self.bytes["forward_floats"] += torch.get_default_dtype().itemsize * sum(
+            prod(kind.shape) for kind in self._given[fwd_chunk_id])
         return [self._send([message.to(self.device)], self.stage_index + 1)]
 
     def _retrieve_recv_activations(self, fwd_chunk_id: int) -> tuple[Tensor, ...]:
@@ -129,6 +129,10 @@ class PackedStage(PipelineStage):
         """As torch's; takes down how many micro-batches are under way."""
         begin = time.monotonic()
         found = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+        if not self.is_last and not self._is_here(self.stage_index + 1):    # to pack is work of the stage
+            outputs, _ = self.fwd_cache[fwd_chunk_id]
+            self._wire["given", fwd_chunk_id] = to_bytes([value.detach() for value in outputs],
+                                                         self._given[fwd_chunk_id])
         self._took(FORWARD, fwd_chunk_id, begin)
         self.most = max(self.most, len(self.fwd_cache) + len(self.backward_state))
         return found
@@ -151,11 +155,18 @@ class PackedStage(PipelineStage):
         """One message to the stage before."""
         if not self.has_backward or self.is_first:
             return []
-        grads, kinds = self.bwd_cache.pop(bwd_chunk_id), self._taken[bwd_chunk_id]
-        parts = [torch.zeros(prod(kind.shape), device=self.device) if grad is None
-                 else grad.permute(kind.order).reshape(-1) for grad, kind in zip(grads, kinds)]
+        parts = self._back.pop(bwd_chunk_id)
         self.bytes["backward"] += sum(part.numel() * part.element_size() for part in parts)
         return [self._send(parts, self.stage_index - 1)]
+
+    def _flat(self, grads: Sequence[Tensor | None], kinds: list[Kind]) -> list[Tensor]:
+        """Gradients as they lie on the wire."""
+        return [torch.zeros(prod(kind.shape), device=self.device) if grad is None
+                else grad.permute(kind.order).reshape(-1) for grad, kind in zip(grads, kinds)]
+
+    def _is_here(self, stage: int) -> bool:
+        """Whether a stage is one of this rank's, which hands its values over."""
+        return self.stage_index_to_group_rank[stage] == self.group_rank
 
     def _retrieve_recv_grads(self, bwd_chunk_id: int) -> tuple[Tensor, ...]:
         infos = self.grad_recv_info[bwd_chunk_id]
@@ -171,6 +182,8 @@ class PackedStage(PipelineStage):
         """As torch's; then gives up what came for this micro-batch."""
         begin = time.monotonic()
         super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+        if self.has_backward and not self.is_first and not self._is_here(self.stage_index - 1):
+            self._back[bwd_chunk_id] = self._flat(self.bwd_cache.pop(bwd_chunk_id), self._taken[bwd_chunk_id])
         self._took(BACKWARD if kwargs.get("full_backward", True) else INPUTS, bwd_chunk_id, begin)
         for info in (*self.args_recv_info.get(bwd_chunk_id, ()), *self.grad_recv_info.get(bwd_chunk_id, ())):
             info.buffer = None
