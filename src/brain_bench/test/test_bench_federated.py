@@ -8,15 +8,15 @@ from brain_bench.federated_course import Course, Ground, central, fleet, shipped
 
 
 @pytest.mark.slow
-def test_a_fleet_of_four_trains_over_zenoh_and_is_examined_as_others_are():
-    course = Course(robots=4, rooms=1, clips=2, rounds=2, steps=1, batch=1, held=1, way=2)
+def test_a_fleet_of_six_trains_over_zenoh_and_is_examined_as_others_are():
+    course = Course(robots=6, rooms=1, clips=2, rounds=2, steps=1, batch=1, held=1, way=2)
     ground = Ground.of(course, lambda text: None)
-    assert [len(clips.images) for clips in ground.clips] == [2, 2, 2, 2]
+    assert [len(clips.images) for clips in ground.clips] == 6 * [2]
     start = ground.examined(shipped())
-    assert len(start["robots"]) == 4 and start["f1"] == ground.examined(shipped())["f1"]
+    assert len(start["robots"]) == 6 and start["f1"] == ground.examined(shipped())["f1"]
     whole = central(course, ground)
     learned = fleet(course, ground, "FedAdam", {"eta": 0.001}, guard="FedMedian", every=1)
-    assert whole["steps"] == learned["steps"] == 6
+    assert whole["steps"] == learned["steps"] == 9
     assert [one["round"] for one in learned["rounds"]] == [1, 2]
     assert (learned["guard"], learned["liar"], learned["robot"]) == ("FedMedian", "nobody", None)
     without = fleet(course, ground, "FedAdam", {"eta": 0.001}, liar="away", robot=2, every=1)

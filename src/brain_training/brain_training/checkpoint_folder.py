@@ -103,7 +103,8 @@ class _Writer(dcp.HuggingFaceStorageWriter):
 
     def __init__(self, whole: Path, values: Mapping[str, Any]) -> None:
         super().__init__(str(whole.with_name(whole.name + PART)), save_distributed=True)
-        self._whole, self._values = whole, values
+        # as they are now: a task's own lists may have grown when this is written, in another thread
+        self._whole, self._values = whole, json.loads(json.dumps(values))
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> torch.futures.Future[list[WriteResult]]:
         results = super().write_data(plan, planner).wait()

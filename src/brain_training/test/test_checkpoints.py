@@ -87,6 +87,10 @@ def test_the_last_few_stay_and_half_of_one_is_never_taken(tmp_path):
     assert not half.exists() and meshes.newest(path).name == "000007-step-3" and len(sizes) == 2
 
 
+def test_what_a_task_tells_is_as_it_was_when_the_checkpoint_was_begun(tmp_path):
+    assert several(tmp_path / "ranks", 2, meshes.grown, tmp_path / "s.checkpoint") == [[1, 2], [1, 2]]
+
+
 def torn(path, how):
     """Does something to the newest checkpoint."""
     last = meshes.newest(path)

@@ -171,6 +171,8 @@ class Pipeline:
             stage.expect([self.chain.kinds(micro) for micro in micros])
             stage.submod.micros, stage.submod.hard = micros, {}
         run.step(number=numbers, target=numbers, losses=losses, return_outputs=False)
+        for stage in stages:
+            stage.settle()
         return self._told(losses, stages, samples, batch[0].device)
 
     def _ready(self, micros: list[Micro]) -> tuple[Any, list[Any]]:

@@ -85,6 +85,8 @@ class PackedStage(PipelineStage):
         self._given: list[list[Kind]] = []
         self._wire: dict[tuple[str, int], Tensor] = {}
         self._back: dict[int, list[Tensor]] = {}     # gradients to send, by micro-batch
+        self._due: dict[tuple[str, int], Any] = {}   # messages of this machine that are waited for when they are needed
+        self._sent: list[Any] = []                   # and what was sent
 
     def expect(self, kinds: list[dict[str, Kind]]) -> None:
         """Says what the values of each micro-batch of the next step are."""
@@ -105,7 +107,7 @@ class PackedStage(PipelineStage):
             return []
         size = sum(map(_sent_size, self._taken[fwd_chunk_id]))
         self._wire["taken", fwd_chunk_id] = torch.empty(size, dtype=torch.uint8, device=self.device)
-        return [self._receive(self._wire["taken", fwd_chunk_id], self.stage_index - 1)]
+        return [self._receive("taken", fwd_chunk_id, self.stage_index - 1)]
 
     def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
         """One message to the next stage."""
@@ -127,6 +129,7 @@ class PackedStage(PipelineStage):
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         """As torch's; takes down how many micro-batches are under way."""
+        self._await("taken", fwd_chunk_id)
         begin = time.monotonic()
         found = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
         if not self.is_last and not self._is_here(self.stage_index + 1):    # to pack is work of the stage
@@ -149,7 +152,7 @@ class PackedStage(PipelineStage):
             return []
         size = sum(prod(kind.shape) for kind in self._given[bwd_chunk_id])
         self._wire["gradient", bwd_chunk_id] = torch.empty(size, device=self.device)
-        return [self._receive(self._wire["gradient", bwd_chunk_id], self.stage_index + 1)]
+        return [self._receive("gradient", bwd_chunk_id, self.stage_index + 1)]
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
         """One message to the stage before."""
@@ -180,6 +183,7 @@ class PackedStage(PipelineStage):
 
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> None:
         """As torch's; then gives up what came for this micro-batch."""
+        self._await("gradient", bwd_chunk_id)
         begin = time.monotonic()
         super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
         if self.has_backward and not self.is_first and not self._is_here(self.stage_index - 1):
@@ -202,14 +206,49 @@ class PackedStage(PipelineStage):
         message = parts[0] if self._posts is not None or len(parts) == 1 else torch.cat(parts)
         op = dist.P2POp(dist.isend, message, self._resolve_peer_global_rank(stage), self.group)
         if self._posts is not None:
-            op.op = self._posts.sending(parts)
+            send = self._posts.sending(parts)
+
+            def isend(tensor: Tensor, **where: Any) -> _Later:
+                self._sent.append(send(tensor, **where))
+                return _Later()
+
+            op.op = isend
         return op
 
-    def _receive(self, message: Tensor, stage: int) -> dist.P2POp:
-        op = dist.P2POp(dist.irecv, message, self._resolve_peer_global_rank(stage), self.group)
-        if self._posts is not None:
-            op.op = self._posts.irecv
+    def _receive(self, what: str, chunk: int, stage: int) -> dist.P2POp:
+        op = dist.P2POp(dist.irecv, self._wire[what, chunk], self._resolve_peer_global_rank(stage), self.group)
+        posts = self._posts
+        if posts is not None:
+            def irecv(tensor: Tensor, **where: Any) -> _Later:
+                self._due[what, chunk] = posts.irecv(tensor, **where)
+                return _Later()
+
+            op.op = irecv
         return op
+
+    def _await(self, what: str, chunk: int) -> None:
+        """Waits for a message of this machine, if one is to come."""
+        due = self._due.pop((what, chunk), None)
+        if due is not None:
+            due.wait()
+
+    def settle(self) -> None:
+        """Waits until all that this stage has sent in a step is on its way; then its tensors may be written to."""
+        for sent in self._sent:
+            sent.wait()
+        self._sent.clear()
+
+
+class _Later:
+    """What torch waits for as soon as it has asked.
+
+    Its schedules of several stages would hold a rank up at each action until its neighbours have done theirs, also
+    where what they send is needed much later. :class:`PackedStage` waits where it is needed.
+    """
+
+    def wait(self) -> bool:
+        """At once."""
+        return True
 
 
 def _sent_size(kind: Kind) -> int:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import resource
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,28 @@ def rotated(rank: int, path: Path) -> list[str]:
         trainer.save()
     trainer.written()
     return sorted(entry.name for entry in folder_of(path).iterdir())
+
+
+def grown(rank: int, path: Path) -> list[int]:
+    """What a checkpoint says of a list that has grown since it was begun, and before it was written."""
+    trainer, course = together("spikes", "dp=2", path), [1, 2]
+    slow = checkpoint_folder._Writer.write_data     # so that the list has grown when the rest is written
+
+    def write_data(self: Any, plan: Any, planner: Any) -> Any:
+        more.wait(60)
+        return slow(self, plan, planner)
+
+    more = threading.Event()
+    checkpoint_folder._Writer.write_data = write_data       # type: ignore[method-assign]
+    trainer.task.state = lambda: ({}, {"course": course})
+    trainer.advance()
+    trainer.save()
+    course.append(3)
+    more.set()
+    trainer.written()
+    found: list[int] = checkpoint_folder.load(newest(path), lambda name, size, dtype: torch.empty(size, dtype=dtype)
+                                              )[1]["task"]["course"]
+    return found
 
 
 def refused(rank: int, path: Path) -> list[str]:
