@@ -108,7 +108,8 @@ def rows(fleets: list[dict[str, Any]]) -> list[dict[str, Any]]:
         fleets: each as :func:`federated_course.fleet` returns it.
 
     Returns:
-        Of each kind who lies, what is done about it, mean F1, and ``lost``: by robot (0: nobody) how much F1 was lost.
+        Of each kind who lies, what is done about it, mean F1, and ``lost``: of each fleet the robot that lies (0:
+        nobody) and, as ``f1``, how much of F1 is lost.
     """
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for one in fleets:

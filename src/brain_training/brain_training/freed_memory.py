@@ -14,7 +14,7 @@ import os
 # Of malloc.h. Blocks above the first come from the kernel, one by one; memory above the second goes back to it.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST = (1 << 30, 32 << 20)      # bytes; an older glibc refuses the first
-_SET = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")   # whoever sets these knows better
+SET = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")   # whoever sets these knows better
 
 
 def keep() -> bool:
@@ -23,7 +23,7 @@ def keep() -> bool:
     Nothing is done where the environment says how memory is had (``MALLOC_MMAP_THRESHOLD_``,
     ``MALLOC_TRIM_THRESHOLD_``, ``GLIBC_TUNABLES``), or where the C library is not glibc.
     """
-    if any(name in os.environ for name in _SET):
+    if any(name in os.environ for name in SET):
         return False
     own = getattr(ctypes.CDLL(None), "mallopt", None)
     if own is None:

@@ -180,7 +180,7 @@ class MotorTask(Task):
         """All rounds so far, and the hashes of the weights that drove them."""
         fields = Record._fields if self._records else ()
         return {name: torch.from_numpy(np.stack([getattr(r, name) for r in self._records])) for name in fields}, {
-            "drivers": list(self._drivers)}
+            "drivers": self._drivers}
 
     def mark(self) -> int:
         """How many rounds there are: what is in them stays."""
