@@ -96,6 +96,7 @@ class Gate:
         budget: B/s; 0: none. Then nothing is to be offered.
 
     Attributes:
+        limited: whether there is a budget.
         traffic: by topic, since the first message that was offered.
     """
 
@@ -105,6 +106,7 @@ class Gate:
         self._time: float | None = None
         self._level = 0.0
         self._budget = 0.0
+        self.limited = False
         self.budget = budget
 
     @property
@@ -115,6 +117,7 @@ class Gate:
     @budget.setter
     def budget(self, budget: float) -> None:
         self._budget = budget
+        self.limited = budget != 0.0    # asked in each step, hence no property
         self._level = budget * BURST
 
     @property

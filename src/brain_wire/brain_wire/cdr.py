@@ -9,7 +9,6 @@ bytes of encapsulation; texts and sequences begin with their length.
 """
 from __future__ import annotations
 
-import functools
 import struct
 from typing import Any, Callable, Literal
 
@@ -346,32 +345,27 @@ def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[[Any], bytes]:
     return code.function("m")
 
 
-def decoder(cls: type, fields: Fields, lookup: Lookup) -> Callable[[bytes], tuple[Any, int]]:
-    """What decodes messages with these fields from bytes with the encapsulation in front, in either byte order.
+def decoder(cls: type, fields: Fields, lookup: Lookup, order: Literal["<", ">"]) -> Callable[[bytes], tuple[Any, int]]:
+    """What decodes messages with these fields from bytes in that byte order, with the encapsulation in front.
 
     The function returns the message and where it ended. It raises whatever it meets in bytes that are not such a
     message: struct.error, ValueError, UnicodeDecodeError, ... Arrays share memory with the bytes where they lie
     aligned.
     """
     wide = _has_wide_arrays(fields, lookup)
-
-    def compiled(order: Literal["<", ">"]) -> Callable[[bytes], tuple[Any, int]]:
-        code = _Reader(order, 0 if wide else ENCAPSULATION)
-        if wide:  # so that arrays of 8-byte numbers are aligned in memory too
-            code.line(f"data = data[{ENCAPSULATION}:]")
-        code.line("size = len(data)")
-        code.line(f"o = {code.base}")
-        values = [code.value(definition, lookup) for _, definition in fields]
-        code.flush()
-        code.line(f"return {code.constant(cls, 'C')}({', '.join(values)}), o + {ENCAPSULATION - code.base}")
-        return code.function("data")
-
-    little, big = compiled("<"), functools.cache(lambda: compiled(">"))
-
-    def decode(data: bytes) -> tuple[Any, int]:
-        return little(data) if data[1] else big()(data)
-
-    return decode
+    code = _Reader(order, 0 if wide else ENCAPSULATION)
+    if wide:  # so that arrays of 8-byte numbers are aligned in memory too
+        code.line(f"data = data[{ENCAPSULATION}:]")
+    code.line("size = len(data)")
+    code.line(f"o = {code.base}")
+    values = [code.value(definition, lookup) for _, definition in fields]
+    code.flush()
+    # Without __init__, since the call of a function of Python from C costs more than what it would do.
+    code.line(f"m = {code.constant(object.__new__, 'new')}({code.constant(cls, 'C')})")
+    for (field, _), value in zip(fields, values):
+        code.line(f"m.{field} = {value}")
+    code.line(f"return m, o + {ENCAPSULATION - code.base}")
+    return code.function("data")
 
 
 def _has_wide_arrays(fields: Fields, lookup: Lookup) -> bool:

@@ -339,14 +339,13 @@ def decoder(name: str, trailing: float = TRAILING) -> Callable[[bytes | memoryvi
 def _decoder(name: str, trailing: float) -> Callable[[bytes | memoryview], Any]:
     fields_of(name)     # raises what is to be said at once
 
-    run: Callable[[bytes], tuple[Any, int]]
+    runs: list[Callable[[bytes], tuple[Any, int]]] = []     # by the second byte: big endian, little endian
 
     def compile_first(data: bytes) -> tuple[Any, int]:
-        nonlocal run
-        run = cdr.decoder(*_layout(name), _layout)
+        run = runs[data[1]] = cdr.decoder(*_layout(name), _layout, "<" if data[1] else ">")
         return run(data)
 
-    run = compile_first
+    runs += [compile_first, compile_first]
 
     def decode_one(data: bytes | memoryview) -> Any:
         if type(data) is not bytes:
@@ -355,7 +354,7 @@ def _decoder(name: str, trailing: float) -> Callable[[bytes | memoryview], Any]:
         if size < cdr.ENCAPSULATION or data[0] or data[1] > 1:
             raise MessageError(f"{size} bytes are not a {name}: they do not begin as plain CDR does")
         try:
-            message, end = run(data)
+            message, end = runs[data[1]](data)
         except Exception as error:  # broken bytes make the generated code raise nearly anything
             raise MessageError(f"{size} bytes are not a {name}: {type(error).__name__} {error}") from error
         if not 0 <= size - end < trailing:

@@ -63,7 +63,8 @@ class Arrival(NamedTuple):
         Raises:
             MessageError: they are gone; see :func:`brain_wire.shared_memory.read`.
         """
-        return shared_memory.read(self.payload)
+        payload = self.payload
+        return payload.to_bytes() if len(payload) < shared_memory.LOOK_AT else shared_memory.read(payload)
 
     @property
     def attachment(self) -> Attachment:

@@ -151,7 +151,7 @@ class Connections:
         hosted, gate, send, send_encoded = self._hosted, self._hosted.gate, publication.send, publication.send_encoded
 
         def send_or_hold(message: Any) -> None:
-            if not gate.budget:
+            if not gate.limited:
                 send(message)
                 return
             passed = gate.offer(port, message, hosted.now())

@@ -84,16 +84,24 @@ class Threaded(Policy):
             if inlet.triggers:
                 self.step_or_wake()
             return True
-        turn = self._hosted.turn
-        if not inlet.alone or self._usual > QUICK or not turn.acquire(False):
-            return False
-        try:
-            if self._ready or self._hosted.idle:
+        return inlet.alone and self.at_once(inlet)(arrival)
+
+    def at_once(self, inlet: Inlet) -> Callable[[Arrived], bool]:
+        """:meth:`deliver` for what comes at an input that is ``alone``, with everything looked up that can be."""
+        hosted, ready, a_round = self._hosted, self._ready, self._round
+        acquire, release = hosted.turn.acquire, hosted.turn.release
+
+        def deliver(arrival: Arrived) -> bool:
+            if self._usual > QUICK or not acquire(False):
                 return False
-            self._round(inlet, arrival)
-        finally:
-            turn.release()
-        return True
+            try:
+                if ready or hosted.idle:
+                    return False
+                a_round(inlet, arrival)
+            finally:
+                release()
+            return True
+        return deliver
 
     def step_or_wake(self) -> None:
         """Makes the step that is due, where steps are quick and nobody is at one; else wakes the worker."""
@@ -125,22 +133,24 @@ class Threaded(Policy):
             return
         try:
             if inlet is not None and arrival is not None:
-                inlet.offer(arrival)
+                triggered = inlet.offer(arrival) and inlet.triggers
             else:
+                triggered = False
                 noted: dict[Inlet, None] = {}   # each once: what comes meanwhile is noted again
                 while self._ready:
                     noted[self._ready.popleft()] = None
                 for one in noted:
                     one.take()
-            now, stepper, gate = time.monotonic(), hosted.running, hosted.gate
-            if stepper.due(now):
-                held = gate.due if gate.budget else 0.0
+            now, stepper, gate = time.monotonic(), hosted.stepper, hosted.gate
+            assert stepper is not None, "a region that is not idle is configured"
+            if triggered or stepper.due(now):
+                held = gate.due if gate.limited else 0.0
                 stepper.step(now, hosted.clock(), hosted.connections.senders)
-                if gate.budget and gate.due < held:
+                if gate.limited and gate.due < held:
                     self._signal.set()  # the worker has to send what is held, whoever made this step
                 took, usual = stepper.took, self._usual
                 self._usual = took if usual == math.inf else (1 - USUAL) * usual + USUAL * took
-            if gate.budget and gate.due <= now:
+            if gate.limited and gate.due <= now:
                 hosted.connections.let_go(gate.release(now))
         except BaseException as error:  # SystemExit too: a thread that ends silently leaves a process that looks alive
             hosted.fail(error)

@@ -91,7 +91,7 @@ class ZenohHost(ProcessHost):
         deliver = functools.partial(self.deliver, inlet)
         subscription = self.node.subscription(
             self._name(port.topic), port.type, port.qos, by_publisher=bool(port.key), arrived=deliver,
-            at_once=deliver if inlet.alone else None, hops=True)
+            at_once=self.policy.at_once(inlet) if inlet.alone else None, hops=True)
         return _Subscription(self.node, self._watch, subscription, self.connections, inlet)
 
     def serve(self, name: str, act: Act) -> ActionServer:
