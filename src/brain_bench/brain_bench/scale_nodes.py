@@ -74,7 +74,7 @@ class LightNode:
         begin = time.monotonic()
         self._publisher = self._node.publisher(f"t{self._order['number']}", TYPE, QUALITY)
         self._heard = self._node.subscription(f"t{self._order['hears']}", TYPE, QUALITY, hops=True,
-                                              at_once=lambda arrival: True)
+                                              at_once=lambda payload, received: True)
         while not self._publisher.heard:
             if time.monotonic() - begin > READY:
                 raise TimeoutError(f"nobody hears node {self._order['number']}")

@@ -95,8 +95,8 @@ def test_a_subscription_outlives_what_a_message_brings_about(sessions):
     ours, theirs = sessions
     heard = []
 
-    def at_once(arrival):
-        text = messages.decode(arrival.data, STRING).data
+    def at_once(payload, received):
+        text = messages.decode(payload.to_bytes(), STRING).data
         if text == "break":
             raise SystemError(text)
         heard.append(text)

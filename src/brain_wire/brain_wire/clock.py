@@ -2,10 +2,11 @@
 """SimulatedTime: what ``use_sim_time`` asks for: the time that a simulator publishes."""
 from __future__ import annotations
 
-from brain_wire import messages
+from typing import Any
+
+from brain_wire import messages, shared_memory
 from brain_wire.node import Node
 from brain_wire.qos import SENSOR
-from brain_wire.topics import Arrival
 
 TYPE = "rosgraph_msgs/msg/Clock"
 
@@ -26,9 +27,9 @@ class SimulatedTime:
         self._decode = messages.decoder(TYPE)
         self._subscription = node.subscription(topic, TYPE, SENSOR, at_once=self._take)
 
-    def _take(self, arrival: Arrival) -> bool:
+    def _take(self, payload: Any, received: float) -> bool:
         try:
-            self._now = messages.time_seconds(self._decode(arrival.data).clock)
+            self._now = messages.time_seconds(self._decode(shared_memory.read(payload)).clock)
         except messages.MessageError:
             return False    # it is kept and counted like anything that nobody reads
         return True

@@ -12,9 +12,11 @@ it is the largest.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from array import array
-from typing import NamedTuple
+from collections import deque
+from typing import Any, NamedTuple
 
 from brain_wire.attachment import GID_SIZE, LAYOUT
 
@@ -24,6 +26,7 @@ RECENT = 512            # messages of a publisher whose latencies are kept, 8 by
 BEHIND = 64             # numbers behind the newest, of which it is known whether they have come
 JUMP = 1_000_000        # numbers left out at once, from which on nothing is taken for lost: the count began anew
 LONGEST = 10_000_000_000    # ns; no message is on its way for longer: the two clocks differ
+LATER = 32              # messages that wait to be noted, at most
 DOUBTED = 0.01          # share of the latest messages with times that cannot be, above which no latency is told
 _ALL = (1 << BEHIND) - 1
 _NEVER = -1             # stands for a time that cannot be
@@ -171,6 +174,31 @@ class Hops:
         self._opened = time.time_ns()
         self._hops: dict[bytes, Hop] = {}
         self._next_room = -math.inf
+        self._later: deque[tuple[bytes | None, float, int]] = deque()
+        self._lock = threading.Lock()
+
+    def note_later(self, attachment: Any, received: float, came: int) -> None:
+        """Notes a message that did not wait, as :meth:`note`, before others are noted or anybody asks.
+
+        Some at a time: one alone takes several times as long, since by then the processor's caches are cold.
+
+        Args:
+            attachment: what has ``to_bytes`` and a length; None where there was none. It is not kept, since the buffer
+                that it came in would be, too.
+            received, came: as for :meth:`note`.
+        """
+        sound = attachment is not None and len(attachment) == LAYOUT.size
+        self._later.append((attachment.to_bytes() if sound else None, received, came))
+        if len(self._later) >= LATER:
+            with self._lock:
+                self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Notes what waits for it. With the lock, since who asks does it too."""
+        later = self._later
+        while later:    # only who has the lock takes any out
+            attachment, received, came = later.popleft()
+            self._note(attachment, received, False, came)
 
     def note(self, attachment: bytes | None, received: float, waited: bool, came: int) -> Hop | None:
         """Notes a message, in the thread that receives. See :meth:`Hop.note`.
@@ -183,6 +211,11 @@ class Hops:
         Returns:
             What is noted of its publisher, or None where nothing is.
         """
+        with self._lock:
+            self._catch_up()
+            return self._note(attachment, received, waited, came)
+
+    def _note(self, attachment: bytes | None, received: float, waited: bool, came: int) -> Hop | None:
         if attachment is None or len(attachment) != LAYOUT.size:
             self.unsigned += 1
             return None
@@ -220,8 +253,12 @@ class Hops:
 
     def of(self, gid: bytes) -> Hop | None:
         """What is noted of one publisher; None where nothing is."""
+        with self._lock:
+            self._catch_up()
         return self._hops.get(gid)
 
     def passages(self, now: float) -> list[Passage]:
         """What is known of each publisher; from any thread. ``now`` is the steady time (s)."""
+        with self._lock:
+            self._catch_up()
         return [hop.passage(now) for hop in list(self._hops.values())]

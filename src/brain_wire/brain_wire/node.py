@@ -11,7 +11,7 @@ from brain_wire.qos import FEATURE, QoS
 from brain_wire.service import QUALITY, Client, Service
 from brain_wire.services import ServiceType, service_type
 from brain_wire.session import QUERY_TIMEOUT, Session, open_session
-from brain_wire.topics import MAX_SIZE, Arrival, Publisher, Subscription
+from brain_wire.topics import MAX_SIZE, AtOnce, Publisher, Subscription
 from brain_wire.waking import Signal
 
 
@@ -75,7 +75,7 @@ class Node:
         return part
 
     def subscription(self, topic: str, type_name: str, qos: QoS = FEATURE, *, wake: Signal | None = None,
-                     arrived: Callable[[], object] | None = None, at_once: Callable[[Arrival], bool] | None = None,
+                     arrived: Callable[[], object] | None = None, at_once: AtOnce | None = None,
                      by_publisher: bool = False, max_size: int = MAX_SIZE, hops: bool = False) -> Subscription:
         """A subscription.
 
@@ -84,8 +84,9 @@ class Node:
             wake: set at each arrival; None: one of its own.
             arrived: called at each arrival, in the subscription's own thread and in place of setting ``wake``. What
                 comes while it runs waits in the channel, and counts as received when it returns.
-            at_once: shown each arrival before that, in the same thread; an arrival for which it returns True is dealt
-                with, and neither kept nor told of.
+            at_once: given each message before that, in the same thread: its payload, for
+                :func:`brain_wire.shared_memory.read`, and the steady time of its receipt (s). One for which it returns
+                True is dealt with, and neither kept nor told of.
             by_publisher: keep the newest of each publisher, so that a busy one does not displace the others.
             max_size: bytes; larger messages are refused.
             hops: note of each publisher how long its messages take and how many do not come, see

@@ -163,7 +163,7 @@ class Pool:
 
 
 def read(payload: zenoh.ZBytes) -> bytes:
-    """The bytes of a message, copied, since the memory is used again. Of fewer than :data:`LOOK_AT`, no more is needed.
+    """The bytes of a message, copied, since the memory is used again.
 
     Raises:
         MessageError: it was in shared memory that its publisher has taken back since, as it does when this process has

@@ -33,6 +33,9 @@ AT_ONCE = 20e-6             # s; a message that is there sooner was waiting alre
 BURST = 32                  # messages in a row that were waiting, after which it counts as flooded
 HEARTBEAT = 0.5             # s, of reliable latched publishers, as rmw_zenoh has it
 
+AtOnce = Callable[[zenoh.ZBytes, float], bool]
+"""Given a payload, for :func:`.shared_memory.read`, and its time of receipt (steady, s); whether it is dealt with."""
+
 seldom = Seldom(logging.getLogger(__name__))
 
 
@@ -63,8 +66,7 @@ class Arrival(NamedTuple):
         Raises:
             MessageError: they are gone; see :func:`brain_wire.shared_memory.read`.
         """
-        payload = self.payload
-        return payload.to_bytes() if len(payload) < shared_memory.LOOK_AT else shared_memory.read(payload)
+        return shared_memory.read(self.payload)
 
     @property
     def attachment(self) -> Attachment:
@@ -165,8 +167,8 @@ class Subscription:
     """
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
-                 arrived: Callable[[], object] | None, at_once: Callable[[Arrival], bool] | None, by_publisher: bool,
-                 max_size: int, hops: bool) -> None:
+                 arrived: Callable[[], object] | None, at_once: AtOnce | None, by_publisher: bool, max_size: int,
+                 hops: bool) -> None:
         self.endpoint = endpoint
         self.type = type_name
         self.gid = names.gid(endpoint.token())
@@ -203,7 +205,7 @@ class Subscription:
     def _receive(self) -> None:
         intake = _Intake(self._subscriber.handler, self.hops, None if self._by_publisher else self._depth)
         receive: Callable[[], tuple[zenoh.Sample, Hop | None, bool]] = intake.receive
-        note = intake.note
+        note, hops = intake.note, self.hops
         ring = None if self._by_publisher else self._ring
         monotonic, time_ns, wake, at_once = time.monotonic, time.time_ns, self._arrived, self._at_once
         max_size, depth = self._max_size, self._depth
@@ -231,13 +233,13 @@ class Subscription:
                     wake()
                     time.sleep(BREATH)
                     continue
-                arrival = make(Arrival, (payload, now, sample, hop))
-                taken = at_once is not None and at_once(arrival)
-                if unnoted:     # the books are kept after what leaves in answer has left
-                    hop = note(sample, False, now, came)
-                if not taken:
+                if at_once is not None and at_once(payload, now):
+                    if unnoted and hops is not None:    # the books are kept after what leaves in answer has left
+                        hops.note_later(sample.attachment, now, came)
+                else:
                     if unnoted:
-                        arrival = make(Arrival, (payload, now, sample, hop))
+                        hop = note(sample, False, now, came)
+                    arrival = make(Arrival, (payload, now, sample, hop))
                     if ring is None:
                         full = self._keep_by_publisher(arrival)
                     else:

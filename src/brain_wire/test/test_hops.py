@@ -10,7 +10,7 @@ import pytest
 
 from brain_wire import Node, messages, names, open_session
 from brain_wire.attachment import pack
-from brain_wire.hops import BEHIND, JUMP, LONGEST, MOST, RECENT, SILENT, Hop, Hops
+from brain_wire.hops import BEHIND, JUMP, LATER, LONGEST, MOST, RECENT, SILENT, Hop, Hops
 from brain_wire.qos import QoS
 from brain_wire.router import Router
 
@@ -118,6 +118,45 @@ def test_a_flood_of_new_ids_displaces_nobody_who_is_heard():
     assert OTHER in {p.gid for p in hops.passages(0.0)}     # of those who are silent, one gives way
 
 
+class Written(bytes):
+    """An attachment as Zenoh hands it over."""
+
+    def to_bytes(self):
+        return bytes(self)
+
+
+@pytest.mark.parametrize("how_many", [1, LATER - 1, LATER, 2 * LATER + 1])
+def test_what_is_noted_later_is_noted_when_somebody_asks_and_in_its_order(how_many):
+    hops = Hops()
+    for number in range(1, how_many + 1):
+        hops.note_later(Written(pack(number, 0, GID)), float(number), 10**6)
+    hops.note(pack(how_many + 3, 0, GID), how_many + 1.0, False, 10**6)
+    hops.note_later(None, how_many + 2.0, 10**6)
+    hops.note_later(Written(bytes(5)), how_many + 2.0, 10**6)
+    hops.note_later(Written(pack(how_many + 4, 0, GID)), how_many + 2.0, 10**6)
+    (passage,) = hops.passages(how_many + 2.5)
+    assert (passage.messages, passage.lost, passage.restarts) == (how_many + 2, 2, 0)
+    assert passage.silence == pytest.approx(0.5) and passage.p50 == pytest.approx(1e-3) and hops.unsigned == 2
+
+
+def test_nothing_noted_later_is_lost_or_counted_twice_while_others_ask():
+    hops, over = Hops(), threading.Event()
+
+    def ask():
+        while not over.is_set():
+            hops.passages(0.0)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 20_001):
+        hops.note_later(Written(pack(number, 0, GID)), 0.0, 10**6)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert hops.passages(0.0)[0][1:5] == (20_000, 0, 0, 0)
+
+
 # -- real sessions ---------------------------------------------------------------------------------------------------
 
 
@@ -209,7 +248,7 @@ def test_what_gives_way_in_the_channel_while_a_step_is_made_is_overwritten_and_n
     session, other, domain = wire
     busy, go_on = threading.Event(), threading.Event()
 
-    def step(arrival):
+    def step(payload, received):
         busy.set()
         return go_on.wait(30.0)
 
@@ -243,8 +282,8 @@ def test_a_step_gets_what_a_ring_of_the_depth_would_have_held(wire, depth):
     session, other, domain = wire
     busy, go_on, seen = threading.Event(), threading.Event(), []
 
-    def step(arrival):
-        seen.append(arrival.attachment.sequence)
+    def step(payload, received):
+        seen.append(int(messages.decode(payload.to_bytes(), STRING).data))
         busy.set()
         return go_on.wait(30.0)
 
@@ -254,10 +293,13 @@ def test_a_step_gets_what_a_ring_of_the_depth_would_have_held(wire, depth):
         publisher, after = (other.zenoh.declare_publisher(names.data_key(domain, topic, STRING))
                             for topic in ("/chatter", "/sign"))
         eventually(lambda: publisher.matching_status.matching and after.matching_status.matching)
-        publisher.put(TEXT, attachment=pack(1, time.time_ns(), GID))
+        put = lambda number: publisher.put(     # noqa: E731
+            bytes(messages.encode(messages.make(STRING, data=str(number)))),
+            attachment=pack(number, time.time_ns(), GID))
+        put(1)
         assert busy.wait(30.0)
         for number in range(2, 20):
-            publisher.put(TEXT, attachment=pack(number, time.time_ns(), GID))
+            put(number)
         after.put(TEXT, attachment=pack(1, 0, GID))
         assert sign.wait(30.0)
         go_on.set()

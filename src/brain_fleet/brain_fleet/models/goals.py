@@ -66,7 +66,7 @@ class _Rests:
     def __init__(self) -> None:
         self._woke = -math.inf
 
-    def __call__(self, arrival: object) -> bool:
+    def __call__(self, payload: object, received: float) -> bool:
         if time.monotonic() - self._woke > BUSY:
             time.sleep(REST)
             self._woke = time.monotonic()

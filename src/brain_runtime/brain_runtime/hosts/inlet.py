@@ -30,7 +30,7 @@ class Inlet:
         subscription: what gives what waits; None where the port is not heard (any more).
     """
 
-    __slots__ = ("_all", "_complain", "_decode", "_slot", "alone", "name", "port", "subscription", "triggers")
+    __slots__ = ("_all", "_complain", "alone", "decode", "name", "port", "slot", "subscription", "triggers")
 
     def __init__(self, name: str, port: In, slot: Slot, decode: Callable[[Any], Any],
                  complain: Callable[[Inlet, Arrived, str], None]) -> None:
@@ -38,7 +38,7 @@ class Inlet:
         self.triggers = port.trigger
         self.alone = port.trigger and not port.key
         self.subscription: Subscription | None = None
-        self._slot, self._decode, self._complain = slot, decode, complain
+        self.slot, self.decode, self._complain = slot, decode, complain
         self._all = bool(port.key or port.every)
 
     def take(self) -> None:
@@ -60,11 +60,11 @@ class Inlet:
     def offer(self, arrival: Arrived) -> bool:
         """Takes in one arrival; False where it is broken."""
         try:
-            message = self._decode(arrival.data)
+            message = self.decode(arrival.data)
         except MessageError as error:
             self._complain(self, arrival, str(error))
             return False
-        if self._slot.offer(message, arrival.received) and arrival.hop is not None:
+        if self.slot.offer(message, arrival.received) and arrival.hop is not None:
             arrival.hop.passed += 1     # counted with the publisher of the newer one
         return True
 

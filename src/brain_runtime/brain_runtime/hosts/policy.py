@@ -20,7 +20,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from brain_runtime.hosts.host import Arrived
 from brain_runtime.hosts.inlet import Inlet
@@ -63,6 +63,10 @@ class Policy(ABC):
         """The region is not active any more: what has come and waits is not taken in. With the region's turn."""
 
 
+def _data(arrival: Arrived) -> Any:
+    return arrival.data
+
+
 class Threaded(Policy):
     """By the steady clock, where threads receive: in the thread that received, or in a worker.
 
@@ -84,20 +88,34 @@ class Threaded(Policy):
             if inlet.triggers:
                 self.step_or_wake()
             return True
-        return inlet.alone and self.at_once(inlet)(arrival)
+        return inlet.alone and self.at_once(inlet, _data)(arrival, arrival.received)
 
-    def at_once(self, inlet: Inlet) -> Callable[[Arrived], bool]:
-        """:meth:`deliver` for what comes at an input that is ``alone``, with everything looked up that can be."""
-        hosted, ready, a_round = self._hosted, self._ready, self._round
+    def at_once(self, inlet: Inlet, read: Callable[[Any], Any]) -> Callable[[Any, float], bool]:
+        """:meth:`deliver` for what comes at an input that is ``alone``, with everything looked up that can be.
+
+        Args:
+            inlet: of the port.
+            read: gives a message's data; it may raise MessageError.
+
+        Returns:
+            Given what ``read`` is to read and the steady time of its receipt (s), makes the step that it leads to.
+            False where others come first or it cannot be read: then it is to be kept, and delivered as what waits.
+        """
+        hosted, ready, step = self._hosted, self._ready, self._step
         acquire, release = hosted.turn.acquire, hosted.turn.release
+        offer, decode = inlet.slot.offer, inlet.decode
 
-        def deliver(arrival: Arrived) -> bool:
+        def deliver(what: Any, received: float) -> bool:
             if self._usual > QUICK or not acquire(False):
                 return False
             try:
                 if ready or hosted.idle:
                     return False
-                a_round(inlet, arrival)
+                try:
+                    offer(decode(read(what)), received)
+                except MessageError:
+                    return False
+                step()
             finally:
                 release()
             return True
@@ -126,24 +144,29 @@ class Threaded(Policy):
 
     # -- the step ----------------------------------------------------------------------------------------------------
 
-    def _round(self, inlet: Inlet | None = None, arrival: Arrived | None = None) -> None:
-        """Takes in what has come, or that arrival alone, and makes a step if one is due. With the region's turn."""
+    def _round(self) -> None:
+        """Takes in what has come, and makes a step if one is due. With the region's turn."""
         hosted = self._hosted
         if hosted.idle:
             return
         try:
-            if inlet is not None and arrival is not None:
-                triggered = inlet.offer(arrival) and inlet.triggers
-            else:
-                triggered = False
-                noted: dict[Inlet, None] = {}   # each once: what comes meanwhile is noted again
-                while self._ready:
-                    noted[self._ready.popleft()] = None
-                for one in noted:
-                    one.take()
+            noted: dict[Inlet, None] = {}   # each once: what comes meanwhile is noted again
+            while self._ready:
+                noted[self._ready.popleft()] = None
+            for one in noted:
+                one.take()
+        except BaseException as error:
+            hosted.fail(error)
+            return
+        self._step()
+
+    def _step(self) -> None:
+        """Makes a step if one is due, and sends what the energy budget lets go. With the region's turn."""
+        hosted = self._hosted
+        try:
             now, stepper, gate = time.monotonic(), hosted.stepper, hosted.gate
             assert stepper is not None, "a region that is not idle is configured"
-            if triggered or stepper.due(now):
+            if stepper.due(now):
                 held = gate.due if gate.limited else 0.0
                 stepper.step(now, hosted.clock(), hosted.connections.senders)
                 if gate.limited and gate.due < held:

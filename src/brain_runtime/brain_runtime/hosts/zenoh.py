@@ -26,6 +26,7 @@ from brain_wire.action import ActionServer
 from brain_wire.attachment import AttachmentProblem
 from brain_wire.clock import SimulatedTime
 from brain_wire.names import PUBLISHER
+from brain_wire.shared_memory import read
 
 SHARE = 0.02            # s that answering goes on after a heartbeat is due, however many ask: the heart beats
 
@@ -91,7 +92,7 @@ class ZenohHost(ProcessHost):
         deliver = functools.partial(self.deliver, inlet)
         subscription = self.node.subscription(
             self._name(port.topic), port.type, port.qos, by_publisher=bool(port.key), arrived=deliver,
-            at_once=self.policy.at_once(inlet) if inlet.alone else None, hops=True)
+            at_once=self.policy.at_once(inlet, read) if inlet.alone else None, hops=True)
         return _Subscription(self.node, self._watch, subscription, self.connections, inlet)
 
     def serve(self, name: str, act: Act) -> ActionServer:
