@@ -204,8 +204,7 @@ class Subscription:
 
     def _receive(self) -> None:
         intake = _Intake(self._subscriber.handler, self.hops, None if self._by_publisher else self._depth)
-        receive: Callable[[], tuple[zenoh.Sample, Hop | None, bool]] = intake.receive
-        note, hops = intake.note, self.hops
+        receive, settle = intake.receive, intake.settle
         ring = None if self._by_publisher else self._ring
         monotonic, time_ns, wake, at_once = time.monotonic, time.time_ns, self._arrived, self._at_once
         max_size, depth = self._max_size, self._depth
@@ -228,17 +227,17 @@ class Subscription:
                     self.refused.append(f"{len(payload)} bytes are more than the {max_size} that are allowed; publish "
                                         "less at a time")
                     if unnoted:
-                        note(sample, False, now, came)
+                        settle(sample, now, came, True)
                     del sample, payload
                     wake()
                     time.sleep(BREATH)
                     continue
                 if at_once is not None and at_once(payload, now):
-                    if unnoted and hops is not None:    # the books are kept after what leaves in answer has left
-                        hops.note_later(sample.attachment, now, came)
+                    if unnoted:     # the books are kept after what leaves in answer has left
+                        settle(sample, now, came, True)
                 else:
                     if unnoted:
-                        hop = note(sample, False, now, came)
+                        hop = settle(sample, now, came, False)
                     arrival = make(Arrival, (payload, now, sample, hop))
                     if ring is None:
                         full = self._keep_by_publisher(arrival)
@@ -337,43 +336,49 @@ class _Intake:
         self._waiting: deque[tuple[zenoh.Sample, Hop | None]] = deque()
 
     def receive(self) -> tuple[zenoh.Sample, Hop | None, bool]:
-        """The next sample, what is noted of its publisher, and whether that is still to be done, by :meth:`note`.
+        """The next sample, what is noted of its publisher, and whether that is still to be done, by :meth:`settle`.
 
         Raises:
             ZError: the subscription was closed.
         """
-        if self._hops is None:
-            return self._recv(), None, False
-        if self._depth is None:
-            sample = self._try_recv()
-            if sample is not None:
-                return sample, self._noted(sample, True), False
-            return self._recv(), None, True
-        waiting, depth = self._waiting, self._depth
-        if not waiting:
-            sample, newer = self._recv(), self._try_recv()
-            if newer is None:   # as nearly always
-                return sample, None, True
-            found = [sample, newer]
-        else:
-            found = []
-        while len(found) <= depth and (newer := self._try_recv()) is not None:
-            found.append(newer)
+        if self._waiting:
+            return *self._waiting.popleft(), False
+        if self._hops is not None and self._depth is None and (sample := self._try_recv()) is not None:
+            return sample, self._noted(sample, True), False
+        return self._recv(), None, self._hops is not None
+
+    def settle(self, sample: zenoh.Sample, received: float, came: int, later: bool) -> Hop | None:
+        """Notes a sample, and takes out of the channel what has come since, as far as it does not give way.
+
+        Args:
+            sample: that :meth:`receive` has given last.
+            received, came: times of its receipt, see :meth:`Hops.note`.
+            later: it need not be noted at once: nobody is to know its publisher.
+        """
+        found: list[zenoh.Sample] = []
+        most = 0 if self._depth is None else self._depth + 1    # as many as the channel holds
+        try:
+            while len(found) < most and (newer := self._try_recv()) is not None:
+                found.append(newer)
+        except zenoh.ZError:
+            pass    # the subscription was closed, as the next receive() finds
+        if not found and later and self._hops is not None:
+            self._hops.note_later(sample.attachment, received, came)
+            return None
         # Where the channel was not full, nothing gave way in it, and what is missing was lost before.
-        full = len(found) > depth
-        for sample in found:
-            if len(waiting) == depth:
-                hop = waiting.popleft()[1]
-                if hop is not None:
-                    hop.full += 1
-            waiting.append((sample, self._noted(sample, full)))
-        return *waiting.popleft(), False
+        hop = self._note(sample, len(found) >= max(1, most - 1), received, came)
+        for newer in found:
+            if len(self._waiting) == self._depth:
+                older = self._waiting.popleft()[1]
+                if older is not None:
+                    older.full += 1
+            self._waiting.append((newer, self._noted(newer, len(found) == most)))
+        return hop
 
     def _noted(self, sample: zenoh.Sample, full: bool) -> Hop | None:
-        return self.note(sample, full, time.monotonic(), time.time_ns())
+        return self._note(sample, full, time.monotonic(), time.time_ns())
 
-    def note(self, sample: zenoh.Sample, full: bool, received: float, came: int) -> Hop | None:
-        """Notes a sample; see :meth:`Hops.note`."""
+    def _note(self, sample: zenoh.Sample, full: bool, received: float, came: int) -> Hop | None:
         if self._hops is None:
             return None
         try:

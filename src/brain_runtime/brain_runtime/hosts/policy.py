@@ -115,6 +115,9 @@ class Threaded(Policy):
                     offer(decode(read(what)), received)
                 except MessageError:
                     return False
+                except BaseException as error:  # as in a round
+                    hosted.fail(error)
+                    return True
                 step()
             finally:
                 release()
