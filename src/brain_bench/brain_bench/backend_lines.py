@@ -56,6 +56,12 @@ def _performance(found: Any) -> Iterator[str]:
         sides = ", ".join(f"{name} {_us(taken['p50'])} / {_us(taken['p99'])} us" for name, taken in row.items()
                           if isinstance(taken, dict) and taken["n"])
         yield f"{row['size']} B there and back{', both cores busy' if row['busy'] else ''}, p50 / p99: {sides}"
+    for row in found["over_bare"]:
+        if row["more"] is not None:
+            low, high = row["more_95"] or (row["more"], row["more"])
+            yield (f"{row['size']} B there and back: zenoh-host takes {_us(row['more'])} us "
+                   f"({_us(low)} to {_us(high)}) more than bare-zenoh, {row['share']:.0%}: the goal is "
+                   f"{'kept' if row['kept'] else 'missed'}")
     for row in found["slowest"]:
         ours, gloos = row["zenoh-host"], row["bare-gloo"]
         share = "not known" if row["share"] is None else f"{row['share']:.2f}"

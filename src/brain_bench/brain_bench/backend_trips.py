@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""*performance* of ``brain bench backends``: there and back, one way, and the slowest with both cores busy.
+"""*performance* of ``brain bench backends``: there and back, one way, what is over bare Zenoh, and the slowest.
 
 All sides are up at once and take turns, block by block, so that a noisy machine is as noisy for each. Who floods keeps
 a core busy even while it rests; so what goes one way is measured with one side up after the other, in turns too.
@@ -23,6 +23,9 @@ GOAL = ("zenoh-host", "bare-gloo")     # whose slowest are compared with both co
 GOAL_SIZES = (200, 12 << 10)
 GOAL_SHARE = 0.25       # of gloo's p99, that ZenohHost's may be
 LONG = 1000             # round trips of a block of those
+OVER = ("zenoh-host", "bare-zenoh")    # whose medians are compared on idle cores
+OVER_SHARE, OVER_TIME = 0.2, 40e-6      # of the bare one's, or s, that ZenohHost's may be longer; whichever is more
+SHORT = 250             # round trips of a block of those
 AGAIN = 200             # samples of the bootstrap
 Tell = Callable[[str], None]
 
@@ -55,6 +58,35 @@ def round_trips(trips: dict[str, Any], sizes: Sequence[int], busy_sizes: Sequenc
                 tell(f"{size} B{', both cores busy' if busy else ''}: " + ", ".join(
                     f"{name} {1e6 * taken['p50']:.0f} us" for name, taken in found[-1].items()
                     if isinstance(taken, dict) and taken["n"]))
+    return found
+
+
+def over_bare(trips: dict[str, Any], blocks: int, left_out: dict[str, str], tell: Tell) -> list[dict[str, Any]]:
+    """The goal: how much longer a round trip of ZenohHost takes than one of bare Zenoh, on idle cores.
+
+    Both take turns in short blocks, many of them, so that an hour's slow spells are as slow for either; what is
+    compared is block by block.
+
+    Returns:
+        By size, of each side ``n`` and ``p50``; ``more``, the median of the differences between the medians of blocks
+        that were neighbors (s), and ``more_95``, its 95 % interval by bootstrap over blocks; ``share``, that of bare
+        Zenoh's p50, and whether it ``kept`` the goal.
+    """
+    found = []
+    for size in GOAL_SIZES:
+        sides = {name: trips[name] for name in OVER}
+        times = _by_turns(answering(sides, left_out), size, blocks, SHORT, left_out)
+        ours, bare = (times.get(name, []) for name in OVER)
+        row: dict[str, Any] = {"size": size, **{name: quantiles([one for block in times.get(name, ()) for one in block])
+                                                for name in OVER}}
+        apart = [statistics.median(a) - statistics.median(b) for a, b in zip(ours, bare)]
+        row["more"] = more = statistics.median(apart) if apart else None
+        row["more_95"] = bounds([statistics.median(drawn) for drawn in _drawn(apart)]) if len(apart) > 2 else None
+        row["share"] = None if more is None else more / row["bare-zenoh"]["p50"]
+        row["kept"] = None if more is None else more <= max(OVER_SHARE * row["bare-zenoh"]["p50"], OVER_TIME)
+        found.append(row)
+        if more is not None:
+            tell(f"{size} B: zenoh-host takes {1e6 * more:.0f} us ({row['share']:.0%}) more than bare-zenoh")
     return found
 
 
@@ -185,13 +217,22 @@ def interval(blocks: Sequence[list[float]]) -> list[float] | None:
     """
     if len(blocks) < 3:
         return None
-    draw, found = random.Random(0), []
+    pools = [sorted(one for block in drawn for one in block) for drawn in _drawn(blocks)]
+    found = [pooled[int(0.99 * len(pooled))] for pooled in pools if pooled]
+    return bounds(found) if found else None
+
+
+def _drawn(blocks: Sequence[Any]) -> Iterator[list[Any]]:
+    """As many of them as there are, drawn with replacement, :data:`AGAIN` times."""
+    draw = random.Random(0)
     for _ in range(AGAIN):
-        pooled = sorted(one for block in draw.choices(blocks, k=len(blocks)) for one in block)
-        if pooled:
-            found.append(pooled[int(0.99 * len(pooled))])
-    found.sort()
-    return [found[int(0.025 * len(found))], found[int(0.975 * len(found))]] if found else None
+        yield draw.choices(blocks, k=len(blocks))
+
+
+def bounds(found: list[float]) -> list[float]:
+    """Between which 95 % of them are."""
+    found = sorted(found)
+    return [found[int(0.025 * len(found))], found[int(0.975 * len(found))]]
 
 
 @contextlib.contextmanager

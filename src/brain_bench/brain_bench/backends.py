@@ -147,11 +147,13 @@ def _others(quick: bool, pairs: int, seed: int, stop: Any, told: Callable[[str],
             some = (200, 12 << 10, 1 << 20)
             trips = backend_trips.round_trips(sides.trips, some if quick else SIZES, (200,) if quick else some,
                                               1 if quick else 3, 100 if quick else 500, sides.left_out, told)
+            over = backend_trips.over_bare(sides.trips, 6 if quick else 40, sides.left_out, told)
             slowest = backend_trips.slowest(sides.trips, 3 if quick else 8, sides.left_out, told)
             one_way = backend_trips.one_way(
                 sides.flows, (200, 1 << 20) if quick else (200, 12 << 10, 1 << 20, MOST), 1 if quick else 2,
                 0.3 if quick else 0.5, sides.left_out, told)
-            return {"trips": backend_trips.complete(trips, NAMES, backend_trips.quantiles([])), "slowest": slowest,
+            return {"trips": backend_trips.complete(trips, NAMES, backend_trips.quantiles([])), "over_bare": over,
+                    "slowest": slowest,
                     "one_way": backend_trips.complete(one_way, NAMES, dict.fromkeys(("rate", "mb", "seen"))),
                     "about": sides.about,
                     "left_out": [{"side": side, "why": why} for side, why in sides.left_out.items()]}

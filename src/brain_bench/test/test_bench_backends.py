@@ -112,6 +112,28 @@ def test_the_goal_is_a_share_of_gloos_99th_percentile():
         assert row["bare-gloo"]["p99_95"] == pytest.approx([1e-2, 1e-2])
 
 
+@pytest.mark.parametrize("ours, kept", [(3.5e-4, True), (3.7e-4, False)])
+def test_the_goal_over_bare_zenoh_is_a_fifth(ours, kept):
+    found = backend_trips.over_bare({"zenoh-host": Steady(ours), "bare-zenoh": Steady(3e-4)}, 5, {}, told)
+    assert [row["size"] for row in found] == list(backend_trips.GOAL_SIZES)
+    for row in found:
+        assert row["more"] == pytest.approx(ours - 3e-4) and row["share"] == pytest.approx((ours - 3e-4) / 3e-4)
+        assert row["kept"] is kept and row["more_95"] == pytest.approx([ours - 3e-4] * 2)
+        assert row["bare-zenoh"]["n"] == 5 * 200 and row["bare-zenoh"]["p50"] == pytest.approx(3e-4)
+
+
+def test_the_goal_over_bare_zenoh_is_40_us_where_that_is_more():
+    for row in backend_trips.over_bare({"zenoh-host": Steady(1.3e-4), "bare-zenoh": Steady(1e-4)}, 5, {}, told):
+        assert row["share"] == pytest.approx(0.3) and row["kept"] is True
+
+
+def test_nothing_is_compared_with_a_side_that_is_mute():
+    left_out = {}
+    for row in backend_trips.over_bare({"zenoh-host": Steady(1e-4), "bare-zenoh": Mute(0)}, 5, left_out, told):
+        assert row["more"] is row["more_95"] is row["share"] is row["kept"] is None and row["bare-zenoh"]["n"] == 0
+    assert list(left_out) == ["bare-zenoh, there and back"]
+
+
 class Mute(Steady):
     """A side of which nothing comes back any more after so many blocks."""
 
