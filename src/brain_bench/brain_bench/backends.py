@@ -120,7 +120,7 @@ def _toys(wanted: list[str], quick: bool, stop: Any, told: Callable[[str], None]
     from brain_bench.toy_brain import toys
 
     found: dict[str, Any] = {name: [] for name in wanted}
-    whom = {signal.SIGSTOP: ("relay",)} if quick else {}    # a group gives up only after seconds
+    whom = dict.fromkeys((signal.SIGKILL, signal.SIGSTOP), ("relay",)) if quick else {}  # a group takes seconds each
     for host in bench_backends.HOSTS:
         with toys(host, stop) as brain:
             told(f"{host}: whole after {brain.took:.1f} s")
