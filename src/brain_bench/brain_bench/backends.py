@@ -128,7 +128,7 @@ def _toys(wanted: list[str], quick: bool, stop: Any, told: Callable[[str], None]
                 found["topology"].append({"host": host, "processes": len(brain.names) + (host == "torch"),
                                           "took": brain.took, "descriptors": brain.descriptors()})
             if "model" in wanted:
-                found["model"] += bench_backends.late(brain, 2.0 if quick else 5.0, told)
+                found["model"] += bench_backends.late(brain, 1.5 if quick else 5.0, told)
             if "faults" in wanted:
                 found["faults"] += bench_backends.hurt(brain, 1, told, whom)
             if "joining" in wanted:     # the last: it ends the group
@@ -147,7 +147,7 @@ def _others(quick: bool, pairs: int, seed: int, stop: Any, told: Callable[[str],
             some = (200, 12 << 10, 1 << 20)
             trips = backend_trips.round_trips(sides.trips, some if quick else SIZES, (200,) if quick else some,
                                               1 if quick else 3, 100 if quick else 500, sides.left_out, told)
-            over = backend_trips.over_bare(sides.trips, 6 if quick else 40, sides.left_out, told)
+            over = backend_trips.over_bare(sides.trips, 12 if quick else 40, sides.left_out, told)
             slowest = backend_trips.slowest(sides.trips, 3 if quick else 8, sides.left_out, told)
             one_way = backend_trips.one_way(
                 sides.flows, (200, 1 << 20) if quick else (200, 12 << 10, 1 << 20, MOST), 1 if quick else 2,
