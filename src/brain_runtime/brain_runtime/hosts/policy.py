@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a step starts: three policies, each of which starts steps in one place.
 
-:class:`Threaded` (ZenohHost), in ``_round``:
+:class:`Threaded` (ZenohHost), in ``_step``:
     A message that triggers has come: in the thread that received it, at once, if steps usually take at most
     :data:`QUICK` and nobody has the region's turn. Else, and where the rate, a goal or the energy budget asks for it:
     in the worker.
@@ -115,7 +115,7 @@ class Threaded(Policy):
                     offer(decode(read(what)), received)
                 except MessageError:
                     return False
-                except BaseException as error:  # as in a round
+                except BaseException as error:  # as in a step
                     hosted.fail(error)
                     return True
                 step()
@@ -158,7 +158,7 @@ class Threaded(Policy):
                 noted[self._ready.popleft()] = None
             for one in noted:
                 one.take()
-        except BaseException as error:
+        except BaseException as error:  # as in a step
             hosted.fail(error)
             return
         self._step()
