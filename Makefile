@@ -51,6 +51,14 @@ test:  ## every test, each once: under colcon on ROS 2 (ROS=jazzy: not on Kilted
 	  *) exit $$status;; \
 	esac
 
+.PHONY: nightly
+nightly: tools  ## what shows more of what `make test` shows: every network in every form, whole matrices of kills
+	@BRAIN_TEST_EXTENDED=1 scripts/run_tests.sh --no-ros -m extended
+
+.PHONY: mutate
+mutate: tools  ## change the code on purpose and tell which changes no test notices: up to two hours, before a release
+	@.venv/bin/python scripts/mutate.py
+
 .PHONY: clean
 clean:  ## remove what the targets made: environments, build trees, caches; not runs/
 	rm -rf .venv .venv-ros .venv-ros-jazzy .ros .ros-jazzy .pytest_cache .mypy_cache .ruff_cache src/*/build src/*/*.egg-info

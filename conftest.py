@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tests run side by side: what takes long first, what is to run alone last and alone; and where the time went.
+"""Choice and order of the tests: what takes long first, what is to run alone last and alone; and where the time went.
 
 Without pytest-xdist, as under colcon, tests run one after the other, in pytest's order.
 """
 from __future__ import annotations
 
 import fcntl
+import os
 import signal
 import time
-from typing import Iterator
+from pathlib import Path
+from typing import Any, Iterator
 
 import pytest
 
 # Beside test/ros: the linters of ROS, and what reads the files that a package installs.
 THERE = ("test_style.py", "test_launching.py", "test_robots.py")
+# Modules that start whole brains, of a dozen processes each. One worker has them all, and not while the tests under
+# colcon run, which start brains too: two brains on two cores starve each other.
+BRAINS = ("test_e2e_", "test_added_region", "test_incremental", "test_robot_install", "test_shards", "test_torch_host")
+ALONE = ("test_e2e_hostile",)   # starts one too, but waits for the end with what runs alone: nobody is to wait for it
 BEGAN = time.monotonic()
 seconds = {"side by side": 0.0, "alone": 0.0}
 
@@ -43,29 +49,79 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts modules in order where they run side by side."""
+    """Leaves out what is extended where nobody asked for it; puts modules in order where they run side by side."""
+    if not os.environ.get("BRAIN_TEST_EXTENDED"):
+        config.hook.pytest_deselected(items=[item for item in items if is_extended(item)])
+        items[:] = [item for item in items if not is_extended(item)]
     if is_worker(config):
         items[:] = in_order(items)
 
 
-def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Modules that take long first, so that none of them is left for the end; those with what runs alone last.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives a module to one worker, and to one all modules that start brains, once colcon's part has ended."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
 
-    The first of them takes turns with the last: side by side there is then seldom a brain, which waits for real time,
-    with another brain, and a training with another training.
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "brains" if starts_brains(file.rpartition("/")[2]) else file
+
+        def _assign_work_unit(self, node: Any) -> None:
+            brains = None
+            if len(self.workqueue) > 1 and colcon_runs(config.rootpath):
+                brains = self.workqueue.pop("brains", None)
+            super()._assign_work_unit(node)
+            if brains is not None:
+                self.workqueue["brains"] = brains
+                self.workqueue.move_to_end("brains", last=False)
+
+    return Scheduling(config, log)
+
+
+def colcon_runs(root: Path) -> bool:
+    """Whether the part under colcon runs beside: scripts/run_tests.sh holds a lock meanwhile."""
+    try:
+        with (root / ".pytest_cache" / "colcon.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def starts_brains(name: str) -> bool:
+    """Whether a module of tests, by its file's name, is one of :data:`BRAINS`."""
+    return name.startswith(BRAINS) and not name.startswith(ALONE)
+
+
+def is_extended(item: pytest.Item) -> bool:
+    """Whether only `make nightly` runs it: it, or this one of its cases, is marked ``extended``.
+
+    A mark with values is of the cases that have one of them as a parameter.
     """
-    modules: dict[object, list[pytest.Item]] = {}
+    cases = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return any(not mark.args or any(case == value for value in mark.args for case in cases)
+               for mark in item.iter_markers("extended"))
+
+
+def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Modules that start brains first, then those that take long, none of which is left for the end; alone is last."""
+    modules: dict[Path, list[pytest.Item]] = {}
     for item in items:
         modules.setdefault(item.path, []).append(item)
 
     def has(module: list[pytest.Item], mark: str) -> bool:
         return any(item.get_closest_marker(mark) for item in module)
 
-    long = [module for module in modules.values() if has(module, "slow") and not has(module, "alone")]
-    turns = [long.pop(-1 if number % 2 else 0) for number in range(len(long))]
-    fast = [module for module in modules.values() if not has(module, "slow") and not has(module, "alone")]
-    alone = [module for module in modules.values() if has(module, "alone")]
-    return [item for module in (*turns, *fast, *alone) for item in module]
+    def turn(path: Path) -> tuple[bool, bool, bool]:
+        module = modules[path]
+        return has(module, "alone"), not starts_brains(path.name), not has(module, "slow")
+
+    return [item for path in sorted(modules, key=turn) for item in modules[path]]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

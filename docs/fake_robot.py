@@ -45,10 +45,10 @@ with open_node("fake_robot") as node:
         odom.publish(moved)
         scan.publish(make("sensor_msgs/msg/LaserScan", header=header("base_link"), angle_min=-math.pi,
                           angle_max=math.pi, angle_increment=math.tau / 180, range_min=0.1, range_max=8.0,
-                          ranges=np.full(180, 3.0)))
-        noise = rng.integers(0, 256, HEIGHT * WIDTH * 3, np.uint8)
+                          ranges=rng.normal(3.0, 0.01, 180)))     # equal ranges are a dead lidar's
+        light = rng.normal(np.linspace(200, 60, HEIGHT)[:, None], 3.0, (HEIGHT, 3 * WIDTH))    # the floor is darker
         image.publish(make("sensor_msgs/msg/Image", header=header("camera"), height=HEIGHT, width=WIDTH,
-                           encoding="rgb8", step=3 * WIDTH, data=noise))
+                           encoding="rgb8", step=3 * WIDTH, data=light.astype(np.uint8).reshape(-1)))
         focal = WIDTH / 2                               # pixels, at 90 degrees
         info.publish(make("sensor_msgs/msg/CameraInfo", header=header("camera"), height=HEIGHT, width=WIDTH,
                           k=[focal, 0, WIDTH / 2, 0, focal, HEIGHT / 2, 0, 0, 1]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import platform
 import shutil
@@ -25,6 +26,7 @@ from make_venv import CONSTRAINTS, ROOT, SetupError, VENV
 # The environment of each distribution that has wheels.
 FOLDERS = {"kilted": ROOT / ".venv-ros", "jazzy": ROOT / ".venv-ros-jazzy"}
 TOOLS = ROOT / "scripts" / "ros-requirements-tools.txt"
+DEFINITIONS = ROOT / "src" / "brain_wire" / "brain_wire" / "standard_types.json"
 STAMP = "ros-installed"
 NO_WHEELS_HERE = 3  # exit status: there is no ROS for this kind of machine
 
@@ -95,6 +97,7 @@ def install(distribution: str, folder: Path) -> None:
     borrow_packages(folder)
     name_this_python(folder)
     write_setup_files(folder)
+    build_messages(folder, "tf2_msgs", depends=("geometry_msgs", "std_msgs"))
     make_venv.write_stamps(folder / STAMP, stamp(distribution))
     print(f"brain: installed in {folder.name}", flush=True)
 
@@ -155,6 +158,36 @@ def write_setup_files(folder: Path) -> None:
         for key, value in values.items():
             text = text.replace(key, value)
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def build_messages(folder: Path, package: str, depends: tuple[str, ...]) -> None:
+    """Build a package of messages that has no wheel, from the definitions that brain_wire brings."""
+    print(f"brain: compiling {package}, which has no wheel", flush=True)
+    with tempfile.TemporaryDirectory() as work:
+        here = Path(work, package)
+        (here / "msg").mkdir(parents=True)
+        definitions = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
+        for name in (name for name in definitions if name.startswith(f"{package}/msg/")):
+            text = definitions[name].replace("/msg/", "/") + "\n"      # as .msg files name types
+            (here / "msg" / f"{name.rpartition('/')[2]}.msg").write_text(text, encoding="utf-8")
+        needs = "".join(f"<depend>{other}</depend>" for other in depends)
+        (here / "package.xml").write_text(
+            f'<package format="3"><name>{package}</name><version>0.0.0</version><description>Messages</description>'
+            f'<maintainer email="no-address@brain.invalid">the brain project</maintainer>'
+            f"<license>BSD-3-Clause</license><buildtool_depend>ament_cmake</buildtool_depend>{needs}"
+            f"<member_of_group>rosidl_interface_packages</member_of_group></package>\n", encoding="utf-8")
+        found = "\n".join(f"find_package({other} REQUIRED)" for other in ("ament_cmake", "rosidl_default_generators",
+                                                                          *depends))
+        (here / "CMakeLists.txt").write_text(
+            f"cmake_minimum_required(VERSION 3.16)\nproject({package})\n{found}\nfile(GLOB files RELATIVE "
+            f"${{CMAKE_CURRENT_SOURCE_DIR}} msg/*.msg)\nrosidl_generate_interfaces({package} ${{files}} DEPENDENCIES "
+            f"{' '.join(depends)})\nament_package()\n", encoding="utf-8")
+        script = (f'source "{folder}/setup.bash" && cmake -S "{here}" -B "{work}/build" -DBUILD_TESTING=OFF '
+                  f'-DCMAKE_INSTALL_PREFIX="{folder}" -DPython3_EXECUTABLE="{folder}/bin/python" && '
+                  f'cmake --build "{work}/build" --parallel && cmake --install "{work}/build"')
+        with open(folder / f"{package}.log", "wb") as log:
+            if subprocess.run(["bash", "-c", script], stdout=log, stderr=log).returncode:
+                raise SetupError(f"{package} cannot be compiled; {log.name} says why")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ run_colcon() {
 }
 
 run_sources() {
-  # A module has one worker, so that what it starts once is started once.
+  # A module has one worker, so that what it starts once is started once; see conftest.py for brains.
   .venv/bin/python -m pytest -p timeout -p xdist -n "$workers" --dist loadfile --no-loadscope-reorder \
     --durations=25 "$@"
 }
@@ -98,8 +98,11 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 status=0
-# What runs alone waits for the tests under colcon.
-(flock -s 9; run_colcon 9>&-) 9>.pytest_cache/alone.lock || { status=1; echo "brain: the part under colcon FAILED"; }
+# What runs alone waits for the tests under colcon, and so do those that start brains, while there are others to run.
+(flock -s 9; flock 8; run_colcon 8>&- 9>&-) 8>.pytest_cache/colcon.lock 9>.pytest_cache/alone.lock || {
+  status=1
+  echo "brain: the part under colcon FAILED"
+}
 tail -n +1 -f --pid="$sources" "$said"
 wait "$sources" || status=1
 exit "$status"

@@ -2,8 +2,10 @@
 """The ``brain`` command: it finds a verb where its package has said so, and loads that one alone."""
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
+import os
 import sys
 from typing import Annotated, Any
 
@@ -93,6 +95,10 @@ def options(version: Annotated[bool, typer.Option("--version", is_eager=True, ca
 
 def main() -> None:
     """Entry point of the console script."""
+    # Modules of a graph are looked for from this folder by every verb, as by the processes that it starts.
+    with contextlib.suppress(FileNotFoundError):    # a folder that is gone holds no module
+        if not getattr(sys.flags, "safe_path", False) and not {"", os.getcwd()} & set(sys.path):
+            sys.path.insert(0, os.getcwd())
     # What goes wrong is said once, by the verb itself.
     logging.getLogger("brain_runtime").setLevel(logging.ERROR)
     logging.getLogger("brain_wire").setLevel(logging.ERROR)

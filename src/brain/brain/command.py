@@ -2,14 +2,18 @@
 """The start of the ``brain`` command: a package that is not installed is named, with the remedy, in one line."""
 from __future__ import annotations
 
+import signal
 import sys
 
 
 def main() -> None:
     """Entry point of the console script."""
     try:
+        # Who changes their mind while it is being loaded is told nothing of where that was.
+        before = signal.signal(signal.SIGINT, signal.SIG_DFL)
         from brain.cli import main as run
 
+        signal.signal(signal.SIGINT, before)
         run()
     except ModuleNotFoundError as missing:
         if "." in (missing.name or "."):

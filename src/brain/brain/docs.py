@@ -43,14 +43,14 @@ def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = REFER
         if as_json:
             tell_json({"folder": str(out.absolute()), "differ": []}, None)
         return
-    out.mkdir(parents=True, exist_ok=True)
-    for name in stale:
-        (out / name).write_text(made[name], encoding="utf-8")
-        if not as_json:
-            tell(f"wrote {out / name}")
-    for page in wrong:
-        page.write_text(figures[page], encoding="utf-8")
-        if not as_json:
-            tell(f"wrote {page}")
+    written = {**{out / name: made[name] for name in stale}, **{page: figures[page] for page in wrong}}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for page, text in written.items():
+            page.write_text(text, encoding="utf-8")
+            if not as_json:
+                tell(f"wrote {page}")
+    except OSError as error:
+        fail(f"cannot write {error.filename or out}: {error.strerror}; name another folder with --out")
     if as_json:
         tell_json({"folder": str(out.absolute()), "written": stale + [str(page) for page in wrong]}, None)

@@ -56,7 +56,6 @@ def run(context: typer.Context,
 
     rules, files, values = list(remap or ()), list(params_file or ()), list(param or ())
     more = [word for word in context.args if word != "--ros-args"]  # -p and -r were taken as the options of these names
-    sys.path.insert(0, os.getcwd())  # a class of one's own, without installing it
     try:
         resolved = resolve_region(region, graph, robot or "", name=name, namespace=namespace,
                                   arguments=_words(rules, files, values, more))
@@ -79,6 +78,8 @@ def run(context: typer.Context,
     ros = ["-r", f"__ns:=/{namespace.strip('/')}"] if namespace.strip("/") else []
     ros += _words([*(f"{topic}:={other}" for topic, other in found.remap.items()), *rules],
                   [*filter(None, [resolved.beside]), *profile, *files], values, more)
+    for warning in resolved.warnings:
+        tell(f"warning: {warning}", "yellow", err=True)
     if as_json:
         tell_json({"node": found.node, "class": found.cls, "hears": found.hears, "says": found.publishes}, None)
     else:

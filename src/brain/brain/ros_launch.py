@@ -33,7 +33,7 @@ from brain.preflight import find_executable  # noqa: E402
 from brain_wire import shown  # noqa: E402
 from brain_runtime.dry_run import lines  # noqa: E402
 from brain_runtime.graphs import names_of  # noqa: E402
-from brain_runtime.launch_watch import VARIABLE, mark  # noqa: E402
+from brain_runtime.run import keeper  # noqa: E402
 from brain_runtime.state_folder import usable  # noqa: E402
 
 KEEPER = (sys.executable, "-m", "brain_runtime.with_launch")
@@ -74,8 +74,9 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
             find_executable(settings["package"], settings["executable"], ", or leave rviz:=true away")
         if value["state_dir"]:
             usable(Path(value["state_dir"]))
-        started = [*(Node(**settings, additional_env=_told()) for settings in nodes),
-                   *(Node(**settings, additional_env=_told(), exec_name=settings["executable"],
+        started = [*(Node(**settings, additional_env=keeper.told(node.turn))
+                     for node, settings in zip(whole.nodes, nodes, strict=True)),
+                   *(Node(**settings, additional_env=keeper.told(), exec_name=settings["executable"],
                           prefix=shlex.join(KEEPER)) for settings in rviz)]
         routing = zenoh_router(value["router"]) if router else []   # looks before it returns what starts
         return [*said, *routing, *started, _all_end(started)]
@@ -96,21 +97,16 @@ def _all_end(started: list) -> RegisterEventHandler:
     return RegisterEventHandler(OnShutdown(on_shutdown=end))
 
 
-def _told() -> dict[str, str]:
-    """What our processes are told of this launch."""
-    return {VARIABLE: mark()}
-
-
 def zenoh_router(wanted: str) -> list:
     """The router of rmw_zenoh, where it is wanted and needed."""
     found = plan(wanted, os.environ)
     said = [LogInfo(msg=found.says)] if found.says else []
     if not found.command:
         return said
-    keeper = ExecuteProcess(cmd=[*KEEPER, "--router", *found.command], name="router", output="screen",
-                            additional_env={**dict(found.environment), **_told()}, sigterm_timeout=SIGTERM_AFTER,
-                            sigkill_timeout=SIGKILL_AFTER)
-    return [*said, keeper, _all_end([keeper])]
+    environment = {**dict(found.environment), **keeper.told(keeper.ROUTER)}
+    kept = ExecuteProcess(cmd=[*KEEPER, "--router", *found.command], name="router", output="screen",
+                          additional_env=environment, sigterm_timeout=SIGTERM_AFTER, sigkill_timeout=SIGKILL_AFTER)
+    return [*said, kept, _all_end([kept])]
 
 
 def router_description() -> LaunchDescription:

@@ -9,7 +9,7 @@ import typer
 from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security)
 from brain_runtime.report import (
-    EDGES_FOOTER, edges_report, edges_table, footer, input_lines, reason_lines, report, table)
+    EDGES_FOOTER, edges_report, edges_table, footer, here_lines, input_lines, reason_lines, report, table)
 from brain_wire.shown import line
 
 WINDOW = 1.5        # s of listening where nothing else is said
@@ -62,7 +62,8 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
             tell_json(found)
         elif not found["regions"]:
             fail(f"no brain is heard in domain {number}" + (f", namespace {namespace}" if namespace else "")
-                 + "; start one with `brain up`, or see --domain and --namespace")
+                 + "; start one with `brain up`, or see --domain and --namespace"
+                 + "".join(f". {here}" for here in here_lines(found).splitlines()))
         else:
             console = Terminal()
             for part in _edges(found, namespace) if hops else (
@@ -71,6 +72,11 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
             if reasons := reason_lines(found):
                 console.print(reasons, style="yellow", soft_wrap=True)
             console.print(footer(found), soft_wrap=True)
+            if expected and set(expected) <= set(found["missing"]):
+                console.print(f"no region of the graph {graph} is heard; where another one runs, name it with --graph",
+                              style="yellow", soft_wrap=True, markup=False)
+            if here := here_lines(found):
+                console.print(here, soft_wrap=True, markup=False)
     well = found["regions"] and not found["missing"] and all(r["state"] == "active" for r in found["regions"])
     raise typer.Exit(0 if well else 1)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
-import signal
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)
 from brain_runtime.rooms import SPLIT
 
+INTERRUPTED = 130   # exit status after Ctrl-C before anything was started
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
 SHOWN = 1.0         # s in which a simulated world has told what stands in it
 CANNOT = ("the regions are a static group: none joins, leaves or is started again alone, and the first that is lost "
@@ -72,6 +73,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                                            "is kept, else one for this run.")] = None,
        listen: Annotated[list[str] | None, typer.Option(metavar="ENDPOINT", help="Open the router to a network, as "
                          "tcp/0.0.0.0:7447. Default: this machine only.")] = None,
+       with_parent: Annotated[bool, typer.Option("--with-parent", help="End as soon as the process that started this "
+                                                 "has ended, however that did: for scripts and tests.")] = False,
        dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and start nothing.")] = False,
        as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
        namespace: Namespace = "") -> None:
@@ -91,14 +94,17 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain_runtime.graphs import names_of
     from brain_runtime.inspect_graph import inspect_graph
     from brain_runtime.robots import RobotError
+    from brain_runtime.run import keeper
     from brain_wire import NameProblem, NoRouter, SessionProblem
+    from brain_wire.endings import on_ending
     from brain_wire.refusal import malformed, open_to_a_network
     from brain_wire.waking import Flag
 
     console = Terminal(lasting=True, stderr=as_json)
     stop = Flag()
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, lambda *_: stop.set())
+    on_ending(lambda *_: stop.set())
+    if with_parent:
+        keeper.end_with_keeper(keeper.mark(os.getppid()), stop.set)
     begin = time.monotonic()
     room = rooms.demo() if split is None and seed is None else {}
     split, seed = split or Split(rooms.SPLIT), rooms.SEED if seed is None else seed
@@ -119,6 +125,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                 return
             world = resolved.world
             secured.check(resolved, number)
+            _wait_for_the_last(number, console, stop)
             endpoint = router_endpoint(router)
             own_router = router_child(endpoint, listen or ())
             if own_router is None:
@@ -140,6 +147,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                             f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: {e.text}",
                             style=COLORS.get(e.kind)))
         except (GraphError, RobotError, CrewError, NoRouter, SessionProblem, NameProblem, OSError) as error:
+            if stop.is_set():   # what it waited for has had the same Ctrl-C
+                raise typer.Exit(INTERRUPTED) from None
             fail(str(error))
         warnings = [*resolved.warnings, *([CANNOT] if together else []), *(
             f"the router is open to a network at {e} and not secured: whoever reaches it can command this brain; see "
@@ -164,6 +173,25 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             crew.stop()
 
 
+def _wait_for_the_last(domain: int, console: Any, stop: Any) -> None:
+    """Waits for a brain of this domain whose `brain up` was killed: it ends by itself, but not at once."""
+    from brain_runtime.run import keeper
+
+    told = False
+
+    def wait(seconds: float) -> bool:
+        nonlocal told
+        if not told:
+            console.tell("waiting for a brain whose `brain up` was killed: it is ending", style="yellow")
+        told = True
+        return stop.wait(seconds)
+
+    left = keeper.wait_for_the_last(domain, wait)
+    if left and not stop.is_set():
+        fail(f"processes of a brain whose `brain up` was killed do not end: {', '.join(map(str, left))}; end them with "
+             f"`kill -9`, or choose another --domain")
+
+
 def _tell_dry(resolved: Any, as_json: bool) -> None:
     """Says what would run."""
     from brain_runtime.dry_run import lines
@@ -185,17 +213,22 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
         spoken: how to speak with the brain; None: it does not hear sentences.
         told: is completed and printed as JSON; None: it is not asked for.
     """
+    def tell_control() -> str:
+        """Says that it is under control, and how to speak with it; an example of what to say."""
+        took = time.monotonic() - begin     # without what is waited for here
+        words, hint = "", ""
+        if spoken is not None:
+            words = rooms.example(crew, SHOWN, stop) if spoken.simulated else ""
+            hint = (f" In another terminal: {spoken.command(words)}." if words else
+                    f" In another terminal: {spoken.command('find the red ball')}, or what there is.")
+        console.tell(f"{crew.control()} after {took:.1f} s.{hint} Ctrl-C here ends the brain.", style="green")
+        return words
+
     ready = crew.wait(PATIENCE, lambda: crew.ready() or crew.hopeless(), stop) and not crew.hopeless()
     took = time.monotonic() - begin
     missing = [] if ready else crew.missing()
-    words, hint = "", ""
-    if ready and spoken is not None:
-        words = rooms.example(crew, SHOWN, stop) if spoken.simulated else ""
-        hint = (f" In another terminal: {spoken.command(words)}." if words else
-                f" In another terminal: {spoken.command('find the red ball')}, or what there is.")
-    if ready:
-        console.tell(f"{crew.control()} after {took:.1f} s.{hint} Ctrl-C here ends the brain.", style="green")
-    elif not stop.is_set():
+    words = tell_control() if ready else ""
+    if not ready and not stop.is_set():
         for line in missing:
             console.tell(f"still waiting: {line}", style="yellow")
     if told is not None:
@@ -205,6 +238,9 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
                                              "seconds": round(took, 2), "example": words, "missing": missing}, None)
     while not stop.is_set():
         crew.round()
+        if not ready and crew.ready():
+            ready = True
+            tell_control()
     console.tell("ending")
 
 

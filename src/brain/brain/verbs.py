@@ -28,6 +28,8 @@ VERBS = {
     "up": Verb("brain", RUN, "Run a brain until Ctrl-C, and start again what dies."),
     "run": Verb("brain", RUN, "Join one region to a brain that is running."),
     "say": Verb("brain", RUN, "Tell the brain what to do."),
+    "stop": Verb("brain", RUN, "End a region, which stays ended."),
+    "start": Verb("brain", RUN, "Begin a region again that was ended by order."),
     "estop": Verb("brain", RUN, "Stop the robot until `brain release`."),
     "release": Verb("brain", RUN, "End the emergency stop."),
     "demo": Verb("brain_eval", RUN, "Run a robot in a simulated room, and tell it what to find."),

@@ -94,7 +94,7 @@ def test_a_program_that_answers_otherwise(answer):
             f"c, _ = s.accept(); c.recv(1024); c.sendall({answer!r}); c.close()")
     server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert who("tcp", "127.0.0.1", int(server.stdout.readline())) == zenoh_probe.OTHER
-    assert server.wait(10) == 0
+    assert server.wait(120) == 0
 
 
 # -- what the environment says ----------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_ours_takes_its_place_where_rmw_zenohd_is_missing(no_package):
         assert plan("auto", environment).says.startswith("a Zenoh router answers")
     finally:
         router.terminate()
-        router.wait(30)
+        router.wait(120)
 
 
 def test_no_program_for_one(no_package, monkeypatch):
@@ -221,7 +221,7 @@ def test_a_port_that_something_else_has(rmw_zenohd):
     number = int(server.stdout.readline())
     with pytest.raises(LaunchProblem, match=f"port {number} is taken"):
         plan("auto", {**ZENOH, **override(number)})
-    server.wait(10)
+    server.wait(120)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen(0)

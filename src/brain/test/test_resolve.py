@@ -16,6 +16,7 @@ from brain_runtime.inspect_graph import GivenError, inspect_graph
 from brain_runtime.resolve import resolve, resolve_region
 from brain_runtime.resolved import Resolved
 from brain_runtime.robots import RobotError
+from brain_runtime.rooms import SAID
 from brain_runtime.ros_args import RosArgsError, parse
 from brain_wire.parameters import ParameterError
 
@@ -188,6 +189,40 @@ def test_what_does_not_fit_is_named_by_every_host(toys, text, error, says):
             resolve(toys, robot=None, files=[toys.parent / "mine.yaml"], host=host)
     with pytest.raises(GivenError, match=says):
         inspect_graph(toys, "none", None, files=[toys.parent / "mine.yaml"])
+
+
+def test_what_is_wrong_with_a_region_is_said_whatever_else_is(toys):
+    graph = toys.parent / "bad.graph.yaml"
+    graph.write_text("regions: {toy: 'toys19.Toy'}\n")
+    with pytest.raises(GraphError, match="region toy needs `class: package.module:Class`"):
+        resolve(graph, "sim")       # and not that it has no world
+    (toys.parent / "idle19.py").write_text(
+        "from brain_runtime import In, Out, Region\nclass Idle(Region):\n"
+        "    x = In('x', 'std_msgs/msg/String', device=True)\n    said = Out('said', 'std_msgs/msg/String')\n"
+        "class Ticks(Idle):\n    rate = 1.0\n")
+    says = ("region idle: Idle never steps, so nothing comes on said: give it a `rate`, or one of its inputs "
+            "`trigger=True`")
+    for name, named in (("Idle", [says]), ("Ticks", [])):
+        graph.write_text(f"regions: {{idle: 'idle19:{name}'}}\n")
+        assert list(resolve(graph, "none").warnings) == named == list(resolve_region("idle", graph).warnings)
+
+
+def test_who_says_something_once_is_heard_by_the_brain_alone():
+    regions = resolve(world="sim").regions
+    assert [[region.name for region in regions if topic in region.hears] for topic in SAID] == [["language"], ["world"]]
+
+
+def test_what_a_file_says_of_many_need_not_be_for_all_and_what_is_for_nobody_is_named(toys):
+    (toys.parent / "mine.yaml").write_text(
+        "/**: {ros__parameters: {a: 7, zebra: 1, use_sim_time: true}}\n/r1/tay: {ros__parameters: {a: 1.0}}\n"
+        "/r1/*: {ros__parameters: {critcal: [x]}}\nworld: {ros__parameters: {seed: 3}}\n")
+    for host in ("zenoh", "ros", "local"):
+        found = resolve(toys, robot=None, files=[toys.parent / "mine.yaml"], host=host, namespace="r1")
+        assert found.region("toy").parameters["a"] == 7 and "a" not in found.region("stem").parameters
+        assert found.region("stem").parameters["use_sim_time"] is True
+        nobody, wrong = (warning for warning in found.warnings if "never steps" not in warning)
+        assert "no region is called /r1/tay" in nobody and nobody.endswith("did you mean /r1/toy?")
+        assert "no region has a parameter critcal" in wrong and wrong.endswith("did you mean critical?")
 
 
 @pytest.mark.parametrize("text, says", [

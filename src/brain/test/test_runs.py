@@ -35,7 +35,7 @@ def test_no_two_share_a_folder_though_they_begin_in_the_same_second(tmp_path):
     for process in begun:   # all have loaded what they need, or soon will have
         process.stdin.write("\n")
         process.stdin.flush()
-    made = [folder for process in begun for folder in process.communicate(timeout=60)[0].split()]
+    made = [folder for process in begun for folder in process.communicate(timeout=400)[0].split()]
     assert len(made) == len(set(made)) == 24
 
 

@@ -10,9 +10,10 @@ import time
 import pytest
 
 from brain_wire.router import free_port
-from brain_runtime import LATCHED
+from brain_runtime import FEATURE, LATCHED
 from brain_runtime import heartbeat as beat
 from brain_runtime.interfaces import GoalStatus
+from brain_runtime.speaker import LANGUAGE, Speaker
 from brain_wire import messages
 from brain_wire import open_node
 from brain_wire.router import Router
@@ -49,6 +50,18 @@ class Brain:
                     time.sleep(0.2)
 
 
+def test_what_is_no_order_is_answered_while_another_goal_goes_on():
+    """By language, which leaves the goal and its status as they are."""
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
+    with Router([endpoint]), open_node("language", domain=0, router=endpoint, patience=30.0) as node:
+        features = node.publisher("lang/features", LANGUAGE, FEATURE)
+        said = messages.make(LANGUAGE, goal_id=7, text="exactly", understood=True, verb=1, reason="no order")
+        with open_node("asker", domain=0, router=endpoint, patience=30.0) as other:
+            speaker = Speaker(other, look=lambda: features.publish(said))
+            answer = speaker.ask("exactly", 20.0)
+    assert (answer.status, answer.state, answer.reason) == (2, "not understood", "no order") and answer.seconds < 15.0
+
+
 @pytest.mark.parametrize("state, code, word", [
     (GoalStatus.STATE_REACHED, 0, "reached"), (GoalStatus.STATE_WRONG, 1, "wrong"),
     (GoalStatus.STATE_NOT_FOUND, 1, "not found"),
@@ -59,7 +72,7 @@ def test_the_exit_status_tells_how_it_went(state, code, word):
     environment.pop("ROS_DOMAIN_ID", None)
     with Router([endpoint]), open_node("pfc", domain=0, router=endpoint, patience=30.0) as node, Brain(node, state):
         done = subprocess.run([sys.executable, "-m", "brain", "say", TEXT, "--wait", "30", "--json"], env=environment,
-                              capture_output=True, text=True, timeout=100)
+                              capture_output=True, text=True, timeout=400)
     assert done.returncode == code, done.stdout + done.stderr
     answer = json.loads(done.stdout)
     assert (answer["status"], answer["state"], answer["reason"]) == (code, word, "because")

@@ -36,11 +36,12 @@ class AnnVision(Vision):
         message = inbox.get("image")
         if message is None or not inbox.new("image"):
             return {}, state
-        picture = self._picture(message)
-        if picture is None:
+        seen = self._see(inbox, message)
+        if seen is None:
             return {}, state
+        picture, lens = seen
         with self._torch.inference_mode():
             answer = self._network(self._network_module.prepare(self._torch.from_numpy(picture)[None]))[0].numpy()
         self.count(multiplies=self._dense)
-        return {"objects": self._objects(answer, self._focal(inbox, message))}, {
+        return {"objects": self._objects(answer, lens)}, {
             "frames": state["frames"] % 2 ** 20 + 1}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from brain_regions.vision import Vision
-from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter, sights
+from brain_runtime import FEATURE, In, Out, Region, SENSOR, images, parameter, sights
 from brain_runtime.interfaces import DetectedObject
 from brain_wire import messages
 
@@ -105,8 +105,12 @@ class ColorVision(Region):
         if message is None or message.encoding != "rgb8" or len(message.data) != message.height * message.width * 3:
             return {}, state
         image = np.asarray(message.data).reshape(message.height, message.width, 3)
-        info = inbox.get("info")
-        focal = float(info.k[0]) if info is not None and info.k[0] > 0 else message.width / 2
+        try:
+            focal = images.lens(inbox.get("info"), (message.width, message.height), math.pi / 2).focal
+        except images.LensError as wrong:
+            self.trouble = f"camera/camera_info is refused: {wrong}"
+            return {}, state
+        self.trouble = ""
         found = see(image, focal, self.parameters.camera_x)
         edge = math.atan(message.width / 2 / focal)
         result = self.objects(source=self.name, azimuth_min=-edge, azimuth_max=edge,

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from brain_regions import azimuth
+from brain_regions import azimuth, beams
 from brain_regions.motor.body import (APPROACH, ARRIVED, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, MOVING,
                                       SCAN_TIMEOUT, STANDING, STOP, TRUSTED, AnyMotor)
 from brain_regions.motor.region import PICTURES
@@ -32,9 +32,8 @@ class DynamicWindowMotor(AnyMotor):
 
     def step(self, inbox, state, dt, rng):
         control = inbox.get("control", within=CONTROL_TIMEOUT)
-        scan = inbox.get("scan", within=SCAN_TIMEOUT)
-        why = ("no fresh control" if control is None else
-               "no fresh scan" if scan is None or not azimuth.sound_scan(scan) else "")
+        scan, why = beams.heard(inbox.get("scan", within=SCAN_TIMEOUT), self.parameters)
+        why = "no fresh control" if control is None else why
         if why or control.mode in (IDLE, STOP):
             return self._answer(control, (0.0, 0.0), STANDING, math.nan, why, state, arrived=0.0, blocked=0.0)
         points = self._points(inbox, scan, control)
@@ -54,7 +53,7 @@ class DynamicWindowMotor(AnyMotor):
 
     def _points(self, inbox, scan, control) -> np.ndarray:
         """Points (m, base_link) within reach that must not be touched. float32[n, 2]."""
-        angles, ranges = azimuth.scan_points(scan, self.parameters)
+        angles, ranges = scan.hits()
         near = ranges < 1.6
         points = [np.stack([ranges[near] * np.cos(angles[near]), ranges[near] * np.sin(angles[near])], -1)]
         for received in inbox.each("features", FEATURES_TIMEOUT):
@@ -72,7 +71,7 @@ class DynamicWindowMotor(AnyMotor):
 
     def _gap(self, control, scan) -> float:
         """Gap (m) between the robot's edge and what stands in the target's direction."""
-        angles, ranges = azimuth.scan_points(scan, self.parameters)
+        angles, ranges = scan.hits()
         toward = np.abs(azimuth.wrap(angles - float(control.bearing))) < 0.15
         measured = float(ranges[toward].min()) if toward.any() else math.inf
         # something in front of the target is not the target

@@ -12,6 +12,7 @@ import numpy as np
 
 from brain_baselines import object_memory
 from brain_regions import azimuth
+from brain_regions.obedience import HEARTBEATS
 from brain_regions.past import Past, since
 from brain_regions.pfc import eyes, in_front, last_look
 from brain_regions.pfc.control import (APPROACH, GATED, IDLE, M_ARRIVED, S_APPROACHING, S_IDLE, S_NOT_FOUND,
@@ -20,7 +21,10 @@ from brain_regions.pfc.control import (APPROACH, GATED, IDLE, M_ARRIVED, S_APPRO
 from brain_regions.pfc.heading import told
 from brain_regions.pfc.parameters import CortexParameters
 from brain_regions.pfc.region import PICTURES
+from brain_regions.pfc.report import kind_of
+from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, clip_utf8, parameter
+from brain_runtime.odometry import JUMP, Odometry, from_origin, origin_of
 from brain_runtime.sights import sound
 from brain_wire import messages
 
@@ -54,6 +58,7 @@ class TablePrefrontalCortex(Region):
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
+    heartbeats = HEARTBEATS
 
     control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE, gated=GATED)
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
@@ -62,19 +67,20 @@ class TablePrefrontalCortex(Region):
     def configure(self, parameters):
         """Takes parameters; of the last seconds nothing is known yet."""
         super().configure(parameters)
-        self._past = Past()
+        self._past, self._lidar, self._odometry = Past(), ScanWatch(), Odometry()
 
     def initial_state(self):
         return {"tracks": object_memory.empty(), "goal": np.zeros(7, np.float32), "progress": np.zeros(7, np.float32),
                 **last_look.empty(), **in_front.empty(), "text": np.zeros(TEXT, np.float32),
-                "pose": np.zeros(4, np.float32)}
+                "pose": np.zeros(4, np.float32), "far": np.zeros(2, np.float32)}
 
     def step(self, inbox, state, dt, rng):
         state = dict(state)
         state["progress"] = state["progress"].copy()
         pose = self._pose(inbox, state)
+        self.trouble = self._odometry.refusal(inbox, 0.5)
         self._hear(inbox, state)
-        sight = eyes.look(inbox, self._past, pose, self.parameters.view_timeout, self.parameters.late)
+        sight = eyes.look(inbox, self._past, pose, self._lidar, self.parameters, self.trouble)
         self._look(inbox, state, pose, sight.looks, dt)
         mode, status, heading, speed, row, reason = self._decide(inbox, state, pose, sight, min(dt, 0.5))
         outbox = {"control": self._control(state, pose, mode, heading, speed, row)}
@@ -83,7 +89,7 @@ class TablePrefrontalCortex(Region):
             status, reason = in_front.look(
                 state, [look.frame for look in sight.looks], sight.newest, int(state["goal"][COLOR]),
                 int(state["goal"][SHAPE]), self.parameters.look, min(dt, 0.5))
-        told = status + 1 + 0.5 * (reason == in_front.LOOKING)
+        told = status + 1 + (kind_of(reason) if status == S_WAITING else 0.5 * (reason == in_front.LOOKING))
         if told != state["progress"][TOLD]:
             state["progress"][TOLD] = told
             outbox["status"] = self._status(state, status, reason)
@@ -94,17 +100,19 @@ class TablePrefrontalCortex(Region):
     # -- input -----------------------------------------------------------------------------------------------------
 
     def _pose(self, inbox, state):
-        """Newest pose (x, y, yaw), or None; a jump means that the robot was carried, and memory is worth nothing."""
-        odom = inbox.get("odom", within=0.5)
-        pose = azimuth.sound_pose(odom) if odom is not None else None
-        if pose is None:
+        """Newest pose (x, y, yaw) from the origin ``far``, or None; after a jump memory is worth nothing."""
+        told = self._odometry.pose(inbox, 0.5)
+        if told is None:
             return None
         x, y, yaw, known = state["pose"]
-        if known and (math.hypot(pose[0] - x, pose[1] - y) > 0.5 or abs(azimuth.wrap(pose[2] - yaw)) > 1.0):
+        pose = from_origin(told, state["far"])
+        if not known or math.hypot(pose[0] - x, pose[1] - y) > JUMP[0] or abs(azimuth.wrap(pose[2] - yaw)) > JUMP[1]:
             state["tracks"] = object_memory.empty()
             self._past.clear()
+            state["far"] = origin_of(told)
+            pose = from_origin(told, state["far"])
         state["pose"] = np.array([*pose, 1], np.float32)
-        self._past.put(messages.time_seconds(odom.header.stamp), pose)
+        self._past.put(messages.time_seconds(inbox.get("odom").header.stamp), pose)
         return pose
 
     def _hear(self, inbox, state) -> None:
@@ -122,12 +130,16 @@ class TablePrefrontalCortex(Region):
         state["text"] = np.zeros(TEXT, np.float32)
         state["text"][:len(codes)] = list(codes)
 
+    def _seen(self, inbox):
+        """Beams of the newest scan; None without one that can be believed."""
+        return None if inbox.get("scan", within=0.5) is None or self._lidar.fault else self._lidar.beams
+
     def _look(self, inbox, state, pose, looks, dt) -> None:
         """Takes new pictures into memory, each from where it was taken."""
         if not looks:
             return
-        scan = inbox.get("scan", within=0.5)
-        beams = azimuth.scan_points(scan, self.parameters) if scan is not None and azimuth.sound_scan(scan) else None
+        seen = self._seen(inbox)
+        beams = seen.hits() if seen is not None else None
         for frame, then in looks:
             turned = since(then, pose)[2]
             as_then = (azimuth.wrap(beams[0] + turned), beams[1]) if beams is not None and turned else beams
@@ -220,9 +232,9 @@ class TablePrefrontalCortex(Region):
     def _give_up(self, inbox, state, dt):
         """Not found; but not in front of some other object, where standing would say "here it is"."""
         progress = state["progress"]
-        scan = inbox.get("scan", within=0.5)
-        if scan is not None and azimuth.sound_scan(scan) and progress[CLEAR] < 7.0:
-            angles, ranges = azimuth.scan_points(scan, self.parameters)
+        seen = self._seen(inbox)
+        if seen is not None and progress[CLEAR] < 7.0:
+            angles, ranges = seen.hits()
             from_front = np.hypot(ranges * np.cos(angles) - self.parameters.radius, ranges * np.sin(angles))
             if from_front.min(initial=9.0) < 0.65:
                 progress[CLEAR] += dt

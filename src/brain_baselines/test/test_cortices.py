@@ -91,7 +91,7 @@ class Cortex:
                 self.yaw += math.copysign(1.2, self.control.heading) * 0.05
             now = self.host.now
             self.host.publish("odom", odometry(0, 0, self.yaw, now))
-            self.host.publish("scan", scan_of_box(0, 0, 0))
+            self.host.publish("scan", scan_of_box(0, 0, self.yaw))
             self.host.publish("motor/status", make("MotorStatus", goal_id=self.goal, state=motor))
             self.host.publish("sensor/features", make("SensorFeatures", source="place/view", novelty=self.view))
             self.host.publish("place/headings", ways_told(*self.ways))

@@ -85,11 +85,31 @@ def test_a_sentence_is_answered_when_it_is_read_and_again_five_times_a_second(ki
 @every_kind
 def test_every_sentence_counts_the_goal_up(kind):
     brain = Recorder(kind)
-    for text in ("go to the red ball", "gibberish", "go to the red ball", "止まれ"):
+    for text in ("go to the red ball", "kick the red ball", "go to the red ball", "止まれ"):
         brain.say(text)
     assert [f.goal_id for f in brain.answers] == [1, 2, 3, 4]
     assert [f.understood for f in brain.answers] == [True, False, True, True]
     assert brain.heard[-1].verb == Verb.STOP
+
+
+def test_what_is_no_order_changes_nothing_and_is_answered():
+    brain = Recorder()
+    brain.say("exactly")
+    assert not brain.heard[-1].understood and "'exactly' is no order" in brain.heard[-1].reason
+    brain.say("go to the red ball")
+    goal, state = brain.heard[-1], brain.state
+    assert goal.goal_id == 2 and goal.understood
+    for text in ("exactly", "stupid", "call my mother", "その通り"):
+        begin = len(brain.heard)
+        brain.say(text)
+        brain.host.advance(1.5)
+        aside = [f for f in brain.heard[begin:] if f.text == text]
+        assert len(aside) == 1 and text in aside[0].reason, text
+        assert content(aside[0])[2:9] == content(goal)[2:9] and aside[0].goal_id == 2
+        assert content(brain.heard[-1]) == content(goal)
+    assert all(np.array_equal(brain.state[name], state[name]) for name in ("goal", "text", "reason", "digest", "rates"))
+    brain.say("stop")
+    assert (brain.heard[-1].goal_id, brain.heard[-1].verb) == (3, Verb.STOP)
 
 
 @every_kind

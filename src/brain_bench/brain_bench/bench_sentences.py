@@ -6,7 +6,7 @@ import itertools
 import random
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -31,6 +31,15 @@ SEED = 20_261_123       # of objects in withheld phrasings, and of slips
 EACH = 4                # objects for each withheld phrasing
 
 
+def shipped() -> dict[str, SpikingReader]:
+    """The networks that ship, ``spiking`` and ``ann``. Raises WeightsError where a weight file does not fit."""
+    from brain_regions.language import weights
+    from brain_regions.language.network import AnnReader, SpikingReader
+
+    return {name: cls(weights.load(path, cls)[0])
+            for name, path, cls in (("spiking", weights.SHIPPED, SpikingReader), ("ann", weights.ANN, AnnReader))}
+
+
 def readers() -> dict[str, Reader]:
     """What reads a sentence: the spiking network, its ANN baseline and the grammar by hand, each as it is read live.
 
@@ -40,13 +49,10 @@ def readers() -> dict[str, Reader]:
     Raises:
         WeightsError: a weight file that ships does not fit.
     """
-    from brain_regions.language import halves, parse, weights
+    from brain_regions.language import halves, parse
     from brain_regions.language.decode import decode
-    from brain_regions.language.network import AnnReader, SpikingReader
 
-    networks = {name: cls(weights.load(path, cls)[0])
-                for name, path, cls in (("spiking", weights.SHIPPED, SpikingReader), ("ann", weights.ANN, AnnReader))}
-
+    networks = shipped()
     return {"spiking": by(networks["spiking"], decode), "ann": by(networks["ann"], decode),
             "grammar": lambda text: parse(text).slots,
             "network": by(networks["spiking"], lambda spelled, heard: halves.of_network(heard), mend=False),
@@ -180,6 +186,52 @@ def _summed(lists: list[dict[str, Any]], name: str, what: str) -> dict[str, Any]
     return share(sum(cell["count"] for cell in cells), of) | {"of": of, "wrong": sum(c["wrong"] for c in cells)}
 
 
+def limits(networks: Mapping[str, SpikingReader]) -> list[dict[str, Any]]:
+    """How phrasings that no training has are read: of what a goal cannot hold, of no order, and of what is nearly so.
+
+    Args:
+        networks: by name.
+
+    Returns:
+        A row for each language and meaning: ``of`` sentences, and of each network the share that is ``right`` (slots,
+        and what is no order leaves the goal alone), that has the right ``meaning``, and how many are ``carried_out``
+        otherwise than said, and taken for ``stop`` that are none. Of "stop" there is also a row with a slip of the
+        keyboard in each.
+    """
+    from brain_eval.results import share
+    from brain_regions.language.decode import decided, decode, framed, spell
+    from brain_regions.language.reasons import Why
+    from brain_regions.language.sizes import MEANINGS
+    from brain_training.language_data import slip
+    from brain_training.language_suite import suite
+
+    rows = []
+    for language in ("en", "ja"):
+        asked = [(MEANINGS[one.meaning], one.text, (int(one.verb), *one.target, *one.avoid))
+                 for one in suite(language, EACH, SEED)]
+        stops = [text for what, text, _ in asked if what == "stop"] if language == "en" else []
+        asked += [("stop, a slip in each", slip(text, random.Random(f"{SEED} {text} {number}")), (3, 0, 0, 0, 0))
+                  for text in stops for number in range(EACH)]
+        for what in dict.fromkeys(what for what, *_ in asked):
+            chosen = [(text, slots) for name, text, slots in asked if name == what]
+            row: dict[str, Any] = {"language": language, "meaning": what, "of": len(chosen), "networks": {}}
+            for name, network in networks.items():
+                right = meaning = carried = stopped = 0
+                for text, slots in chosen:
+                    heard = network.hear(framed(spell(text)))
+                    meant, why, _ = decode(spell(text), heard)
+                    done = tuple(map(int, meant.slots))
+                    right += done == slots and (what != MEANINGS[0] or why is Why.NO_ORDER)
+                    told = decided(heard.verb)
+                    meaning += (told[2] or MEANINGS[told[0]]) == what.partition(",")[0]
+                    carried += done[0] in (1, 2) and done != slots
+                    stopped += done[0] == 3 and slots[0] != 3
+                row["networks"][name] = {"right": share(right, len(chosen)), "meaning": share(meaning, len(chosen)),
+                                         "carried_out": carried, "stop": stopped}
+            rows.append(row)
+    return rows
+
+
 def _kept_apart() -> bool:
     """Whether the weights that ship were trained on nothing near a withheld phrasing: they say so."""
     from brain_bench.bench_weights import read
@@ -196,6 +248,9 @@ def sentences(files: Annotated[list[Path], typer.Argument(
                   "--withheld", help="Read the phrasings that are kept out of training, too.")] = False,
               typos_too: Annotated[bool, typer.Option(
                   "--typos", help="Read the English lists again, with a slip of the keyboard in each.")] = False,
+              limits_too: Annotated[bool, typer.Option(
+                  "--limits", help="Read, too, what a goal cannot hold, and what is no order, in phrasings that no "
+                                   "training has.")] = False,
               as_json: Json = False) -> None:
     """Reads sentences with the language networks that ship, with each half of the spiking one, and by hand.
 
@@ -214,6 +269,7 @@ def sentences(files: Annotated[list[Path], typer.Argument(
         lists = {file.name: read_list(file) for file in files}
         lists |= (withheld() if withheld_too else {}) | (typos(lists) if typos_too else {})
         found = [measure(name, rows, which) for name, rows in lists.items()]
+        held = limits(shipped()) if limits_too else []
     except (ValueError, WeightsError) as error:
         fail(str(error), 2)
     if as_json:
@@ -221,7 +277,8 @@ def sentences(files: Annotated[list[Path], typer.Argument(
             {**one, "networks": {name: {k: v for k, v in shares.items() if k != "failures"}
                                  for name, shares in one["networks"].items()}} for one in found]
         given = [one for one in found if not _group(one["file"])]
-        tell_json({"lists": told, "together": together(given or found), "groups": by_group(found, _kept_apart())})
+        tell_json({"lists": told, "together": together(given or found), "groups": by_group(found, _kept_apart()),
+                   "limits": held})
         return
     table = Table(title="all slots right, with Wilson 95 % intervals", box=SIMPLE_HEAD)
     for heading in ("list", "", "of", *which):
@@ -234,6 +291,10 @@ def sentences(files: Annotated[list[Path], typer.Argument(
                     f"{c['share']:.3f} ({c['wilson95'][0]:.2f}-{c['wilson95'][1]:.2f}), {c['wrong']} wrong"
                     for c in cells))
     Terminal().print(table)
+    for row in held:
+        tell(f"{row['language']}, {row['meaning']}, {row['of']}: " + "; ".join(
+            f"{name} {one['right']['count']} right, {one['carried_out']} carried out otherwise than said, "
+            f"{one['stop']} taken for stop" for name, one in row["networks"].items()))
     for told in found if failures else ():
         for name in which:
             for wrong in told["networks"][name]["failures"]:

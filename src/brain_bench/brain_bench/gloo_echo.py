@@ -15,7 +15,7 @@ from typing import Any, Sequence
 import torch
 import torch.distributed as dist
 
-from brain_runtime import end_with_parent
+from brain_runtime import end_with_parent, torch_store
 
 PATIENCE = timedelta(minutes=30)    # that it may rest between two blocks
 FEW = 20        # tensors by which it is told how many go one way in a second
@@ -32,7 +32,7 @@ class GlooPing:
         import os
 
         torch.set_num_threads(1)
-        store = dist.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False, timeout=PATIENCE)
+        store = torch_store.serve(timeout=PATIENCE)
         self._other = subprocess.Popen(
             [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, "-m", __name__,
              str(store.port)], stdin=subprocess.DEVNULL)

@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from brain_bench.scale_nodes import LAST, READY, SIZE, TURN, Scheduled, main
+from brain_runtime import torch_store
 
 PATIENCE = timedelta(seconds=READY)
 
@@ -32,8 +33,8 @@ class GlooNode:
     def __init__(self, order: dict[str, Any]) -> None:
         torch.set_num_threads(1)
         self._order = order
-        self._store = dist.TCPStore("127.0.0.1", order["port"], order["count"], is_master=order["number"] == 0,
-                                    wait_for_workers=False, timeout=PATIENCE)
+        self._store = torch_store.serve(order["port"], PATIENCE) if order["number"] == 0 else dist.TCPStore(
+            torch_store.HERE, order["port"], is_master=False, timeout=PATIENCE)
         self._group = dist.ProcessGroupGloo(self._store, order["number"], order["count"], PATIENCE)
 
     def declare(self) -> dict[str, Any]:

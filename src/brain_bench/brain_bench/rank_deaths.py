@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 from brain_runtime import end_with_parent
-from brain_wire.router import free_port
 
 RANKS = 3
 COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "barrier")
@@ -51,10 +50,10 @@ def deaths(backend: str, count: int, seed: int, ranks: int = RANKS) -> Iterator[
 
 
 def _one(backend: str, collective: str, victim: int, wait: float, ranks: int, folder: Path) -> list[dict[str, Any]]:
-    import torch.distributed as dist
+    from brain_runtime import torch_store
 
     # as under torchrun the store is in a process of its own, which outlives any rank
-    store = dist.TCPStore("127.0.0.1", free_port(), is_master=True, wait_for_workers=False)
+    store = torch_store.serve()
     logs = [folder / f"{rank}.log" for rank in range(ranks)]
     processes = []
     try:

@@ -29,6 +29,7 @@ def brain(request):
         yield made
 
 
+@pytest.mark.extended
 def test_who_is_slowed_by_a_relay_that_is_late(brain, monkeypatch):
     monkeypatch.setattr(bench_backends, "DELAYS", (0.5,))
     (row,) = bench_backends.late(brain, 4.0, told)
@@ -41,6 +42,7 @@ def test_who_is_slowed_by_a_relay_that_is_late(brain, monkeypatch):
         assert row["ages"]["aside"]["p50"] < row["ages"]["sink"]["p50"] / 2
 
 
+@pytest.mark.extended
 def test_who_is_started_again_with_one_that_is_killed(brain):
     found = brain.hurt("relay", signal.SIGKILL)
     assert found["new"] == (["relay"] if brain.host == "zenoh" else list(toy_brain.TOYS))
@@ -61,6 +63,7 @@ def test_what_is_seen_from_outside(brain):
     assert "late" in found["parameters"] and found["processes"] == (4 if brain.host == "zenoh" else 1)
 
 
+@pytest.mark.extended
 def test_who_is_started_again_for_one_that_joins(brain):
     found = bench_backends.joined(brain, Flag(), told)
     assert found["restarted"] == ([] if brain.host == "zenoh" else list(toy_brain.TOYS)) and found["took"] > 0.0
@@ -72,6 +75,7 @@ def sides():
         yield made
 
 
+@pytest.mark.extended
 def test_round_trips_of_all_sides(sides):
     found = backend_trips.round_trips(sides.trips, [300], [300], 1, 20, sides.left_out, told)
     assert [row["busy"] for row in found] == [False, True]
@@ -84,6 +88,7 @@ def test_round_trips_of_all_sides(sides):
         assert row["torch-host"]["n"] == row["bare-gloo"]["n"] == 16      # what is sent blocking is not lost
 
 
+@pytest.mark.extended
 def test_what_goes_one_way(sides):
     flows = {name: sides.flows[name] for name in ("zenoh-peer", "bare-zenoh", "bare-gloo")}
     (row,) = backend_trips.one_way(flows, [4096], 1, 0.2, {}, told)
@@ -195,6 +200,7 @@ def test_every_form_carries_the_same_numbers():
         assert got.dtype == array.dtype and np.array_equal(got, array), name
 
 
+@pytest.mark.extended
 def test_what_forms_of_data_cost():
     rows = {row["form"]: row for row in backend_data.measure(1, 10, Flag(), told)}
     assert set(rows) == set(backend_data.FORMS)
@@ -214,6 +220,7 @@ def test_lines_with_code_are_counted(tmp_path):
     assert backend_complexity.changed("a\nb\n", "a\nc\n") == 2
 
 
+@pytest.mark.extended
 def test_the_examples_that_are_counted_run():
     rows = {row["host"]: row for row in backend_complexity.measure(Flag(), told)}
     assert set(rows) == set(backend_complexity.EXAMPLES)
@@ -227,6 +234,7 @@ def test_types_that_nobody_shows_are_told_too():
     assert rows["sensor_msgs/msg/Image"]["rviz"] == "Image" and rows["brain_interfaces/msg/Control"]["rviz"] == ""
 
 
+@pytest.mark.extended
 def test_a_group_of_three_beside_three_nodes():
     rows = {row["host"]: row for row in backend_scale.compared([3], 1.0, told)}
     for row in rows.values():
@@ -294,6 +302,7 @@ def test_an_experiment_that_there_is_not():
     assert done.returncode == 2 and "there is no such experiment" in done.stderr
 
 
+@pytest.mark.extended
 def test_what_it_tells_is_json():
     done = bench("--quick", "--only", "topology", "--json")
     assert done.returncode == 0, done.stderr

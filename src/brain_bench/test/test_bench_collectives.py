@@ -42,7 +42,7 @@ def test_a_death_counts_where_all_survivors_knew_it_in_time_by_name() -> None:
                     "on": {"median": 0.3, "longest": 2.5}}
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_survivors_name_the_rank_that_was_killed_and_go_on() -> None:
     (row,) = rank_deaths.deaths("zenoh", 1, seed=3)
     assert len(row["survivors"]) == rank_deaths.RANKS - 1

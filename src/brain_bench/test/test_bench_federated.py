@@ -7,7 +7,7 @@ from brain_bench.federated_picture import COLORS, draw
 from brain_bench.federated_course import Course, Ground, central, fleet, shipped
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_fleet_of_six_trains_over_zenoh_and_is_examined_as_others_are():
     course = Course(robots=6, rooms=1, clips=2, rounds=2, steps=1, batch=1, held=1, way=2)
     ground = Ground.of(course, lambda text: None)

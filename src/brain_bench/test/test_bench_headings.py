@@ -19,7 +19,7 @@ def test_of_one_heading_there_is_no_choice_and_of_equal_ones_a_free_one():
     assert found["entropy"] == pytest.approx(np.log(4)) and found["best"] == found["second"] == pytest.approx(0.25)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_temperature_changes_the_choice_inside_the_range_that_it_reaches():
     told = CliRunner().invoke(cli.app, ["bench", "headings", "--episodes", "6", "--seed", "3", "--json"])
     found = json.loads(told.stdout)

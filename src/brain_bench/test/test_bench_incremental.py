@@ -10,7 +10,7 @@ from brain_bench.incremental_course import ARMS, Driven, Picture, Plan, at_rando
 from brain_training.incremental.chooser import Chosen
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_robot_drives_and_all_trainings_are_examined_in_the_same_rooms():
     found = one_seed(replace(Plan(seed=10), **QUICK))
     assert found["arms"].keys() == {"start", *ARMS}

@@ -34,7 +34,7 @@ def test_a_thing_that_is_approached_is_the_one_the_robot_then_stands_before():
     assert watched.right.most_common(1)[0][0] == nearest and things[nearest].kind == chosen.target
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_was_not_asked_for_counts_as_wrong():
     """The same approach, for somebody who was asked for something else."""
     chosen = next(e for e in episodes("val", 40, 3) if e.kind == "go" and e.visibility == "front")
@@ -78,7 +78,7 @@ def test_both_sides_see_the_same_mistakes():
     assert ablations.parse(bench_integration.SIDES["without"]).parameters == {"pfc": {"integrate": False}}
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_command_tells_both_sides():
     result = CliRunner().invoke(cli.app, ["bench", "integration", "--episodes", "1", "--seed", "5", "--json"])
     report = json.loads(result.stdout)

@@ -15,7 +15,7 @@ from brain_regions.vision.decode import Found
 BALL = Found(0, 0, 0.9, 0.1, 2.0, 0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_all_of_it_comes_about_and_lost_answers_leave_what_the_small_one_sees(tmp_path):
     course = Course(robots=2, rooms=1, clips=2, steps=2, batch=1, held=1, way=6)
     found = json.loads(json.dumps(measure(course, tmp_path, lambda text: None)))

@@ -88,7 +88,7 @@ def test_a_torn_line_is_played_again(tmp_path):
     assert whole.startswith(run.path(tmp_path).read_text()) and run.path(tmp_path).read_text().endswith("\n")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_was_interrupted_goes_on(tmp_path):
     """The whole brain has played both episodes, the lesion one of them."""
     write(tmp_path, Run("", "plain"), [row(n, "success") for n in range(2)])

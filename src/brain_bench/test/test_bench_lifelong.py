@@ -19,7 +19,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_two_sites_are_learned_by_all_and_examined_as_they_should_be(tmp_path):
     course = Course(how=Steps(steps=2, batch=2, samples=2), rooms=5, threshold=1, report=2, sites=2, seed=3)
     one = run(course)

@@ -42,7 +42,7 @@ def test_a_worker_that_ends_is_named(start):
         start("nothing_such").ready()
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_library_that_cannot_be_installed_is_left_out_and_named(tmp_path, monkeypatch):
     for name, value in (("NO_INDEX", "1"), ("FIND_LINKS", str(tmp_path)), ("CONFIG_FILE", "/dev/null")):
         monkeypatch.setenv(f"PIP_{name}", value)

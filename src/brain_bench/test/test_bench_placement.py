@@ -19,7 +19,7 @@ def test_the_plans_can_be_meant_so():
         assert not {"motor", "brainstem"} & set(plan["place"])
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_plan_is_run_and_takes_no_less_than_its_links():
     pytest.importorskip("mujoco")
     done = CliRunner().invoke(app, ["bench", "placement", "--seconds", "3", "--plans", "1", "--json"])

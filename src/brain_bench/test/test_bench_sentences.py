@@ -64,3 +64,15 @@ def test_slips_are_made_of_english_lists_alike_each_time():
 def test_withheld_phrasings_are_asked_in_both_languages():
     lists = bench.withheld()
     assert all(len([row for row in rows if row.slots[0]]) > 100 for rows in lists.values()) and len(lists) == 2
+
+
+@pytest.mark.slow
+def test_what_a_goal_cannot_hold_is_asked_in_phrasings_that_no_training_has(monkeypatch):
+    monkeypatch.setattr(bench, "EACH", 1)
+    rows = bench.limits({"spiking": bench.shipped()["spiking"]})
+    assert {row["language"] for row in rows} == {"en", "ja"} and sum(row["of"] for row in rows) >= 250
+    assert {"exception", "relation", "ordinal", "two targets", "two avoided", "only avoid", "no order", "stop", "go",
+            "stop, a slip in each"} <= {row["meaning"] for row in rows}
+    for row in rows:
+        told = row["networks"]["spiking"]
+        assert told["right"]["count"] + told["carried_out"] + told["stop"] <= row["of"]

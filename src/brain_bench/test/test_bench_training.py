@@ -81,6 +81,7 @@ def test_activations_of_vision_are_those_of_the_formula() -> None:
     assert row["activations"][0] == pytest.approx(row["activations_formula"], rel=0.05)
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_a_pipeline_is_measured_and_drawn(tmp_path: Path) -> None:
     first = Order("vision", steps=4, batch=4)
@@ -115,7 +116,7 @@ def test_equal_layers_make_equal_stages_through_which_spikes_and_gradients_get()
     assert 0.05 < float(network(batch[0]).detach().mean()) < 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_form_is_measured_beside_one_process_and_drawn(tmp_path: Path) -> None:
     rows = list(training_runs.forms(Order("motor", steps=3, batch=8), ["dp=2"]))
     assert [row["plan"] or row["shards"] for row in rows] == [0, 2, "dp=2"]
@@ -127,13 +128,13 @@ def test_a_form_is_measured_beside_one_process_and_drawn(tmp_path: Path) -> None
     assert (tmp_path / "memory.png").read_bytes().startswith(PNG)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_ranks_are_killed_and_a_training_goes_on() -> None:
     found = training_killed.measure(2)      # rank 0, and rank 1
     assert len(found["seconds"]) == 2 and 0 < min(found["seconds"]) <= found["median"] <= max(found["seconds"])
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_training_that_makes_no_step_is_told_with_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_killed, "__name__", "brain_bench.no_such")
     with pytest.raises(training_runs.Failed, match="makes no step: .*brain_bench.no_such"):

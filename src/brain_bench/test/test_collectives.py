@@ -51,6 +51,7 @@ def no_group_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOREIGN))
 
 
+@pytest.mark.extended(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_every_collective_is_right_on_gloo(ranks: int) -> None:
@@ -74,7 +75,7 @@ def test_every_collective_is_right_on_gloo(ranks: int) -> None:
     assert whole == [1, 2, 25, 16384] and all(size % (4 * ranks) == 0 for size in shares)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_each_collective_is_explained_with_values_that_were_really_there() -> None:
     found = run(NAMES, 3, explain=True)
     told = {row.name: explained(row, found, "gloo") for row in ROWS}
@@ -96,7 +97,7 @@ def test_each_collective_is_explained_with_values_that_were_really_there() -> No
         assert ("pickled" in text and "of one's own group" in text.replace("\n  ", " ")) == ("object" in row.name)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_wrong_value_is_found_and_named() -> None:
     rows = chosen(("lies_of_one_value", "lies_of_length", "lies_of_an_object", "all_gather"), with_more(LIES))
     figures = together(rows, run(tuple(row.name for row in rows), 2, (40,), more=LIES), "gloo", "", (40,))
@@ -112,6 +113,7 @@ def test_a_wrong_value_is_found_and_named() -> None:
     assert "lies_of_an_object of 40 B: rank 0, output 0: expected 'something else', found {'rank': 1" in said
 
 
+@pytest.mark.extended(signal.SIGSTOP)
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "says"), [(signal.SIGKILL, "was ended by SIGKILL in"),
                                               (signal.SIGSTOP, "has given no sign of life for 8 s, in")])
@@ -131,14 +133,14 @@ def test_a_rank_that_dies_or_freezes_ends_all_and_is_named(number: int, says: st
     assert not [process for process in processes if Path(f"/proc/{process}").exists()]
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_ranks_that_stand_still_are_named_with_what_they_are_at() -> None:
     order = Order("gloo", ("waits_long",), (8,), 2, patience=3.0, more=LATE)
     with pytest.raises(RanksProblem, match=r"got any further for 3 s: rank 0 \(process \d+\) in waits_long"):
         Ranks(order, 2, silence=PATIENCE).run()
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_a_backend_lacks_stands_in_its_row_and_what_fails_on_one_rank_ends_all() -> None:
     rows = chosen(("lacked", "lacked_as_known", "barrier"), with_more(LIES))
     figures = together(rows, run(tuple(row.name for row in rows), 2, more=LIES), "gloo", "", (8,))
@@ -180,7 +182,7 @@ def _ends(watch: int) -> bool:
         os.close(watch)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_command_tells_json_draws_and_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
@@ -204,7 +206,7 @@ def test_the_command_tells_json_draws_and_saves(tmp_path: Path, monkeypatch: pyt
     assert "<svg" in drawn and drawn.count("<!-- reduce -->") == 1 and "bus bandwidth (MB/s)" in drawn
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_mpi_is_measured_beside_and_what_keeps_it_from_running_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mpi4py")
     rows = chosen(["all_reduce_avg", "all_reduce_min", "scatter", "all_to_all_single", "send_recv", "barrier"])
@@ -220,7 +222,7 @@ def test_mpi_is_measured_beside_and_what_keeps_it_from_running_is_told(monkeypat
     assert problem is not None and "mpiexec ended with status" in problem["problem"]
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_torchrun_starts_it_as_ranks_of_a_group(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "--module",
@@ -252,7 +254,7 @@ def test_what_is_asked_wrongly_is_named_with_what_there_is(tmp_path: Path, monke
     assert "--ranks 3 does not fit WORLD_SIZE=2" in brain("--ranks", "3").stderr
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_backend_that_cannot_run_here_is_named() -> None:
     import torch
 

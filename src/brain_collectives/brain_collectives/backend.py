@@ -82,6 +82,15 @@ class ZenohGroup(dist.ProcessGroup):
         """The store of c10d by which the group's ranks met."""
         return self._store
 
+    @property
+    def _device_types(self) -> list[torch.device]:
+        """Devices whose tensors it takes; torch's checkpoints ask for them."""
+        return [torch.device("cpu")]
+
+    def _get_backend(self, device: torch.device) -> ZenohGroup:
+        """What does the calls for a device: the group itself, which torch asks for those of ``_device_types``."""
+        return self
+
     def set_timeout(self, timeout: timedelta) -> None:
         """Sets the timeout of calls that name none."""
         self.timeout = timeout

@@ -22,7 +22,7 @@ class RankDied(CollectiveError):
 
 
 class Refused(CollectiveError):
-    """The other ranks have gone on without this one, which stood still or was cut off for too long."""
+    """The other ranks have gone on without this one, or may have: it stood still or was cut off for too long."""
 
 
 class CallsDiffer(CollectiveError):
@@ -50,4 +50,4 @@ class Closed(CollectiveError):
 
 
 class ObjectsRefused(CollectiveError):
-    """Objects would be unpickled from a link that is neither authenticated nor on this machine."""
+    """Objects would be unpickled from a link that is not authenticated."""

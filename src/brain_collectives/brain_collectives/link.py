@@ -27,14 +27,14 @@ from brain_collectives.header import Header, Malformed, What, read, read_ranks, 
 from brain_collectives.membership import Membership
 from brain_collectives.rendezvous import Place
 from brain_collectives.sent import TO_ALL, Kept
-from brain_collectives.settings import Settings
+from brain_collectives.settings import PEERS, Settings
 from brain_wire.session import Session
 from brain_wire.waking import Signal
 
 SPACE = "brain_collectives"
 HELLO_EVERY = 0.05      # s between greetings to a rank that has not answered
 LEAVING_EVERY = 0.2     # s between goodbyes to a rank that has not answered
-PARKED = 1 << 14        # messages that wait for groups which this rank has not made yet
+PARKED = 1 << 14        # messages that wait for groups which this rank has not made yet; of B as many as are kept
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Link:
         settings: from the environment.
 
     Attributes:
-        trusted: whether objects may come by it: it is authenticated at all ranks, or all are on this machine.
+        trusted: whether objects may come by it: it is authenticated at all ranks, or by sockets of this user alone.
         failure: why nothing can be done any more; None: it can.
     """
 
@@ -83,13 +83,15 @@ class Link:
         self.size = len(places)
         self.run = places[0].nonce
         self.local = len({place.machine for place in places}) == 1
-        self.trusted = all(p.trusted for p in places) or self.local and all(p.loopback for p in places)
+        self.trusted = all(p.trusted for p in places) or self.local and settings.link == PEERS
         self.failure: CollectiveError | None = None
         self.kept = Kept(settings.keep)
         self._groups: dict[int, Post] = {}
         self._closed_groups: set[int] = set()
         self._retired: set[int] = set()
         self._parked: list[tuple[Header, zenoh.ZBytes]] = []
+        self._room = settings.keep      # B that may still be parked
+        self._overflowed = False        # something was not: groups that are made from then on ask for it
         self._lock = threading.Lock()
         self._here: set[int] = set()
         self._heard = Signal()
@@ -186,8 +188,12 @@ class Link:
         with self._lock:
             group = self._groups.get(header.group)
             if group is None:
-                if header.group not in self._closed_groups and len(self._parked) < PARKED:
-                    self._parked.append((header, payload))
+                if header.group not in self._closed_groups:
+                    if len(self._parked) < PARKED and len(payload) <= self._room:
+                        self._parked.append((header, payload))
+                        self._room -= len(payload)
+                    else:
+                        self._overflowed = True
                 return
         if header.source in group.members:
             group.receive(header, payload)
@@ -233,8 +239,11 @@ class Link:
             self._parked = [parked for parked in self._parked if parked[0].group != group.number]
             # Under the lock: what comes meanwhile is not to overtake what waits.
             for header, payload in waiting:
+                self._room += len(payload)
                 if header.source in group.members:
                     group.receive(header, payload)
+            if self._overflowed:
+                group.link_back()
             self._closed_groups.discard(group.number)
             self._groups[group.number] = group
         for rank in group.members:

@@ -4,8 +4,8 @@
 torch's object collectives call a backend with tensors of bytes like any others, so a backend cannot tell them. But all
 of them pickle and unpickle by two functions of ``torch.distributed.distributed_c10d``, which get the group. Those are
 wrapped when the first group of this backend is made, and the object collectives too, so that all ranks are refused
-before anything is sent: for groups of this backend they raise where the link is neither authenticated at all ranks nor
-on one machine; for all other groups they do what they did.
+before anything is sent: for groups of this backend they raise where the link is not authenticated at all ranks; for all
+other groups they do what they did.
 """
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ def check(group: dist.ProcessGroup | None) -> None:
     """
     wire = getattr(group or distributed_c10d._get_default_group(), "wire", None)
     if isinstance(wire, Group) and not wire.link.trusted:
-        raise ObjectsRefused("objects are pickled, and whoever reaches this link could have code run by them: the "
-                             "zenoh backend takes them only where all ranks are on one machine, or linked by a router "
-                             "with certificates (BRAIN_SECURITY). Send tensors instead, or use `brain keys`")
+        raise ObjectsRefused("objects are pickled, and whoever reaches this link could have code run by them: give all "
+                             "ranks the same BRAIN_COLLECTIVES_SECRET and no router, or link them by a router with "
+                             "certificates (BRAIN_SECURITY, `brain keys`), or start all on one machine by one user and "
+                             "without a router; or send tensors")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from datetime import timedelta
 from typing import Any
@@ -13,10 +14,10 @@ import zenoh
 
 from brain_collectives.errors import CollectiveError
 from brain_collectives.link import Link
-from brain_collectives.local_router import of_this_machine_alone
 from brain_collectives.membership import CONGESTION
+from brain_collectives.private import clear, folder, known_by
 from brain_collectives.rendezvous import Place, exchange, hold_port, new_place
-from brain_collectives.settings import PEERS, ROUTER, Settings, from_environment
+from brain_collectives.settings import PEERS, ROUTER, SECRET_VARIABLE, Settings, from_environment
 from brain_wire.credentials import OPERATOR
 from brain_wire.refusal import open_to_a_network
 from brain_wire.session import NoRouter, Session, SessionProblem, insert, open_session
@@ -38,19 +39,18 @@ def open_link(store: dist.Store, rank: int, size: int, timeout: timedelta, setti
     try:
         if settings.link == PEERS:
             with hold_port() as holder:
-                own = new_place(PEERS, settings.host, "", False, True, settings.lease, settings.large,
+                own = new_place(PEERS, settings.host, "", settings.secret is not None, settings.lease, settings.large,
                                 holder.getsockname()[1])
-                places = exchange(store, rank, size, own, timeout)
+                places = exchange(store, rank, size, own, timeout, settings.secret)
                 session = _linked_with(places, rank, settings, _left(until))
         else:
             # Before the others are told of this rank: who meets is linked already.
             session = open_session(identity=settings.identity or OPERATOR, more=_tuning(settings),
                                    patience=min(timeout.total_seconds(), ROUTER_PATIENCE))
-            secured = session.credentials is not None
-            here = not secured and not open_to_a_network(session.endpoint) and of_this_machine_alone(session)
-            own = new_place(ROUTER, settings.host, session.endpoint, secured, here, settings.lease, settings.large)
+            own = new_place(ROUTER, settings.host, session.endpoint, session.credentials is not None, settings.lease,
+                            settings.large)
             try:
-                places = exchange(store, rank, size, own, timeout)
+                places = exchange(store, rank, size, own, timeout, settings.secret)
             except BaseException:
                 session.close()
                 raise
@@ -84,25 +84,33 @@ def _tuning(settings: Settings) -> dict[str, Any]:
 
 def _linked_with(places: list[Place], rank: int, settings: Settings, timeout: timedelta) -> Session:
     """A session that is linked with each other rank's; of two ranks the higher one connects."""
-    own = places[rank]
+    own, secret = places[rank], settings.secret
     one_machine = len({place.machine for place in places}) == 1
-    hosts = ["127.0.0.1" if one_machine else place.host for place in places]
-    endpoints = [f"tcp/{f'[{host}]' if ':' in host else host}:{place.port}" for host, place in zip(hosts, places)]
-    if open_to_a_network(endpoints[rank]):
-        log.warning("%s is not secured: whoever reaches it can put data into this group; link by a router with the "
-                    "brain's certificates (BRAIN_SECURITY), or use a network of your own", endpoints[rank])
+    if one_machine:
+        clear(folder())
+        endpoints = [f"unixsock-stream/{folder()}/{place.nonce}" for place in places]
+    elif os.environ.get("LOCAL_WORLD_SIZE") == str(len(places)):
+        raise CollectiveError("the store says of a rank that it is on another machine, or of another user, where all "
+                              "were started on this one (LOCAL_WORLD_SIZE); who else writes into the store?")
+    else:
+        endpoints = [f"tcp/{f'[{place.host}]' if ':' in place.host else place.host}:{place.port}" for place in places]
+        if secret is None and open_to_a_network(endpoints[rank]):
+            log.warning("%s is not secured: whoever reaches it can put data into this group; give all ranks the same "
+                        "%s, or link them by a router with the brain's certificates (BRAIN_SECURITY)", endpoints[rank],
+                        SECRET_VARIABLE)
     config = zenoh.Config()
-    for key, value in {
-            "mode": "peer", "listen/endpoints": [endpoints[rank]], "connect/endpoints": endpoints[:rank],
-            "connect/timeout_ms": int(timeout.total_seconds() * 1000), "connect/exit_on_failure": True,
-            "connect/retry": {"period_init_ms": 20, "period_max_ms": 200, "period_increase_factor": 2},
-            "scouting/multicast/enabled": False, "scouting/gossip/enabled": False,
-            "open/return_conditions/connect_scouted": False, "open/return_conditions/declares": False,
-            "transport/unicast/max_sessions": 2 * len(places) + 16, "transport/shared_memory/enabled": one_machine,
-            "transport/link/tx/keep_alive": 4, **_tuning(settings),
-    }.items():
-        insert(config, key, json.dumps(value), "our settings")
-    session = Session(zenoh.open(config), f"{endpoints[rank]} of rank {rank}, process {own.pid}")
+    with known_by(None if one_machine else secret) as more:
+        for key, value in {
+                "mode": "peer", "listen/endpoints": [endpoints[rank]], "connect/endpoints": endpoints[:rank],
+                "connect/timeout_ms": int(timeout.total_seconds() * 1000), "connect/exit_on_failure": True,
+                "connect/retry": {"period_init_ms": 20, "period_max_ms": 200, "period_increase_factor": 2},
+                "scouting/multicast/enabled": False, "scouting/gossip/enabled": False,
+                "open/return_conditions/connect_scouted": False, "open/return_conditions/declares": False,
+                "transport/unicast/max_sessions": 2 * len(places) + 16, "transport/shared_memory/enabled": one_machine,
+                "transport/link/tx/keep_alive": 4, **_tuning(settings), **more,
+        }.items():
+            insert(config, key, json.dumps(value), "our settings")
+        session = Session(zenoh.open(config), f"{endpoints[rank]} of rank {rank}, process {own.pid}")
     until = time.monotonic() + timeout.total_seconds()
     # What is declared while a link comes up may not get there; that the ranks hear each other is found out afterwards.
     while len(session.zenoh.info.peers_zid()) < len(places) - 1 and time.monotonic() < until:

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
 import uuid
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch.distributed as dist
 
 from brain_collectives.errors import CollectiveError, TooLate
+from brain_collectives.private import folder, seal, unseal
 
 LONGEST = 4096      # B of what a rank says of itself
 RUN, ALL = "zenoh/run", "all"       # keys: what rank 0 has begun; below it, the places of all ranks
 LOOK = 0.5          # s between looks whether rank 0 has begun anew
+NONCE = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,12 @@ class Place:
 
     Attributes:
         nonce: of this link, so that a rank that comes again is told from the one before.
-        machine: the same at all that share a loopback interface.
+        machine: the same at all that share a loopback interface and a folder of one user's sockets.
         host: address at which other machines reach it.
         port: at which it listens, where ranks are linked with each other.
         link: ``peers`` or ``router``, which must be the same at all.
         where: the router's endpoint.
-        trusted: whether its link is authenticated by certificates on both sides.
-        loopback: whether its link stays on the machine.
+        trusted: whether its link is authenticated on both sides, by certificates or a secret.
         pid: of its process.
         name: of its machine, for messages.
         lease: s of silence after which it takes another for dead.
@@ -50,7 +53,6 @@ class Place:
     link: str
     where: str
     trusted: bool
-    loopback: bool
     pid: int
     name: str
     lease: float
@@ -68,20 +70,27 @@ def hold_port() -> socket.socket:
     return holder
 
 
-def new_place(link: str, host: str | None, where: str, trusted: bool, loopback: bool, lease: float, large: int,
+def new_place(link: str, host: str | None, where: str, trusted: bool, lease: float, large: int,
               port: int = 0) -> Place:
     """Where this process is, with a new nonce; ``port``: at which it listens, where ranks are linked as peers."""
     return Place(uuid.uuid4().hex, machine(), host or own_address(), port, link, where,
-                 trusted, loopback, os.getpid(), socket.gethostname(), lease, large)
+                 trusted, os.getpid(), socket.gethostname(), lease, large)
 
 
 def machine() -> str:
-    """What is the same at all processes that share a loopback interface: the boot and the network namespace."""
+    """What is the same at all processes that can be linked by sockets of one user.
+
+    Those share the boot, the network namespace, and the folder.
+
+    Raises:
+        CollectiveError: others can enter the folder.
+    """
+    its = folder().stat()
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}"
+        return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}/{its.st_dev}.{its.st_ino}"
     except OSError:     # no Linux
-        return f"{socket.gethostname()}/{uuid.getnode()}"
+        return f"{socket.gethostname()}/{uuid.getnode()}/{its.st_dev}.{its.st_ino}"
 
 
 def own_address() -> str:
@@ -96,8 +105,9 @@ def own_address() -> str:
         return "127.0.0.1"
 
 
-def exchange(store: dist.Store, rank: int, size: int, own: Place, timeout: timedelta) -> list[Place]:
-    """Places of all ranks.
+def exchange(store: dist.Store, rank: int, size: int, own: Place, timeout: timedelta, secret: str | None = None
+             ) -> list[Place]:
+    """Places of all ranks; with a secret those of ranks that have it.
 
     Raises:
         TooLate: not all have come; names them.
@@ -105,7 +115,7 @@ def exchange(store: dist.Store, rank: int, size: int, own: Place, timeout: timed
         DistNetworkError: the process that holds the store is gone.
     """
     until = time.monotonic() + timeout.total_seconds()
-    places = _gather(store, size, own, until) if rank == 0 else _join(store, rank, size, own, until)
+    places = _gather(store, size, own, until, secret) if rank == 0 else _join(store, rank, size, own, until, secret)
     if places is None:
         run = store.get(RUN).decode(errors="replace") if store.check([RUN]) else ""
         # Where rank 0 has not come, nothing stands there, or an earlier group as a whole: only rank 0 can be named.
@@ -120,10 +130,10 @@ def exchange(store: dist.Store, rank: int, size: int, own: Place, timeout: timed
     return places
 
 
-def _gather(store: dist.Store, size: int, own: Place, until: float) -> list[Place] | None:
+def _gather(store: dist.Store, size: int, own: Place, until: float, secret: str | None) -> list[Place] | None:
     """As rank 0: begins anew, and tells all ranks who has come. None: not all have."""
     run = own.nonce
-    store.set(_key(run, 0), json.dumps(asdict(own)))
+    store.set(_key(run, 0), seal(json.dumps(asdict(own)), secret, _key(run, 0)))
     store.set(RUN, run)
     for other in range(1, size):
         while not _there(store, _key(run, other), until):
@@ -131,12 +141,12 @@ def _gather(store: dist.Store, size: int, own: Place, until: float) -> list[Plac
                 raise _twice(0)
             if time.monotonic() >= until:
                 return None
-    places = [_read(other, store.get(_key(run, other))) for other in range(size)]
-    store.set(_key(run, ALL), json.dumps([asdict(place) for place in places]))
+    places = [_read(other, store.get(_key(run, other)), secret, _key(run, other)) for other in range(size)]
+    store.set(_key(run, ALL), seal(json.dumps([asdict(place) for place in places]), secret, _key(run, ALL)))
     return places
 
 
-def _join(store: dist.Store, rank: int, size: int, own: Place, until: float) -> list[Place] | None:
+def _join(store: dist.Store, rank: int, size: int, own: Place, until: float, secret: str | None) -> list[Place] | None:
     """As any other rank: comes to what rank 0 has begun, and again where it begins anew. None: not all came."""
     come, was_over = "", False
     while time.monotonic() < until:
@@ -145,12 +155,12 @@ def _join(store: dist.Store, rank: int, size: int, own: Place, until: float) -> 
         run = store.get(RUN).decode(errors="replace")
         if run != come:
             was_over = store.check([_key(run, ALL)])    # then it was an earlier group's
-            store.set(_key(run, rank), json.dumps(asdict(own)))
+            store.set(_key(run, rank), seal(json.dumps(asdict(own)), secret, _key(run, rank)))
             come = run
         if was_over:
             time.sleep(LOOK)
         elif _there(store, _key(run, ALL), until):
-            places = _read_all(store.get(_key(run, ALL)), size)
+            places = _read_all(store.get(_key(run, ALL)), size, secret, _key(run, ALL))
             if places[rank] == own:
                 return places
             raise _twice(rank)
@@ -181,29 +191,30 @@ def _key(run: str, what: int | str) -> str:
     return f"zenoh/{run}/{what}"
 
 
-def _read_all(data: bytes, size: int) -> list[Place]:
+def _read_all(data: bytes, size: int, secret: str | None, where: str) -> list[Place]:
     try:
-        told = json.loads(data)
+        told = json.loads(unseal(data, secret, where))
         if not isinstance(told, list) or len(told) != size:
             raise ValueError(f"no list of {size}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CollectiveError(f"what rank 0 wrote into the store does not read ({error}); install the same version of "
                               f"brain_collectives for all ranks, and start as many as WORLD_SIZE says") from None
     return [_read(rank, json.dumps(place).encode()) for rank, place in enumerate(told)]
 
 
-def _read(rank: int, data: bytes) -> Place:
+def _read(rank: int, data: bytes, secret: str | None = None, where: str = "") -> Place:
     try:
         if len(data) > LONGEST:
             raise ValueError(f"{len(data)} B")
-        told = json.loads(data)
-        place = Place(**told)
-        kinds = {"str": str, "int": int, "bool": bool, "float": (int, float)}
+        place = Place(**json.loads(unseal(data, secret, where)))
+        kinds: dict[str, Any] = {"str": str, "int": int, "bool": bool, "float": (int, float)}
         for name, kind in Place.__annotations__.items():
             if not isinstance(getattr(place, name), kinds[kind]):
                 raise ValueError(f"{name} is no {kind}")
+        if not NONCE.fullmatch(place.nonce):    # a part of keys and of paths
+            raise ValueError("its nonce is none")
         return place
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise CollectiveError(f"what rank {rank} wrote into the store does not read ({error}); install the same "
                               f"version of brain_collectives for all ranks") from None
 

@@ -5,9 +5,15 @@ Each survivor proposes the ranks that it takes for living to all of them. Who he
 what that lacks, and proposes anew where that changed it. Proposals only shrink, so they meet. Who has the same proposal
 from all that are in it has decided, and from then on only tells what it decided; a rank that learns of a further
 death meanwhile takes the decision too, has the dead one in its new group, and shrinks that again, as all others will.
+
+A rank that stood still while the others did so, and went, finds them gone, and would agree with itself. So there is one
+group at most that goes on: the first that is written into the store, where that outlives the ranks, else the one that
+has more than half of the ranks, or half of them with the first.
 """
 from __future__ import annotations
 
+import json
+import os
 import time
 from datetime import timedelta
 
@@ -19,6 +25,7 @@ from brain_collectives.backend import ZenohGroup, be_default
 from brain_collectives.errors import Closed, CollectiveError, Refused
 from brain_collectives.group import Group
 from brain_collectives.header import Header, What, read_ranks, write, write_ranks
+from brain_collectives.link import named
 from brain_collectives.settings import NAME
 from brain_wire.waking import Signal
 
@@ -117,7 +124,7 @@ def shrink(group: dist.ProcessGroup | None = None, timeout: timedelta | float = 
 
     Raises:
         TooLate: a rank that lives has not called it.
-        Refused: the others have taken this rank for dead.
+        Refused: the others have taken this rank for dead, or may have gone on without it.
         CollectiveError: the group is not of the zenoh backend.
     """
     old = group or dist.group.WORLD
@@ -126,11 +133,45 @@ def shrink(group: dist.ProcessGroup | None = None, timeout: timedelta | float = 
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     wire = old.wire
     members = Agreement(wire).reach(seconds)
+    _be_the_only_ones(wire, members, old.get_group_store())
     new = ZenohGroup(dist.PrefixStore(f"shrunk/{wire.epoch + 1}", old.get_group_store()),
                      Group(wire.link, wire.name, members, wire.epoch + 1), old.timeout)
     wire.link.retire(wire)
     _put_in_place(old, new)
     return new
+
+
+def _be_the_only_ones(group: Group, ranks: tuple[int, ...], store: dist.Store) -> None:
+    """Sees to it that no other ranks of the group go on.
+
+    Raises:
+        Refused: they do, or may.
+    """
+    what = f"{named(ranks)} would go on without {named(sorted(set(group.members) - set(ranks)) or ranks)}"
+    if _outlives(store):
+        own = json.dumps(ranks)
+        try:
+            written = store.compare_set(f"zenoh/{group.link.run}/on/{group.number}", "", own).decode(errors="replace")
+        except RuntimeError as error:
+            raise Refused(f"{what}, and the store that says whether others have gone on does not answer "
+                          f"({' '.join(str(error).split()[:12])}); begin anew") from error
+        if written != own:
+            raise Refused(f"{what}, but others of the group have gone on already (ranks {written[:200]}), since this "
+                          f"rank (rank {group.link.rank}) stood still or was cut off for longer than the lease")
+        return
+    # Who has said that it ends goes on nowhere.
+    voters = [rank for rank in group.members if rank in ranks or rank not in group.link.membership.gone]
+    if 2 * len(ranks) < len(voters) + (voters[0] not in ranks):
+        raise Refused(f"{what}, which are not more than half of {len(voters)} ranks: the others may have gone on, if "
+                      f"this rank (rank {group.link.rank}) stood still or was cut off. Where the ranks meet at a store "
+                      f"that is none of theirs (torchrun's), as few as one may go on")
+
+
+def _outlives(store: dist.Store) -> bool:
+    """Whether a store is of no rank's process: a file, or of the agent that has started the ranks."""
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    return isinstance(store, dist.FileStore) or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def _put_in_place(old: ZenohGroup, new: ZenohGroup) -> None:

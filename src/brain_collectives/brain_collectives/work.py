@@ -44,6 +44,7 @@ class Done(dist.Work):
         self._result = result
         self._error: BaseException | None = None
         self._ended = threading.Event()
+        self._over: torch.futures.Future[None] | None = None
         self._future: torch.futures.Future[Any] | None = None
         self._lock = threading.Lock()
 
@@ -52,15 +53,14 @@ class Done(dist.Work):
         with self._lock:
             self._error = error
             self._ended.set()
-            future = self._future
-        if future is not None:
-            self._tell(future)
+            over = self._over
+        if over is not None:
+            over.set_result(None)
 
-    def _tell(self, future: torch.futures.Future[Any]) -> None:
-        if self._error is None:
-            future.set_result(self._result)
-        else:
-            future.set_exception(self._error)
+    def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        return self._result
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits until it is over.
@@ -105,16 +105,20 @@ class Done(dist.Work):
     _source_rank = source_rank
 
     def get_future(self) -> torch.futures.Future[Any]:
-        """A future of its tensors."""
+        """A future of its tensors; where the call fails, it raises a ``RuntimeError`` that says why.
+
+        ``Future.set_exception`` keeps the error as a value, which Python raises. torch's C++ code (the reducer of DDP)
+        takes that value for tensors, and reads memory that is not there. What a callback raises is an error for both.
+        """
         with self._lock:
-            if self._future is None:
-                self._future = torch.futures.Future()
-                ended = self._ended.is_set()
-            else:
-                ended = False
+            if self._future is not None:
+                return self._future
+            self._over = over = torch.futures.Future()
+            self._future = future = over.then(self._outcome)
+            ended = self._ended.is_set()
         if ended:
-            self._tell(self._future)
-        return self._future
+            over.set_result(None)
+        return future
 
 
 class Together(Done):

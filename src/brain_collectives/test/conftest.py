@@ -21,15 +21,9 @@ sys.path.insert(0, str(PROGRAMS))       # for the processes that are forked, too
 FORKS = multiprocessing.get_context("forkserver")
 # By names that are installed: the server does not have this process's sys.path, and would go on without a word.
 FORKS.set_forkserver_preload(["torch", "brain_collectives.backend", "brain_collectives.shrinking", "brain_wire.router"])
-PATIENCE = 100      # s; only ends a hang
+PATIENCE = 240      # s; only ends a hang
 # What an outer environment might say is not to choose the link of these tests.
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE", "OMP_NUM_THREADS")
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leaves out what costs minutes, unless it is asked for."""
-    if item.get_closest_marker("extended") and "BRAIN_TEST_EXTENDED" not in os.environ:
-        pytest.skip("BRAIN_TEST_EXTENDED=1 runs it, too")
 
 
 class Ranks:
@@ -165,24 +159,18 @@ class Fork:
 class RouterProcess:
     """A router that can be killed, and started again at the same endpoint.
 
-    Args:
-        host: at which it listens.
-        connect: endpoints of routers that it is linked with.
-
     Attributes:
         endpoint: at which it is reached.
     """
 
-    def __init__(self, host: str = "127.0.0.1", *connect: str) -> None:
-        port = free_port()
-        self.endpoint = f"tcp/127.0.0.1:{port}"
-        self._words = (f"tcp/{host}:{port}", *connect)
+    def __init__(self) -> None:
+        self.endpoint = f"tcp/127.0.0.1:{free_port()}"
         self.start()
 
     def start(self) -> None:
         """Starts it, and waits until it listens."""
         environment = {key: value for key, value in os.environ.items() if key not in OTHERS}
-        self._process = Fork(str(PROGRAMS / "router_process.py"), self._words, environment)
+        self._process = Fork(str(PROGRAMS / "router_process.py"), (self.endpoint,), environment)
         while (line := self._process.output.readline()) != "routing\n":    # after warnings
             assert line, "the router ended"
 
@@ -197,19 +185,6 @@ def router() -> Iterator[RouterProcess]:
     started = RouterProcess()
     yield started
     started.kill()
-
-
-@pytest.fixture
-def routers() -> Iterator[Any]:
-    """Starts routers: of a host at which to listen, and endpoints of others to link with."""
-    started: list[RouterProcess] = []
-
-    def start(*words: str) -> RouterProcess:
-        started.append(RouterProcess(*words))
-        return started[-1]
-    yield start
-    for one in started:
-        one.kill()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ LIST = Path(__file__).parent / "distributed_cases.txt"
 FEWEST = 60     # cases that are executed and pass; those that torch skips on a machine without GPUs do not count
 
 
-@pytest.mark.slow
 @pytest.mark.extended
 def test_torchs_own_tests_pass_on_this_backend_alone(ranks, tmp_path):
     chosen = re.findall(r"^test_\w+", LIST.read_text(encoding="utf-8"), re.M)

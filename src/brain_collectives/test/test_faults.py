@@ -87,6 +87,28 @@ def test_a_rank_that_stands_still_for_longer_than_the_lease_is_dead_and_refused_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("store", "words"), [
+    ("of rank 0", r"rank 2 would go on without ranks 0, 1, which are not more than half of 3 ranks"),
+    ("a file", r"rank 2 would go on without ranks 0, 1, but others of the group have gone on already")])
+def test_a_rank_that_wakes_when_the_others_went_on_and_are_gone_is_no_group_of_its_own(ranks, tmp_path, store, words):
+    meet = {"MEET": f"file://{tmp_path}/store"} if store == "a file" else {}
+    started = ranks(3, "faults.py", "gone", BRAIN_COLLECTIVES_LEASE="1.5", **meet)
+    for rank in range(3):
+        started.line(rank, "calling")
+    os.kill(started.processes[2].pid, signal.SIGSTOP)
+    assert all("shrunk 2" in said for said in started.succeed(2)[:2])
+    os.kill(started.processes[2].pid, signal.SIGCONT)
+    said = started.succeed()[2]
+    assert re.search(rf"^refused {words}", said, re.M) or "took this rank (rank 2) for dead" in said, said
+    assert "shrunk" not in said
+
+
+@pytest.mark.slow
+def test_a_rank_that_computes_for_longer_than_the_lease_is_waited_for(ranks):
+    assert all("done" in said for said in ranks(3, "faults.py", "computes", BRAIN_COLLECTIVES_LEASE="3").succeed())
+
+
+@pytest.mark.slow
 def test_a_rank_that_stands_still_for_less_than_the_lease_is_waited_for(ranks):
     started = ranks(3, "faults.py", "short_freeze", BRAIN_COLLECTIVES_LEASE="8")
     for rank in range(3):
@@ -187,20 +209,6 @@ def test_processes_end_with_a_group_that_was_not_destroyed_and_by_ctrl_c(ranks, 
 def test_who_waits_too_short_for_a_receive_may_wait_again(ranks):
     said = ranks(2, "faults.py", "waits").succeed()
     assert "late nothing was received after 0.2 s" in said[0] and all("waited" in one for one in said)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["listens to a network", "is linked with a router"])
-def test_objects_are_refused_behind_a_router_that_others_may_reach(ranks, routers, way):
-    router = routers("0.0.0.0") if way == "listens to a network" else routers("127.0.0.1", routers().endpoint)
-    for said in ranks(2, "faults.py", "objects", BRAIN_ROUTER=router.endpoint).succeed():
-        assert said.count("refused objects are pickled") == 2 and "sum 2.0" in said
-
-
-@pytest.mark.slow
-def test_objects_are_refused_on_a_link_that_is_neither_authenticated_nor_local(ranks):
-    for said in ranks(2, "faults.py", "objects").succeed():
-        assert said.count("refused objects are pickled") == 2 and "sum 2.0" in said
 
 
 @pytest.mark.slow

@@ -14,16 +14,17 @@ from brain_collectives.rendezvous import exchange, new_place
 
 
 def place():
-    return new_place("peers", "127.0.0.1", "", False, True, 5.0, 1, 1000)
+    return new_place("peers", "127.0.0.1", "", False, 5.0, 1, 1000)
 
 
-def meet(store, size, come=None, seconds=30.0, own=None):
+def meet(store, size, come=None, seconds=30.0, own=None, secrets=(None,) * 3):
     """What each rank got that came: all places, or its error."""
     found = {}
 
     def one(rank):
         try:
-            found[rank] = exchange(store, rank, size, (own or {}).get(rank) or place(), timedelta(seconds=seconds))
+            found[rank] = exchange(store, rank, size, (own or {}).get(rank) or place(), timedelta(seconds=seconds),
+                                   secrets[rank])
         except CollectiveError as error:
             found[rank] = error
     threads = [threading.Thread(target=one, args=(rank,)) for rank in (range(size) if come is None else come)]
@@ -63,6 +64,20 @@ def test_ranks_that_are_set_up_otherwise_are_named():
     found = meet(dist.HashStore(), 2, own={1: replace(place(), large=2)})
     assert "rank 1 has BRAIN_COLLECTIVES_LARGE=2 where this rank has 1" in str(found[0])
     assert "rank 0 has BRAIN_COLLECTIVES_LARGE=1 where this rank has 2" in str(found[1])
+
+
+def test_with_a_secret_only_ranks_that_have_it_meet():
+    assert len(meet(dist.HashStore(), 3, secrets=("a" * 16,) * 3)[2]) == 3
+    for secrets in (("a" * 16, "b" * 16), ("a" * 16, None), (None, "a" * 16)):
+        found = meet(dist.HashStore(), 2, seconds=0.5, secrets=secrets)
+        assert isinstance(found[0], CollectiveError) and isinstance(found[1], CollectiveError), secrets
+        assert secrets[0] is None or "rank 1 wrote into the store" in str(found[0]) and "SECRET" in str(found[0])
+
+
+def test_a_nonce_is_no_path_and_no_pattern_of_keys():
+    for nonce in ("../../home/eve/socket", "*", "a" * 31 + "/"):
+        found = meet(dist.HashStore(), 2, seconds=0.5, own={1: replace(place(), nonce=nonce)})
+        assert "rank 1 wrote into the store does not read (its nonce is none)" in str(found[0])
 
 
 @pytest.mark.parametrize("written", [b"[", b"[1, 2]", b"{}", b"[{}, {}]"])

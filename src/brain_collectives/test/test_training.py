@@ -2,6 +2,9 @@
 """What torch builds on a backend runs on this one: DDP, FSDP2, DeviceMesh, torchrun."""
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +20,45 @@ PROGRAMS = Path(__file__).parent / "programs"
 def test_weights_after_training_are_those_of_gloo(ranks, world, ways):
     for said in ranks(world, "training.py").succeed():
         assert [line for line in said.splitlines() if line.startswith("same")] == [f"same {way}" for way in ways], said
+
+
+@pytest.mark.slow
+def test_a_failed_call_is_an_error_that_names_a_rank_for_all_that_takes_it(ranks, tmp_path):
+    consumers = ["DDP", "buffers", "unused", "static", "hook", "built-in hook", "join", "FSDP2", "DTensor", "wait",
+                 "future", "then", "collected", "functional", "coalesced", "unwaited"]
+    for said in ranks(3, "consumers.py", "another call", str(tmp_path / "store"), *consumers).succeed():
+        for name in consumers:
+            assert re.search(rf"^{name}: .*rank [012] calls .* where .*rank.* calls", said, re.M), (name, said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("consumer", ["DDP", "FSDP2", pytest.param("pipeline", marks=pytest.mark.extended)])
+def test_training_whose_rank_is_killed_is_told_who_and_goes_on_without(ranks, tmp_path, consumer):
+    started = ranks(3, "consumers.py", "killed", str(tmp_path / "store"), consumer)
+    for rank in range(3):
+        started.line(rank, "calling")
+    started.processes[2].kill()
+    for said in started.succeed(2)[:2]:
+        assert re.search(rf"^{consumer}: .*rank 2 died", said, re.M) and "goes on 2" in said, said
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("fault", ["stopped", "late"])
+def test_ddp_whose_rank_stands_still_or_comes_late_is_told_who(ranks, tmp_path, fault):
+    started = ranks(3, "consumers.py", fault, str(tmp_path / "store"), "DDP", BRAIN_COLLECTIVES_LEASE="1.5")
+    for rank in range(3):
+        started.line(rank, "calling")
+    if fault == "stopped":
+        os.kill(started.processes[2].pid, signal.SIGSTOP)
+    for rank in range(2):
+        told = started.line(rank, "DDP:")
+        assert ("rank 2 died" if fault == "stopped" else "rank 2 did not take part in") in told, told
+    if fault == "stopped":
+        os.kill(started.processes[2].pid, signal.SIGCONT)
+        assert "took this rank (rank 2) for dead" in started.line(2, "DDP:")
+    for rank in range(3):
+        started.go_on(rank)
+    assert fault == "stopped" or "was late" in started.succeed()[2]
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from brain_runtime.graphs import DEFAULT
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.resolve import resolve
 from brain_runtime.resolved import Resolved
+from brain_runtime.rooms import SAID
 from brain_runtime.stepper import RegionError
 from brain_wire import messages
 
@@ -200,7 +201,9 @@ def play(host: Driven, episode: Any, script: Sequence[tuple[float, str]], refere
     left = sorted(script)
     while not referee.done and host.now - start < episode.time_limit + PATIENCE:
         while left and host.now - start >= left[0][0] - 1e-9:
-            host.publish("goal/text", text_message(left.pop(0)[1]))
+            words = text_message(left.pop(0)[1])
+            for topic in SAID:
+                host.publish(topic, words)
         next_word = left[0][0] - (host.now - start) if left else math.inf
         host.advance(max(1e-3, min(SLICE, next_word)))
         if look is not None:

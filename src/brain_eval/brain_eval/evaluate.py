@@ -83,7 +83,7 @@ def evaluate(
 
     The same seed gives the same rooms and sentences to the brain and to every control:
 
-    oracle knows the room, tour visits everything, blind sees black, shuffled-words hears another episode's words,
+    oracle knows the room, tour visits everything, blind sees nothing, shuffled-words hears another episode's words,
     scripted sees by color thresholds.
     """
     from brain_runtime.command.terminal import Terminal

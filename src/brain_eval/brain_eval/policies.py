@@ -2,8 +2,8 @@
 """Policies of an evaluation: the brain, and the controls that it is to be compared with.
 
 ``oracle`` and ``tour`` know the true room and need no brain. The others are the brain with one thing changed:
-``blind`` gets black pictures, ``shuffled-words`` the sentences of another episode, ``scripted`` sees by what the
-graph's vision names as its conventional baseline.
+``blind`` gets pictures in which nothing stands, ``shuffled-words`` the sentences of another episode, ``scripted`` sees
+by what the graph's vision names as its conventional baseline.
 """
 from __future__ import annotations
 

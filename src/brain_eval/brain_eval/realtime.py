@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from dataclasses import replace
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
@@ -13,10 +14,11 @@ from brain_eval import policies
 from brain_eval.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.command.options import use_no_security
-from brain_runtime.crew import ROUTER, Crew, CrewError, group_child, region_children, router_child
+from brain_runtime.crew import Crew, CrewError, group_child, region_children, router_child
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graphs import DEFAULT
 from brain_runtime.inspect_graph import inspect_graph
+from brain_runtime.rooms import SAID
 from brain_runtime.supervisor import Child
 from brain_wire.qos import LATCHED
 from brain_wire.router import free_port
@@ -61,7 +63,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
             run = Path(folder) / str(index)
             started: dict[str, Any] = {"seed": episode.seed, "folder": run, "state_dir": run / "state",
                                        "router": endpoint}
-            children = [Child(ROUTER, router_child(endpoint).argv, stop_after=2),
+            children = [replace(router_child(endpoint), spare=False),
                         *region_children(resolved, **started),
                         *([group_child(resolved, **started)] if together else [])]
             yield index, run_episode(episode, children, endpoint, run / "logs", together, each_round)
@@ -92,12 +94,14 @@ def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path,
         shown = _Room(episode, rooms)
         if not crew.wait(READY, lambda: shown.there() and crew.ready() or crew.hopeless()) or crew.hopeless():
             raise CrewError("not ready: " + (". ".join(crew.missing()) or "the world does not show the room"))
-        goal = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
+        heard_on = [node.publisher(topic, "std_msgs/msg/String", LATCHED) for topic in SAID]
         _for(crew, SETTLE)
         start, left = time.monotonic(), sorted(episode.script)
         while not referee.done and time.monotonic() - start < episode.time_limit + PATIENCE:
             while left and time.monotonic() - start >= left[0][0]:
-                goal.publish(text_message(left.pop(0)[1]))
+                words = text_message(left.pop(0)[1])
+                for goal in heard_on:
+                    goal.publish(words)
             crew.round()
             tally.beats(crew.ear)
             if each_round is not None:

@@ -29,6 +29,7 @@ from brain_runtime.hosts.ros_topics import profile
 from brain_runtime.hosts.ros_types import interface
 from brain_runtime.launching import LaunchedNode, launched
 from brain_runtime.listen import Latency
+from brain_runtime.rooms import SAID
 from brain_wire import messages
 from brain_wire.qos import LATCHED, STREAM, QoS
 
@@ -95,7 +96,9 @@ def run_episode(episode: Any, nodes: Sequence[LaunchedNode], folder: Path) -> di
         start, left = time.monotonic(), sorted(episode.script)
         while not referee.done and time.monotonic() - start < episode.time_limit + PATIENCE:
             while left and time.monotonic() - start >= left[0][0]:
-                brain.say("goal/text", text_message(left.pop(0)[1]))
+                words = text_message(left.pop(0)[1])
+                for topic in SAID:
+                    brain.say(topic, words)
             brain.turn(TURN)
         result = referee.result(episode)
         simulated = time.monotonic() - start

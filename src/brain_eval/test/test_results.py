@@ -107,7 +107,7 @@ def test_the_suite_has_a_name_with_and_without_its_minor_version():
     assert old == new == "val 1: brain"
 
 
-@pytest.mark.parametrize("limit", [12.0, pytest.param(90.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("limit", [12.0, pytest.param(90.0, marks=pytest.mark.extended)])
 def test_a_brain_that_gets_nowhere_is_judged_at_the_time_limit_of_its_episode(limit):
     episode = next(e for e in episodes("val", 40, 1, time_limit=limit) if e.kind == "go")
     result = run_local(episode, ablation=ablations.parse(["motor=silent"]))

@@ -70,4 +70,9 @@ _MODELS = (
     "failed INTEGER, why TEXT NOT NULL) WITHOUT ROWID",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE, _MODELS, audit.TABLES)
+_INSTALLATIONS = (
+    # in the cloud: which installation of a robot was taken in; NULL: the next that comes, or one that tells of none
+    "ALTER TABLE peers ADD COLUMN installation TEXT",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE, _MODELS, audit.TABLES, _INSTALLATIONS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON that others wrote, checked against a schema: a small part of JSON Schema, and bounds where that has none.
 
-What is checked is hostile. Its text has at most so many bytes before it is read, is nested at most so deep, holds
-finite numbers of at most 64 bits, and has no field that the schema does not name.
+What is checked is hostile. Its text has at most so many bytes and values before it is read, is nested at most so deep,
+holds finite numbers of at most 64 bits, and has no field that the schema does not name.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import json
 import math
 import re
 from importlib import resources
-from typing import Any, Mapping
+from typing import Any, Collection, Mapping
 
 from brain_wire.shown import quoted
 
@@ -36,8 +36,9 @@ def read_json(text: bytes | str, longest: int, most: int = MOST_VALUES) -> Any:
     """Plain values of a JSON text.
 
     Args:
+        text: bytes are UTF-8.
         longest: bytes that it may have.
-        most: values that it may hold.
+        most: values that it may hold; they are counted before they are made, which takes far longer.
 
     Raises:
         FormProblem: it is longer, is not JSON, or is more than anybody here writes.
@@ -45,11 +46,26 @@ def read_json(text: bytes | str, longest: int, most: int = MOST_VALUES) -> Any:
     if len(text) > longest:
         raise FormProblem(f"it has {len(text)} bytes, and at most {longest} are taken")
     try:
-        found = json.loads(text, parse_constant=_refuse)
+        plain = text if isinstance(text, str) else text.decode("utf-8")
+        few = values_in(plain) <= most
+        found = json.loads(plain, parse_constant=_refuse) if few else None
     except (ValueError, RecursionError) as error:
         raise FormProblem(f"it is no JSON ({str(error)[:80]})") from None
+    if not few:
+        raise FormProblem(f"it holds more than {most} values")
     check_plain(found, most=most)
     return found
+
+
+def values_in(text: str) -> int:
+    """How many values a JSON text holds, those within others too; of other text, at least as many as a reader makes.
+
+    Each value but the first follows a comma or opens what is around it. Counting takes the time of some copies of the
+    text, whatever it is: a regular expression would take its square for quotes that are not closed.
+    """
+    outside = text.replace("\\\\", "").replace('\\"', "").split('"')[::2]     # marks within texts do not count
+    plain = '"'.join(outside)       # where a text stands in a list, that is not empty
+    return 1 + plain.count(",") + plain.count("[") + plain.count("{") - plain.count("[]") - plain.count("{}")
 
 
 def _refuse(constant: str) -> Any:
@@ -58,28 +74,36 @@ def _refuse(constant: str) -> Any:
 
 def check_plain(value: Any, deepest: int = DEEPEST, most: int = MOST_VALUES) -> None:
     """Raises FormProblem where values are nested too deep, too many, or hold what JSON has not, as YAML has dates."""
-    waiting, seen = [(value, 0)], 0
+    waiting: list[tuple[Collection[Any], int]] = [([value], 0)]     # what stands in one place, and how deep
+    seen = 0
     while waiting:
-        one, depth = waiting.pop()
-        seen += 1
+        items, depth = waiting.pop()
+        seen += len(items)
         if depth > deepest:
             raise FormProblem(f"it is nested more than {deepest} deep")
         if seen > most:
             raise FormProblem(f"it holds more than {most} values")
-        if isinstance(one, dict):
-            if not all(isinstance(key, str) for key in one):
-                raise FormProblem("it holds a field whose name is no text; put it in quotes")
-            waiting += [(item, depth + 1) for item in one.values()]
-        elif isinstance(one, list):
-            waiting += [(item, depth + 1) for item in one]
-        elif isinstance(one, float) and not math.isfinite(one):
-            raise FormProblem("it holds a number that is not finite")
-        elif isinstance(one, int) and not -WHOLE <= one <= WHOLE:
-            raise FormProblem("it holds a whole number of more than 64 bits")
-        elif isinstance(one, str) and not one.isascii() and any("\ud800" <= c <= "\udfff" for c in one):
-            raise FormProblem("it holds text that is none (half of a surrogate pair)")
-        elif not isinstance(one, (str, int, float, type(None))):
-            raise FormProblem(f"it holds a {type(one).__name__}, which JSON has not; put it in quotes to have a text")
+        for one in items:
+            if isinstance(one, str):
+                if not one.isascii() and any("\ud800" <= c <= "\udfff" for c in one):
+                    raise FormProblem("it holds text that is none (half of a surrogate pair)")
+            elif isinstance(one, int):
+                if not -WHOLE <= one <= WHOLE:
+                    raise FormProblem("it holds a whole number of more than 64 bits")
+            elif isinstance(one, float):
+                if not math.isfinite(one):
+                    raise FormProblem("it holds a number that is not finite")
+            elif isinstance(one, dict):
+                if not all(isinstance(key, str) for key in one):
+                    raise FormProblem("it holds a field whose name is no text; put it in quotes")
+                if one:
+                    waiting.append((one.values(), depth + 1))
+            elif isinstance(one, list):
+                if one:
+                    waiting.append((one, depth + 1))
+            elif one is not None:
+                raise FormProblem(f"it holds a {type(one).__name__}, which JSON has not; put it in quotes to have a "
+                                  f"text")
 
 
 @functools.cache
@@ -148,8 +172,9 @@ def _check_text(value: str, schema: Mapping[str, Any], where: str) -> None:
 
 def _check_object(value: dict[str, Any], schema: Mapping[str, Any], place: str) -> None:
     known, more = schema.get("properties", {}), schema.get("additionalProperties", False)
-    if len(value) > schema.get("maxProperties", MOST_VALUES):
-        raise FormProblem(f"{place or 'it'} has {len(value)} fields, and at most {schema['maxProperties']} are taken")
+    most = schema.get("maxProperties", MOST_VALUES)
+    if len(value) > most:
+        raise FormProblem(f"{place or 'it'} has {len(value)} fields, and at most {most} are taken")
     for name in schema.get("required", ()):
         if name not in value:
             raise FormProblem(f"{f'{place}.' if place else ''}{name} is missing")

@@ -20,6 +20,8 @@ from brain_fleet.migrations import MIGRATIONS
 
 FILE = "fleet.db"
 LOCK = "lock"
+ANEW = ("to begin anew, move it away with all files beside it whose names begin so, start again, and let `brain fleet "
+        "accept` take this member in anew")
 WAL_PAGES = 1000        # after which SQLite moves what was written to its place
 # What a disk says that is full, or that fails: passing, unlike a database that is none.
 PASSING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
@@ -66,16 +68,22 @@ class Store:
                 self.elapsed = Elapsed(self._db)
             except sqlite3.Error as error:
                 raise self._problem(error) from error
+            except OSError as error:
+                raise StoreProblem(f"cannot use {folder}: {error.strerror or error}; name a folder that can be written "
+                                   f"with --folder") from error
             undo.pop_all()
 
     def _open(self) -> sqlite3.Connection:
+        if not self.path.exists():
+            self._make()
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
         try:
             os.chmod(self.path, 0o600)
             (found,) = db.execute("PRAGMA user_version").fetchone()
-            if found < 0:
-                raise StoreProblem(f"{self.path} is of version {found}, which no software writes; it is damaged: bring "
-                                   f"it back from a copy, or begin with another folder")
+            if found <= 0:
+                what = f"of version {found}, which no software writes" if self.path.stat().st_size else "empty"
+                raise StoreProblem(f"{self.path} is {what}: what it held is lost or damaged. Bring it back from a "
+                                   f"copy; or {ANEW}")
             if found > len(self._migrations):
                 raise StoreProblem(f"{self.path} is of version {found}, and this software knows versions up to "
                                    f"{len(self._migrations)}: a newer brain_fleet wrote it; install that again")
@@ -89,11 +97,33 @@ class Store:
             raise
         return db
 
-    def _whose(self) -> str:
-        with self.change() as db:
-            db.execute("INSERT OR IGNORE INTO about VALUES ('member', ?), ('incarnation', ?)",
+    def _make(self) -> None:
+        """Makes the file, whole or not at all: one that is there and holds nothing has lost what it held."""
+        left = self.path.with_name(f"{FILE}-wal")
+        if left.exists():
+            raise StoreProblem(f"{self.path} is gone, and {left.name}, which belongs to it, is there: bring both back "
+                               f"from a copy, or {ANEW}")
+        new = self.path.with_name(f"{FILE}.new")
+        for old in self.path.parent.glob(f"{new.name}*"):   # of a process that was killed
+            old.unlink()
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
+            for version, statements in enumerate(self._migrations):
+                _migrate(db, version, statements)
+            db.execute("INSERT INTO about VALUES ('member', ?), ('incarnation', ?)",
                        (self.member, secrets.token_hex(8)))
-            about = dict(db.execute("SELECT key, value FROM about"))
+        os.replace(new, self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _whose(self) -> str:
+        about = dict(self._db.execute("SELECT key, value FROM about"))
+        if not about.keys() >= {"member", "incarnation"}:
+            raise StoreProblem(f"{self.path} does not say whose it is: it is damaged. Bring it back from a copy; or "
+                               f"{ANEW}")
         if about["member"] != self.member:
             raise StoreProblem(f"{self.path} is the database of {about['member']}, not of {self.member}; name another "
                                f"folder with --folder, or give the name that it has")
@@ -146,8 +176,7 @@ class Store:
             return DiskFull(f"{self.path} cannot be written ({error}): make room on that disk; what was accepted "
                             f"before is safe")
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return StoreProblem(f"{self.path} is damaged, or no database of a fleet ({error}): move it away, start "
-                                f"again, and let `brain fleet accept` take this member in anew")
+            return StoreProblem(f"{self.path} is damaged, or no database of a fleet ({error}): {ANEW}")
         return StoreProblem(f"{self.path}: {error}")
 
 

@@ -20,16 +20,10 @@ from brain_wire.router import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
 sys.path.insert(0, str(PROGRAMS))       # what tests share
-PATIENCE = 60.0     # s; only ends a hang
+PATIENCE = 240.0     # s; only ends a hang
 # What an outer environment might say is not to choose the links of these tests.
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "BRAIN_CLOUD", "BRAIN_FLEET_SECURITY", "ZENOH_SESSION_CONFIG_URI",
           "ZENOH_CONFIG_OVERRIDE", "ROS_DOMAIN_ID")
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leaves out what costs minutes, unless it is asked for."""
-    if item.get_closest_marker("extended") and "BRAIN_TEST_EXTENDED" not in os.environ:
-        pytest.skip("BRAIN_TEST_EXTENDED=1 runs it, too")
 
 
 def until(what: Callable[[], Any], told: Callable[[], object] = lambda: "") -> Any:

@@ -47,7 +47,7 @@ def run(folder, wanted, *words):
                 break
         ends.cancel()
         process.stdout.read()
-        assert process.wait(60.0) == 0, found
+        assert process.wait(120) == 0, found
     return found
 
 

@@ -284,7 +284,7 @@ def test_in_a_secured_brain_devices_have_the_rights_of_the_edge(start, ports, ru
     domain, port = os.environ["ROS_DOMAIN_ID"], ports[1]
     keys, router = tmp_path / "keys", f"tls/localhost:{port}"
     subprocess.run([sys.executable, "-m", "brain", "keys", keys, "--world", "none", "--edge", "--device-topic",
-                    "tank", "--domain", domain], check=True, capture_output=True, timeout=120)
+                    "tank", "--domain", domain], check=True, capture_output=True, timeout=400)
     start(sys.executable, "-m", "brain_wire.router", "--listen", router, "--config", keys / "router.json5")
     until(lambda: listens(port))
     monkeypatch.setenv("BRAIN_SECURITY", str(keys))

@@ -146,13 +146,17 @@ def test_devices_are_ordered_and_run_with_the_cloud_and_without(fleet, server, u
 
 
 @pytest.mark.slow
-def test_a_driver_that_the_robot_has_not_is_told_of(fleet, until):
+def test_a_driver_or_a_file_that_the_robot_has_not_is_told_of(fleet, until, tmp_path):
+    (tmp_path / "files.yaml").write_text("broker: {path: ~/broker.txt, hosts: [127.0.0.1]}\n")
+    fleet.more["robot1"] = ["--device-files", str(tmp_path / "files.yaml")]
     fleet.cloud()
     fleet.edge(cut=False)
     fleet.until_robot(state="connected")
     odd = order("Device", "boiler", model="boiler", protocol="smoke-signals", properties={"heat": {"visitor": {}}})
     fleet.ask("apply", resources=[MODEL, odd, order("Device", "pump", model="pump", protocol="mqtt", properties={
-        "heat": {"visitor": {}}})])
+        "heat": {"visitor": {}}}), order("Device", "valve", model="boiler", protocol="mqtt", settings={
+            "host": "127.0.0.1", "username": "u", "password_file": "other"}, properties={
+                "heat": {"visitor": {"topic": "a"}}})])
 
     def states():
         return {one["name"]: (one["state"], one.get("why", "")) for one in fleet.ask("status")["resources"]
@@ -161,6 +165,7 @@ def test_a_driver_that_the_robot_has_not_is_told_of(fleet, until):
     until(lambda: states()["boiler"][0] == "refused" and states()["pump"][0] == "waiting", states)
     assert states()["boiler"][1].startswith("there is no protocol 'smoke-signals' here; there are ")
     assert states()["pump"][1] == "there is no DeviceModel pump here"
+    until(lambda: "this robot has no file 'other' for devices; there are broker: see" in states()["valve"][1], states)
     odd["spec"]["protocol"] = "os:system"
     fleet.ask("apply", resources=[odd])
     until(lambda: "no order: install it on the robot" in states()["boiler"][1])

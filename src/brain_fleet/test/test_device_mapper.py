@@ -26,7 +26,7 @@ def mapper(monkeypatch):
     made = []
 
     def make(*devices, desired=None):
-        made.append(Mapper(None, "", named=False, fresh=lambda *_: None))
+        made.append(Mapper(None, "", files=None, fresh=lambda *_: None))
         made[0].start()
         made[0].want({one.name: one for one in devices}, desired or {})
         return made[0]

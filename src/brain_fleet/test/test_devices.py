@@ -15,7 +15,7 @@ from brain_fleet.devices import lines, values
 from brain_fleet.devices.files import described
 from brain_fleet.devices.models import Property, read_device, read_model
 from brain_fleet.devices.protocols import check_device, find
-from brain_fleet.devices.reserved import check_key, check_topic
+from brain_fleet.devices.reserved import HEARD, check_heard, check_key, check_said
 from brain_fleet.devices.shown import features_of
 from brain_fleet.devices.twin import Twin
 from brain_fleet.devices.twin_form import TWIN
@@ -88,7 +88,39 @@ WRONG_VISITORS = {
     "ros, the wheels": ("ros-topic", {}, {"topic": "a", "type": "std_msgs/msg/Bool", "command": {
         "topic": "estop/release", "type": "std_msgs/msg/Bool"}}, "the brain's own"),
     "ros, a command": ("ros-topic", {}, {"topic": "a", "type": "std_msgs/msg/Bool", "command": {
-        "topic": "wheels", "type": "geometry_msgs/msg/Twist"}}, "cannot say a"),
+        "topic": "wheels", "type": "geometry_msgs/msg/Twist", "field": "linear"}}, "cannot say a"),
+    **{f"ros, {what}": ("ros-topic", settings, {"topic": "a", "type": "std_msgs/msg/Bool", "command": {
+        "topic": topic, "type": "std_msgs/msg/String"}}, "the brain's own") for what, settings, topic in [
+            ("goals by a namespace", {"namespace": "/goal"}, "text"), ("no slash", {"namespace": "r1/goal/"}, "text"),
+            ("private", {"namespace": "/r1"}, "~/goal/text"), ("absolute", {"namespace": "/r1"}, "/r2/goal/text"),
+            ("an action", {}, "seek/_action/status")]},
+    **{f"ros, hears {topic}": ("ros-topic", settings, {"topic": topic, "type": kind, "field": field, "command": {
+        "topic": "b", "type": "std_msgs/msg/Bool"}}, why) for settings, topic, kind, field, why in [
+            ({}, "goal/text", "std_msgs/msg/String", "data", "no device may hear"),
+            ({"namespace": "/goal"}, "text", "std_msgs/msg/String", "data", "no device may hear"),
+            ({}, "rosout", "rcl_interfaces/msg/Log", "msg", "no device may hear"),
+            ({}, "told", "brain_interfaces/msg/GoalStatus", "state", "no device may hear"),
+            ({}, "front/image", "sensor_msgs/msg/Image", "data[5]", "holds a picture"),
+            ({}, "front/compressed", "sensor_msgs/msg/CompressedImage", "data", "holds a picture"),
+            ({}, "depth", "sensor_msgs/msg/PointCloud2", "data", "holds a picture"),
+            ({}, "marks", "visualization_msgs/msg/MarkerArray", "markers", "holds a picture")]},
+    **{f"zenoh, {what}": ("zenoh", {}, {"key": "a", "command": "b", **visitor}, why) for what, visitor, why in [
+        ("hears goals", {"key": "0/goal/text/std_msgs::msg::dds_::String_/RIHS01_0"}, "a key of ROS 2's"),
+        ("hears any", {"key": "0/goal/*/std_msgs::msg::dds_::String_/RIHS01_0"}, "is no key"),
+        ("a bridge's goals", {"command": "r1/goal/text"}, "the brain's own"),
+        ("hears a bridge's pictures", {"key": "camera/image_raw"}, "the brain's own"),
+        ("another group's", {"command": "brain_collectives/x"}, "a key of ROS 2's, of Zenoh's own, or of the brain's"),
+        ("the fleet's", {"key": "brain_fleet/robot2/up"}, "a key of ROS 2's, of Zenoh's own, or of the brain's")]},
+    **{f"{protocol}, to {router}": (protocol, {"router": router}, visitor, "spec.settings.router must read")
+       for router in ("serial//dev/ttyACM0", "unixsock-stream//tmp/s", "tls/a:7447#root_ca_certificate_file=/etc/x")
+       for protocol, visitor in (("zenoh", {"key": "a", "command": "b"}), ("ros-topic", {
+           "topic": "a", "type": "std_msgs/msg/Bool", "command": {"topic": "b", "type": "std_msgs/msg/Bool"}}))},
+    "mqtt, a bridge's goals": ("mqtt", {"host": "a"}, {
+        "topic": "a", "command": "0/goal/text/std_msgs::msg::dds_::String_/RIHS01_0"}, "a key of ROS 2's"),
+    "mqtt, a path": ("mqtt", {"host": "a", "password_file": "/etc/hostname"}, {"topic": "a", "command": "b"},
+                     "password_file is '/etc/hostname', and an order says the name that the robot's owner gave"),
+    "mqtt, a certificate": ("mqtt", {"host": "a", "ca": "~/.ssh/id_rsa"}, {"topic": "a", "command": "b"},
+                            "ca is '~/.ssh/id_rsa', and an order says the name"),
     "ros, no type": ("ros-topic", {}, {"topic": "a", "type": "std_msgs/msg/Nothing", "command": {
         "topic": "b", "type": "std_msgs/msg/Bool"}}, "unknown message type"),
     "no protocol": ("modbus", {}, {}, "there is no protocol 'modbus' here; did you mean modbus-tcp?"),
@@ -111,7 +143,7 @@ def test_what_cannot_be_meant_so_is_refused_by_name():
         wrong[name] = why, told(lambda: read_device("oven", spec, read_model(MODEL)))
     for name, (protocol, settings, visitor, why) in WRONG_VISITORS.items():
         wrong[name] = why, told(lambda: check_device(find(protocol, named=True), settings, {"heat": visitor},
-                                                     {"heat": True}))
+                                                     {"heat": True}, named=True))
     wrong = {name: line for name, (why, line) in wrong.items() if why not in line or "\n" in line}
     assert wrong == {}
     assert read_device("oven", changed(DEVICE, features=FEATURES), read_model(MODEL)).features.patches[0].end == 100
@@ -166,13 +198,16 @@ def test_no_topic_of_the_brains_may_be_said():
     allowed = []
     for topic in sorted(topics):
         try:
-            check_topic(topic, "std_msgs/msg/Bool")
+            check_said(f"/{topic}", "std_msgs/msg/Bool")
             allowed.append(topic)
         except FormProblem:
             continue
     assert allowed == []
-    check_topic("devices/oven/heat", "sensor_msgs/msg/Temperature")
-    check_key("factory/oven/heat")
+    for topic in (*HEARD, "devices/oven/goal", "goal", "text", "factory/camera/heat"):
+        check_heard(f"/r1/{topic}", "std_msgs/msg/String")
+    check_said("/devices/oven/heat", "sensor_msgs/msg/Temperature")
+    for said in (False, True):
+        check_key("factory/oven/heat", said=said)
 
 
 def test_settings_are_taken_together_or_not_at_all():

@@ -9,6 +9,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from typer.testing import CliRunner
+
+from brain.cli import app
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +98,7 @@ def test_a_robot_that_was_restored_is_noticed_and_taken_in_anew(fleet, wanted, u
     assert "restored from an older state" in fleet.until_robot(state="apart")["apart"]
     accepted(fleet)
     until(lambda: gains(fleet) == [3.0])
-    assert any("robot1 is set apart" in text for text in events())
+    assert any("a second installation is refused: robot1 comes" in text for text in events())
 
 
 def test_a_robot_that_lost_all_and_a_second_one_of_its_name_are_kept_out(fleet, wanted, until):
@@ -104,16 +107,71 @@ def test_a_robot_that_lost_all_and_a_second_one_of_its_name_are_kept_out(fleet, 
     fleet.until_robot(state="connected")
     order(fleet, wanted, 1)
     fleet.edge(folder="second")
-    why = fleet.until_robot(state="apart")["apart"]
-    assert "the one that it had was lost, or two robots have this name" in why
     until(lambda: "are apart" in fleet.said("second"))
-    assert held(fleet, "second") == []
+    found = fleet.robot()
+    assert (found["state"], found["apart"]) == ("connected", None) and held(fleet, "second") == []
+    (why,) = found["second"].values()
+    assert "the one that it had was lost, or two robots have this name" in why
     fleet.end("robot1")                     # the second is the one, says a person
+    fleet.until_robot(state="apart")        # since the first is silent
     accepted(fleet)
     until(lambda: gains(fleet, "second") == [1.0])
     # the first, when it comes back, is from before
     fleet.edge()
-    assert "comes with another database than before" in fleet.until_robot(state="apart")["apart"]
+    until(lambda: "comes with another database than before" in "".join(fleet.robot()["second"].values()))
+    assert fleet.robot()["state"] == "connected"
+
+
+def test_a_copy_of_a_robots_disk_is_refused_and_the_robot_stays_until_a_person_decides(fleet, wanted, until, events):
+    fleet.cloud()
+    fleet.edge()
+    fleet.until_robot(state="connected")
+    order(fleet, wanted, 1)
+    fleet.end("robot1", signal.SIGTERM)
+    shutil.copytree(fleet.database("robot1"), fleet.database("second"))
+    fleet.edge()                            # it comes again, and is no newcomer
+    order(fleet, wanted, 2)
+    fleet.edge(folder="second")
+    fleet.until_said("second", "are apart: robot1 comes with another database than before, as installation")
+    order(fleet, wanted, 3)
+    found = fleet.robot()
+    assert (found["state"], found["apart"], gains(fleet), gains(fleet, "second")) == ("connected", None, [3.0], [1.0])
+    ((second, why),) = found["second"].items()
+    assert "is a copy of another robot's" in why and any(why in text for text in events())
+    assert f"`brain fleet accept robot1 --installation {second}` makes it the one" in fleet.said("cloud")
+    refused = "a second robot1 is refused"
+    for verb, said in ((["nodes"], refused), (["status"], refused), (["accept", "robot1"], "several installations say"),
+                       (["accept", "robot1", "--installation", 16 * "0"],
+                        "no installation, or more than one, of robot1")):
+        done = CliRunner().invoke(app, ["fleet", *verb, "--cloud", f"tcp/localhost:{fleet.port}"])
+        assert said in " ".join(done.output.split()), done.output
+    fleet.end("cloud")                      # which is in the database, not in a process
+    fleet.cloud()
+    until(lambda: fleet.robot()["second"] and fleet.robot()["state"] == "connected", lambda: fleet.robot())
+    fleet.ask("accept", robots=["robot1"], installation=second[:8])
+    until(lambda: gains(fleet, "second") == [3.0], lambda: fleet.said("second"))
+    until(lambda: "are apart" in fleet.said("robot1"))
+    order(fleet, wanted, 4)
+    assert (gains(fleet), gains(fleet, "second")) == ([3.0], [4.0])
+
+
+def test_a_robot_from_before_keeps_its_name_and_its_orders(fleet, wanted, until):
+    """Databases of the version before, at both ends, in which no installation stands."""
+    fleet.cloud()
+    fleet.edge()
+    fleet.until_robot(state="connected")
+    order(fleet, wanted, 1)
+    for name in ("robot1", "cloud"):
+        fleet.end(name, signal.SIGTERM)
+        with closing(sqlite3.connect(fleet.database(name) / "fleet.db")) as db, db:
+            db.execute("DELETE FROM about WHERE key = 'installation'")
+            db.execute("ALTER TABLE peers DROP COLUMN installation")
+            db.execute("PRAGMA user_version = 4")
+    fleet.cloud()
+    fleet.edge()
+    fleet.until_robot(state="connected", apart=None)
+    order(fleet, wanted, 2)
+    assert gains(fleet) == [2.0]
 
 
 def test_a_cloud_from_before_a_robot_was_taken_in_anew_is_noticed(fleet, wanted):

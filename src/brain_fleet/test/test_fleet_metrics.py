@@ -124,7 +124,7 @@ def test_a_port_that_is_taken_is_told_in_a_line(fleet, tmp_path):
     for verb, words in (("cloud", ["--listen", f"tcp/127.0.0.1:{free_port()}"]), ("edge", ["--name", "robot1"])):
         done = subprocess.run([sys.executable, "-m", f"brain_fleet.processes.run_{verb}", "--folder",
                                tmp_path / f"other_{verb}", "--metrics", str(port), *words],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=400)
         last = done.stderr.splitlines()[-1]
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert last == f"brain {verb}: metrics cannot be served at 127.0.0.1:{port}: Address already in use; name " \

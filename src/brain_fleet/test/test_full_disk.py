@@ -125,7 +125,7 @@ def test_what_a_full_disk_keeps_of_a_device_is_reported_once_it_can_be(tmp_path,
 
     monkeypatch.setattr(orders, "wanted", lambda: [device])
     monkeypatch.setattr(orders, "report", report)
-    keeping = Keeping(orders, None, "/", lambda: None, Flag())      # type: ignore[arg-type]
+    keeping = Keeping(orders, None, "/", {}, lambda: None, Flag())      # type: ignore[arg-type]
     with pytest.raises(OutboxFull):
         keeping._look()
     assert not orders.told

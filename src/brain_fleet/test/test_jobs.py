@@ -182,8 +182,8 @@ while not go:       # a rank learns from a step that another has gone
 """
 
 
+@pytest.mark.extended
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_an_elastic_job_is_scaled_up_and_down_while_it_runs_and_a_killed_node_comes_back(jobs):
     def scaled(nodes: int) -> dict[str, Any]:
         found = job("elastic", runtime="torch-distributed", trainer={
@@ -211,7 +211,6 @@ def test_an_elastic_job_is_scaled_up_and_down_while_it_runs_and_a_killed_node_co
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_manifest_of_the_documentation_trains_a_network_of_the_brain(tmp_path):
     text = (Path(__file__).resolve().parents[3] / "docs" / "fleet-jobs.md").read_text(encoding="utf-8")
     (block,) = [part.partition("```")[0] for part in text.split("```yaml\n")[1:] if "kind: TrainJob" in part][:1]

@@ -28,7 +28,7 @@ from brain_wire.router import Router, free_port
 from brain_wire.session import Elsewhere
 
 IMAGE, OBJECTS = "sensor_msgs/msg/Image", "brain_interfaces/msg/DetectedObjects"
-PATIENCE = 120.0    # s; only ends a hang
+PATIENCE = 240.0    # s; only ends a hang
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "fleet-joint.md"
 
 
@@ -65,7 +65,6 @@ def helper_of(pid: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_robot_with_consent_is_answered_whatever_is_killed_and_nobody_asks_for_another(fleet, tmp_path):
     keys = tmp_path / "keys"
     done = CliRunner().invoke(app, ["keys", str(keys), "--node", "robot1", "--node", "robot2"])

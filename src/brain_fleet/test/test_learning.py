@@ -245,8 +245,13 @@ def test_what_is_hostile_costs_at_most_itself(cloud):
     liar = Line(float("inf"))
     robot = Participant(session, "robot1", "line", liar, patience=5.0)
     assert robot.turn() is Turned.DECLINED and "not finite" in robot.why     # an honest robot sees it itself
+    broken = Line()
+    broken.during = lambda: {}["nothing"]   # a fault of the learner's own
+    assert cloud.robot("robot3", broken).turn() is Turned.DECLINED
     assert cloud.rounds.status()["version"] == 0
     assert cloud.robot("robot2", Line()).turn() is Turned.TAKEN              # and the fleet goes on
+    declined = cloud.rounds.status()["history"][-1]["declined"]
+    assert "not finite" in declined["robot1"] and declined["robot3"] == "KeyError: 'nothing'"
 
 
 def test_a_cloud_that_is_killed_in_mid_round_goes_on_with_what_it_had_acknowledged(fleet, tmp_path, until):

@@ -29,6 +29,7 @@ from brain_fleet.cluster.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FED
                                        SERVICE, TRAIN_JOB)
 from brain_fleet.cluster.plans import Settings      # noqa: E402
 from brain_fleet.cluster.reconcile import Reconciler        # noqa: E402
+from brain_fleet.state.kinds import KINDS           # noqa: E402
 
 
 @pytest.fixture
@@ -146,6 +147,26 @@ def _fleet(cluster: Cluster, fleet: Any) -> None:
         cluster.delete(FLEET_ORDER, name, space)
     cluster.until(lambda: len(cluster.admin.listed(FLEET_ORDER, None)) == 1)
     assert fleet.ask("resources")["resources"]      # the refused one of its name has taken nothing back
+    # Every kind that `brain fleet apply` takes, and by the same rules.
+    device = {"model": "talker", "protocol": "ros-topic", "settings": {"namespace": "/goal"}, "properties": {"say": {
+        "visitor": {"topic": "b", "type": "std_msgs/msg/String"}}}}
+    for name, kind, spec in (("talker", "DeviceModel", {"properties": {"say": {"type": "string"}}}),
+                             ("well", "Device", device),
+                             ("lamp", "DeviceSettings", {"device": "lamp", "values": {"on": True}}),
+                             ("learn", "Job", {"program": "learn"}), ("own", "Model", {"region": "m", "digest": "own"}),
+                             ("still", "Region", {"region": "gauge", "active": False})):
+        cluster.make(FLEET_ORDER, {"metadata": {"name": name}, "spec": {"kind": kind, "robots": ["robot1"],
+                                                                        "order": spec}}, SPACE)
+        cluster.until_condition(FLEET_ORDER, name, "Ordered", SPACE)
+    assert {one["kind"] for one in fleet.ask("resources")["resources"]} == {*KINDS}
+    device["properties"]["say"]["visitor"]["topic"] = "text"
+    cluster.make(FLEET_ORDER, {"metadata": {"name": "hears"}, "spec": {"kind": "Device", "robots": ["robot1"],
+                                                                       "order": device}}, SPACE)
+    told = cluster.until(lambda: cluster.status(FLEET_ORDER, "hears", SPACE).get("conditions"))[0]
+    assert told["status"] == "False" and "no device may hear" in told["message"]
+    for name in ("hears", "well", "talker", "lamp", "learn", "own", "still"):
+        cluster.delete(FLEET_ORDER, name, SPACE)
+    cluster.until(lambda: len(cluster.admin.listed(FLEET_ORDER, None)) == 1)
     fleet.end("cloud")
     cluster.until(lambda: cluster.status(FLEET_NODE, "robot1", SPACE)["conditions"][0]["status"] == "Unknown")
     cluster.delete(FLEET_ORDER, "calm", SPACE)      # waits for the cloud

@@ -96,6 +96,44 @@ def test_a_round_ends_when_all_have_answered_or_at_its_deadline_and_joiners_and_
         hands_in(rounds, "robot1", task, 9.0, 9.0)
 
 
+def test_who_declines_or_lets_a_round_pass_stands_in_its_history_and_who_is_always_late_is_left_out(machine):
+    rounds, answers = machine.rounds(rounds=20, gather_s=0, late=2), ["robot1", "robot2"]
+
+    def play(*, without: tuple[str, ...] = (), declines: str = "") -> dict[str, object]:
+        for robot in ("late", *answers, *filter(None, [declines])):
+            task = rounds.task(robot, ("line",))
+            if isinstance(task, Wait):
+                assert robot == "late" and "it was late in the last 2 rounds, and is left out of" in task.why, task
+            elif robot == declines:
+                rounds.decline(robot, task.run, task.attempt, "no pictures")
+            elif robot not in ("late", *without):
+                hands_in(rounds, robot, task, 1.0, 1.0)
+        before = machine.now
+        machine.now += 10.0
+        rounds.turn()
+        entry = rounds.status()["history"][-1]
+        if entry["ended"] == "all":
+            machine.now = before
+        return {key: entry[key] for key in ("ended", "missing", "declined", "left_out")}
+
+    def of(ended: str, missing=(), declined: object = None, left_out=()) -> dict[str, object]:
+        return {"ended": ended, "missing": list(missing), "declined": declined or {}, "left_out": list(left_out)}
+
+    assert play() == of("deadline", ["late"])
+    assert play(declines="robot3") == of("deadline", ["late"], {"robot3": "no pictures"})
+    assert [text for text in machine.happened if "left out" in text] == [
+        "line: late was late in the last 2 rounds, and is left out of the next 2 if there are enough without it"]
+    machine.now += 40.0     # robot3 has gone
+    assert play() == of("all", left_out=["late"])
+    rounds = machine.rounds(rounds=20, gather_s=0, late=2)     # a cloud that was killed remembers it
+    assert play() == of("all", left_out=["late"])
+    assert play() == of("deadline", ["late"])                   # it is tried again, and late again
+    assert play(without=("robot2",)) == of("too few", ["robot2"], left_out=["late"])
+    for robot in ("late", *answers):        # without it there were too few
+        hands_in(rounds, robot, asks(rounds, robot), 1.0, 1.0)
+    assert rounds.status()["history"][-1]["ended"] == "all" and isinstance(rounds.task("late", ("line",)), Task)
+
+
 def test_what_lies_is_refused_and_counts_for_no_more_than_the_plan_says(machine):
     rounds = machine.rounds(most_examples=3, gather_s=0)
     tasks = {robot: asks(rounds, robot) for robot in ("robot1", "robot2", "robot3", "robot4")}
@@ -248,6 +286,7 @@ def test_a_plan_that_cannot_be_meant_so_names_the_field(machine, tmp_path):
         read_plan(tmp_path / "none.yaml")
 
 
+@pytest.mark.extended(10)
 @pytest.mark.parametrize("robots, number_of, metrics", [
     (10, 1000, {"loss": 0.123456789}),                                          # an honest fleet
     (2, 170, {f"m{i:02}" + "x" * 37: -1.2345678901234567e-300 for i in range(50)}),   # one liar of two

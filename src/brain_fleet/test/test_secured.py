@@ -86,7 +86,7 @@ def test_credentials_of_another_are_refused_before_anything_runs(keys, tmp_path)
                                                                 "for itself only"),
                               ("robot3", keys, "no credentials for robot3")):
         done = subprocess.run([sys.executable, "-m", "brain_fleet.processes.run_edge", "--name", name, "--folder",
-                               tmp_path / "a", "--secure", secure], capture_output=True, text=True, timeout=60)
+                               tmp_path / "a", "--secure", secure], capture_output=True, text=True, timeout=400)
         assert done.returncode == 1 and why in done.stderr and done.stderr.count("\n") == 1
     assert not (tmp_path / "a").exists()
 

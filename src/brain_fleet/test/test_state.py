@@ -14,6 +14,7 @@ import pytest
 from brain_fleet.messages.inbox import Message, Refused
 from brain_fleet.messages.outbox import Outbox
 from brain_fleet.processes.alone import Alone, duration
+from brain_fleet.processes.asking import NoCloud
 from brain_fleet.processes.settings import FROM_ROBOT
 from brain_fleet.reading import Reading
 from brain_fleet.state import events
@@ -57,6 +58,16 @@ def test_what_is_ordered_is_so_on_the_running_brain_and_stays_so_without_a_cloud
     told = until(lambda: [r for r in fleet.ask("status")["resources"]
                           if r["name"] == "wild" and r["state"] == "refused"])
     assert "gain of gauge is 99.0, but must be between 0.0 and 10.0" in told[0]["why"]
+    # Nor does an order name a file of the robot: what the region declares so it refuses, and the cloud its weights.
+    fleet.ask("apply", resources=[wanted("wild", record="/etc/passwd", gain=3.0)])
+    until(lambda: any("parameter record of gauge is set on this robot alone, by no order" in r.get("why", "")
+                      for r in fleet.ask("status")["resources"]), lambda: fleet.ask("status")["resources"])
+    assert gain(fleet, until) == 0.25
+    for value in ("/tmp/own.safetensors", "/data/models/x.safetensors.part", "motor_ann", ""):
+        with pytest.raises(NoCloud, match="spec.values.weights: no order names a file of a robot; .* models add"):
+            fleet.ask("apply", resources=[wanted("worse", weights=value)])
+    old = settled([Wanted("Parameters", "old", 1, {"region": "motor", "values": {"weights": "/tmp/own.safetensors"}})])
+    assert old["Parameters", "old"]["state"] == "refused"
     fleet.ask("delete", resources=[{"kind": "Parameters", "name": "wild"}])
     fleet.until_robot(resources={"applied": 1})
     # A region that is started again knows nothing of a fleet. Neither cloud nor edge need have run in between.

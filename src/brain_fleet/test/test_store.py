@@ -32,6 +32,20 @@ def test_a_database_of_the_first_version_is_migrated_and_keeps_what_it_has(tmp_p
         assert Outbox(store, [Stream("a", 0)]).take("cloud")[0].entries[0].body == '{"number":1}'
 
 
+def test_a_database_that_was_half_made_when_its_process_was_killed_is_made_anew(tmp_path):
+    program = """
+import os, signal, sys
+from brain_fleet import store
+made, store._migrate = store._migrate, lambda db, version, said: (
+    made(db, version, said), version == 1 and os.kill(os.getpid(), signal.SIGKILL))
+store.Store(sys.argv[1], "robot1")
+"""
+    assert subprocess.run([sys.executable, "-c", program, tmp_path], check=False).returncode == -signal.SIGKILL
+    with Store(tmp_path, "robot1") as store:
+        assert store.read("SELECT value FROM about WHERE key = 'member'") == [("robot1",)]
+    assert sorted(one.name for one in tmp_path.iterdir()) == [FILE, "lock"]
+
+
 def test_what_is_not_this_members_or_not_of_this_version_is_refused_by_name(tmp_path):
     with Store(tmp_path, "robot1"), pytest.raises(StoreProblem, match="another process runs with"):
         Store(tmp_path, "robot1")
@@ -43,6 +57,22 @@ def test_what_is_not_this_members_or_not_of_this_version_is_refused_by_name(tmp_
         Store(tmp_path, "robot1")
     for left in tmp_path.glob(f"{FILE}-*"):
         left.unlink()
+    # What is there and holds nothing has lost what it held: nobody begins anew with it unasked, again and again.
+    whole = (tmp_path / FILE).read_bytes()
+    with closing(sqlite3.connect(tmp_path / "tables.db")) as db, db:
+        db.execute("CREATE TABLE others (x)")
+    for content, why in [(b"", "is empty: what it held is lost"), (b"", "is empty"), (bytes(4096), "move it away"),
+                         (whole[:100], "move it away"), (whole[:4096], "move it away"),
+                         ((tmp_path / "tables.db").read_bytes(), "is of version 0, which no software writes")]:
+        (tmp_path / FILE).write_bytes(content)
+        with pytest.raises(StoreProblem, match=why) as told:
+            Store(tmp_path, "robot1")
+        assert "\n" not in str(told.value) and (tmp_path / FILE).read_bytes() == content
+    (tmp_path / FILE).unlink()
+    (tmp_path / f"{FILE}-wal").write_bytes(b"x")
+    with pytest.raises(StoreProblem, match="fleet.db is gone, and fleet.db-wal, which belongs to it, is there"):
+        Store(tmp_path, "robot1")
+    (tmp_path / f"{FILE}-wal").unlink()
     (tmp_path / FILE).write_bytes(b"no database" * 1000)
     with pytest.raises(StoreProblem, match="is damaged, or no database .*move it away"):
         Store(tmp_path, "robot1")
@@ -85,7 +115,7 @@ with store.change() as db:
     outbox.put(db, "cloud", "a", "text", {"number": accepted + 1})
 print(accepted)
 """
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
     accepted = int(done.stdout)
     assert accepted >= 10

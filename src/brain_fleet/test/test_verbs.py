@@ -115,7 +115,7 @@ def test_orders_are_given_and_looked_at_by_the_command(fleet, tmp_path, until):
 def test_what_cannot_run_says_so_in_a_line(tmp_path, fleet):
     def run(verb: str, *words: object) -> tuple[int, str]:
         done = subprocess.run([sys.executable, "-m", f"brain_fleet.processes.run_{verb}", *map(str, words)],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=400)
         return done.returncode, done.stderr
 
     fleet.cloud()
@@ -127,7 +127,7 @@ def test_what_cannot_run_says_so_in_a_line(tmp_path, fleet):
     assert (status, told.count("\n")) == (3, 1) and "a Zenoh router is listening at" in told
     assert run("cloud", "--folder", tmp_path / "b", "--secure", tmp_path)[1].startswith("brain cloud: ")
     done = subprocess.run([sys.executable, "-m", "brain", "edge", "--folder", tmp_path / "c", "--name", "Robot 1"],
-                          capture_output=True, text=True, timeout=60)      # the verb, which becomes the process
+                          capture_output=True, text=True, timeout=400)      # the verb, which becomes the process
     assert (done.returncode, done.stderr) == (
         1, "brain edge: a robot cannot be called 'Robot 1': its name consists of small letters, digits and _, begins "
            "with a letter and has at most 40 characters\n")

@@ -16,7 +16,7 @@ from brain_fleet.schema import FormProblem, check
 @pytest.mark.slow
 def test_each_robot_of_another_version_is_told_by_name_what_it_cannot_do(fleet, wanted, until, monkeypatch, events):
     fleet.cloud()
-    for name, version in (("robot1", "0.1.9 1 1"), ("robot2", "0.9.0 1 3")):
+    for name, version in (("robot1", "0.1.9 1 1"), ("robot2", "0.9.0 1 4")):
         monkeypatch.setenv("MADE_UP", version)
         fleet.edge(name, cut=False, program="older_edge")
     fleet.edge("robot3", cut=False)
@@ -48,8 +48,8 @@ def test_each_robot_of_another_version_is_told_by_name_what_it_cannot_do(fleet, 
     with pytest.raises(NoCloud, match="this cloud has no keys, so everybody belongs; start it with --secure"):
         fleet.ask("enroll", robot="robot9")
     # The newer one was told which format is read here, the older one tells which it reads; each went on with that.
-    fleet.until_said("robot2", "it is of format 3, and this software reads formats 1 to 2: update")
-    fleet.until_said("robot1", "it is of format 2, and this software reads format 1: update")
+    fleet.until_said("robot2", "it is of format 4, and this software reads formats 1 to 3: update")
+    fleet.until_said("robot1", "it is of format 3, and this software reads format 1: update")
     assert "of a format" not in fleet.said("robot1")
     # It was updated: what it could not do it does.
     fleet.end("robot1")
@@ -64,11 +64,12 @@ def test_a_format_is_one_that_both_know(monkeypatch):
     before = envelope.write_request(Request("robot1", "cloud", "0" * 16, None, format=1))
     assert "formats" not in json.loads(before) and envelope.read_request(before).formats is None
     found = json.loads(envelope.write_answer(Answer("cloud", "robot1", "0" * 16, None, format=2)))
-    assert found["formats"] == [1, 2] and found["format"] == 2
+    assert found["formats"] == [1, 3] and found["format"] == 2
     wrong = {}
     for name, head, why in (
-            ("one that no end reads", {"format": 3}, "is of format 3, and this software reads formats 1 to 2: update "
+            ("one that no end reads", {"format": 4}, "is of format 4, and this software reads formats 1 to 3: update "
                                                      "brain_fleet here"),
+            ("an installation", {"format": 2, "installation": "0" * 16}, "no field 'installation' in format 2"),
             ("before the first", {"format": 0}, "update brain_fleet where it comes from"),
             ("a field of a later format", {"format": 1, "formats": [1, 2]}, "no field 'formats' in format 1"),
             ("not among its own", {"format": 2, "formats": [3, 4]}, "of a format that its sender does not read"),

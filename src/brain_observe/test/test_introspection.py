@@ -136,6 +136,12 @@ def test_a_frame_is_where_the_object_is():
     aside = picture.frame_of(detected(bearing=math.radians(20), distance=2.0), eye)
     assert (aside[0] + aside[2]) / 2 < 35       # what is to the left of base_link is on the left
     assert picture.frame_of(detected(bearing=3.0), eye) is None
+    # A camera that looks to the left sees in the middle what stands there, and to its right what is ahead.
+    left = picture.Eye(ahead=0.0, height=0.35, yaw=0.5, focal=48.0, middle=(47.5, 31.5))
+    for bearing, column, along in ((0.5, 47.5, 2.0), (0.0, 47.5 + 48 * math.tan(0.5), 2.0 * math.cos(0.5))):
+        frame = picture.frame_of(detected(bearing=bearing, distance=2.0, width=0.1), left)
+        assert sum(frame[::2]) / 2 == pytest.approx(column, abs=0.5)
+        assert sum(frame[1::2]) / 2 == pytest.approx(31.5 + 48 * (0.35 - 2.0 * math.tan(0.05)) / along)
     assert picture.frame_of(detected(distance=math.nan), eye) is None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directions round the robot: laser scans and hazard maps as points, directions as populations of neurons.
+"""Directions round the robot: hazard maps as points, directions as populations of neurons.
 
 The bins, and what of numbers from outside can be used, are :mod:`brain_runtime.azimuth`'s, which can be had here too.
 """
@@ -10,13 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from brain_regions.body import DEFAULT, Body
-from brain_runtime.azimuth import (BINS, CENTERS, COS, SIN, WIDTH, sound, sound_map, sound_pose, sound_values, wrap,
-                                   yaw_of)
+from brain_runtime.azimuth import BINS, CENTERS, COS, SIN, WIDTH, sound, sound_map, sound_values, wrap
 
-__all__ = ["BINS", "BUMP", "CENTERS", "COS", "SIN", "WIDTH", "bump", "direction", "from_base", "hazard_points",
-           "hazardous", "scan_points", "sound", "sound_map", "sound_pose", "sound_scan", "sound_values", "wrap",
-           "yaw_of"]
+__all__ = ["BINS", "BUMP", "CENTERS", "COS", "SIN", "WIDTH", "bump", "direction", "hazard_points", "hazardous", "sound",
+           "sound_map", "sound_values", "wrap"]
 
 _EDGES = CENTERS[:, None] + np.array([-0.35, 0.0, 0.35], np.float32) * WIDTH
 _ACROSS = np.stack([np.cos(_EDGES), np.sin(_EDGES)], -1)    # three directions across each bin [36, 3, 2]
@@ -43,48 +40,6 @@ def direction(population: np.ndarray) -> float:
         return math.nan
     weights = population[_NEAR[peak]]
     return math.atan2(float(np.dot(weights, _NEAR_SIN[peak])), float(np.dot(weights, _NEAR_COS[peak])))
-
-
-def scan_points(scan: Any, body: Body = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
-    """Where a LaserScan's beams end, from the base: angles (rad) and distances (m), float32[n] each.
-
-    Beams that hit nothing are left out. One of minus infinity hit something too near to be measured (REP 117): it ends
-    at the least range.
-    """
-    ranges = np.asarray(scan.ranges, dtype=np.float32)
-    least = max(scan.range_min, 1e-3)
-    ranges = np.where(np.isneginf(ranges), np.float32(least * 1.001), ranges)
-    angles = (scan.angle_min + scan.angle_increment * np.arange(len(ranges))).astype(np.float32)
-    good = np.isfinite(ranges) & (ranges >= least) & (ranges <= scan.range_max)
-    return from_base(angles[good], ranges[good], body)
-
-
-def from_base(angles: np.ndarray, ranges: np.ndarray, body: Body) -> tuple[np.ndarray, np.ndarray]:
-    """Beams as the lidar has them to angles (rad) and distances (m) from the base, float32[n] each.
-
-    Of infinite ones, which have no end to be seen from elsewhere, only the direction is turned.
-    """
-    if not (body.lidar_x or body.lidar_y or body.lidar_yaw):
-        return angles, ranges
-    turned = angles + np.float32(body.lidar_yaw)
-    ends = np.isfinite(ranges)
-    reach = np.where(ends, ranges, np.float32(0.0))
-    x, y = body.lidar_x + reach * np.cos(turned), body.lidar_y + reach * np.sin(turned)
-    return (np.where(ends, np.arctan2(y, x), wrap(turned)).astype(np.float32),
-            np.where(ends, np.hypot(x, y), ranges).astype(np.float32))
-
-
-def sound_scan(scan: Any) -> bool:
-    """Whether a LaserScan can be used: numbers that make sense, and at least 8 beams.
-
-    A scan whose beams all hit nothing is sound (an open field); one of NaN only is not.
-    """
-    ranges = np.asarray(scan.ranges)
-    if len(ranges) < 8 or not sound(scan.angle_min, scan.angle_increment):
-        return False
-    if scan.angle_increment == 0 or not scan.range_max > scan.range_min >= 0:
-        return False
-    return not np.isnan(ranges).all()
 
 
 def hazard_points(hazard: np.ndarray, radius: float) -> np.ndarray:

@@ -17,9 +17,12 @@ import numpy as np
 
 from brain_regions import azimuth
 from brain_regions.body import Body
+from brain_regions.obedience import Obedience
+from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, Gated, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
 from brain_runtime.interfaces import Heartbeat, Trace
-from brain_wire import messages
+from brain_runtime.odometry import Odometry
+from brain_wire import messages, private
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +31,8 @@ STALE, ESTOP, REFUSED = Trace.ACTION_STALE, Trace.ACTION_ESTOP, Trace.ACTION_REF
 CALM = PASSED, LIMITED                                      # actions that need no look
 REACTION = 0.15             # s from a command to the base that follows it
 FRESH_ODOMETRY = 0.3        # s, age at which odometry no longer tells whether the robot stands
+TELL_EVERY = 60.0           # s between two lines of the log about the same trouble
+HEARD_ODOMETRY = 0.5        # s, age up to which one that is refused stops the robot; none at all does not
 STANDS = (0.01, 0.03)       # m/s, rad/s, below which it does
 
 
@@ -81,6 +86,8 @@ class Brainstem(Region):
         stamped = type(self).cmd_vel
         self.cmd_vel = stamped if self.parameters.stamped else replace(stamped, type="geometry_msgs/msg/Twist")
         self._heard: list = []  # messages that the points were made of
+        self._lidar, self._odometry, self._base = ScanWatch(), Odometry(), Obedience()
+        self._told = ("", -math.inf)    # what was logged last, and when
 
     def initial_state(self):
         # velocity: what was published last (m/s, rad/s); scans: sound scans so far, up to 1
@@ -119,8 +126,8 @@ class Brainstem(Region):
             return
         temporary = path.with_name(path.name + ".tmp")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(temporary, "w", encoding="ascii") as file:
+            private.folder(path.parent)
+            with open(temporary, "w", encoding="ascii", opener=private.opener) as file:
                 file.write("stopped\n" if stopped else "released\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -137,8 +144,11 @@ class Brainstem(Region):
         wanted = (0.0, 0.0)
         if command is not None:
             wanted = (float(command.twist.linear.x), float(command.twist.angular.z))
-        action, reason = self._refusal(inbox, stopped, command, wanted)
         previous = state["velocity"]
+        self._watch(inbox, (float(previous[0]), float(previous[1])))
+        action, reason = self._refusal(inbox, stopped, wanted)
+        if action == REFUSED:
+            self.trouble = reason
         if reason:
             linear = angular = 0.0
         else:
@@ -163,11 +173,15 @@ class Brainstem(Region):
                                        (0.0, 0.0))}
         p = self.parameters
         odom = inbox.get("odom", within=min(since, FRESH_ODOMETRY))     # of after the first zero
+        by_time = since >= REACTION + max(p.max_linear / p.braking, p.max_angular / p.angular_acceleration)
         moves = (math.nan, math.nan) if odom is None else (
             abs(float(odom.twist.twist.linear.x)), abs(float(odom.twist.twist.angular.z)))
         if not all(map(math.isfinite, moves)):
-            return outbox, since >= REACTION + max(p.max_linear / p.braking, p.max_angular / p.angular_acceleration)
+            return outbox, by_time
         stands = moves[0] < STANDS[0] and moves[1] < STANDS[1]
+        doubted = self._odometry.refusal(inbox, FRESH_ODOMETRY) or self._base.fault
+        if stands and doubted:      # it says that, and cannot be right
+            return outbox, by_time
         # where it was told to move a moment ago, it may not have begun yet
         return outbox, stands and since >= (REACTION if state["velocity"].any() else 0.0)
 
@@ -181,6 +195,18 @@ class Brainstem(Region):
             if seen and 0.0 <= seen[0] < 10.0:  # clocks of two machines that disagree tell nothing
                 trace.latency = seen[0]
         return trace
+
+    def _watch(self, inbox, velocity) -> None:
+        """Looks at the newest scan, and at what became of the newest command; tells people what is wrong."""
+        scan = inbox.get("scan")
+        if scan is not None:
+            self._lidar.take(scan, self._odometry.pose(inbox, FRESH_ODOMETRY), inbox.now, self.parameters,
+                             self._odometry.stamp)
+        self._base.take(self._odometry.pose(inbox, HEARD_ODOMETRY), velocity, self._lidar.beams, inbox.now)
+        self.trouble = self._lidar.fault or self._base.fault or self._lidar.hint
+        if self.trouble and (self.trouble != self._told[0] or inbox.now - self._told[1] > TELL_EVERY):
+            self._told = self.trouble, inbox.now
+            log.warning("%s", self.trouble)
 
     def _emergency(self, inbox, state):
         stopped = bool(state["stopped"][0])
@@ -197,15 +223,19 @@ class Brainstem(Region):
             return stopped, {"estop_status": self.estop_status(data=stopped)}
         return stopped, {}
 
-    def _refusal(self, inbox, stopped, command, wanted):
+    def _refusal(self, inbox, stopped, wanted):
         p = self.parameters
         if stopped:
             return ESTOP, "emergency stop; `brain release` ends it"
         if inbox.age("scan") > p.scan_timeout:
             return STALE, "no fresh scan"
-        if not azimuth.sound_scan(inbox.get("scan")):
-            return REFUSED, "the scan holds no sound numbers"
-        beats = {r.message.name.rsplit("/", 1)[-1]: r for r in inbox.each("heartbeat", p.heartbeat_timeout)}
+        if self._lidar.fault:
+            return REFUSED, self._lidar.fault
+        if refusal := self._odometry.refusal(inbox, HEARD_ODOMETRY):
+            return REFUSED, refusal
+        if self._base.fault:
+            return REFUSED, self._base.fault
+        beats = {r.message.name.rpartition("/")[2]: r for r in inbox.each("heartbeat", p.heartbeat_timeout)}
         for name in p.critical:
             beat = beats.get(name)
             if beat is None:
@@ -214,7 +244,7 @@ class Brainstem(Region):
                 return STALE, f"{name} is not active"
             if beat.message.stepping and beat.message.step_age > p.stuck_after:
                 return STALE, f"{name} is stuck in a step"
-        if command is None or inbox.age("command") > p.command_timeout:
+        if inbox.age("command") > p.command_timeout:    # none ever came: infinite
             return STALE, "no fresh command from motor"
         if not azimuth.sound(*wanted):
             return REFUSED, "the command holds no sound numbers"
@@ -222,20 +252,22 @@ class Brainstem(Region):
 
     def _limit(self, inbox, wanted, previous, dt):
         p = self.parameters
-        linear = min(max(wanted[0], -p.max_reverse), p.max_linear)
+        linear = min(max(wanted[0], -p.max_reverse, -self._lidar.slow), p.max_linear, self._lidar.slow)
         angular = min(max(wanted[1], -p.max_angular), p.max_angular)
         action = LIMITED if (linear, angular) != wanted else PASSED
         reason = "speed limit" if action else ""
-        free = self._free_path(inbox, linear)
         if linear != 0.0:
+            free = self._free_path(inbox, linear)
             # v such that v * reaction + v^2 / 2a fits into the free path
-            room = max(free - p.margin, 0.0)
+            unseen = self._lidar.ways[linear < 0.0]
+            room = 0.0 if unseen else max(free - p.margin - self._lidar.repeated, 0.0)
             fit = p.braking * (math.sqrt(REACTION ** 2 + 2 * room / p.braking) - REACTION)
             if fit < abs(linear):
                 linear = math.copysign(fit if fit > 0.02 else 0.0, linear)
-                action, reason = REFLEX, f"{free:.2f} m of free path"
+                action, reason = REFLEX, unseen or (self._lidar.outline if not free else "") or (
+                    f"{free:.2f} m of free path")
         for_linear, for_angular = p.linear_acceleration * dt, p.angular_acceleration * dt
-        eased = float(previous[0]) + min(max(linear - float(previous[0]), -2 * for_linear), for_linear)
+        eased = _eased(float(previous[0]), linear, for_linear)
         if action == REFLEX and abs(linear) < abs(eased):
             eased = linear  # braking for an obstacle is not softened
         turned = float(previous[1]) + min(max(angular - float(previous[1]), -for_angular), for_angular)
@@ -248,8 +280,8 @@ class Brainstem(Region):
         heard = [inbox.get("scan"), *(received.message for received in inbox.each("features", 0.5))]
         if len(heard) == len(self._heard) and all(map(operator.is_, heard, self._heard)):
             return self._xy
-        angles, ranges = azimuth.scan_points(heard[0], self.parameters)
-        points = [np.stack([ranges * np.cos(angles), ranges * np.sin(angles)], -1)]
+        angles, ranges = self._lidar.beams.hits()
+        points = [np.column_stack([ranges * np.cos(angles), ranges * np.sin(angles)])]
         for features in heard[1:]:
             if features.confidence >= 0.3:  # NaN is not
                 points.append(azimuth.hazard_points(azimuth.sound_map(features.hazard), self.parameters.radius))
@@ -259,10 +291,18 @@ class Brainstem(Region):
     def _free_path(self, inbox, linear):
         """Free distance (m) ahead of the robot's edge, in the direction of travel, by scan and hazard maps."""
         p, xy = self.parameters, self._points(inbox)
-        x = xy[:, 0] if linear >= 0 else -xy[:, 0]
+        x = math.copysign(1.0, linear) * xy[:, 0]
         y = np.abs(xy[:, 1])
         near = (x > 0) & (y < p.radius)
         if not near.any():
             return math.inf
         # distance along x until the round base touches the point
         return max(0.0, float((x[near] - np.sqrt(p.radius ** 2 - y[near] ** 2)).min()))
+
+
+def _eased(speed: float, wanted: float, growth: float) -> float:
+    """Speed (m/s) that comes next: it grows by ``growth`` at most, either way, and falls twice as fast."""
+    if speed * wanted < 0.0:
+        wanted = 0.0    # through a standstill
+    most = growth if abs(wanted) > abs(speed) else 2 * growth
+    return speed + min(max(wanted - speed, -most), most)

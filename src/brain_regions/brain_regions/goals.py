@@ -34,6 +34,7 @@ class _Errand:
         before: id of the brain's newest goal before.
         begun: time of acceptance (s, host clock).
         said: time at which it was said last (s).
+        after: it replaced another one, which the robot is still at while nothing else is understood.
         number: id that the brain gave it; None until it is taken up.
         status: newest status of it; None before.
         given_up: time at which it was told to stop (s); None before.
@@ -44,6 +45,7 @@ class _Errand:
     before: int
     begun: float
     said: float
+    after: bool = False
     number: int | None = None
     status: Any | None = None
     given_up: float | None = None
@@ -105,7 +107,7 @@ class Goals(Region):
             begun = errand.begun if errand is not None and errand.goal.id == goal.id else now
             ended = self.seek.canceled if goal.canceling else self.seek.aborted
             self._news.append(ended(goal, outcome=REPLACED, reason="another goal came", duration=now - begun))
-        self._errand = _Errand(newest, clip_utf8(newest.request.text, SIZE), self._newest, now, now)
+        self._errand = _Errand(newest, clip_utf8(newest.request.text, SIZE), self._newest, now, now, errand is not None)
         self._said.append(newest.request.text)
 
     def _end(self, outcome: int, reason: str, now: float, *, cause: int = 0, well: bool = False) -> None:
@@ -147,7 +149,11 @@ class Goals(Region):
                 self._end(S_STOPPED, "it was told to stop, but nobody said that it stands; `brain status` shows "
                                      "whether language and pfc are well", now)
         elif errand.number is None:
-            if now - errand.begun > p.answer_timeout:
+            said = inbox.get("language")
+            if said is not None and said.understood and said.reason and said.text == errand.text:   # it is no order
+                self._said += [STOP] if errand.after else []    # nobody waits for that one any more
+                self._end(S_NOT_UNDERSTOOD, said.reason, now)
+            elif now - errand.begun > p.answer_timeout:
                 self._end(UNANSWERED, f"nobody took it up within {p.answer_timeout:g} s; `brain status` shows whether "
                                       "language and pfc are well", now)
             elif now - errand.said > REPEAT:

@@ -25,16 +25,18 @@ import numpy as np
 
 from brain_regions import azimuth, room_map, ways
 from brain_regions.body import Body
+from brain_regions.obedience import HEARTBEATS, NOT_BELIEVED, disobeyed
 from brain_regions.past import AHEAD, Past
 from brain_regions.room_map import CELL, FAR, SIZE
+from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, Gated, In, Out, Region, SENSOR, parameter
 from brain_runtime.interfaces import Control
+from brain_runtime.odometry import JUMP, Odometry, from_origin, origin_of
 from brain_wire import messages
 
 log = logging.getLogger(__name__)
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
-JUMP = (0.5, 1.0)               # m, rad between two scans: the robot was carried, the map is worth nothing
 WORTH = 30.0                    # m, weighted: a dearer way leads through what is not to be crossed
 AS_NOW = 0.06                   # s, a picture's period: what is no older than that counts as taken with the scan
 EDGE = 0.95                     # share of the camera's sector in which it would have known an object
@@ -78,6 +80,7 @@ class Place(Region):
     objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), key="source")
     others = In("sensor/features", FEATURES, FEATURE.with_depth(10), key="source", device=True)
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE)
+    heartbeats = HEARTBEATS
 
     features = Out("sensor/features", FEATURES, FEATURE.with_depth(10), stamp_from="scan",
                    gated=Gated(urgent=azimuth.hazardous, key="source"))
@@ -86,8 +89,9 @@ class Place(Region):
     def configure(self, parameters):
         """Takes parameters; of the last seconds nothing is known yet."""
         super().configure(parameters)
+        self._lidar = ScanWatch()
         self._past = Past()     # with each scan, since what was to be seen then is not what is to be seen now
-        self._lost = 0
+        self._lost, self._unplaced, self._odometry = 0, "", Odometry()
 
     def initial_state(self):
         return {
@@ -96,6 +100,7 @@ class Place(Region):
             "looked": np.zeros((SIZE, SIZE), np.float32),   # when it did last, by the clock
             "tried": np.zeros((SIZE, SIZE), np.float32),    # s for which unseen floor there was headed for
             "felt": np.zeros((SIZE, SIZE), np.float32),     # evidence of other sensors than the lidar
+            "far": np.zeros(2, np.float32),                 # x, y in odometry's frame (m) from which all else is told
             "origin": np.zeros(3, np.float32),              # x, y of the map's middle in odom (m); 1 when it is set
             "pose": np.zeros(3, np.float32),                # last x, y, yaw in odom
             "target": np.zeros(3, np.float32),              # x, y in odom; 1 when known
@@ -110,19 +115,26 @@ class Place(Region):
         }
 
     def step(self, inbox, state, dt, rng):
-        scan, odom = inbox.get("scan"), inbox.get("odom", within=0.5)
-        pose = azimuth.sound_pose(odom) if odom is not None else None
-        if pose is None or scan is None or not azimuth.sound_scan(scan):
+        scan, told = inbox.get("scan"), self._odometry.pose(inbox, 0.5)
+        self.trouble = self._odometry.refusal(inbox, 0.5) or self._unplaced
+        if told is None or scan is None or self._lidar.take(scan, told, inbox.now, self.parameters,
+                                                            self._odometry.stamp):
             return {}, state
+        if disobeyed(inbox).startswith(NOT_BELIEVED):       # the robot may be anywhere: as if it had been carried
+            return {}, self.initial_state()
         state = dict(state)
         state["clock"] = state["clock"] + np.float32(dt)
+        pose = from_origin(told, state["far"])
         if state["origin"][2] == 0 or self._carried(state, pose):
             state = self.initial_state()
             self._past.clear()
+            state["far"] = origin_of(told)
+            pose = from_origin(told, state["far"])
             state["origin"] = np.array([pose[0], pose[1], 1], np.float32)
         state["pose"] = np.array(pose, np.float32)
-        angles, ranges = self._beams(scan)
-        self._past.put(messages.time_seconds(odom.header.stamp), pose, (angles, ranges))
+        seen = self._lidar.beams
+        angles, ranges = seen.hits() if self._lidar.doubtful else seen.rays()
+        self._past.put(messages.time_seconds(inbox.get("odom").header.stamp), pose, (angles, ranges))
         self._hear_control(inbox, state, pose)
         here = self._on_map(state, pose)
         looks, late = self._looks(inbox)
@@ -156,7 +168,7 @@ class Place(Region):
             else:
                 self._complain(received.message.source, self._past.newest - stamp)
                 continue
-            self._lost = 0
+            self._lost, self._unplaced = 0, ""
         return looks, late
 
     def _see(self, state, here, angles, ranges, looks, late) -> None:
@@ -183,13 +195,15 @@ class Place(Region):
                            max(column - ways.AREA, 0):column + ways.AREA + 1] += np.float32(dt)
 
     def _complain(self, source, behind) -> None:
-        """Says once that pictures do not count; a few that are older than what is remembered are nothing odd."""
+        """Says that pictures do not count; a few that are older than what is remembered are nothing odd."""
         self._lost += 1
         if self._lost == LOST:
-            log.warning("floor does not count as seen: vision/objects of %s is stamped %s odom, and where it was taken "
-                        "is not known; stamp camera and odometry by one clock (chrony or NTP between machines)",
-                        source, f"{abs(behind):.1f} s {'before' if behind > 0 else 'after'}"
-                        if math.isfinite(behind) else "otherwise than")
+            apart = (f"{abs(behind):.1f} s {'before' if behind > 0 else 'after'}" if math.isfinite(behind) else
+                     "otherwise than")
+            self._unplaced = (f"floor does not count as seen: vision/objects of {source} is stamped {apart} odom, and "
+                              f"where it was taken is not known; stamp camera and odometry by one clock (chrony or NTP "
+                              f"between machines)")
+            log.warning("%s", self._unplaced)
 
     @staticmethod
     def _on_map(state, pose):
@@ -200,16 +214,6 @@ class Place(Region):
         last = state["pose"]
         return (math.hypot(pose[0] - last[0], pose[1] - last[1]) > JUMP[0]
                 or abs(azimuth.wrap(pose[2] - float(last[2]))) > JUMP[1])
-
-    def _beams(self, scan):
-        ranges = np.asarray(scan.ranges, np.float32)
-        angles = (scan.angle_min + scan.angle_increment * np.arange(len(ranges))).astype(np.float32)
-        open_ = np.isposinf(ranges) | (ranges > scan.range_max)
-        # one beam that does not come back between others that do was lost, and tells of no free floor
-        open_ &= np.roll(open_, 1) | np.roll(open_, -1)
-        good = open_ | (np.isfinite(ranges) & (ranges >= scan.range_min))
-        return azimuth.from_base(azimuth.wrap(angles[good]), np.where(open_, np.inf, ranges)[good].astype(np.float32),
-                                 self.parameters)
 
     def _feel(self, inbox, state, here, angles, ranges) -> None:
         """Takes in the hazard maps of whoever feels what the lidar's plane misses."""

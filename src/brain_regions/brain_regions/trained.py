@@ -18,7 +18,7 @@ class TrainedParameters:
     """Which weights, and what computes with them."""
 
     weights: str = parameter("", "weight file: a path (with a / or ending in .safetensors), or the name of a set that "
-                                 "comes with the package; empty: the region's own")
+                                 "comes with the package; empty: the region's own", local=True)
     device: str = parameter("cpu", "what the network is computed on", choices=DEVICES)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 import numpy as np
 
 PROBE = "probe"
-KINDS = (np.float16, np.float32)    # of weights and of the probe's answer
+KINDS = {"F16": "float16", "F32": "float32"}    # of weights and of the probe's answer, as the file calls them
 ALIKE = 0.05
 """Share of its mean size that an answer may be off: another processor rounds otherwise, and a few neurons so fire a
 micro-step sooner or later."""
@@ -109,6 +109,10 @@ def load(path: Path, fits: Mapping[str, str], probe: Callable[[dict[str, np.ndar
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
+            for name in file.keys():    # first, since numpy has not all kinds
+                if (kind := file.get_slice(name).get_dtype()) not in KINDS:
+                    raise WeightsError(f"weight file {path} does not fit: {name[:80]!r} is {kind}, but "
+                                       f"{' or '.join(KINDS)} ({' or '.join(KINDS.values())}) is needed; {remedy}")
             tensors = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, OSError) as error:
         raise WeightsError(f"weight file {path} is torn or none ({error}); {remedy}") from error
@@ -117,9 +121,6 @@ def load(path: Path, fits: Mapping[str, str], probe: Callable[[dict[str, np.ndar
             raise WeightsError(f"weight file {path} does not fit: {key} is {metadata.get(key)!r}, but {value!r} is "
                                f"needed; {remedy}")
     for name, tensor in tensors.items():
-        if tensor.dtype not in KINDS:
-            raise WeightsError(f"weight file {path} does not fit: {name[:80]!r} is {tensor.dtype}, but float16 or "
-                               f"float32 is needed; {remedy}")
         if not np.isfinite(tensor).all():
             raise WeightsError(f"weight file {path} cannot be used: {name[:80]!r} holds numbers that are not finite; "
                                f"{remedy}")

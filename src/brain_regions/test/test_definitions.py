@@ -53,11 +53,11 @@ def test_the_baseline_of_vision_is_bound_to_no_device():
 @pytest.mark.parametrize("cls", [language.SpikingReader, language.AnnReader])
 @pytest.mark.parametrize("training", [True, False])
 def test_language_is_bound_to_no_device(cls, training):
-    network = cls(kinds=3).to(META).train(training)
+    network = cls().to(META).train(training)
     text, lengths = torch.empty(4, 25, dtype=torch.int64, device=META), torch.empty(4, dtype=torch.int64, device=META)
     answer = network(text, lengths)
     assert answer.rates.device == META
-    checked(network, answer.evidence, answer.verb, answer.kind, *answer.activity)
+    checked(network, answer.evidence, answer.verb, *answer.activity)
 
 
 @pytest.mark.parametrize("spiking", [True, False])

@@ -62,6 +62,9 @@ def test_it_says_the_sentence_tells_how_it_goes_and_that_it_was_reached(talk):
     assert (last.state, last.reason) == (1, "looking about")
     assert last.seen == "red ball 1.0 m 6 deg left; blue box 2.0 m 29 deg right"
     assert (float(last.distance), float(last.bearing)) == (0.5, pytest.approx(0.1))
+    talk.host.advance(1.0)
+    last = asked.feedback[-1]       # of what is told no more nothing is told
+    assert last.seen == "nothing" and math.isnan(last.distance) and math.isnan(last.bearing)
     talk.status(1, REACHED, reason="standing in front of it")
     assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, REACHED) and 1.5 < asked.result.duration < 4.0
     assert asked.result.reason == "standing in front of it"
@@ -147,6 +150,21 @@ def test_what_nobody_takes_up_is_said_again_and_then_given_up(talk):
     assert talk.said == [TEXT] * 3
     talk.host.advance(20.0)
     assert (asked.status, asked.result.outcome) == (Status.ABORTED, UNANSWERED)
+
+
+def test_what_is_no_order_is_refused_and_takes_no_goal_up(talk):
+    def no_order(number):
+        talk.host.publish("lang/features", make("brain_interfaces/msg/LanguageFeatures", goal_id=number, verb=1,
+                                                target_color=1, understood=True, text="exactly", reason="no order"))
+        talk.host.advance(0.5)
+    asked = talk.ask("exactly")
+    no_order(7)
+    assert (asked.status, asked.result.outcome, asked.result.reason) == (Status.ABORTED, NOT_UNDERSTOOD, "no order")
+    assert talk.said == ["exactly", SILENCE]
+    first, second = talk.ask(), talk.ask("exactly")
+    no_order(7)
+    assert first.result.outcome == REPLACED and second.result.outcome == NOT_UNDERSTOOD
+    assert talk.said[2:] == [TEXT, "exactly", "stop", SILENCE]      # whose goal it was at, nobody waits for any more
 
 
 @pytest.mark.parametrize("text", ["", "x" * 5000, "赤" * 300, "a\0b"])

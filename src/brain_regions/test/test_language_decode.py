@@ -9,12 +9,13 @@ from brain_regions.language import Verb
 from brain_regions.language import sizes as z
 from brain_regions.language.decode import decode, framed, spell
 from brain_regions.language.network import Heard
+from brain_regions.language.reasons import Why
 
 COLORS, SHAPES = ("red", "green", "blue", "yellow"), ("ball", "box", "cylinder")
 
 
-def heard(text, *words, verb=Verb.GO, sure=5.0):
-    """What a network says of which each word (text, target, avoid, what it names) is known."""
+def heard(text, *words, verb=Verb.GO, sure=5.0, meaning=None, blamed=()):
+    """What a network says of which each word (text, target, avoid, what it names) is known, and what is blamed."""
     spelled = spell(text)
     evidence = np.full((len(framed(spelled)), z.OUTPUTS), -5.0, np.float32)
     start = 0
@@ -27,8 +28,11 @@ def heard(text, *words, verb=Verb.GO, sure=5.0):
         for name in names:
             of, group = (COLORS, z.NAMED_COLOR) if name in COLORS else (SHAPES, z.NAMED_SHAPE)
             evidence[rows, group.start + of.index(name)] = 5.0
-    logits = np.full(z.VERBS, -sure, np.float32)
-    logits[int(verb)] = sure
+    for output, word in blamed:
+        at = 1 + len(spelled[:spelled.index(spell(word))].encode())
+        evidence[at:at + len(spell(word).encode()), output] = 5.0
+    logits = np.full(len(z.MEANINGS), -sure, np.float32)
+    logits[int(verb) if meaning is None else z.MEANINGS.index(meaning)] = sure
     return spelled, Heard(evidence, logits, np.zeros(z.CHOICE, np.float32))
 
 
@@ -44,7 +48,8 @@ def test_target_and_avoided_object_are_what_the_network_says_they_are():
     assert slots(said, *things) == (1, 1, 3, 2)
     turned = [(word, avoid, target, name) for word, target, avoid, name in things]
     assert slots(said, *turned) == (3, 2, 1, 1)
-    assert slots(said, *things, verb=Verb.NONE) == ("NO_COMMAND", "")
+    assert slots(said, *things, verb=Verb.NONE) == ("NO_ORDER", said)
+    assert slots(said, *things, meaning="exception") == ("EXCEPTION", "")
     assert slots(said, *things, verb=Verb.STOP) == (0, 0, 0, 0)
 
 
@@ -62,8 +67,9 @@ def test_a_word_of_a_thing_that_is_for_something_is_for_it_too():
     assert slots("go to the red ball", ("red", 3, -4, "red"), ("ball", -2, -2.5, "ball")) == (1, 1, 0, 0)
     assert slots("go, not to the red ball, but a box", ("red", -4, 3, "red"), ("ball", -2.5, -2.6, "ball"),
                  ("box", 3, -4, "box")) == (0, 2, 1, 1)
-    # where it stands apart, it is not
-    assert slots("go to the red one. the ball", ("red", 3, -4, "red"), ("ball", -2, -2.5, "ball")) == (1, 0, 0, 0)
+    # where it stands apart, it is another one
+    apart = slots("go to the red one. the ball", ("red", 3, -4, "red"), ("ball", -2, -2.5, "ball"))
+    assert apart == ("TWO_TARGETS", "")
     assert slots("go to the red ball", ("red", -1, -4, "red"), ("ball", -2, -2.5, "ball")) == ("NO_TARGET", "")
 
 
@@ -78,6 +84,15 @@ def test_two_targets_are_too_many_unless_one_is_a_slip():
                  ("ball", 4, -4, "ball")) == ("TWO_TARGETS", "")
     assert slots(both, ("red", 9, -4, "red"), ("ball", 9, -4, "ball"), ("blue", 0.1, -4, "blue"),
                  ("ball", 0.1, -4, "ball")) == (1, 1, 0, 0)
+
+
+def test_a_thing_that_is_for_nothing_is_too_much_unless_it_is_denied_or_named_again():
+    ball, box = [("red", 4, -4, "red"), ("ball", 4, -4, "ball")], [("blue", -4, -4, "blue"), ("box", -4, -4, "box")]
+    assert slots("go to the red ball flanked by the blue box", *ball, *box) == ("TWO_TARGETS", "")
+    assert slots("赤い玉のある青い箱に行って", ("赤い", -4, -4, "red"), ("玉", -4, -4, "ball"), ("青い", 4, -4, "blue"),
+                 ("箱", 4, -4, "box")) == ("TWO_TARGETS", "")
+    assert slots("go to the red ball, not the blue box", *ball, *box) == (1, 1, 0, 0)
+    assert slots("go to the red ball. yes, the ball", *ball, ("ball", -4, -4, "ball")) == (1, 1, 0, 0)
 
 
 def test_what_covers_the_target_cannot_be_avoided():
@@ -131,9 +146,41 @@ def test_a_language_of_which_no_word_is_known_is_not_understood_for_its_balls(te
 
 
 def test_who_asks_is_rather_understood_than_not():
-    """Not against the verb stop, and not where nothing is heard."""
+    """Most of all who says stop, and not where nothing is heard."""
     words = [("red", 4, -4, "red"), ("ball", 4, -4, "ball")]
     spelled, said = heard("go to the red ball", *words)
     for logits, verb in (([0.5, 0.0, -3.0, -3.0], Verb.GO), ([1.0, 0.0, -3.0, -3.0], Verb.NONE),
-                         ([0.5, -3.0, -3.0, 0.4], Verb.NONE), (z.AT_REST, Verb.NONE)):
-        assert decode(spelled, said._replace(verb=np.array(logits, np.float32)))[0].verb == verb
+                         ([0.5, -3.0, -3.0, 0.1], Verb.STOP), ([0.5, -0.3, -3.0, 0.1], Verb.STOP),
+                         ([0.5, -3.0, -3.0, -0.1], Verb.NONE), (z.AT_REST[:4], Verb.NONE)):
+        assert decode(spelled, said._replace(verb=padded(logits)))[0].verb == verb
+
+
+def padded(logits, rest=-20.0):
+    return np.array([*logits, *[rest] * (len(z.MEANINGS) - len(logits))], np.float32)
+
+
+def test_reasons_to_do_nothing_are_added_up_before_they_are_compared_with_a_verb():
+    words = [("red", 4, -4, "red"), ("ball", 4, -4, "ball")]
+    spelled, said = heard("go to the red ball", *words)
+    logits = padded([-20.0, 1.0, -20.0, -20.0])
+    assert decode(spelled, said._replace(verb=logits))[0].verb == Verb.GO
+    logits[z.REFUSED:z.REFUSED + 6] = 0.5      # each is less likely than to go, all together are not
+    meant, why, _ = decode(spelled, said._replace(verb=logits))
+    assert meant.verb == Verb.NONE and why is Why.ONLY_NOT
+
+
+def test_each_meaning_has_its_reason_and_words_to_blame_are_those_the_network_marks():
+    said = "go to the fluffy dice and juggle the red ball"
+    for meaning in z.MEANINGS[z.REFUSED:]:
+        assert slots(said, meaning=meaning)[0] not in ("NO_ORDER", "WORD"), meaning
+    cannot, unknown = z.ACTION.stop - 2, z.ACTION.stop - 1
+    assert slots(said, meaning="cannot", blamed=[(cannot, "juggle")]) == ("CANNOT", "juggle")
+    assert slots(said, meaning="unknown", blamed=[(unknown, "fluffy dice")]) == ("WORD", "fluffy dice")
+    assert slots("もふもふに行って", meaning="unknown", blamed=[(unknown, "もふもふ")]) == ("WORD", "もふもふ")
+
+
+def test_the_goal_stays_only_where_the_network_is_sure_that_it_is_no_order():
+    spelled, said = heard("exactly")
+    for logits, why in ((padded([2.0, -9.0, -9.0, 0.0]), Why.NO_ORDER),
+                        (padded([2.0, -9.0, -9.0, 0.8], -0.2), Why.NO_COMMAND)):
+        assert decode(spelled, said._replace(verb=logits))[1] is why

@@ -128,7 +128,7 @@ def language(found):
     """Spikes of language, all together, and what it says of a sentence."""
     reader = language_network.SpikingReader(language_weights.load(
         language_weights.SHIPPED, language_network.SpikingReader)[0], False, found)
-    state, spikes = reader.begin(framed("go to the red ball, not the blue box")), 0.0
+    state, spikes = reader.begin(framed("find a red ball, not the blue box")), 0.0
     while not reader.done(state):
         state, effort = reader.read(state, 7)
         spikes += effort.spikes

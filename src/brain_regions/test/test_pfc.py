@@ -123,6 +123,27 @@ def test_a_later_look_corrects_an_early_mistake_and_double_detections_do_not_put
     assert held.max() > 5 * memory.UNIT
 
 
+def test_whatever_is_detected_the_memorys_numbers_stay_finite_and_no_operation_is_invalid():
+    held, rng = memory.ObjectMemory(), np.random.default_rng(0)
+    state, pick = held.rest(), lambda *values: values[rng.integers(len(values))]    # noqa: E731
+    for _ in range(200):
+        looks = [messages.make("brain_interfaces/msg/DetectedObject", color=pick(1, 2, 3, 4), shape=pick(1, 2, 3),
+                               confidence=pick(1e-30, 0.5, 1.0), bearing=pick(0.0, math.pi, -math.pi, 1e9, 1e-30),
+                               distance=pick(0.051, 1.0, 5.0, 14.9)) for _ in range(pick(0, 1, 4))]
+        with np.errstate(all="raise", under="ignore"):
+            free = pick(None, rng.choice([0.0, 1.0, np.inf], BINS).astype(np.float32))
+            held.see(state, looks, pick(0.0, 0.1, -3.0, 100.0), (-0.8, 0.8), free, 2.0, pick(0.0, 0.05, 1.0),
+                     went=(pick(0.0, -1.0, 1e3), pick(0.0, 0.1)))
+            held.run(state, pick(0, 1, 5))
+            held.move(state, pick(0.0, 0.05, -0.3, 3.0), pick(0.0, 0.04, -0.04, 0.3, -1.0))
+            sheets = state["trace"]
+            assert sheets.min() >= 0.0 and sheets.sum(0).max() <= memory.CAP * 1.2      # of NaN, nothing is less
+            for column, _ in polar.peaks(sheets.sum(0), 0.01, 8):
+                bearing, distance = polar.place(sheets.sum(0), column, pick(1, 2))
+                assert math.isfinite(bearing) and polar.NEAREST * 0.9 < distance < 20.0
+                assert np.isfinite(polar.nearby(sheets, bearing, distance)).all()
+
+
 def test_what_is_hidden_stays_and_what_is_gone_fades():
     for free, stays in ((np.full(BINS, 1.0), True), (np.full(BINS, 5.0), False), (None, False)):
         net, state = memory.ObjectMemory(), memory.empty()
@@ -187,8 +208,8 @@ class Cortex:
     def ask(self, **fields):
         self.goal += 1
         self.host.publish("lang/features", messages.make(
-            "brain_interfaces/msg/LanguageFeatures", goal_id=self.goal, text="x", understood=True, verb=1,
-            **{"target_color": 3, "target_shape": 2, **fields}))
+            "brain_interfaces/msg/LanguageFeatures", goal_id=self.goal, understood=True, verb=1,
+            **{"text": "x", "target_color": 3, "target_shape": 2, **fields}))
         return self
 
     def run(self, seconds, *objects, ways=((0.0, 0.0),), motor=1):
@@ -300,6 +321,20 @@ def test_an_old_verdict_is_not_told_of_a_new_goal():
     cortex.host.listen("goal/status", heard.append)
     cortex.ask(target_color=1).run(1.0, detection(0.3, 0.8))
     assert [(m.goal_id, m.state) for m in heard if m.goal_id == 2] == [(2, c.S_SEARCHING)]
+
+
+def test_what_is_no_order_is_told_once_and_the_goal_goes_on():
+    cortex = Cortex().ask().run(1.0, detection(0.3, 1.5))
+    assert cortex.control.mode == c.APPROACH
+    heard = []
+    cortex.host.listen("goal/status", heard.append)
+    cortex.goal -= 1        # under the same number
+    cortex.ask(text="exactly", reason="no order").run(0.3, detection(0.3, 1.5))
+    cortex.goal -= 1
+    cortex.ask().run(1.0, detection(0.3, 1.5))
+    assert cortex.control.mode == c.APPROACH and cortex.control.goal_id == 1
+    assert [(m.goal_id, m.state, m.text, m.reason) for m in heard if m.reason == "no order"] == [
+        (1, c.S_APPROACHING, "x", "no order")]
 
 
 def test_without_integration_the_newest_look_decides():

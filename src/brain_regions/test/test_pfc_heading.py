@@ -41,11 +41,14 @@ def test_the_temperature_decides_how_often_the_best_heading_is_not_taken():
 def test_a_draw_is_kept_for_a_while_also_while_the_robot_turns():
     state, rng, hot = heading.empty(), np.random.default_rng(3), feedback.temperature(0.0)
     way = direction(heading.drawn(state, *WAYS, 0.0, hot, 0.1, rng))
-    for k in range(1, round(heading.HOLD / 0.1)):
+    noise = state["draw"][:BINS].copy()
+    for k in range(1, 8):       # for 0.8 s
         turned = k * WIDTH
         taken = direction(heading.drawn(state, np.roll(WAYS[0], -k), CENTERS, turned, hot, 0.1, rng))
-        assert abs(wrap(taken + turned - way)) < 0.06
-    assert len({int(np.argmax(heading.drawn(state, *WAYS, 0.0, hot, 0.5, rng))) for _ in range(100)}) > 2
+        assert abs(wrap(taken + turned - way)) < 0.06 and (state["draw"][:BINS] == noise).all()
+    heading.drawn(state, *WAYS, 0.0, hot, 0.11, rng)
+    assert not (state["draw"][:BINS] == noise).any()
+    assert len({int(np.argmax(heading.drawn(state, *WAYS, 0.0, hot, 0.8, rng))) for _ in range(100)}) > 2
 
 
 def test_a_way_that_is_no_more_is_let_go_of_at_once():

@@ -14,26 +14,6 @@ from brain_runtime.hosts.local import LocalHost
 RED_BALL = dict(color=1, shape=1)
 
 
-# -- directions ----------------------------------------------------------------------------------------------------
-
-
-def test_a_bump_tells_its_direction():
-    angles = np.linspace(-3.1, 3.1, 23)
-    told = [azimuth.direction(azimuth.bump(angle)) for angle in angles]
-    assert [angle for angle, found in zip(angles, told) if not abs(azimuth.wrap(found - angle)) <= 0.03] == []
-
-
-def test_no_direction_in_silence():
-    assert math.isnan(azimuth.direction(np.zeros(36)))
-
-
-def test_hazard_points_lie_where_the_message_says():
-    hazard = np.zeros(36, np.float32)
-    hazard[9] = 0.7     # left, 0.3 m from the edge
-    points = azimuth.hazard_points(hazard, 0.18)
-    assert np.hypot(*points.T) == pytest.approx(0.48) and abs(points[:, 0]).max() < 0.05 and points[:, 1].min() > 0.4
-
-
 # -- the map -------------------------------------------------------------------------------------------------------
 
 
@@ -143,16 +123,25 @@ def test_ways_are_told_from_where_the_robot_is_and_how_it_stands():
     assert np.argmax(np.nan_to_num(turned[0], neginf=-99)) == (np.argmax(np.nan_to_num(values, neginf=-99)) - 4) % 36
 
 
-def test_what_is_headed_for_in_vain_counts_no_more_until_another_goal_is_told():
-    host = place_in_room(look_range=1.0, plan_every=1, persistence=2.0)
+def headed_for(host, scans):
+    """Best headings (rad), scan by scan until there is none, for a robot that stands and looks the same way."""
     turned_round(host, goal_id=1)
     heard = []
-    for _ in range(400):    # it stands, and looks the same way
+    for _ in range(scans):
         values, headings = look(host, 0, 0, 0.0, goal_id=1, speed=1.0, heading=heard[-1] if heard else 0.0)["ways"]
         if not np.isfinite(values).any():
             break
         heard.append(float(headings[values.argmax()]))
+    return np.array(heard)
+
+
+def test_what_is_headed_for_in_vain_counts_no_more_until_another_goal_is_told():
+    host = place_in_room(look_range=1.0, plan_every=1, persistence=2.0)
+    heard = headed_for(host, 400)
     assert 20 < len(heard) < 400 and np.ptp(heard) > 2.0     # one after the other
+    slow = headed_for(place_in_room(look_range=1.0, plan_every=1, persistence=2.0, max_linear=0.25), 50)
+    for found, seconds in ((heard, 2.0), (slow, 4.0)):      # a slower robot gets more time
+        assert 0.1 * np.argmax(np.abs(found - found[0]) > 0.2) == pytest.approx(seconds, abs=0.21)
     look(host, 0, 0, 0.0, goal_id=2)
     assert np.isfinite(look(host, 0, 0, 0.0, goal_id=2)["ways"][0]).any()
 

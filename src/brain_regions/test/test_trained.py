@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from brain_regions.language import Language
 from brain_regions.motor import Motor
@@ -51,12 +52,13 @@ def test_what_is_refused_while_it_runs_changes_nothing(cls, tmp_path):
 def changed(cls, path, change, **metadata):
     """The shipped weights in another file, with other tensors, by name, or metadata."""
     from safetensors import safe_open
-    from safetensors.numpy import save_file
+    from safetensors.torch import save_file
 
     with safe_open(cls.weights.path(), framework="np") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}
         about = {key: value for key, value in {**file.metadata(), **metadata}.items() if value is not None}
-    save_file({name: value for name, value in {**tensors, **change(tensors)}.items() if value is not None}, path, about)
+    found = {name: value for name, value in {**tensors, **change(tensors)}.items() if value is not None}
+    save_file({name: torch.as_tensor(value) for name, value in found.items()}, path, about)    # numpy has not all kinds
     return path
 
 
@@ -72,9 +74,14 @@ def test_a_file_that_holds_no_weights_of_this_network_is_refused_in_one_line_by_
         value.flat[-1] = np.nan
         return {first: value}
 
+    def of(kind):
+        return lambda t: {first: torch.ones(2).to(kind)}
+
     cases = {"numbers that are not finite": (poisoned, {}),
-             "is float64, but float16 or float32": (lambda t: {first: t[first].astype(np.float64)}, {}),
-             "is int32": (lambda t: {first: t[first].astype(np.int32)}, {}),
+             "is BF16, but F16 or F32": (of(torch.bfloat16), {}), "is F8_E4M3, but": (of(torch.float8_e4m3fn), {}),
+             "is F8_E5M2, but": (of(torch.float8_e5m2), {}),
+             "is F64, but F16 or F32": (lambda t: {first: t[first].astype(np.float64)}, {}),
+             "is I32": (lambda t: {first: t[first].astype(np.int32)}, {}),
              "does not fit the network": (lambda t: {first: None}, {}),
              "does not fit the network (": (lambda t: {first: np.ascontiguousarray(t[first][..., :-1])}, {}),
              "does not fit": (lambda t: {"probe": None}, {}),
@@ -105,6 +112,7 @@ def changed_names(cls):
 def test_a_snapshot_fits_only_the_weights_it_was_made_with(cls, tmp_path):
     from safetensors import safe_open
     from safetensors.numpy import save_file
+    from safetensors.torch import save_file as save_torch
 
     shipped = cls.weights.path()
     with safe_open(shipped, framework="np") as file:    # the same weights in a file with other bytes
@@ -114,6 +122,10 @@ def test_a_snapshot_fits_only_the_weights_it_was_made_with(cls, tmp_path):
     path = tmp_path / "state.safetensors"
     snapshot.write(path, region, region.initial_state())
     assert snapshot.read(path, region)
+    for kind in (torch.bfloat16, torch.float8_e4m3fn):
+        save_torch({"a": torch.ones(2).to(kind)}, tmp_path / "odd.safetensors")
+        with pytest.raises(snapshot.SnapshotError, match="is (BF16|F8_E4M3), which numpy has not"):
+            snapshot.read(tmp_path / "odd.safetensors", region)
     region.on_parameter("weights", str(tmp_path / "same.safetensors"))
     with pytest.raises(snapshot.SnapshotError, match="weights is"):
         snapshot.read(path, region)

@@ -181,6 +181,22 @@ def test_an_answer_holds_for_the_pictures_after_it_as_the_camera_turns():
     assert len(stage.asked) == 2 and stage.vision.counts["carried"] >= 2
 
 
+@pytest.mark.parametrize("yaw", [0.0, 0.5, -2.0])
+def test_what_a_turned_camera_sees_is_told_from_the_base(yaw):
+    stage = Stage(carry=0.3, turn=3.0, confidence=1.0, deadline=0.2, camera_yaw=yaw, camera_x=0.3)
+    for turned in (0.0, 0.3):       # what is carried turns about the camera where it is
+        (asked,) = stage.see(yaw=turned)
+        if turned == 0.0:
+            stage.answer(asked, BALL)
+    place = 0.3 + BALL.distance * np.exp(1j * (BALL.bearing + yaw))
+    (first, second) = [message for _, message in stage.told]
+    for message, turned in ((first, 0.0), (second, 0.3)):
+        (ball,) = message.objects
+        assert ball.distance * np.exp(1j * ball.bearing) == pytest.approx(place * np.exp(-1j * turned), abs=0.02)
+        assert (message.azimuth_min + message.azimuth_max) / 2 == pytest.approx(yaw)
+        assert message.azimuth_min < yaw < message.azimuth_max
+
+
 def test_what_waits_is_lost_with_the_process_and_all_else_goes_on(tmp_path):
     stage = Stage(deadline=0.2)
     stamps = stage.see(3)

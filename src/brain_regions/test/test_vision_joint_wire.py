@@ -15,7 +15,7 @@ from brain_wire import Node, open_node
 from brain_wire.messages import make, time_message
 from brain_wire.router import Router, free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 PATIENCE = 240.0    # s; only against waiting for ever
 LOOK = 2.0          # s for what is told of a picture; none before vision is there, or when it was lost

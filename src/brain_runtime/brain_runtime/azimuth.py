@@ -53,10 +53,3 @@ def yaw_of(orientation: Any) -> float:
     """Yaw (rad) of a quaternion message."""
     q = orientation
     return math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z))
-
-
-def sound_pose(odom: Any) -> tuple[float, float, float] | None:
-    """(x, y, yaw) in m and rad of an Odometry, or None when it holds no sound numbers."""
-    p, q = odom.pose.pose.position, odom.pose.pose.orientation
-    pose = (float(p.x), float(p.y), yaw_of(q))
-    return pose if sound(*pose, q.x, q.y, q.z, q.w) and abs(q.w) + abs(q.z) > 1e-6 else None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CANNOT_START = 2    # exit status of a region's process that no start in the same way will help
+TRIES = 3           # times in a row that such a one is started
+
 
 @dataclass(frozen=True)
 class Backoff:
@@ -32,6 +35,8 @@ class Child:
         triggers: topics that make it step.
         stop_after: children with a lower number are ended first.
         spare: a second process is kept ready for it, since a gap matters; it takes ``--standby``.
+        lingers: it ends by itself, in the turn that ``stop_after`` gives, where its supervisor is gone
+            (:func:`brain_runtime.run.keeper.end_with_keeper`); others are killed with that.
     """
 
     name: str
@@ -43,6 +48,7 @@ class Child:
     triggers: tuple[str, ...] = ()
     stop_after: int = 0
     spare: bool = False
+    lingers: bool = False
 
 
 @dataclass(frozen=True)

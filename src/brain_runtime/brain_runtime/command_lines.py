@@ -30,9 +30,9 @@ def arguments(region: ResolvedRegion, seed: int | str, state_dir: Path | str | N
 
 def value_text(value: Any) -> str:
     """A value as it stands behind ``-p name:=``."""
-    import yaml
+    from brain_runtime import yaml_text
 
-    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).strip().removesuffix("...").strip()
+    return yaml_text.written(value, default_flow_style=True, width=math.inf).strip().removesuffix("...").strip()
 
 
 def command(region: ResolvedRegion, files: Iterable[Path] = (), *, seed: int = 0, state_dir: Path | None = None,

@@ -13,12 +13,14 @@ from typing import Any, Callable, Iterable
 from brain_runtime import secured
 from brain_runtime.command_lines import command
 from brain_runtime.constants import trace_action
+from brain_runtime.heartbeat import UNCONFIGURED
 from brain_runtime.interfaces import Trace
 from brain_runtime.listen import MOVED, Ear
 from brain_runtime.resolved import Resolved
 from brain_runtime.robots import write_parameters
+from brain_runtime.run import keeper
 from brain_runtime.supervisor import Child, Event, Supervisor
-from brain_wire import Node, NoRouter, Session, Watch, open_session
+from brain_wire import Node, NoRouter, Session, Watch, open_session, private
 from brain_wire.credentials import OPERATOR, place
 from brain_wire.observers import guarded
 from brain_wire.refusal import address
@@ -69,7 +71,7 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
     if _taken(host, port):
         raise CrewError(f"port {port} is taken by a program that is no Zenoh router; end it, or choose another with "
                         f"--router {scheme}/localhost:PORT or {ROUTER_VARIABLE}")
-    argv = [sys.executable, "-m", "brain_wire.router"]
+    argv = [sys.executable, "-m", "brain_runtime.run.router"]
     if folder is not None:
         argv += ["--config", str(folder / f"{ROUTER}.json5")]
         plain = [e for e in listen if not e.startswith("tls/")]
@@ -81,7 +83,7 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
         argv += [word for one in (*listen, *own) for word in ("--listen", one)]
     else:
         argv += ["--port", str(port)]
-    return Child(ROUTER, tuple(argv), stop_after=3, spare=True)
+    return Child(ROUTER, tuple(argv), stop_after=keeper.ROUTER, spare=True, lingers=True)
 
 
 def _covers(endpoint: str, port: int) -> bool:
@@ -115,7 +117,9 @@ def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: P
     files = [*filter(None, (resolved.beside, profile)), *resolved.files]
     return [Child(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router), region.node,
                   region.restart == "always", True, region.rate, region.triggers,
-                  2 if region.device else int(region.moves), spare=region.moves) for region in resolved.started
+                  keeper.WORLD if region.device else keeper.MOVER if region.moves else 0, spare=region.spare,
+                  lingers=region.device or region.moves)
+            for region in resolved.started
             if region.name not in resolved.grouped]
 
 
@@ -134,12 +138,11 @@ def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path,
     if place() is not None:
         raise CrewError("a static group cannot be secured: its ranks trust whoever reaches their ports, and one "
                         "process would need the rights of all regions; leave --host torch or --secure out")
-    path = folder / "brain.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = private.folder(folder) / "brain.json"
     path.write_text(resolved.to_json(), encoding="utf-8")
     return Child(GROUP, (sys.executable, "-m", "brain_runtime.static_group", str(path), "--router", router, "--seed",
                          str(seed), "--state-dir", str(state_dir), "--log-dir", str(folder / "logs"),
-                         *(() if tick is None else ("--tick", str(tick)))), stop_after=1)
+                         *(() if tick is None else ("--tick", str(tick)))), stop_after=keeper.MOVER, lingers=True)
 
 
 def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: int, identity: str | None = None) -> None:
@@ -299,9 +302,15 @@ class Crew:
         return found
 
     def hopeless(self) -> bool:
-        """Whether a region has ended again and again without ever having been heard."""
+        """Whether a region will not come up by itself.
+
+        It has ended again and again without ever having been heard, or says that it cannot be configured.
+        """
         if self.ear is None:
             return False
+        seen = [self.ear.regions[node] for node in self.supervisor.nodes if node in self.ear.regions]
+        if any(one.beat.state == UNCONFIGURED and one.beat.reason for one in seen):
+            return True
         of = {node: node.rsplit("/", 1)[-1] for node in self.supervisor.nodes} | dict.fromkeys(self._grouped, GROUP)
         return any(self.supervisor.restarts(child) >= TRIES and node not in self.ear.regions
                    for node, child in of.items())

@@ -28,14 +28,33 @@ def die_with(parent: int) -> None:
 
     Args:
         parent: process that started this one. If it is not the parent any more, this process ends with status 125.
+            Where it had a server of :mod:`multiprocessing` fork this one, the server is watched, which ends with it.
+    """
+    try:
+        signalled(signal.SIGKILL)
+    except OSError as error:
+        sys.exit(str(error))
+    if os.getppid() != parent and not _forked_for(parent):  # it died before the kernel had been asked
+        os._exit(125)           # a pool would catch an exception, and there is nobody left to tell
+
+
+def signalled(number: int) -> None:
+    """Has the kernel send this process a signal when the thread ends that started it (Linux only).
+
+    Raises:
+        OSError: the kernel does not do it.
     """
     if sys.platform == "linux":
         import ctypes
 
-        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
-            sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
-    if os.getppid() != parent:  # it died before the kernel had been asked
-        os._exit(125)           # a pool would catch an exception, and there is nobody left to tell
+        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
+
+
+def _forked_for(parent: int) -> bool:
+    process = sys.modules.get("multiprocessing.process")    # of a command this file is all that is imported
+    starter = process and process.parent_process()
+    return starter is not None and starter.pid == parent and starter.is_alive()
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ending: SIGINT and SIGTERM end a region's process in good order, also while its host is still being made."""
+"""Ending: a signal that ends a process does so in good order, also while its host is still being made."""
 from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 from typing import Any, NoReturn
 
+from brain_runtime.run.second import First
+from brain_wire.endings import on_ending
 from brain_wire.waking import Flag
 
 
@@ -23,20 +24,18 @@ def leave(status: int) -> NoReturn:
 
 
 class Ending:
-    """Waits for SIGINT and SIGTERM from its making on. Make it in the main thread.
+    """Waits for the signals that end a process (:data:`brain_wire.endings.ENDINGS`). Make it in the main thread.
 
     Attributes:
         asked: set once one of them has come.
+        first: tells the second process of the end, where there is one.
     """
 
     def __init__(self) -> None:
         self.asked = Flag()
+        self.first = First()
         self._host: Any = None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._end)
-        # A terminal that is closed sends it to launch and all its nodes at once; nohup has it ignored.
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            signal.signal(signal.SIGHUP, self._end)
+        on_ending(self._end)
 
     def ends(self, host: Any) -> None:
         """Names what is to be ended: an object with ``stop()``, called at once if a signal has come already."""
@@ -46,5 +45,6 @@ class Ending:
 
     def _end(self, number: int, frame: object) -> None:
         self.asked.set()
+        self.first.begins()
         if self._host is not None:
             self._host.stop()

@@ -299,6 +299,7 @@ def parse_graph(content: Any, where: str, world: str = NO_WORLD) -> Graph:
     if not isinstance(worlds, dict) or not all(isinstance(w, str) and isinstance(d or {}, dict)
                                                for w, d in worlds.items()):
         raise GraphError(f"{where}: `worlds` must be a mapping of names to their devices, as `regions` is one")
+    regions = [_region(n, e, where, device=False) for n, e in content["regions"].items()]   # whatever the world is
     if world == SIM_WORLD and world not in worlds:
         if not worlds:
             raise GraphError(f"graph {where} has no simulated world; say world:=none or --world none")
@@ -306,7 +307,7 @@ def parse_graph(content: Any, where: str, world: str = NO_WORLD) -> Graph:
     if world != NO_WORLD and world not in worlds:
         raise GraphError(f"{where}: no world {world!r}; give " + ", ".join([*worlds, f"{NO_WORLD} (a real robot)"]))
     specs = [_region(n, e, where, device=True) for n, e in (worlds.get(world) or {}).items()]
-    specs += [_region(n, e, where, device=False) for n, e in content["regions"].items()]
+    specs += regions
     twice = {n for n in content["regions"] if n in (worlds.get(world) or {})}
     if twice:
         raise GraphError(f"{where}: {', '.join(sorted(twice))} stands both in the world and in the brain")

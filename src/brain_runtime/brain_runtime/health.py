@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from brain_runtime.constants import heartbeat_state
-from brain_runtime.heartbeat import ACTIVE, ERROR, PERIOD
+from brain_runtime.heartbeat import ACTIVE, ERROR, FINALIZED, PERIOD, UNCONFIGURED
 
 NEWS = 0.35   # s, age of the last heartbeat up to which what it says holds
 LATELY = 1.0  # s, time constant of the share of heartbeats that came
 FRESH = 0.5  # s, age below which an input counts as fresh
+RESTING = (UNCONFIGURED, FINALIZED)     # states in which a region makes no steps until it has been configured
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Limits:
     """How long a process may take before it is ended and started again (s).
 
     Attributes:
-        start: from its start to its first heartbeat.
+        start: from its start to its first heartbeat, and while it is configured.
         silence: between heartbeats.
         silence_without_token: the same, once its liveliness token is gone too.
         silence_together: between heartbeats while the wire is doubted, see :attr:`Health.doubted`.
@@ -99,11 +100,14 @@ class Health:
         self.known += dt if self.last is not None else 0.0
         if self.last is None:
             return f"gave no heartbeat within {limits.start:g} s of its start" if self.age > limits.start else None
-        allowed = limits.silence_without_token if self.token is False else (
-            limits.silence_together if self.doubted else limits.silence)
+        if self.last.state in RESTING:
+            allowed, token = limits.start, ""   # it may be loading, and its node may be made anew; nothing moves by it
+        elif self.token is False:
+            allowed, token = limits.silence_without_token, ", and its liveliness token is gone"
+        else:
+            allowed, token = limits.silence_together if self.doubted else limits.silence, ""
         if self.silence > allowed:
-            return f"hung: no heartbeat for {allowed:g} s" + (
-                ", and its liveliness token is gone" if self.token is False else "")
+            return f"hung: no heartbeat for {allowed:g} s{token}"
         if self.silence > NEWS:
             return None     # what it has been at since its last heartbeat is not known
         if self.last.state == ERROR:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as they come in sensor_msgs/Image."""
+"""Pictures as they come in sensor_msgs/Image, and how cameras see them by sensor_msgs/CameraInfo."""
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,11 @@ CHANNELS = {"rgb8": (0, 1, 2), "bgr8": (2, 1, 0), "rgba8": (0, 1, 2), "bgra8": (
 SMALLEST = 16   # rows and columns
 FLATTEST = 8    # times as wide as high, or as high as wide
 LENSES = (0.05, 50.0)   # focal lengths that there are, in widths of the picture
+OFF = 0.2               # of a size: how far from its middle a camera may look
+NEAR = 0.1              # of a size: how far from its middle counts as the middle
+SLACK = 2               # px by which sizes that are the same may differ
+SHAPE = 0.03            # by which the shapes of a picture that was scaled as a whole may differ
+SQUARE = 0.05           # by which pixels may differ from squares and count as such
 
 
 def rgb(message: Any) -> np.ndarray:
@@ -32,9 +38,103 @@ def rgb(message: Any) -> np.ndarray:
     return data[:, :columns * depth].reshape(rows, columns, depth)[..., order]
 
 
-def sound_lens(info: Any) -> bool:
-    """Whether a CameraInfo, or None, says how a camera sees: a focal length and a middle that cameras have."""
-    if info is None or info.width <= 0 or info.height <= 0:
-        return False
-    low, high = (info.width * share for share in LENSES)
-    return low <= info.k[0] <= high and abs(info.k[2]) <= high and abs(info.k[5]) <= high
+class LensError(ValueError):
+    """A CameraInfo contradicts itself or the picture; says how."""
+
+
+class Lens(NamedTuple):
+    """How a camera sees a picture of one size, as a pinhole.
+
+    Attributes:
+        focal: px of the picture's columns.
+        columns, rows: of the picture.
+        column, row: where straight ahead is, in px from the left and the upper edge; exactly the middle where it is
+            near.
+        tall: how much taller than wide a pixel shows things; 1 for square ones.
+    """
+
+    focal: float
+    columns: int
+    rows: int
+    column: float
+    row: float
+    tall: float = 1.0
+
+    @property
+    def reach(self) -> float:
+        """From straight ahead to the edge of the picture that is farther away (px of its columns)."""
+        return max(self.column, self.columns - self.column)
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """Directions of the right and of the left edge (rad, positive to the left)."""
+        return -math.atan((self.columns - self.column) / self.focal), math.atan(self.column / self.focal)
+
+    def across(self, columns: int) -> float:
+        """Focal length of the picture once it is fitted, straight ahead in its middle, to another number of columns."""
+        return self.focal * columns / (2 * self.reach)
+
+
+def lens(info: Any, size: tuple[int, int] | None, view: float, rectified: bool = False) -> Lens:
+    """How a camera sees.
+
+    ``width``, ``height`` and ``k`` of a CameraInfo are those of the whole sensor as it was calibrated; ``roi`` says
+    which part of that is sent and ``binning`` how many of its pixels are one. A picture of another size was scaled as
+    a whole, which is believed where the shape is the same and the middle by ``k`` is near that of the stated size.
+    What ROS allows is taken as it says: an uncalibrated camera (``k[0]`` is 0), no ``roi``, ``binning`` 0, no middle.
+
+    Args:
+        info: CameraInfo, or None.
+        size: columns and rows of the picture; None: not known, and the size that the CameraInfo says is taken.
+        view: how wide an uncalibrated camera sees (rad).
+        rectified: pictures are rectified, and ``p`` says how they were projected, where it is filled in.
+
+    Raises:
+        LensError: it contradicts itself or the picture.
+    """
+    if info is None or info.k[0] == 0.0:
+        columns, rows = size or (int(info.width), int(info.height)) if info is not None else size or (0, 0)
+        return Lens(columns / 2 / math.tan(view / 2), columns, rows, columns / 2, rows / 2)
+    columns, rows = size or (0, 0)
+    width, height = int(info.width) or columns, int(info.height) or rows
+    fx, cx, fy, cy = (float(info.k[n]) for n in (0, 2, 4, 5))
+    says = f"it says {width} x {height} pixels"
+    if not min(width, height) > 0:
+        raise LensError("it has a focal length, but no size")
+    low, high = (width * share for share in LENSES)
+    if not (low <= fx <= high and (fy == 0.0 or low <= fy <= high)):
+        raise LensError(f"no lens has a focal length of {fx:.4g} x {fy:.4g} pixels, and {says}")
+    middle = bool(cx or cy)
+    if middle and not (abs(cx / width - 0.5) <= OFF and abs(cy / height - 0.5) <= OFF):
+        raise LensError(f"{says}, but by k its middle is at {cx:.4g}, {cy:.4g}" + (
+            f"; the picture has {columns} x {rows}" if size else ""))
+    part, x, y = (width, height), 0, 0
+    if info.roi.width and info.roi.height:
+        part, x, y = (int(info.roi.width), int(info.roi.height)), int(info.roi.x_offset), int(info.roi.y_offset)
+        if x + part[0] > width + SLACK or y + part[1] > height + SLACK:
+            raise LensError(f"{says}, but its roi ({part[0]} x {part[1]} at {x}, {y}) reaches beyond them")
+    sent = part[0] / max(int(info.binning_x), 1), part[1] / max(int(info.binning_y), 1)
+    if size is None:
+        columns, rows = round(sent[0]), round(sent[1])
+    same = abs(columns - sent[0]) <= SLACK and abs(rows - sent[1]) <= SLACK
+    scaled = middle and abs(columns * sent[1] / (rows * sent[0]) - 1.0) <= SHAPE
+    if min(sent) < 1 or not (same or scaled and not (part != (width, height) and columns > part[0] + SLACK)):
+        raise LensError(f"{says}" + (", of which its roi and binning leave {:.0f} x {:.0f}".format(*sent)
+                                     if sent != (width, height) else "") + f", but the picture has {columns} x {rows}")
+    if rectified and info.p[0]:
+        fx, cx, fy, cy = (float(info.p[n]) for n in (0, 2, 5, 6))
+        if not (low <= fx <= high and low <= fy <= high and 0.0 <= cx <= width and 0.0 <= cy <= height):
+            raise LensError(f"{says}, but its p tells of a focal length of {fx:.4g} x {fy:.4g} and a middle at "
+                            f"{cx:.4g}, {cy:.4g}")
+    across, down = columns / part[0], rows / part[1]
+    focal, tall = fx * across, fy * down / (fx * across)
+    column, row = ((cx + 0.5 - x) * across, (cy + 0.5 - y) * down) if middle else (columns / 2, rows / 2)
+    if not (-columns <= column <= 2 * columns and -rows <= row <= 2 * rows):
+        raise LensError(f"its roi ({part[0]} x {part[1]} at {x}, {y}) is too far from what is straight ahead")
+    return Lens(focal, columns, rows, _middle(column, columns), _middle(row, rows),
+                1.0 if abs(tall - 1.0) <= SQUARE or not fy else tall)
+
+
+def _middle(at: float, size: int) -> float:
+    """Where straight ahead is, or exactly the middle where it is near."""
+    return size / 2 if abs(at - size / 2) <= NEAR * size else at

@@ -119,7 +119,7 @@ class KeyedSlot(Slot):
         for key in [key for key, (_, time) in self._entries.items() if now - time > FORGET_AFTER]:
             self._drop(key)
         self.new = bool(self._fresh)
-        if not self._entries and self.message is not None:
+        if not self._entries:
             self.message, self.time = None, -math.inf
 
     def clear(self) -> None:
@@ -142,7 +142,7 @@ class EverySlot(Slot):
         self._entries: list[tuple[Any, float]] = []
 
     def offer(self, message: Any, now: float) -> bool:
-        full = self.new and len(self._entries) >= MAX_KEPT
+        full = len(self._entries) >= MAX_KEPT
         if not self.new:
             self._entries.clear()
         elif full:

@@ -7,6 +7,8 @@ started again, stands in the graph alone.
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterable, Mapping
@@ -19,10 +21,12 @@ from brain_runtime.resolve import resolve
 from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.robots import robot_in, shipped
 from brain_runtime.rooms import SEED
+from brain_runtime.run import keeper
 from brain_runtime.ros_args import RosArgsError
 from brain_wire.parameters import ParameterError
 
 PACKAGE, EXECUTABLE = "brain_runtime", "ros_region"
+WITH_SPARE = (sys.executable, "-m", "brain_runtime.with_spare")
 RESPAWN_DELAY = 0.5         # s before a node that ended is started again
 # s from SIGINT to SIGTERM, and from that to SIGKILL: the brainstem holds on until the robot stands. Launch's own 5 s
 # are not enough on a loaded machine.
@@ -85,6 +89,7 @@ class LaunchedNode:
         parameters: files and dicts, later ones win.
         remappings: from topic to topic.
         respawn: started again when it ends.
+        spare: a second process is kept ready for it; see :mod:`brain_runtime.with_spare`.
         device: of the simulated world, not of the brain.
         log_level: of the node.
     """
@@ -95,8 +100,14 @@ class LaunchedNode:
     parameters: tuple[Path | Mapping[str, Any], ...]
     remappings: tuple[tuple[str, str], ...]
     respawn: bool
+    spare: bool
     device: bool
     log_level: str
+
+    @property
+    def turn(self) -> int:
+        """Number of its turn to end where launch is gone; see :mod:`brain_runtime.run.keeper`."""
+        return keeper.WORLD if self.device else keeper.MOVER
 
     def settings(self) -> dict[str, Any]:
         """Keyword arguments for ``launch_ros.actions.Node``."""
@@ -104,7 +115,8 @@ class LaunchedNode:
                     arguments=list(self.arguments), remappings=list(self.remappings), respawn=self.respawn,
                     respawn_delay=RESPAWN_DELAY, sigterm_timeout=SIGTERM_AFTER, sigkill_timeout=SIGKILL_AFTER,
                     output="screen", ros_arguments=["--log-level", self.log_level],
-                    parameters=[p if isinstance(p, dict) else str(p) for p in self.parameters])
+                    parameters=[p if isinstance(p, dict) else str(p) for p in self.parameters],
+                    **(dict(prefix=shlex.join(WITH_SPARE), exec_name=EXECUTABLE) if self.spare else {}))
 
 
 def chosen(resolved: Resolved, only: Iterable[str]) -> list[ResolvedRegion]:
@@ -208,7 +220,8 @@ def planned(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", nam
     return Planned(resolved, tuple(LaunchedNode(
         region.name, namespace, tuple(process_arguments(region, seed, state_dir)),
         (*filter(None, [below[region.name]]), *resolved.files, {SIM_TIME: use_sim_time, **region.own}),
-        (*region.remap.items(), *clock), region.restart == "always", region.device, log_level)
+        (*region.remap.items(), *clock), region.restart == "always", region.spare, region.device,
+        log_level)
         for region in chosen(resolved, only)))
 
 

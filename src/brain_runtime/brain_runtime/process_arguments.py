@@ -9,6 +9,7 @@ from typing import NoReturn
 from brain_runtime.backends import DEFAULT, TIMEOUT
 from brain_runtime.graph import RegionSpec
 from brain_runtime.state_folder import StateFolderProblem, usable
+from brain_wire.standby import OPTION
 
 
 class _Parser(argparse.ArgumentParser):
@@ -35,6 +36,8 @@ def arguments(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--critical", action="store_true", help="the robot must not move without this region")
     parser.add_argument("--manual", action="store_true", help="wait for `ros2 lifecycle` instead of starting at once")
     parser.add_argument("--restarts", type=int, default=0, help="times it was started again")
+    parser.add_argument(OPTION, action="store_true", help="load everything, then wait on standard input for the number "
+                        "of restarts; without one, end")
     parser.add_argument("--shards", type=int, default=1, help="processes over which its network is spread")
     parser.add_argument("--shard-backend", default=DEFAULT, help="of torch.distributed, by which those talk")
     parser.add_argument("--shard-timeout", type=float, default=TIMEOUT, help="s that a step waits for one of them")

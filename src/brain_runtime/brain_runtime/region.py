@@ -26,7 +26,7 @@ is new of its goals."""
 
 _TAKEN = frozenset({"ablations", "adaptive", "average_every", "baselines", "copies", "multiplies", "name", "network",
                     "parameters", "pictures", "populations", "remap", "shards", "spikes", "split", "storage",
-                    "synops", "task", "updates", "wanted", "weights", "weights_hash"})
+                    "synops", "task", "trouble", "updates", "wanted", "weights", "weights_hash"})
 
 
 class Region:
@@ -72,6 +72,7 @@ class Region:
         self.copies, self.average_every = "", 0.0  # set by who makes it: what it is a copy of, s between two means
         self.remap: Mapping[str, str] = {}  # set by who makes it: topics by other names, for hosts in lockstep
         self.wanted: frozenset[str] = frozenset()  # set by the host: outputs on demand to which somebody listens now
+        self.trouble = ""  # what is wrong with what it hears or does, for people: in its heartbeat while it is active
         self.weights_hash = ""  # of the weight file that the network computes with (hex), for who wants to know
         self.spikes = self.synops = self.multiplies = self.updates = 0  # so far, see count()
 
@@ -121,6 +122,15 @@ class Region:
         """Actions that are served, by attribute name."""
         return {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()
                 if isinstance(value, Act)}
+
+    @classmethod
+    def idle(cls) -> str:
+        """What is wrong with a region that has something to say, and nothing that makes it step; else empty."""
+        if cls.rate is not None or not cls.outputs() or cls.actions() or any(p.trigger for p in cls.inputs().values()):
+            return ""
+        return (f"{cls.__name__} never steps, so nothing comes on "
+                f"{', '.join(port.topic for port in cls.outputs().values())}: give it a `rate`, or one of its inputs "
+                f"`trigger=True`")
 
     # The ports that a configured region really has. To differ from its class, configure() sets an attribute of the same
     # name: self.cmd_vel = replace(type(self).cmd_vel, type="geometry_msgs/msg/Twist").
@@ -234,3 +244,8 @@ class Region:
         self.synops += int(synops)
         self.multiplies += int(multiplies)
         self.updates += int(updates)
+
+
+def moves(cls: type[Region]) -> bool:
+    """Whether regions of a class command actuators."""
+    return cls.come_to_rest is not Region.come_to_rest

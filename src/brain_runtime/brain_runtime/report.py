@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from datetime import datetime
 from typing import Any
 
 from brain_runtime.edges import NOBODY, Edge
+from brain_runtime.run.keeper import keepers
 
 ONCE = ("estop", "goal/", "sim/")     # topics on which nothing comes for long
 CELL = 60           # characters of a name in the table
@@ -34,19 +36,37 @@ def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[s
 
     Args:
         ear: a :class:`brain_runtime.listen.Ear` that has listened.
-        expected: full names of the regions that ought to be there, if any of them is.
+        expected: full names of the regions that ought to be there, if any region is.
     """
     from brain_runtime.constants import trace_action
 
     now = time.monotonic()
     regions = [region_report(name, seen, now) for name, seen in sorted(ear.regions.items())]
-    missing = [n for n in expected if n not in ear.regions] if set(expected) & set(ear.regions) else []
+    missing = [n for n in expected if n not in ear.regions] if ear.regions else []
     trace = ear.trace
     return {"domain": domain, "namespace": namespace or "/", "router": ear.linked, "regions": regions,
-            "missing": missing, "latency": ear.latency.report(), "unreadable": ear.broken,
+            "missing": missing, "latency": ear.latency.report(), "unreadable": ear.broken, "here": running_here(),
             "brainstem": None if trace is None else {
                 "action": trace_action(trace.action), "reason": trace.reason, "linear": round(float(trace.linear), 4),
                 "angular": round(float(trace.angular), 4)}}
+
+
+def running_here() -> list[dict[str, Any]]:
+    """What keeps brains on this machine for this user, in whatever domain: see :func:`.run.keeper.keepers`."""
+    return [{"pid": one.process, "command": one.command, "domain": one.domain, "processes": len(one.kept),
+             "since": None if math.isnan(one.since) else round(one.since, 1), "ending": not one.lives}
+            for one in keepers()]
+
+
+def here_lines(found: dict[str, Any]) -> str:
+    """A line for each of what keeps brains on this machine, and since when; empty where nothing does."""
+    from brain_wire.shown import line
+
+    return "\n".join(line(
+        f"here: {one['command'] or 'a brain that is ending, whose keeper was killed'} (process {one['pid']}, domain "
+        f"{one['domain']}, {one['processes']} processes)"
+        + ("" if one["since"] is None else f", since {datetime.fromtimestamp(one['since']):%Y-%m-%d %H:%M:%S}"))
+        for one in found["here"])
 
 
 def _milliseconds(value: float | None) -> str:

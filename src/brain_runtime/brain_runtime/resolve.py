@@ -18,6 +18,7 @@ Files are read as the host reads them: patterns of names count in the order in w
 from __future__ import annotations
 
 import copy
+import difflib
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -29,14 +30,14 @@ from brain_runtime.copies import CopiesError, copies_of
 from brain_runtime.copies import refuse as refuse_copies
 from brain_runtime.graph import NO_WORLD, Graph, GraphError, RegionSpec, check_graph, load_graph, load_worlds
 from brain_runtime.graphs import DEFAULT, find_graph, params_file
-from brain_runtime.hosts.node_parameters import SIM_TIME, split
-from brain_runtime.region import Region
+from brain_runtime.hosts.node_parameters import SIM_TIME, known, split
+from brain_runtime.region import Region, moves
 from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.robots import SIM, Robot, RobotError, load_robot, robot_in
-from brain_runtime.ros_args import RosArgs, parse
+from brain_runtime.ros_args import RosArgs, fits, of_many, parse
 from brain_wire.names import expand
 from brain_wire.parameters import ParameterError
-from brain_wire.shown import quoted
+from brain_wire.shown import plain, quoted
 
 HOSTS = ("zenoh", "ros", "local", "torch")
 ROOM_OF = frozenset(("split", "seed"))      # the parameters of a region that shows a simulated room,
@@ -101,6 +102,10 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     warnings += more
     if edges:
         warnings += check_graph(loaded)
+    warnings += [f"region {spec.name}: {idle}" for spec in loaded.regions if (idle := classes[spec.name].idle())]
+    if loaded.world == NO_WORLD and profile is not None and profile.command_timeout is None \
+            and any(map(moves, classes.values())):
+        warnings.append(NO_TIMEOUT.format(profile.name))
     if robot == "" and (profiles or loaded.world != NO_WORLD):
         robot = robot_in(loaded.world)
     given, beside = tuple(map(Path, files)), params_file(path)
@@ -118,15 +123,17 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     for spec in loaded.regions:     # launch writes the node's full name, `brain up` one that fits in every namespace
         below = profiles.get(spec.name, {})
         if host == "ros":
-            below = {**first.parameters(spec.name, space), **below}
+            below = {**first.parameters(spec.name, space, known(classes[spec.name].Parameters)), **below}
         if below:
             read.add_values(f"{space.rstrip('/')}/{spec.name}" if host == "ros" else f"/**/{spec.name}", below)
     for file in given:
         read.add_file(str(file))
         _refuse_otherwise(file, follow, space, path)
+    warnings += _of_nobody((*filter(None, (beside,)), *given), _everybody(path, loaded), classes, space)
     regions = tuple(_region(spec, classes[spec.name], space, _final(read, spec, classes[spec.name], space, host, own,
                                                                     energy), profiles, own,
-                            first.parameters(spec.name, space)) for spec in loaded.regions)
+                            first.parameters(spec.name, space, known(classes[spec.name].Parameters)))
+                    for spec in loaded.regions)
     warnings += _copies(regions, classes, host)
     return Resolved(loaded.name, regions, path, loaded.world, robot or None, host, space, beside, given,
                     tuple(warnings))
@@ -154,6 +161,7 @@ def resolve_region(region: str, graph: str | Path = DEFAULT, robot: str = "", *,
     spec = RegionSpec(_profiled(region, name), region) if path is None else _find(path, region)
     spec = replace(spec, external=False)
     cls = spec.load()
+    idle = cls.idle()
     profile = load_robot(robot or SIM)
     alone = profile.on(Graph("alone", (spec,)))
     values = {**(_of_others(cls, path) if path else {}), **profile.parameters(alone).get(spec.name, {})}
@@ -169,9 +177,11 @@ def resolve_region(region: str, graph: str | Path = DEFAULT, robot: str = "", *,
         read.add_file(str(beside))
     read.add_values(f"/**/{node}", values)
     read, _ = parse(["--ros-args", *named], read)
-    found = _region(replace(alone.regions[0], name=node), cls, space, read.parameters(node, space), {node: values}, {},
+    found = _region(replace(alone.regions[0], name=node), cls, space,
+                    read.parameters(node, space, known(cls.Parameters)), {node: values}, {},
                     {}, lambda topic: _shown(read, topic, node, space))
-    return Resolved("alone", (found,), path, robot=robot or None, namespace=space, beside=beside)
+    return Resolved("alone", (found,), path, robot=robot or None, namespace=space, beside=beside,
+                    warnings=(f"region {node}: {idle}",) if idle else ())
 
 
 def _profiled(region: str, name: str | None) -> str:
@@ -262,18 +272,18 @@ def _find(path: Path, region: str) -> RegionSpec:
     return known[region]
 
 
+NO_TIMEOUT = ("robot {} names no command_timeout: where all processes of the brain are killed at once (a container, a "
+              "control group, the computer's power), the base alone can stop. Measure how long it goes on "
+              "(docs/new-robot.md) and add `command_timeout: SECONDS` to the profile")
+
+
 def _refuse_unstoppable(profile: Robot | None, classes: Iterable[type[Region]]) -> None:
     """Raises RobotError where a real base is to be commanded that may not stop by itself."""
-    if profile is not None and profile.command_timeout is None and any(map(_moves, classes)):
+    if profile is not None and profile.command_timeout is None and any(map(moves, classes)):
         raise RobotError(f"robot {profile.name} ({profile.path}) names no command_timeout. In a static group the "
                          f"brainstem waits for the other regions, and cannot stop the robot meanwhile: the base itself "
                          f"must, so long after the last command. Measure it (docs/new-robot.md) and add "
                          f"`command_timeout: SECONDS`, or leave --host torch out")
-
-
-def _moves(cls: type[Region]) -> bool:
-    """Whether a region commands actuators."""
-    return cls.come_to_rest is not Region.come_to_rest
 
 
 # -- parameters ----------------------------------------------------------------------------------------------------
@@ -337,6 +347,39 @@ def _refuse_otherwise(file: Path, follow: Values, namespace: str, graph: Path) -
                                      f"{remedy}")
 
 
+def _everybody(path: Path, graph: Graph) -> list[str]:
+    """Names of all regions of a graph, and of all devices of its worlds, whichever of them run."""
+    return list(dict.fromkeys(spec.name for one in (graph, *(load_graph(path, world) for world in load_worlds(path)))
+                              for spec in one.regions))
+
+
+def _of_nobody(files: Iterable[Path], names: Sequence[str], classes: Mapping[str, type[Region]], namespace: str
+               ) -> list[str]:
+    """Warnings of what parameter files say for nodes that there are not.
+
+    It may be meant for nodes of others, so it is no error. That some regions do not have what a file says of many is no
+    fault at all, unless it looks like a wrongly written name that one of them has.
+    """
+    found = []
+    nodes = {name: f"{namespace.rstrip('/')}/{name}" for name in names}
+    for file in files:
+        said = RosArgs()
+        said.add_file(str(file))
+        for pattern, values in said.patterns().items():
+            mine = [name for name, node in nodes.items() if fits(pattern, node) or pattern == f"/{name}"]
+            if not mine:
+                near = difflib.get_close_matches(pattern.rpartition("/")[2], names, 1)
+                found.append(f"parameter file {file}: no region is called {plain(pattern)}, so nothing of this brain "
+                             f"takes what stands below it; "
+                             + (f"did you mean {nodes[near[0]]}?" if near else f"there are {', '.join(names)}"))
+            elif of_many(pattern):
+                has = set().union(*(known(classes[name].Parameters) for name in mine if name in classes))
+                found += [f"parameter file {file}: no region has a parameter {plain(name)}, which stands below "
+                          f"{plain(pattern)}; did you mean {near[0]}?" for name in values if name not in has
+                          for near in [difflib.get_close_matches(name, has, 1, 0.8)] if near]
+    return found
+
+
 def _of_lockstep(spec: RegionSpec, cls: type[Region], energy: float) -> dict[str, Any]:
     """What regions are given in lockstep unless something else is said.
 
@@ -350,10 +393,11 @@ def _final(read: RosArgs, spec: RegionSpec, cls: type[Region], namespace: str, h
            ) -> dict[str, Any]:
     """All that a node is given, as its host takes it from files and the command line."""
     if host == "local":
-        return {**_of_lockstep(spec, cls, energy), **read.parameters(spec.name, namespace), **own[spec.name]}
+        return {**_of_lockstep(spec, cls, energy), **read.parameters(spec.name, namespace, known(cls.Parameters)),
+                **own[spec.name]}
     everything = copy.deepcopy(read)
     everything.add_values(f"{namespace.rstrip('/')}/{spec.name}" if host == "ros" else "/**", own[spec.name])
-    return everything.parameters(spec.name, namespace)
+    return everything.parameters(spec.name, namespace, known(cls.Parameters))
 
 
 def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping[str, Any], profiles: Values,
@@ -375,7 +419,7 @@ def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping
         spec.name, spec.cls, namespace, spec.critical, spec.restart, spec.device, spec.external, spec.remap, values,
         differs, beside, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,
         tuple(renamed(port.topic) for port in cls.inputs().values() if port.trigger), cls.rate,
-        _moves(cls), spec.shards, spec.backend, spec.shard_timeout, spec.copies, spec.average_every)
+        moves(cls), spec.shards, spec.backend, spec.shard_timeout, spec.copies, spec.average_every)
 
 
 def _shown(read: RosArgs, topic: str, node: str, namespace: str) -> str:

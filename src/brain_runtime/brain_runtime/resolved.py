@@ -80,6 +80,11 @@ class ResolvedRegion:
         """Parameters whose value is not the class's default."""
         return {name: self.parameters[name] for name in self.differs}
 
+    @property
+    def spare(self) -> bool:
+        """Whether a second process is kept ready for it: a gap in what commands actuators matters."""
+        return self.moves and self.restart == "always"
+
     def load(self) -> type[Region]:
         """The class.
 

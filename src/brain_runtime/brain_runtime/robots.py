@@ -7,6 +7,7 @@ A profile is one YAML file, for every host::
     command_timeout: 0.5                                # s; after the last command the base stops by itself
     topics: {cmd_vel: diff_drive_controller/cmd_vel}    # the brain's name: the robot's
     shared: {radius: 0.2}                               # for each region that has a parameter of this name
+    scan: {zero_is_far: true}                           # the lidar's conventions: the shared parameters scan_*
     regions: {brainstem: {max_linear: 0.3}}             # for one region
 
 All but the description may be left out. A user's own parameter file wins over it.
@@ -18,8 +19,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
-import yaml
-
 from brain_runtime import yaml_text
 from brain_runtime.graph import NO_WORLD, Graph, load_graph, load_worlds
 from brain_runtime.graphs import config_directory, default_graph
@@ -27,7 +26,7 @@ from brain_wire.parameters import ParameterError, check_parameters
 from brain_wire.shown import quoted
 
 SIM = "sim"
-_KEYS = {"description", "command_timeout", "topics", "shared", "regions"}
+_KEYS = {"description", "command_timeout", "topics", "shared", "scan", "regions"}
 LONGEST_TIMEOUT = 2.0       # s; a base that goes on longer by itself has no command timeout
 OWN = ("brain/", "estop", "goal/")     # topics by which people and the `brain` command reach a brain
 _TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
@@ -47,7 +46,7 @@ class Robot:
         description: for a person.
         command_timeout: s after the last command, after which the base stops by itself; None: nobody has measured it.
         topics: from the brain's name of a topic to the robot's; relative names move with the namespace.
-        shared: parameters of each region that has one of the name.
+        shared: parameters of each region that has one of the name; of the file's ``scan``, with ``scan_`` before it.
         regions: parameters by region, over the shared ones.
     """
 
@@ -173,7 +172,7 @@ def _parse(content: Any, path: Path) -> Robot:
     if timeout is not None and not (number and 0.0 < timeout <= LONGEST_TIMEOUT):
         raise RobotError(f"robot {path}: `command_timeout` must be a number of seconds, above 0 and at most "
                          f"{LONGEST_TIMEOUT:g}, but is {quoted(repr(timeout))}")
-    parts = {key: content.get(key) or {} for key in ("topics", "shared", "regions")}
+    parts = {key: content.get(key) or {} for key in ("topics", "shared", "scan", "regions")}
     for key, value in parts.items():
         if not isinstance(value, dict):
             raise RobotError(f"robot {path}: `{key}` must be a mapping, but is {quoted(repr(value))}")
@@ -192,6 +191,10 @@ def _parse(content: Any, path: Path) -> Robot:
         if not isinstance(other, str) or not _TOPIC.fullmatch(other):
             raise RobotError(f"robot {path}: topic {topic} must be mapped to a name such as base/{topic}, "
                              f"but is mapped to {quoted(repr(other))}")
+    # a list of a parameter file holds numbers of one kind
+    scan = {f"scan_{key}": [float(v) if type(v) is int else v for v in value] if isinstance(value, list) else value
+            for key, value in parts.pop("scan").items()}
+    parts["shared"] = {**parts["shared"], **scan}
     return Robot(path.stem, path, str(content.get("description") or ""), timeout, **parts)
 
 
@@ -199,5 +202,5 @@ def write_parameters(parameters: Mapping[str, Mapping[str, Any]], path: Path) ->
     """Writes parameters by region as a ROS parameter file that fits in every namespace; returns its path."""
     sections = {f"/**/{region}": {"ros__parameters": dict(values)} for region, values in parameters.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump(sections, sort_keys=False), encoding="utf-8")
+    path.write_text(yaml_text.written(sections), encoding="utf-8")
     return path

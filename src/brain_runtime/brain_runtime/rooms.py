@@ -14,6 +14,12 @@ SENTENCES = (("go to the red ball", "go to the red ball", ("red", "ball")),
 """What the demo says, in English what it means, and what is to be found."""
 
 LIKED = ("red", "ball")
+SAID = ("goal/text", "sim/said")
+"""Topics on which a sentence is said: to the brain, and to the judge of a simulated world.
+
+The world does not hear ``goal/text``: who says something once and goes, as ``ros2 topic pub --once`` does, waits for
+one who hears it, and that must be the brain.
+"""
 
 
 class Split(str, Enum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import string
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any, Container, Mapping, Sequence
 
 from brain_wire import names
 from brain_wire.shown import plain, quoted
@@ -45,6 +45,7 @@ class RosArgs:
     log_level: int | None = None
     _remaps: list[_Remap] = field(default_factory=list)
     _sections: dict[str, dict[str, Any]] = field(default_factory=dict)   # parameters by node pattern
+    _of_many: set[tuple[str, str]] = field(default_factory=set)     # pattern and name of what files say of many nodes
 
     def node_name(self, name: str) -> str:
         """Name of a node after ``__node:=``.
@@ -93,19 +94,29 @@ class RosArgs:
                 raise RosArgsError(f"remap {plain(rule.source)}:={plain(rule.target)}: {problem}") from problem
         return full
 
-    def parameters(self, node: str, namespace: str) -> dict[str, Any]:
+    def parameters(self, node: str, namespace: str, known: Container[str] | None = None) -> dict[str, Any]:
         """Parameters of a node, by name; nested ones joined with dots.
 
         As in ROS 2, patterns count in the order in which the command line first names them, later ones win, and what
         comes later for a pattern takes the place of what it said before, where it stood before. ``-p`` stands for
         ``/**``.
+
+        Args:
+            node, namespace: of the node, after remapping.
+            known: names of the parameters that the node has: what a file says of many nodes, as below ``/**``, need not
+                be for this one. None: all are wanted.
         """
         fqn = f"{namespace.rstrip('/')}/{node}"
         found: dict[str, Any] = {}
         for pattern, values in self._sections.items():
             if fits(pattern, fqn) or pattern == f"/{node}":
-                found.update(values)
+                found.update((name, value) for name, value in values.items()
+                             if known is None or name in known or (pattern, name) not in self._of_many)
         return found
+
+    def patterns(self) -> Mapping[str, Mapping[str, Any]]:
+        """Parameters by the absolute names of nodes that they are for; ``*`` and ``**`` stand for parts of a name."""
+        return self._sections
 
     def add_values(self, pattern: str, values: Mapping[str, Any]) -> None:
         """Parameters of the nodes whose full name fits a pattern, as a section of a parameter file says them.
@@ -116,7 +127,9 @@ class RosArgs:
         if len(pattern) > LONGEST_PATTERN:
             raise RosArgsError(f"{quoted(pattern)} is no pattern of a node's name: it is longer than {LONGEST_PATTERN} "
                                f"characters")
-        self._sections.setdefault("/" + pattern.strip("/"), {}).update(values)
+        pattern = "/" + pattern.strip("/")
+        self._sections.setdefault(pattern, {}).update(values)
+        self._of_many.difference_update((pattern, name) for name in values)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -154,7 +167,7 @@ class RosArgs:
         from brain_runtime import yaml_text  # a region that is given no parameters starts without it
 
         try:
-            parsed = yaml_text.parse(value)
+            parsed = yaml_text.parse(value, ros=True)
         except yaml_text.YamlProblem as error:
             raise RosArgsError(f"parameter {plain(text)}: the value is not YAML ({error}); quote text that holds "
                                f"special characters") from error
@@ -169,7 +182,7 @@ class RosArgs:
         from brain_runtime import yaml_text
 
         try:
-            content = yaml_text.read(path)
+            content = yaml_text.read(path, ros=True)
         except OSError as error:
             raise RosArgsError(f"cannot read parameter file {path}: {error.strerror}") from error
         except ValueError as error:     # a path with a zero in it, too
@@ -189,7 +202,10 @@ class RosArgs:
                 if not prefix:
                     raise RosArgsError(f"parameter file {path}: `ros__parameters` must stand below a node name, or "
                                        f"below /** for all nodes")
-                self.add_values(prefix, _flatten("", value, f"parameter file {path}"))
+                values = _flatten("", value, f"parameter file {path}")
+                self.add_values(prefix, values)
+                if of_many(prefix):
+                    self._of_many.update(("/" + prefix.strip("/"), name) for name in values)
             else:
                 self._add_sections(path, f"{prefix}{key.strip('/')}/", value)
 
@@ -204,15 +220,19 @@ def _flatten(prefix: str, value: Any, where: str) -> dict[str, Any]:
         raise RosArgsError(f"{where}: {plain(prefix) or 'it'} has no value; write one, or leave the line out")
     if isinstance(value, list):
         kinds = {type(item) for item in value}
-        if kinds == {int, float}:
-            value = [float(item) for item in value]
-        elif len(kinds) > 1 or kinds - {bool, int, float, str}:
+        if len(kinds) > 1 or kinds - {bool, int, float, str}:
+            more = "; write each as 1.0" if kinds == {int, float} else ""
             raise RosArgsError(f"{where}: {plain(prefix)} must be a list of one kind (numbers, texts or booleans), "
-                               f"but is {quoted(repr(value))}")
+                               f"but is {quoted(repr(value))}{more}")
     elif not isinstance(value, (bool, int, float, str)):
         raise RosArgsError(f"{where}: {plain(prefix)} must be a number, a text, a boolean or a list, but is "
                            f"{quoted(repr(value))}")
     return {prefix: value}
+
+
+def of_many(pattern: str) -> bool:
+    """Whether a pattern is for nodes of any name, as ``/**`` is; ``/**/motor`` is for one, in whatever namespace."""
+    return "*" in pattern.rstrip("/").rpartition("/")[2]
 
 
 def fits(pattern: str, fqn: str) -> bool:

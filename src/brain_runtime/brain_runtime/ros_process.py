@@ -7,55 +7,98 @@ not help; 70: a step did not end.
 from __future__ import annotations
 
 import os
+import signal
+import sys
 
+if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "ros_region":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)    # until it is loaded; what follows takes seconds
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # before numpy or torch are imported: regions share few cores
 
+import contextlib  # noqa: E402
 import logging  # noqa: E402
-import sys  # noqa: E402
 from typing import NoReturn, Sequence  # noqa: E402
 
 import rclpy  # noqa: E402
 from rclpy._rclpy_pybind11 import RCLInvalidROSArgsError, UnknownROSArgsError  # noqa: E402  (nowhere else named)
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException  # noqa: E402
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
+from rclpy.type_support import check_for_type_support  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
 
-from brain_wire import shown  # noqa: E402
+from brain_wire import shown, standby  # noqa: E402
+from brain_runtime.child import CANNOT_START  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError  # noqa: E402
-from brain_runtime.launch_starts import restarts  # noqa: E402
-from brain_runtime.launch_watch import end_with_launch  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 from brain_wire.parameters import ParameterError  # noqa: E402
 from brain_wire.slices import ask_for_short_slices  # noqa: E402
+from brain_wire.standby import OPTION  # noqa: E402
+from brain_runtime.predecessors import Predecessors  # noqa: E402
 from brain_runtime.process_arguments import arguments, spec_of  # noqa: E402
+from brain_runtime.region import moves  # noqa: E402
+from brain_runtime.ros_args import RosArgsError  # noqa: E402
+from brain_runtime.run.keeper import end_with_keeper  # noqa: E402
+from brain_runtime.run.second import stand_behind  # noqa: E402
+from brain_runtime.hosts.process import run_region, warm_up  # noqa: E402
 from brain_runtime.hosts.ros import RosHost  # noqa: E402
 from brain_runtime.hosts.ros_log import RosLog  # noqa: E402
+from brain_runtime.hosts.ros_types import interface  # noqa: E402
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a region until SIGINT or SIGTERM; returns the exit status."""
+    """Runs a region until it is told to end; returns the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     ending = Ending()
-    end_with_launch()
+    # Launch starts what ends again at once, for ever; a supervisor, which says how often it did, has a measure.
+    before = None if "--restarts" in argv or OPTION in argv else Predecessors.named(argv)
+    if before is not None:
+        before.hold_back(ending.asked)
     try:
-        options = arguments("brain_runtime.ros_process").parse_args(remove_ros_args(["ros_process", *argv])[1:])
+        try:
+            options = arguments("brain_runtime.ros_process").parse_args(remove_ros_args(["ros_process", *argv])[1:])
+        except SystemExit as refused:   # and told
+            if before is not None and refused.code == CANNOT_START:
+                before.give_up(ending.asked)
+            raise
         survive_full_disk()
         ask_for_short_slices()
         declared = options.name or options.cls.rpartition(":")[2].lower()
+        spec = spec_of(options, declared)
+        if options.standby:
+            for name in warm_up(spec.load()):
+                with contextlib.suppress(ModuleNotFoundError):  # of which its host tells
+                    check_for_type_support(interface(name))
+            restarts = standby.wait_for_work(ending.asked)
+            if restarts is None:
+                return 0
+            options.restarts = restarts
+        first = stand_behind() if moves(spec.load()) else ending.first
+        if first is not None:
+            ending.first = first
+            end_with_keeper()
         rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
-        region = spec_of(options, declared).make()
-        host = RosHost(region, name=declared, seed=options.seed, state_dir=options.state_dir, critical=options.critical,
-                       restarts=options.restarts or restarts(argv), autostart=not options.manual)
-        logging.basicConfig(level=logging.INFO, handlers=[RosLog(host.node)], force=True)
-        logging.info("%s runs as %s, pid %d", options.cls, host.fqn, os.getpid())
-        ending.ends(host)
-        return host.run()
-    except (GraphError, ParameterError, ModuleNotFoundError, InvalidParameterTypeException,
+        if first is None:
+            return RosHost(spec.make(), name=declared, argv=argv).last_word()
+        before = before or Predecessors.named(argv)
+        starts = 0 if before is None else before.starts
+
+        def make() -> RosHost:
+            host = RosHost(
+                spec.make(), name=declared, seed=options.seed, state_dir=options.state_dir,
+                critical=options.critical, restarts=options.restarts or starts, autostart=not options.manual,
+                before=before, argv=argv)
+            logging.basicConfig(level=logging.INFO, handlers=[RosLog(host.node)], force=True)
+            logging.info("%s runs as %s, pid %d", options.cls, host.fqn, os.getpid())
+            return host
+
+        return run_region(make, ending)
+    except (GraphError, ParameterError, RosArgsError, ModuleNotFoundError, InvalidParameterTypeException,
             InvalidParameterValueException, RCLInvalidROSArgsError, UnknownROSArgsError) as problem:
         print(f"cannot start: {shown.line(problem)}", file=sys.stderr)
-        return 2
+        if before is not None:
+            before.give_up(ending.asked)
+        return CANNOT_START
     finally:
         rclpy.try_shutdown()
 

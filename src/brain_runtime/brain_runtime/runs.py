@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from brain_wire import private
+
 LOCK = ".lock"
 KEPT = 20           # runs whose logs are kept, where no folder was named
 _STAMP = re.compile(r"\d{8}-\d{6}(-\d+)?")
@@ -36,7 +38,7 @@ class Claim:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        private.folder(folder)
         self._file: IO | None = open(folder / LOCK, "ab")   # noqa: SIM115 - lives as long as the claim
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,7 +67,7 @@ def new_run(runs: Path, kept: int | None = None) -> Claim:
     Raises:
         OSError: it cannot be made.
     """
-    runs.mkdir(parents=True, exist_ok=True)
+    private.folder(runs)
     with open(runs / LOCK, "ab") as turn:
         _wait_for(turn)     # between making a folder and claiming it nobody else may prune
         if kept is not None:
@@ -74,7 +76,7 @@ def new_run(runs: Path, kept: int | None = None) -> Claim:
         while True:
             folder = runs / (stamp if number == 1 else f"{stamp}-{number}")
             try:
-                folder.mkdir()
+                folder.mkdir(mode=0o700)
             except FileExistsError:     # another began in the same second
                 number += 1
                 continue

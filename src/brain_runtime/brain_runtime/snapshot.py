@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from brain_runtime.region import Region
+from brain_wire import private
 
 log = logging.getLogger(__name__)
 
@@ -88,8 +89,8 @@ def put(path: Path, blob: bytes, whose: str) -> None:
     """Writes a snapshot as :func:`write` does; ``whose`` stands in its error."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
+        private.folder(path.parent)
+        with open(temporary, "wb", opener=private.opener) as file:
             file.write(blob)
             file.flush()
             os.fsync(file.fileno())
@@ -105,6 +106,22 @@ def put(path: Path, blob: bytes, whose: str) -> None:
                             f"snapshot is kept; free space or choose another folder with --state-dir.") from error
 
 
+def arrays_of(file: Any) -> dict[str, np.ndarray]:
+    """All arrays of a safetensors file that was opened for numpy, by name.
+
+    Raises:
+        SafetensorError: one is of a kind that numpy has not, as bfloat16; or the file is torn.
+    """
+    found = {}
+    for name in file.keys():
+        try:
+            found[name] = file.get_tensor(name)
+        except (TypeError, AttributeError, KeyError) as error:
+            kind = file.get_slice(name).get_dtype()
+            raise SafetensorError(f"{name[:80]!r} is {kind}, which numpy has not") from error
+    return found
+
+
 def read(path: Path, region: Region) -> dict[str, np.ndarray]:
     """Arrays of the snapshot at ``path`` for a configured ``region``.
 
@@ -117,7 +134,7 @@ def read(path: Path, region: Region) -> dict[str, np.ndarray]:
     try:
         with safe_open(path, framework="numpy") as file:
             found = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            arrays = arrays_of(file)
     except (SafetensorError, OSError, ValueError) as error:
         raise SnapshotError(f"snapshot {path} is torn or no snapshot ({error})") from error
     wanted = metadata(region)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
+
+from brain_runtime.rooms import SAID
 
 TAKEN_UP = 5.0      # s in which a sentence is taken up
+STATUS, LANGUAGE = "brain_interfaces/msg/GoalStatus", "brain_interfaces/msg/LanguageFeatures"
 
 
 @dataclass(frozen=True)
@@ -38,24 +41,18 @@ class Speaker:
     """
 
     def __init__(self, node: Any, look: Callable[[], None] | None = None) -> None:
-        from brain_wire.qos import LATCHED
+        from brain_wire.qos import FEATURE, LATCHED
 
-        self._goals = node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
-        self._statuses = node.subscription("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(16))
+        self._heard_on = [node.publisher(topic, "std_msgs/msg/String", LATCHED) for topic in SAID]
+        self._statuses = node.subscription("goal/status", STATUS, LATCHED.with_depth(16))
+        self._language = node.subscription("lang/features", LANGUAGE, FEATURE.with_depth(8))
         self._look = look
         self.said = False
         self.newest: Any | None = None
 
     def hear(self, seconds: float = 0.0) -> list:
         """Goal statuses that have come since the last call, waiting up to ``seconds`` for the first."""
-        from brain_wire import messages
-
-        found = []
-        for arrival in self._statuses.wait(seconds) if seconds > 0 else self._statuses.take():
-            try:
-                found.append(messages.decode(arrival.data, "brain_interfaces/msg/GoalStatus"))
-            except messages.MessageError:
-                continue  # not the brain's: its messages can be read
+        found = _decoded(self._statuses.wait(seconds) if seconds > 0 else self._statuses.take(), STATUS)
         if found:
             self.newest = found[-1]
         return found
@@ -65,7 +62,8 @@ class Speaker:
         from brain_wire import messages
 
         self.said = True
-        self._goals.publish(messages.make("std_msgs/msg/String", data=text))
+        for goals in self._heard_on:
+            goals.publish(messages.make("std_msgs/msg/String", data=text))
 
     def ask(self, text: str, wait: float | None) -> Answer:
         """Says a sentence and waits until it is done, at most ``wait`` s; None: until it is taken up."""
@@ -80,6 +78,10 @@ class Speaker:
         while (left := until - time.monotonic()) > 0:
             if self._look is not None:
                 self._look()
+            for said in _decoded(self._language.take(), LANGUAGE):
+                if said.understood and said.reason and said.text == clipped(text):  # no order: the goal stays another
+                    return Answer(2, goal_state(GoalStatus.STATE_NOT_UNDERSTOOD), said.reason, None,
+                                  time.monotonic() - begin)
             for status in self.hear(min(left, 0.1)):
                 taken = time.monotonic() - begin
                 if (status.goal_id, status.text) == before and ours is None:
@@ -105,6 +107,19 @@ class Speaker:
                           f"pfc are well", None, taken)
         reason = f" ({ours.reason})" if ours.reason else ""
         return Answer(1, goal_state(ours.state), f"not reached within {wait:g} s{reason}", ours.goal_id, taken)
+
+
+def _decoded(arrivals: Iterable[Any], kind: str) -> list:
+    """Messages that can be read; others are not the brain's."""
+    from brain_wire import messages
+
+    found = []
+    for arrival in arrivals:
+        try:
+            found.append(messages.decode(arrival.data, kind))
+        except messages.MessageError:
+            continue
+    return found
 
 
 def clipped(text: str) -> str:

@@ -6,6 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from brain_wire import private
+
 # A disk that is full, or fails, is no reason for a robot to be without its region; the snapshots say it.
 PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
@@ -21,7 +23,7 @@ def usable(folder: Path) -> Path:
         StateFolderProblem: it cannot be made or written to.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private.folder(folder)
         import tempfile  # a process without snapshots starts without it
 
         handle, probe = tempfile.mkstemp(prefix=".probe-", dir=folder)

@@ -19,7 +19,7 @@ import logging  # noqa: E402
 import sys  # noqa: E402
 from dataclasses import replace  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import Any, Iterator, Sequence  # noqa: E402
+from typing import Any, Iterator, Mapping, Sequence  # noqa: E402
 
 from brain_runtime import snapshot  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
@@ -28,11 +28,14 @@ from brain_runtime.heartbeat import new_epoch  # noqa: E402
 from brain_runtime.hosts.torch_group import Group  # noqa: E402
 from brain_runtime.hosts.torch_orders import Outside, end, obey  # noqa: E402
 from brain_runtime.hosts.torch_snapshot import unpack  # noqa: E402
+from brain_runtime.hosts.zenoh import ZenohHost  # noqa: E402
 from brain_runtime.resolved import Resolved  # noqa: E402
+from brain_runtime.run.keeper import end_with_keeper  # noqa: E402
+from brain_runtime.run.second import LAST_PATIENCE, stand_behind  # noqa: E402
 from brain_runtime.stepper import RegionError  # noqa: E402
 from brain_runtime.torch_gateway import Gateway  # noqa: E402
 from brain_runtime.torch_ranks import Ranks  # noqa: E402
-from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session, shown  # noqa: E402
+from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session, private, shown  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
 TIMEOUT = 5.0       # s that a rank waits for another one, before the group ends
@@ -43,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a rank, or all of them, until SIGINT or SIGTERM; returns the exit status."""
+    """Runs a rank, or all of them, until it is told to end; returns the exit status."""
     ending = Ending()
     options = _options(argv)
     survive_full_disk()
@@ -56,9 +59,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             group.close()
             return 0
         resolved = _ranks(Resolved.from_json(options.brain.read_text(encoding="utf-8")))
+        first = stand_behind()
+        if first is None:
+            with open_session(options.router, patience=LAST_PATIENCE) as session:
+                _last_words(resolved, session)
+            return 0
+        ending.first = first
+        end_with_keeper()
         with open_session(options.router, patience=float("inf"), stop=ending.asked) as session, \
                 _group(options, resolved, rank is None) as group:
-            return _drive(group, resolved, session, options, ending)
+            first.moving(True)
+            try:
+                status = _drive(group, resolved, session, options, ending)
+            except (GroupError, RegionError):
+                _last_words(resolved, session)
+                first.moving(False)
+                raise
+            first.moving(False)     # after any other error the second process speaks
+            return status
     except NoRouter:
         if ending.asked.is_set():
             return 0
@@ -123,11 +141,22 @@ def _group(options: Any, resolved: Resolved, start: bool) -> Iterator[Group]:
             raise ranks.why(error) from error
 
 
+def _last_words(resolved: Resolved, session: Session) -> None:
+    """Brings to rest what the regions move, where the group is gone and has not done it."""
+    for region in filter(lambda region: region.moves, resolved.regions):
+        def named(topic: str, remap: Mapping[str, str] = region.remap) -> str:
+            return remap.get(topic, topic)
+
+        log.warning("the group is lost; what %s moves is brought to rest", region.name)
+        ZenohHost(region.make(), session, name=region.name, namespace=region.namespace, parameters=region.parameters,
+                  topic=named).last_word()
+
+
 def _drive(group: Group, resolved: Resolved, session: Session, options: Any, ending: Ending) -> int:
     folder = None
     if options.state_dir is not None:
         folder = options.state_dir / resolved.namespace.strip("/").replace("/", "%")
-        folder.mkdir(parents=True, exist_ok=True)
+        private.folder(folder)
     kept = None if folder is None else folder / KEPT
     states = {} if kept is None else unpack(kept, resolved.name)
     outside = Outside(group, resolved, options.seed, storage=folder, run=new_epoch(), states=states)

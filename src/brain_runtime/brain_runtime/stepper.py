@@ -272,7 +272,7 @@ class Stepper:
                 for received in slot.each(0.0, math.inf):
                     for origin in received.message.origins:
                         see(origin)
-            elif port.device and messages.has_field(port.type, "header"):
+            elif port.device and not port.epoch and messages.has_field(port.type, "header"):    # heartbeats are none
                 for received in slot.each(0.0, math.inf):
                     see(messages.make("brain_interfaces/msg/Origin", source=port.topic[-64:],
                                       stamp=received.message.header.stamp))

@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from brain_runtime import end_with_parent
-from brain_runtime.child import Backoff, Child, Event
+from brain_runtime.child import CANNOT_START, TRIES, Backoff, Child, Event
 from brain_runtime.health import Health, Limits
+from brain_runtime.run import keeper
 from brain_runtime.starved import Starved
 from brain_wire import shown
-from brain_wire.logs import Logs
+from brain_wire.logs import Logs, Through
 from brain_wire.observers import guarded
 from brain_wire.standby import OPTION, Standby
+from brain_wire.waking import Flag
 
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 ROUND = 0.1         # s between two looks at everything
@@ -39,6 +41,7 @@ ROUTER_START = 5.0  # s that a router gets before that
 ENOUGH = 0.8        # share of the others' heartbeats that must come, or the wire is doubted and not who is silent
 STEADY = 2.0        # s after its first heartbeat from which on a region's count for that
 FOREIGN = 64        # foreign processes under a region's name that are told of, at most
+GRACE = 5.0         # s that children get to end in good order
 SETTLED_AGAIN = 1.0     # s of the same where it was started again, alone
 SETTLED = 3.0       # s after which a process has started, so that a spare one may take processor time for its own start
 
@@ -68,7 +71,8 @@ class Supervisor:
 
     Args:
         children: in the order of starting.
-        log_dir: gets one ``<name>.log`` for each child, and ``supervisor.log``.
+        log_dir: gets one ``<name>.log`` for each child, and ``supervisor.log``; None: they write where this process
+            does.
         on_event: called with each :class:`Event`, in the supervisor's thread.
         limits: when a child counts as unhealthy.
         backoff: how long to wait before restarts.
@@ -76,10 +80,11 @@ class Supervisor:
         router: name of the child that is the router, if it is one of them.
     """
 
-    def __init__(self, children: Iterable[Child], log_dir: Path, *, on_event: Callable[[Event], None] | None = None,
-                 limits: Limits = Limits(), backoff: Backoff = Backoff(),
-                 environment: Mapping[str, str] | None = None, router: str | None = None) -> None:
-        self._logs = Logs(log_dir, self._complain)
+    def __init__(self, children: Iterable[Child], log_dir: Path | None, *,
+                 on_event: Callable[[Event], None] | None = None, limits: Limits = Limits(),
+                 backoff: Backoff = Backoff(), environment: Mapping[str, str] | None = None, router: str | None = None
+                 ) -> None:
+        self._logs = Through() if log_dir is None else Logs(log_dir, self._complain)
         self._show = guarded(on_event or (lambda event: None), "showing events")
         self._limits, self._backoff = limits, backoff
         self._environment = {**THREADS, "PYTHONUNBUFFERED": "1", **os.environ, **(environment or {})}
@@ -180,13 +185,13 @@ class Supervisor:
         for running in self._all.values():
             self._start(running)
 
-    def run(self, stop: threading.Event) -> None:
-        """Keeps the children running until ``stop`` is set, then ends them."""
+    def run(self, stop: threading.Event | Flag, grace: float = GRACE) -> None:
+        """Keeps the children running until ``stop`` is set, then ends them; see :meth:`stop`."""
         try:
             while not stop.is_set():
                 self.round()
         finally:
-            self.stop()
+            self.stop(grace)
 
     def round(self, wait: float = ROUND) -> None:
         """Waits up to ``wait`` s for a child to end, then looks after everything once."""
@@ -288,11 +293,12 @@ class Supervisor:
                    + (f", restart {running.starts - 1}" if running.starts > 1 else ""))
 
     def _spawn(self, child: Child, more: list[str], stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
-        """Starts a child's process, which ends with this one. Raises OSError."""
-        command = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()),
-                   *_with(child.argv, more)]
+        """Starts a child's process, which ends with this one, in good order where others need it. Raises OSError."""
+        command, environment = _with(child.argv, more), {**self._environment, **keeper.told(child.stop_after)}
+        if not child.lingers:
+            command = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), *command]
         with self._logs.output(child.name) as log:
-            return subprocess.Popen(command, stdin=stdin, stdout=log, stderr=subprocess.STDOUT, env=self._environment,
+            return subprocess.Popen(command, stdin=stdin, stdout=log, stderr=subprocess.STDOUT, env=environment,
                                     start_new_session=True)
 
     def _keep_spare(self, running: _Running, dt: float) -> None:
@@ -319,14 +325,18 @@ class Supervisor:
             last = self.last_line(running.child.name)
             if status and last:
                 reason += f": {last}"
-        self._fail(running, reason)
+        self._fail(running, reason, cannot=status == CANNOT_START and running.child.counts_restarts)
 
-    def _fail(self, running: _Running, reason: str) -> None:
+    def _fail(self, running: _Running, reason: str, *, cannot: bool = False) -> None:
         running.fault = reason
         if not running.child.restart:
             self._tell(running.child.name, "given up", f"{reason}; it is not to be restarted")
             return
         running.failures += 1
+        if cannot and running.failures >= TRIES:
+            self._tell(running.child.name, "given up", f"{reason}; that was {running.failures} times in a row, and it "
+                       f"is not started again: correct it, and start anew what keeps it")
+            return
         # A spare process is there only where the one before had run for a while: that is no row of failures.
         ready = running.spare is not None and running.spare.waits
         running.wait = 0.0 if ready else self._backoff.delay(running.failures)
@@ -340,7 +350,7 @@ class Supervisor:
 
     # -- end -------------------------------------------------------------------------------------------------------
 
-    def stop(self, grace: float = 5.0) -> None:
+    def stop(self, grace: float = GRACE) -> None:
         """Ends all children: SIGTERM, up to ``grace`` s for each group, SIGKILL for what is left then."""
         for running in self._all.values():
             running.wait = None

@@ -16,10 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 
-import torch.distributed as dist
-
 from brain_runtime.group_error import GroupError
-from brain_runtime import end_with_parent
+from brain_runtime import end_with_parent, torch_store
 from brain_runtime.hosts import torch_orders
 from brain_runtime.hosts.torch_group import TIMEOUT, Group
 
@@ -50,9 +48,7 @@ class Ranks:
         self._folder = Path(self._temporary.name) if self._temporary is not None else folder or Path()
         self._children: list[subprocess.Popen[bytes]] = []
         size = count + 1
-        # The kernel has chosen the port before anybody else can take it.
-        self._store = dist.TCPStore("127.0.0.1", 0, size, is_master=True, wait_for_workers=False,
-                                    timeout=timedelta(seconds=timeout))
+        self._store = torch_store.serve(timeout=timedelta(seconds=timeout))
         try:
             for rank in range(1, size):
                 self._start(rank, size, timeout)
@@ -65,7 +61,7 @@ class Ranks:
 
     def _start(self, rank: int, size: int, timeout: float) -> None:
         environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
-                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self._store.port)}
+                       "MASTER_ADDR": torch_store.HERE, "MASTER_PORT": str(self._store.port)}
         for name in ("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"):
             environment.pop(name, None)
         argv = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()),

@@ -6,6 +6,7 @@ that the brainstem's last words get through, and is started again by this proces
 """
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -15,11 +16,11 @@ import time
 from pathlib import Path
 from typing import Sequence
 
-from brain_runtime import end_with_parent, launch_watch
+from brain_runtime import end_with_parent
+from brain_runtime.run import keeper, second
+from brain_wire.endings import on_ending
 from brain_wire.waking import Signal
 
-LINGER = 8.0            # s that a router waits for its launch's regions to end; launch sends SIGTERM after 10
-LOOK = 0.1              # s between looks whether they have
 IDLE = 1.0              # s between looks at the program, which the kernel tells of at once
 KILL_AFTER = 3.0        # s that the program gets to end on SIGTERM
 AGAIN = 0.2             # s before a router is started again
@@ -29,21 +30,7 @@ TRIES = 3               # times in a row that it may
 log = logging.getLogger("brain.launch")
 
 
-def siblings(name: str) -> list[int]:
-    """Processes of ours that a launch started, by its mark, without those that run a program that is not ours."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (folder / "environ").read_bytes().split(b"\0")
-            line = (folder / "cmdline").read_bytes()
-        except OSError:     # it has ended, or is somebody else's
-            continue
-        if f"{launch_watch.VARIABLE}={name}".encode() in environment and b"--class" in line.split(b"\0"):
-            found.append(int(folder.name))
-    return found
-
-
-class Keeper:
+class Kept:
     """Runs a program until it is asked to end, or its launch is gone.
 
     Args:
@@ -71,9 +58,10 @@ class Keeper:
         short = 0
         while True:
             began = time.monotonic()
-            # With SIGKILL for this process the program dies too; a terminal's Ctrl-C is not the program's, but ours.
-            child = subprocess.Popen([sys.executable, end_with_parent.__file__, str(os.getpid()), *self._command],
-                                     start_new_session=True)
+            # With SIGKILL for this process the program dies too, but for a router: who moves the robot speaks by it. A
+            # terminal's Ctrl-C is not the program's, but ours.
+            tie = () if self._router else (sys.executable, end_with_parent.__file__, str(os.getpid()))
+            child = subprocess.Popen([*tie, *self._command], start_new_session=True)
             while child.poll() is None and not self._ending:
                 self._signal.wait(IDLE)
             if self._ending:
@@ -88,10 +76,8 @@ class Keeper:
             self._signal.wait(AGAIN)
 
     def _end(self, child: subprocess.Popen) -> None:
-        name = os.environ.get(launch_watch.VARIABLE, "")
-        until = time.monotonic() + LINGER
-        while not self._now and time.monotonic() < until and siblings(name):
-            self._signal.wait(LOOK)
+        if not self._now:   # launch sends SIGTERM after 10 s
+            keeper.linger(keeper.ROUTER, os.environ.get(keeper.VARIABLE, ""), self._signal.wait, lambda: self._now)
         if child.poll() is None:
             child.send_signal(signal.SIGTERM)
         try:
@@ -110,12 +96,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not command:
         print(__doc__, file=sys.stderr)
         return 2
-    keeper = Keeper(command, router=router)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, keeper.ask)
-    signal.signal(signal.SIGCHLD, keeper.look)
-    launch_watch.end_with_launch(end=keeper.ask)
-    return keeper.run()
+    first = second.stand_behind() if router else second.First()
+    if first is None:
+        return _end_later(os.environ.get(keeper.VARIABLE, ""))
+    kept = Kept(command, router=router)
+    on_ending(kept.ask)
+    signal.signal(signal.SIGCHLD, kept.look)
+    keeper.end_with_keeper(end=kept.ask)
+    first.moving(True)      # what moves the robot speaks by the router
+    status = kept.run()
+    first.moving(False)
+    return status
+
+
+def _end_later(name: str) -> int:
+    """Ends the router of a keeper that was killed: once its launch is gone, and what moves the robot."""
+    with contextlib.suppress(ValueError):
+        keeper.wait(name)
+        keeper.linger(keeper.ROUTER, name)
+    for process in set(keeper.before(keeper.ROUTER + 1, name)) - {os.getpid()}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+    return 0
 
 
 if __name__ == "__main__":

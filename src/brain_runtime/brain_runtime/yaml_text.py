@@ -6,6 +6,7 @@ exception, and what is read is small: who walks it needs to fear neither a deep 
 """
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,73 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\
                               list("-+.0123456789"))
 
 
-def _check_nesting(text: str) -> None:
+_PLAIN = "!plain"   # tag of a scalar without quotes
+_TEXT = "tag:yaml.org,2002:str"
+_WORDS = {word: truth for truth, words in ((True, "y yes true on"), (False, "n no false off"))
+          for text in words.split() for word in (text, text.capitalize(), text.upper())}
+_WHOLE = re.compile(r"[-+]?(0[xX][\da-fA-F]+|0[0-7]*|[1-9]\d*)", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(\.?(inf|Inf|INF)|\.?(nan|NaN|NAN)|infinity|(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)", re.ASCII)
+
+
+class _RosLoader(_Loader):
+    """Takes what stands without quotes for what ROS 2's own reader of parameters (rcl) takes it for.
+
+    To YAML 1.1 ``y`` is a text, ``12:30`` a number and ``2001-01-01`` a date; to rcl these are true and two texts.
+    """
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
+        """Called by PyYAML."""
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _PLAIN
+        return super().resolve(kind, value, implicit)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Called by PyYAML."""
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.tag == _PLAIN:
+                key.tag = _TEXT
+        return super().construct_mapping(node, deep)
+
+
+_RosLoader.add_constructor(_PLAIN, lambda loader, node: plain_scalar(node.value))
+
+
+def plain_scalar(text: str) -> bool | int | float | str | None:
+    """What ROS 2 takes a text without quotes for; None where there is none."""
+    if not text:
+        return None
+    if text in _WORDS:
+        return _WORDS[text]
+    if _WHOLE.fullmatch(text):
+        digits = text.lstrip("+-")
+        base = 10 if not digits.startswith("0") else 16 if digits[1:2] in ("x", "X") else 8
+        if len(digits) < 30 and -2**63 <= (number := int(text, base)) < 2**63:
+            return number
+    if _FLOAT.fullmatch(text):
+        found = float(text.replace(".i", "i").replace(".I", "I").replace(".n", "n").replace(".N", "N"))
+        if math.isfinite(found) or not any(c.isdigit() for c in text):
+            return found
+    return text
+
+
+class _RosDumper(yaml.SafeDumper):
+    """Quotes the texts that ROS 2 would take for something else."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """Called by PyYAML."""
+        return self.represent_scalar(_TEXT, data, style=None if plain_scalar(data) == data else "'")
+
+
+_RosDumper.add_representer(str, _RosDumper.represent_str)
+
+
+def written(value: Any, **more: Any) -> str:
+    """Parameters as text that ROS 2 reads as what they are; ``more`` as ``yaml.safe_dump`` takes it."""
+    text: str = yaml.dump(value, Dumper=_RosDumper, sort_keys=False, **more)
+    return text
+
+
+def _check_nesting(text: str, most_aliases: int) -> None:
     """Raises YamlProblem where the text is nested too deep or refers to itself too often. Looks at nothing else."""
     depth = aliases = 0
     for event in yaml.parse(text, Loader=_Loader):
@@ -62,12 +129,17 @@ def _check_nesting(text: str) -> None:
             depth -= 1
         elif isinstance(event, yaml.AliasEvent):
             aliases += 1
-            if aliases > MOST_ALIASES:
-                raise YamlProblem(f"it has more than {MOST_ALIASES} aliases (*); write the values out")
+            if aliases > most_aliases:
+                raise YamlProblem(f"it has more than {most_aliases} aliases (*); write the values out" if most_aliases
+                                  else "it has an alias (*), which ROS 2 does not read; write the values out")
 
 
-def parse(text: str) -> Any:
+def parse(text: str, *, ros: bool = False) -> Any:
     """What a text says.
+
+    Args:
+        text: YAML.
+        ros: it is of a parameter, and read as ROS 2 itself reads it.
 
     Raises:
         YamlProblem: see there.
@@ -75,8 +147,8 @@ def parse(text: str) -> Any:
     if len(text) > LONGEST:
         raise YamlProblem(f"it is longer than {LONGEST} characters")
     try:
-        _check_nesting(text)
-        found = yaml.load(text, Loader=_Loader)     # a safe one: it makes plain values alone
+        _check_nesting(text, 0 if ros else MOST_ALIASES)
+        found = yaml.load(text, Loader=_RosLoader if ros else _Loader)  # safe ones: they make plain values alone
     except YamlProblem:
         raise
     except Exception as error:  # constructors raise nearly anything: 5000 digits, a 99th month, !!bool of no bool
@@ -86,8 +158,12 @@ def parse(text: str) -> Any:
     return found
 
 
-def read(path: str | Path) -> Any:
+def read(path: str | Path, *, ros: bool = False) -> Any:
     """What a file says.
+
+    Args:
+        path: of the file.
+        ros: see :func:`parse`.
 
     Raises:
         OSError: it cannot be read.
@@ -98,7 +174,7 @@ def read(path: str | Path) -> Any:
     if len(data) > LONGEST:
         raise YamlProblem(f"it is longer than {LONGEST} bytes")
     try:
-        return parse(data.decode("utf-8"))
+        return parse(data.decode("utf-8"), ros=ros)
     except UnicodeDecodeError as error:
         raise YamlProblem(f"it is not text in UTF-8 ({error.reason} at byte {error.start})") from error
 

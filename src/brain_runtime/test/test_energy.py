@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from brain_runtime import FEATURE, Gated, In, LATCHED, Out, ParameterError, Region
-from brain_runtime.energy import BURST, LONGEST_WAIT, RESERVE, Gate, Traffic, budget_of
+from brain_runtime.energy import Gate, Traffic, budget_of
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
 STRING = "std_msgs/msg/String"
+LONGEST_WAIT, BURST, RESERVE = 0.05, 1.0, 0.5   # s, s of the budget, share of a full account
 PLAIN = Out("plain", STRING, FEATURE, gated=Gated())
 CRITICAL = Out("critical", STRING, FEATURE)
 GIST = Out("gist", STRING, FEATURE, gated=Gated(gist=lambda m: m.data[:1]))
@@ -76,8 +77,23 @@ def test_what_is_not_gated_and_what_is_urgent_always_passes():
     for n in range(500):
         assert said(gate, CRITICAL, "goal", n * 1e-4) == "goal" and said(gate, URGENT, "stop", n * 1e-4) == "stop"
     assert gate.level >= -BURST - size(CRITICAL(data="goal")) and gate.traffic["urgent"].gated == 0
+    assert gate.traffic["urgent"].cut == gate.traffic["critical"].saved == 0
     assert said(gate, URGENT, "go", 0.0499) is None and said(gate, URGENT, "stop", 0.04991) == "stop"
     assert gate.due == math.inf, "what is older than an urgent message must not come after it"
+
+
+def test_what_always_passes_is_paid_for():
+    gate = Gate(1000.0)
+    for port, text in ((CRITICAL, "goal"), (URGENT, "stop")):
+        before = gate.level
+        said(gate, port, text, 0.0)
+        assert before - gate.level == size(port(data=text))
+
+
+def test_a_stream_that_holds_nothing_lets_nothing_go():
+    gate = spent(1.0)
+    said(gate, PLAIN, "sent", 0.0)
+    assert gate.release(1.0) == gate.release(1.0, everything=True) == []
 
 
 def test_what_must_pass_overdraws_by_one_full_account_at_most():
@@ -133,6 +149,61 @@ def test_in_the_long_run_no_more_is_sent_than_the_budget_where_it_can_be_cut(bud
     assert gate.total().bytes >= min(budget * 19.0, 2000 * 4000 * 0.9)
 
 
+def test_the_moment_that_is_due_may_be_missed_by_a_microsecond():
+    gate = spent(1.0)
+    said(gate, PLAIN, "a", 0.0)
+    assert said(gate, PLAIN, "b", 0.05 - 1.5e-6) is None and gate.release(0.05 - 1.4e-6) == []
+    assert [p.message.data for p in gate.release(0.05 - 0.5e-6)] == ["b"]
+    assert said(gate, PLAIN, "c", 0.1 - 1e-6) == "c"
+
+
+def test_the_stream_that_has_waited_longest_is_due_next_and_a_clock_that_goes_back_takes_nothing():
+    gate = spent(1.0)
+    for source, now in (("a", 0.0), ("b", 0.01), ("b", 0.02), ("a", 0.03)):
+        gate.offer(KEYED, KEYED(source=source), now)
+    assert gate.due == LONGEST_WAIT
+    gate = Gate(100.0)
+    said(gate, CRITICAL, "x", 5.0)
+    level = gate.level
+    gate.release(4.9)
+    assert gate.level == level < 100.0
+    gate.release(4.95)
+    assert gate.level == pytest.approx(level + 5.0)
+
+
+def test_what_is_cut_is_told_the_share_that_it_may_have_and_what_fits_is_not_cut():
+    shares = []
+    port = Out("shared", STRING, FEATURE, gated=Gated(thin=lambda m, share: shares.append(share) or m))
+    message = port(data="x" * 100)
+    gate = Gate(1000.0)
+    assert gate.offer(port, message, 0.0) is not None and shares == []
+    for level, share in ((600.0, 100.0 / size(message)), (500.0, 0.0), (-1000.0, 0.0)):
+        gate = spent(1000.0, below=level)
+        gate.offer(port, message, 0.0)
+        assert shares.pop() == pytest.approx(share)
+    gate = Gate()
+    assert (gate.limited, gate.budget, gate.level, gate.total()) == (False, 0.0, 0.0, Traffic(0, 0, 0, 0, 0))
+    gate.offer(port, message, 0.0), gate.offer(port, message, 0.001)
+    assert len(gate.release(0.01, everything=True)) == 1 and shares == []
+    gate.budget = 7.0
+    assert (gate.limited, gate.budget, gate.level) == (True, 7.0, 7.0)
+
+
+def test_traffic_is_added_up_over_topics_and_what_is_forgotten_counts_as_gated():
+    gate = spent(1.0)
+    for port, text, now in ((PLAIN, "a", 0.0), (GIST, "bb", 0.0), (PLAIN, "c", 0.01), (GIST, "dd", 0.01)):
+        said(gate, port, text, now)
+    gate.forget()
+    assert gate.due == math.inf and gate.release(1.0) == []
+    one, other = (size(PLAIN(data=text)) for text in ("a", "bb"))
+    assert gate.traffic["plain"] == Traffic(1, one, 1, 0, one)
+    assert gate.traffic["gist"] == Traffic(1, other, 1, 0, other)
+    assert gate.traffic["plain"] + gate.traffic["gist"] == Traffic(2, one + other, 2, 0, one + other)
+    assert gate.total() == gate.traffic["critical"] + Traffic(2, one + other, 2, 0, one + other)
+    gate._level = 0.0       # nothing was sent before what is forgotten, so it goes at once
+    assert said(gate, PLAIN, "e", 0.02) == "e"
+
+
 def test_without_a_budget_nothing_stays_behind():
     gate = spent(1.0)
     said(gate, PLAIN, "a", 0.0), said(gate, PLAIN, "b", 0.01)
@@ -150,6 +221,7 @@ def test_a_budget_that_is_none_is_refused(wrong):
     with pytest.raises(ParameterError, match="energy_budget of eye"):
         budget_of("eye", {"energy_budget": wrong})
     assert budget_of("eye", {"energy_budget": 5, "other": 1}) == 5.0 and budget_of("eye", {}) == 0.0
+    assert budget_of("eye", {"energy_budget": 0.5}) == 0.5
 
 
 class Chatter(Region):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a process counts as hung or stuck, on counted time: no clock takes part."""
 from brain_runtime.health import Health, Limits
-from brain_runtime.heartbeat import ACTIVE, ERROR, INACTIVE, TYPE
+from brain_runtime.heartbeat import ACTIVE, ERROR, FINALIZED, INACTIVE, TYPE, UNCONFIGURED
 from brain_wire import messages
 
 LIMITS = Limits(start=30.0, silence=1.5, silence_without_token=0.7, step=3.0, first_step=20.0, error=3.0)
@@ -44,6 +44,15 @@ def test_silence_is_a_hang_and_comes_sooner_without_a_token():
     health.token = False
     wrong, when = after(health, 5.0)
     assert "token" in wrong and 0.7 <= when < 1.0
+
+
+def test_what_is_being_configured_may_take_as_long_as_a_start():
+    for state in (UNCONFIGURED, FINALIZED):     # one that was ended by order is begun again as another node
+        health = Health(LIMITS)
+        health.beat(beat(state=state))
+        health.token = False
+        wrong, when = after(health, 40.0)
+        assert "no heartbeat for 30 s" in wrong and 30.0 <= when < 30.3
 
 
 def test_silence_is_forgiven_while_nobody_can_be_heard():

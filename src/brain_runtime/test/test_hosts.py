@@ -16,7 +16,7 @@ from brain_runtime.hosts.process import ProcessHost
 from brain_wire import messages
 
 STRING = "std_msgs/msg/String"
-PATIENCE = 20.0
+PATIENCE = 120.0     # s; only ends a hang
 
 
 class SocketHost(ProcessHost):
@@ -162,7 +162,7 @@ def test_a_host_that_lacks_a_verb_cannot_be_made(verb):
 def test_the_package_loads_no_wire_and_no_torch():
     code = ("import sys, brain_runtime.hosts\nfrom brain_runtime.hosts import Host, LocalHost\n"
             "LocalHost({}).advance(1)\nprint(sorted({'zenoh', 'torch', 'rclpy', 'mujoco'} & set(sys.modules)))")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=400)
     assert done.stdout.strip() == "[]", done.stderr
     with pytest.raises(AttributeError, match="no attribute 'TorchHots'; it has Host"):
         getattr(hosts, "TorchHots")    # noqa: B009 - as an attribute it would be an expression without use

@@ -98,6 +98,7 @@ def test_definitions_are_read_when_they_are_asked_for_and_no_others():
     assert done.stdout.split() == ["Control.msg"]
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_a_type_checker_knows_constants_and_fields(tmp_path):
     api = pytest.importorskip("mypy.api")

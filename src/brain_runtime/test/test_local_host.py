@@ -85,6 +85,16 @@ def test_who_is_listened_to_only_for_others_is_wanted_when_they_are():
     assert len(seen) == 10 and not host.regions["look"].wanted and host.stepper("look").steps == 10
 
 
+def test_an_input_that_is_connected_while_nothing_waits_makes_no_step():
+    """All ranks of TorchHost work through the same schedule, and only one of them connects the input."""
+    host = LocalHost({"look": type("LookByRate", (Look,), {"rate": 5.0})()})
+    host.listen("shown", lambda m: None)
+    host.publish("something/else", messages.make(STRING, data=""))
+    assert host.stepper("look").steps == 0
+    host.publish("echo", messages.make(FEATURES, source="tester"))
+    assert host.stepper("look").steps == 1
+
+
 def test_ports_on_demand_must_fit():
     with pytest.raises(TypeError, match="port echo feeds 'out', which is none"):
         type("Wrong", (Follower,), {"echo": In("echo", FEATURES, FEATURE, feeds=("out",))})

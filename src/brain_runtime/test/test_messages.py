@@ -167,6 +167,19 @@ def test_broken_bytes_are_refused_or_read_and_nothing_else(name):
             assert name in str(error)
 
 
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_a_text_ends_with_a_zero(order):
+    def told(*parts):
+        return messages.decode(bytes([0, order == "little", 0, 0]) + b"".join(parts), "std_msgs/msg/String").data
+
+    length = functools.partial(int.to_bytes, length=4, byteorder=order)
+    assert (told(length(4), b"abc\0"), told(length(1), b"\0")) == ("abc", "")
+    for parts in ((length(3), b"abc"), (length(4), b"abcd"), (length(4), b"abc\7\0"), (length(1), b"\1"), (length(0),),
+                  (length(0), b"\0"), (length(5), b"abc\0"), (length(4), b"abc")):
+        with pytest.raises(MessageError, match="a text without an end"):
+            told(*parts)
+
+
 def test_a_length_that_lies_costs_neither_time_nor_memory():
     for name in (OBJECTS, "sensor_msgs/msg/Image", "std_msgs/msg/String", "diagnostic_msgs/msg/DiagnosticArray"):
         data = bytearray(messages.encode(make(name)))
@@ -191,8 +204,19 @@ def test_bounds_hold_both_ways():
     place = data.index((32).to_bytes(4, "little"), 20)
     with pytest.raises(MessageError, match="33 elements, but at most 32 are allowed"):
         messages.decode(data[:place] + (33).to_bytes(4, "little") + data[place + 4:] + bytes(100), OBJECTS)
+    assert len(messages.decode(data, OBJECTS).objects) == 32
     with pytest.raises(MessageError, match="bytes of text"):
         make("brain_interfaces/msg/Origin", source="x" * 65)
+    origin = make("brain_interfaces/msg/Origin", source="x" * 64)
+    data = messages.encode(origin)
+    assert messages.decode(data, "brain_interfaces/msg/Origin") == origin
+    place = data.index((65).to_bytes(4, "little"))
+    longer = data[:place] + (66).to_bytes(4, "little") + b"x" + data[place + 4:]
+    with pytest.raises(MessageError, match="65 bytes of text, but at most 64 are allowed"):
+        messages.decode(longer + bytes(20), "brain_interfaces/msg/Origin")
+    origin.source = "x" * 65
+    with pytest.raises(MessageError, match="65 bytes of text, but at most 64 fit"):
+        messages.encode(origin)
 
 
 @pytest.mark.parametrize("value", [[1.5], [300], [-1], np.array([300, 1]), np.array([0.5]), [float("nan")], None, "12",

@@ -28,7 +28,7 @@ def test_a_folder_that_can_hold_no_snapshots_is_refused_at_start(places, where):
     with pytest.raises(StateFolderProblem, match="no snapshot can be kept in .*; name a folder"):
         usable(folder)
     done = subprocess.run([sys.executable, "-m", "brain_runtime.process", *REGION, "--state-dir", folder],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=400)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("cannot start: argument --state-dir: no snapshot can be kept in ")
     assert done.stderr.count("\n") == 1

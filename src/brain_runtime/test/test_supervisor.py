@@ -83,6 +83,16 @@ def test_backoff_doubles_and_the_last_line_of_the_log_is_the_reason(supervise):
     assert Backoff().delay(1) == 0.2 and Backoff().delay(3) == 0.8 and Backoff().delay(60) == 10.0
 
 
+def test_a_region_that_cannot_start_is_given_up_and_one_that_fails_is_not(supervise):
+    cannot, fails = (Child(name, (sys.executable, "-c", f"raise SystemExit({status})"), counts_restarts=True)
+                     for name, status in (("a", 2), ("b", 1)))
+    supervisor = supervise(cannot, fails)
+    rounds_until(supervisor, lambda: supervisor.restarts("b") >= 4, "four restarts of b")
+    assert supervisor.restarts("a") == 2 and supervisor.pid("a") is None
+    told = [event.text for event in supervisor.events if event.kind == "given up"]
+    assert len(told) == 1 and "that was 3 times in a row" in told[0]
+
+
 def test_restarts_are_told_to_the_child_before_ros_args(supervise):
     code = "import sys, time; print(sys.argv[1:], flush=True); time.sleep(0 if len(sys.argv) < 5 else 600)"
     supervisor = supervise(Child("a", (sys.executable, "-c", code, "x", "--ros-args", "-p"), counts_restarts=True))

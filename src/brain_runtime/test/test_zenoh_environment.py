@@ -23,7 +23,7 @@ from brain_wire.router import Router, is_router
 from brain_wire.session import session_config
 
 FEATURES, STRING = "brain_interfaces/msg/SensorFeatures", "std_msgs/msg/String"
-PATIENCE = 30.0     # s
+PATIENCE = 120.0     # s
 REGIONS = '''
 from brain_runtime import FEATURE, LATCHED, In, Out, Region
 

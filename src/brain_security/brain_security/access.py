@@ -12,8 +12,10 @@ from typing import Any, Iterable, Mapping
 from brain_security import fleet_keys
 from brain_security.rights import MAINTAINS, MEMBER, OPERATES, Rights
 from brain_wire import names
+from brain_wire.credentials import ANY
 
 INGRESS, EGRESS = "ingress", "egress"
+WITHIN = "$*"       # what stands for any text within a chunk of a key
 # Keys of zenoh-ext beside a latched topic's own; @adv is not matched by * or **.
 ADV_PUBLISHER, ADV_SUBSCRIBER, ADV_ALL = "@adv/pub/*/*/_", "@adv/sub/*/*/_", "@adv/**"
 
@@ -27,14 +29,15 @@ def data_keys(domain: int, topics: Iterable[str]) -> list[str]:
 
 
 def token_keys(domain: int, rights: Rights) -> list[str]:
-    """Tokens of a node and of the publishers, subscriptions and services that it may have.
+    """Tokens of a node, or of any, and of the publishers, subscriptions and services that it may have.
 
     They may be from any session and enclave, with any type and QoS.
     """
-    session, node = f"{names.TOKEN_SPACE}/{domain}/*/*/*", f"*/{names.mangle(rights.namespace)}/{rights.node}"
+    node = "*/*/*" if rights.any_node else f"*/{names.mangle(rights.namespace)}/{rights.node}"
+    session = f"{names.TOKEN_SPACE}/{domain}/*/*/*"
     parts = ((names.PUBLISHER, rights.topics_out()), (names.SUBSCRIPTION, rights.topics_in()),
              (names.SERVER, rights.services_served()), (names.CLIENT, rights.services_called()))
-    return [f"{session}/{names.NODE}/{node}", *(f"{session}/{kind}/{node}/{names.mangle(name)}/**"
+    return [f"{session}/{names.NODE}/{node}", *(f"{session}/{kind}/{node}/{names.mangle(name).replace(ANY, WITHIN)}/**"
                                                 for kind, allowed in parts for name in sorted(allowed))]
 
 
@@ -100,10 +103,8 @@ def _rules(rights: Rights, domain: int, regions: list[str]) -> list[dict[str, An
     tokens = f"{names.TOKEN_SPACE}/{domain}/**"
     rule("sees the graph", INGRESS, ["liveliness_query", "declare_liveliness_subscriber"], [tokens])
     rule("is shown the graph", EGRESS, ["liveliness_token"], [tokens])
-    if not rights.any_node:
-        rule("is in the graph", INGRESS, ["liveliness_token"], token_keys(domain, rights))
-    else:
-        rule("is in the graph", INGRESS, ["liveliness_token"], [tokens])
+    rule("is in the graph", INGRESS, ["liveliness_token"], token_keys(domain, rights))
+    if rights.any_node:
         # In every namespace, and not with a % in the node's name either: %vision in the namespace / reads as /vision.
         forged = [f"{names.TOKEN_SPACE}/{domain}/*/*/*/*/*/*/{region.rpartition('/')[2]}/**" for region in regions]
         rule("is no region", INGRESS, ["liveliness_token"],

@@ -2,6 +2,7 @@
 """``brain keys`` and ``brain policy``: from the graph to who may do what, for Zenoh and for SROS2."""
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +51,7 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
     number, rights, about = _fleet(folder, node or [], operator, maintainer, devices)
     if not rights:
         number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer, devices)
+    hears = about.pop("hears", False)
     from brain_security.certificates import CertificateError
     from brain_security.folder import FolderError, fill
     from brain_wire import NameProblem
@@ -77,10 +79,28 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
              f"{first}.json5 to {first}, and run there: brain edge --secure {first}.json5. Keep {folder / 'ca.key'} "
              f"elsewhere: whoever has it can be anybody.", "green")
         return
-    shown = about["world"]
-    tell(f"domain {number}, namespace {absolute(namespace)}, world {shown}. Run it with: brain up --world {shown} "
-         f"--secure {folder}; tell it with: brain say --secure {folder} \"go to the red ball\". Keep "
-         f"{folder / 'ca.key'} elsewhere: whoever has it can be anybody.", "green")
+    from brain_runtime.graphs import DEFAULT
+
+    who = ["--secure", str(folder), *(["--domain", str(number)] if number else []),
+           *(["--namespace", namespace] if namespace.strip("/") else [])]
+    up = ["brain", "up", *([graph] if graph != DEFAULT else []), "--world", about["world"],
+          *_robot_of(graph, robot, about["world"]), *who]
+    tell(f"domain {number}, namespace {absolute(namespace)}, world {about['world']}. Keep {folder / 'ca.key'} "
+         f"elsewhere: whoever has it can be anybody. Run it with", "green")
+    tell(f"  {shlex.join(up)}")
+    if hears:
+        tell(f"and tell it what to do with\n  {shlex.join(['brain', 'say', *who, 'go to the red ball'])}")
+
+
+def _robot_of(graph: str, robot: str | None, world: str) -> list[str]:
+    """How `brain up` is told which robot it is: a real one must be named where a region takes anything of its."""
+    from brain_runtime.graph import NO_WORLD
+    from brain_runtime.graphs import load
+    from brain_runtime.robots import SIM, load_robot
+
+    if robot or world != NO_WORLD or not load_robot(SIM).parameters(load(graph)):
+        return ["--robot", robot] if robot else []
+    return ["--robot", "PROFILE"]
 
 
 def _devices(edge: bool, topics: list[str] | None) -> list[str] | None:
@@ -168,4 +188,5 @@ def _rights(graph: str, robot: str | None, world: str, domain: int | None, names
         fail(str(error))
     for warning in resolved.warnings:
         tell(f"warning: {warning}", "yellow", err=True)
-    return number, rights, {"graph": resolved.name, "robot": robot or SIM, "world": resolved.world}
+    return number, rights, {"graph": resolved.name, "robot": robot or SIM, "world": resolved.world,
+                            "hears": resolved.hears_sentences}

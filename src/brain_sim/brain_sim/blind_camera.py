@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated camera with its lens cap on: the control that shows what is reached without seeing."""
+"""The simulated camera behind frosted glass: the control that shows what is reached without seeing."""
 from __future__ import annotations
 
 import numpy as np
@@ -8,7 +8,7 @@ from brain_sim.camera_region import Camera
 
 
 class BlindCamera(Camera):
-    """A camera whose pictures are black."""
+    """A camera that sees light above and dark below; black pictures would be refused."""
 
     ablations = {}
 
@@ -16,5 +16,6 @@ class BlindCamera(Camera):
         outbox, state = super().step(inbox, state, dt, rng)
         for message in outbox.values():
             if hasattr(message, "encoding"):  # the image, not the camera_info
-                message.data = np.zeros_like(message.data)
+                light = np.repeat(np.linspace(180.0, 60.0, message.height), message.step)
+                message.data = rng.normal(light, 2.0).astype(np.uint8)
         return outbox, state

@@ -14,7 +14,7 @@ from brain_wire.qos import QoS
 from brain_wire.services import action_type
 
 SEEK = "brain_interfaces/action/Seek"
-PATIENCE = 60.0     # s
+PATIENCE = 120.0     # s
 
 
 class WireAsked(Asked):

@@ -28,7 +28,7 @@ class Used(Region):
 
     @dataclass(frozen=True)
     class Parameters:
-        weights: str = parameter("", "File of weights; any bytes.", live=False)
+        weights: str = parameter("", "File of weights; any bytes.", live=False, local=True)
 
     def configure(self, parameters):
         super().configure(parameters)

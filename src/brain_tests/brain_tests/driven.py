@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from brain_runtime import FEATURE, LATCHED, STREAM
 from brain_runtime.interfaces import Heartbeat
 from brain_wire import messages
 from brain_wire import open_node
+from brain_wire.router import free_port
 
 REGIONS = ("vision", "language", "place", "pfc", "motor", "brainstem", "camera")
 ROOM = ("train", 3)     # split and seed
@@ -36,20 +36,19 @@ class Brain:
     Args:
         folder: of the run.
         more: options of `brain up`.
+        port: of its router; None: a free one.
     """
 
-    def __init__(self, folder, *more):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+    def __init__(self, folder, *more, port=None):
+        port = port or free_port()
         self.router = f"tcp/127.0.0.1:{port}"
         self.domain = port % 200
         self.folder = folder
         self.log = open(folder / "up.log", "wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "brain", "up", "--router", self.router, "--domain", str(self.domain),
-             "--run-dir", str(folder), "--split", ROOM[0], "--seed", str(ROOM[1]), *more], stdout=self.log,
-            stderr=self.log)
+            [sys.executable, "-m", "brain", "up", "--with-parent", "--router", self.router, "--domain",
+             str(self.domain), "--run-dir", str(folder), "--split", ROOM[0], "--seed", str(ROOM[1]), *more],
+            stdout=self.log, stderr=self.log)
         self.absent = absent_from(*ROOM)
         self.beats = {}
         self.exits = contextlib.ExitStack()
@@ -86,7 +85,7 @@ class Brain:
             self.status = messages.decode(arrival.data, self._status.type)
         return self
 
-    def until(self, condition, what, timeout=60.0):
+    def until(self, condition, what, timeout=240.0):
         """Listens until the condition holds."""
         end = time.monotonic() + timeout
         while not condition():
@@ -139,7 +138,8 @@ def running(folder: Path, *more: str) -> Iterator[Brain]:
     """A brain that is up, with options of `brain up`, for a fixture, which ends it."""
     brain = Brain(folder, *more)
     try:
-        brain.until(brain.whole, "all regions", 120)
+        brain.until(brain.whole, "all regions")
+        brain.until(lambda: "under control" in (folder / "up.log").read_text(), "what a person waits for")
         yield brain
     finally:
         brain.close()

@@ -18,7 +18,7 @@ from brain_wire import Node, Session, names, open_session
 from brain_wire.router import Router, free_port
 
 STRING = "std_msgs/msg/String"
-PATIENCE = 20.0     # s; only against waiting for ever
+PATIENCE = 120.0     # s; only against waiting for ever
 REGIONS = (
     ResolvedRegion("world", "m:W", device=True, publishes=("camera/image_raw",), hears=("cmd_vel",)),
     ResolvedRegion("vision", "m:V", publishes=("vision/objects",), hears=("camera/image_raw",)),

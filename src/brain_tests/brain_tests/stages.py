@@ -21,7 +21,7 @@ from brain_wire.parameter_services import value_message
 from brain_wire.qos import QoS
 from brain_wire.services import service_type
 
-PATIENCE = 30.0     # s until something that should come is given up
+PATIENCE = 120.0     # s until something that should come is given up
 
 
 def free_port() -> int:

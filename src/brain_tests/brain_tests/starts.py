@@ -20,7 +20,7 @@ from typing import Any, Iterator
 from brain_tests import processes
 
 GOLDEN = Path(__file__).parent / "golden" / "starts.json"
-PATIENCE = 90.0     # s until a command has started what it starts
+PATIENCE = 240.0     # s until a command has started what it starts
 PARAMETERS = "/**/motor:\n  ros__parameters:\n    margin: 0.2\n"
 COMMANDS = {
     "up": ["up"],

@@ -2,7 +2,7 @@
 """The stage of TorchHost: one region as rank 1, and who talks with it as rank 0."""
 from __future__ import annotations
 
-import functools
+import atexit
 from pathlib import Path
 from typing import Any, Callable
 
@@ -10,19 +10,26 @@ from brain_runtime.hosts.torch_orders import Outside
 from brain_runtime.resolved import Resolved, ResolvedRegion
 from brain_runtime.stepper import RegionError
 from brain_runtime.torch_ranks import Ranks
+from brain_tests.processes import gone
 from brain_tests.stages import Stage
 from brain_wire import messages
 from brain_wire.services import service_type
 
+_made: list[Ranks] = []
 
-@functools.cache
+
 def ranks() -> Ranks:
-    """One rank for a region, for all tests of this process: it can be another region again and again."""
-    import atexit
+    """One rank for a region, for all tests of this process: it can be another region again and again.
 
-    made = Ranks(1)
-    atexit.register(made.end)
-    return made
+    It is started anew where it has ended: a rank waits for its next region for a while only, and the tests of another
+    module may have come between.
+    """
+    if _made and any(map(gone, _made[-1].processes())):
+        _made.pop().end(kill=True)
+    if not _made:
+        _made.append(Ranks(1))
+        atexit.register(_made[-1].end)
+    return _made[-1]
 
 
 class TorchStage(Stage):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests side by side: long modules first, each with one worker; those that are marked `alone` last and alone."""
+"""Tests side by side: brains with one worker, any other module with one, and what is marked `alone` last and alone."""
+import fcntl
 import os
 import subprocess
 import sys
@@ -21,10 +22,13 @@ def test_it(number):
         time.sleep(0.2)
         print("NAME", os.getpid(), "ends", file=said, flush=True)
 """
-MODULES = {"a": "alone", "b": "", "c": "alone", "d": "slow", "e": "", "f": "slow"}
+BRAINS = ("e2e_g", "e2e_h")
+MODULES = {"a": "alone", "b": "", "c": "alone", "d": "slow", "e": "", "f": "slow", "e2e_g": "slow", "e2e_h": "slow",
+           "e2e_hostile": "alone"}
 
 
-def test_in_order_and_alone(tmp_path):
+def ran(tmp_path):
+    """What pytest prints, and the lines that tests wrote: module, worker, and whether one begins or ends."""
     pytest.importorskip("xdist")
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text(encoding="utf-8"))
     (tmp_path / "pytest.ini").write_text((ROOT / "pytest.ini").read_text(encoding="utf-8").replace("timeout = 240", ""))
@@ -40,14 +44,32 @@ def test_in_order_and_alone(tmp_path):
         check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line.split() for line in said.read_text().splitlines()]
+    assert "27 passed" in done.stdout.splitlines()[-1]
     assert len({(name, worker) for name, worker, _ in lines}) == len(MODULES), "a module had two workers"
+    return done.stdout, lines
+
+
+def test_brains_wait_while_colcons_part_runs_and_others_do_not(tmp_path):
+    (tmp_path / ".pytest_cache").mkdir()
+    with (tmp_path / ".pytest_cache" / "colcon.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _, lines = ran(tmp_path)
     order = list(dict.fromkeys(name for name, *_ in lines))
-    assert [set(order[n:n + 2]) for n in (0, 2, 4)] == [{"d", "f"}, {"b", "e"}, {"a", "c"}], order
-    alone = [(name, what) for name, _, what in lines[24:]]
-    assert len(alone) == 12
+    assert set(order[:4]) == {"d", "f", "b", "e"}, order
+
+
+def test_in_order_and_alone(tmp_path):
+    stdout, lines = ran(tmp_path)
+    order = list(dict.fromkeys(name for name, *_ in lines))
+    (brains,) = {worker for name, worker, _ in lines if name in BRAINS}
+    others = [name for name in order if name not in BRAINS]
+    assert [name for name, worker, _ in lines if worker == brains][:12] == ["e2e_g"] * 6 + ["e2e_h"] * 6
+    turns = [set(others[:2]), set(others[2:4]), set(others[4:])]
+    assert turns == [{"d", "f"}, {"b", "e"}, {"a", "c", "e2e_hostile"}], order
+    alone = [(name, what) for name, _, what in lines[36:]]
+    assert len(alone) == 18
     assert all(begin == (name, "begins") and end == (name, "ends")
                for begin, end in zip(alone[::2], alone[1::2]) for name in begin[:1]), alone
-    beside = [what for *_, what in lines[:24]]
-    assert any(beside[n:n + 2] == ["begins", "begins"] for n in range(23)), "no two ran side by side"
-    assert "brain: tests alone: " in done.stdout and "with 2 side by side" in done.stdout
-    assert "18 passed" in done.stdout.splitlines()[-1]
+    beside = [what for *_, what in lines[:36]]
+    assert any(beside[n:n + 2] == ["begins", "begins"] for n in range(35)), "no two ran side by side"
+    assert "brain: tests alone: " in stdout and "with 2 side by side" in stdout

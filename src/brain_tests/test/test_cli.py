@@ -5,6 +5,8 @@ import itertools
 import json
 import os
 import re
+import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -16,9 +18,9 @@ from brain.cli import app
 from brain_tests.cases import of_all
 from brain_wire.router import free_port
 
-VERBS = ("up", "say", "status", "look", "run", "estop", "release", "eval", "train vision", "bench wire", "bench tls",
-         "bench brain", "bench gaps", "bench ros", "bench neurons", "bench nir", "demo", "docs",
-         "keys", "policy", "export", "film", "collectives")
+VERBS = ("up", "say", "status", "look", "run", "start", "stop", "estop", "release", "eval", "train vision",
+         "bench wire", "bench tls", "bench brain", "bench gaps", "bench ros", "bench neurons", "bench nir", "demo",
+         "docs", "keys", "policy", "export", "film", "collectives")
 
 
 @pytest.fixture
@@ -47,11 +49,65 @@ def test_help_lists_every_verb_and_imports_nothing_heavy():
         assert re.search(rf"^\s+{verb.split()[0]}\b", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("verb", [("say", "go to the red ball"), ("status",), ("look",), ("estop",), ("release",)])
+@pytest.mark.parametrize("verb", [("say", "go to the red ball"), ("status",), ("look",), ("estop",), ("release",),
+                                  ("stop", "motor"), ("start", "motor")])
 def test_without_a_router_the_remedy_is_named(brain, verb):
     result = brain(*verb)
     assert result.exit_code == 1
     assert "no Zenoh router at tcp/127.0.0.1:" in result.output and "brain up" in result.output
+
+
+BARE = '''
+from brain_runtime import FEATURE, Out, Region
+from brain_runtime.declared import Network
+
+class Bare(Region):
+    network = Network("own46:Bare")
+    rate = 1.0
+    said = Out("said", "std_msgs/msg/String", FEATURE)
+'''
+
+
+@pytest.mark.skipif(importlib.util.find_spec("brain_training") is None, reason="brain_training is not installed")
+def test_every_verb_finds_the_modules_of_this_folder_and_a_region_without_a_circuit_is_named(tmp_path):
+    (tmp_path / "own46.py").write_text(BARE)
+    (tmp_path / "own.graph.yaml").write_text("regions: {bare: 'own46:Bare'}\n")
+    script = "import sys\nsys.path.remove('')\nfrom brain.command import main\nmain()"    # as a console script begins
+    words = ["export", "bare", "--nir", "x.nir", "--graph", "own.graph.yaml"]
+    done = subprocess.run([sys.executable, "-c", script, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "bare (own46:Bare) says that its network spikes, but has no `circuit()`" in done.stderr
+
+
+def test_pages_that_cannot_be_written_are_named(brain, tmp_path):
+    (tmp_path / "file").write_text("")
+    for out in ("/proc/x", str(tmp_path / "file"), str(tmp_path / "file" / "below")):
+        assert one_line(brain("docs", "--out", out), 1).endswith("name another folder with --out\n")
+
+
+def test_the_command_that_keys_prints_is_one_that_runs(brain, tmp_path):
+    made = brain("keys", str(tmp_path / "keys"), "--world", "none", "--robot", "turtlebot3_burger", "--domain", "4",
+                 "--namespace", "/r1")
+    up, say = (shlex.split(line)[1:] for line in made.output.splitlines() if line.startswith("  brain "))
+    done = brain(*up, "--dry-run")
+    assert done.exit_code == 0 and "robot turtlebot3_burger, world none" in done.output, done.output
+    assert say == ["say", *up[up.index("--secure"):], "go to the red ball"]
+    assert "--robot PROFILE" in brain("keys", str(tmp_path / "other"), "--world", "none").output
+
+
+@pytest.mark.parametrize("module, at", [("brain.__main__", "brain.cli"),
+                                        ("brain_runtime.process", "brain_runtime.graph")])
+def test_a_ctrl_c_while_it_is_loaded_tells_nothing(module, at):
+    script = ("import os, runpy, signal, sys\nclass At:\n    def find_spec(self, name, *_):\n"
+              f"        if name == {at!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+              f"sys.meta_path.insert(0, At())\nrunpy.run_module({module!r}, run_name='__main__')")
+    done = subprocess.run([sys.executable, "-c", script, "status"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_whoever_means_the_robot_and_stops_no_region_is_told_how(brain):
+    assert "`brain estop` stops the robot" in one_line(brain("stop"), 2)
+    assert "as in `brain start vision`" in one_line(brain("start"), 2)
 
 
 def test_a_stop_that_reached_nobody_says_what_to_do(brain):
@@ -239,7 +295,7 @@ def test_the_version_and_completion():
     done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"brain \d+\.\d+\.\d+\n", done.stdout)
     code = "import sys; sys.argv[0] = 'brain'; from brain.cli import main; main()"
-    for words, found in (("brain st", "status"), ("brain say --wa", "--wait"), ("brain bench wi", "wire")):
+    for words, found in (("brain stat", "status"), ("brain say --wa", "--wait"), ("brain bench wi", "wire")):
         asked = {**os.environ, "_BRAIN_COMPLETE": "complete_bash", "COMP_WORDS": words,
                  "COMP_CWORD": str(len(words.split()) - 1)}
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=asked)
@@ -255,7 +311,7 @@ def one_line(result, status):
 
 @of_all(itertools.product(
     [("up",), ("say", "go"), ("status",), ("look",), ("estop",), ("release",), ("run", "motor"), ("keys", "k"),
-     ("policy",)], ["../../x", "/a/../b", "a b", "9a", "a//b", "a\x1b[2J", "[/x]"]))
+     ("policy",), ("stop", "motor")], ["../../x", "/a/../b", "a b", "9a", "a//b", "a\x1b[2J", "[/x]"]))
 def test_a_namespace_that_is_none(case, brain, tmp_path, monkeypatch):
     verb, namespace = case
     monkeypatch.chdir(tmp_path)
@@ -334,7 +390,7 @@ def test_look_names_what_it_cannot_write_before_it_listens(brain, tmp_path):
 
 
 @pytest.mark.parametrize("verb", [("look",), ("demo",), ("up",), ("say", "go"), ("status",), ("estop",),
-                                  ("run", "vision")])
+                                  ("stop", "motor"), ("run", "vision")])
 def test_credentials_are_taken_by_all_who_reach_a_brain(brain, verb, tmp_path):
     verb = (*verb, "--runs", str(tmp_path)) if verb[0] == "demo" else verb
     said = one_line(brain(*verb, "--secure", str(tmp_path / "none")), 2 if verb[0] == "run" else 1)
@@ -342,7 +398,7 @@ def test_credentials_are_taken_by_all_who_reach_a_brain(brain, verb, tmp_path):
 
 
 @pytest.mark.parametrize("verb", [("say", "go"), ("status",), ("look",), ("estop",), ("release",),
-                                  ("compare", "/lacking"), ("keys", "/proc/x"),
+                                  ("stop", "motor"), ("compare", "/lacking"), ("keys", "/proc/x"),
                                   ("docs", "--check", "--out", "/proc/x")])
 def test_an_error_leaves_standard_output_empty_with_json_too(brain, verb):
     result = brain(*verb, "--json")

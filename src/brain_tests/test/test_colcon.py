@@ -56,7 +56,7 @@ def clone(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["copies", "links"])
+@pytest.fixture(scope="module", params=["copies", pytest.param("links", marks=pytest.mark.extended)])
 def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in whose src/ lies a clone of this repository, built in the ordinary way or with links."""
     if not (ROOT / ".git").exists():
@@ -149,6 +149,7 @@ def test_building_and_testing_leave_nothing_in_the_clone(workspace: Path) -> Non
     assert sorted(f.name for f in workspace.iterdir()) == ["build", "install", "log", "src"]
 
 
+@pytest.mark.extended
 def test_a_package_alone_installs_the_same(tmp_path: Path) -> None:
     for package in PACKAGES:    # none has a sibling, nor a repository round it
         shutil.copytree(ROOT / "src" / package, tmp_path / package / package,

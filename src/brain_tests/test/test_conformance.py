@@ -11,6 +11,7 @@ import pytest
 from brain_runtime import FEATURE, LATCHED, SENSOR
 from brain_tests.regions import FEATURES, STRING, held, stamp
 from brain_tests.stage_of import NOT_ON_A_STATIC_GROUP, make_stage
+from brain_tests.stages import ProcessStage
 from brain_wire import messages
 from brain_wire.goals import Status
 
@@ -221,14 +222,19 @@ def test_an_end_in_good_order(stage):
     assert ask(stage, said).confidence >= 1
 
 
-@pytest.mark.parametrize("way", ["asked", "raises"])
+@pytest.mark.parametrize("way", ["asked", "raises", "killed"])
 def test_what_a_region_moves_is_at_rest_however_it_ends(stage, way):
+    if way == "killed" and not isinstance(stage, ProcessStage):
+        pytest.skip("the region is no process of its own")
     wheel = stage.hear("wheel", FEATURES, FEATURE)
     stage.start(MOVES)
     stage.until(lambda: len(wheel) > 3)
     assert all(command.confidence == 1.0 for command in wheel)
     if way == "asked":
         stage.end()
+    elif way == "killed":
+        stage.kill()
+        stage.until(lambda: wheel[-1].confidence == 0.0)
     else:
         stage.say("heard", features("raise"), FEATURE)
         stage.failed()

@@ -8,7 +8,9 @@ import importlib.util
 import pytest
 import yaml
 
-from brain_runtime import FEATURE, ros_args
+from brain_runtime import FEATURE, LATCHED, ros_args
+from brain_runtime.run import keeper
+from brain_runtime.constants import heartbeat_state
 from brain_runtime.edges import parse
 from brain_runtime.interfaces import Heartbeat
 from brain_tests.regions import FEATURES, Mirror
@@ -151,9 +153,40 @@ def test_what_cannot_be_configured_says_why_and_can_be_tried_again(stage):
     assert change(stage, CONFIGURE) and state(stage) == "inactive"
 
 
-def test_what_cannot_start_by_itself_ends_with_a_status(stage):
+@pytest.mark.parametrize("stage", ["local", "torch"], indirect=True)
+def test_in_lockstep_what_cannot_be_configured_does_not_start(stage):
     stage.start(REFUSES)
     assert "no weights here" in stage.failed()
+
+
+@on_a_wire
+def test_what_cannot_be_configured_stays_so_says_why_and_begins_once_it_is_corrected(stage):
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+
+    def is_now(name, *reasons):
+        beats.clear()
+        stage.until(lambda: beats and heartbeat_state(beats[-1].state) == name
+                    and all(reason in beats[-1].reason for reason in reasons))
+        assert stage.ended() is None
+
+    stage.start(MIRROR, gain="much", count=-1)
+    is_now("unconfigured", "gain of mirror must be of type float", "count of mirror is -1, but must be at least 0")
+    assert stage.log().count("stays unconfigured") == 1 and "Traceback" not in stage.log()
+    assert not change(stage, CONFIGURE) and stage.change(gain="more") != ""
+    assert stage.change(count=5) == "" and not change(stage, CONFIGURE)
+    assert stage.change(gain=3) == ""       # a whole number where a float is wanted is one, on every host
+    is_now("unconfigured", "mirror can be configured now: `brain start mirror`")
+    assert change(stage, CONFIGURE) and change(stage, ACTIVATE)
+    assert [v.double_value or v.integer_value for v in rcl(stage, "get_parameters", names=["gain", "count"]).values
+            ] == [3.0, 5]
+    is_now("active")
+    stage.end()
+    stage.start(REFUSES)
+    is_now("unconfigured", "OSError: no weights here")
+    assert "Traceback" not in stage.log()
+    stage.end()
+    stage.start(REFUSES, gain=9)
+    is_now("active")
 
 
 def test_a_parameter_that_makes_the_region_fail_is_refused_and_costs_nothing(stage):
@@ -282,6 +315,66 @@ def test_every_transition_leaves_what_it_moves_at_rest(stage, way):
     assert all(change(stage, number) for number in way)
     stage.pause(0.3)
     assert wheel[-1].confidence == 0.0
+
+
+@on_a_wire
+def test_what_was_ordered_outlives_a_crash_where_somebody_starts_it_again(stage, tmp_path, monkeypatch):
+    """As under launch and `brain up`, which this test plays: it is killed, and started with the same command line."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv(keeper.VARIABLE, keeper.mark())
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+    wheel = stage.hear("wheel", FEATURES, FEATURE)
+
+    def is_now(name, reason=""):
+        beats.clear()
+        stage.until(lambda: beats and heartbeat_state(beats[-1].state) == name)
+        assert reason in beats[-1].reason and bool(reason) == bool(beats[-1].reason)
+
+    def crash():
+        stage.kill()
+        wheel.clear()
+        stage.start(MOVES)
+
+    stage.start(MOVES)
+    is_now("active")
+    assert change(stage, label="deactivate")
+    crash()
+    is_now("inactive", "made inactive by order; `brain start mirror` begins it")
+    assert change(stage, label="cleanup")
+    crash()
+    is_now("unconfigured", "made unconfigured by order")
+    assert change(stage, label="configure") and change(stage, label="activate")
+    stage.until(lambda: wheel)
+    crash()
+    is_now("active")
+    assert change(stage, label="shutdown")
+    stage.pause(0.5)
+    assert wheel[-1].confidence == 0.0 and stage.ended() is None and state(stage) == "finalized"
+    crash()
+    is_now("finalized", "ended by order; `brain start mirror` begins it")
+    assert not change(stage, label="activate") and not wheel
+    assert change(stage, label="configure")     # it begins in the same process, and activates itself
+    is_now("active")
+    stage.until(lambda: wheel and wheel[-1].confidence == 1.0)
+    crash()
+    is_now("active")
+    stage.end()
+
+
+@on_a_wire
+def test_an_emergency_stop_outlives_a_crash_without_a_folder_of_snapshots(stage, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv(keeper.VARIABLE, keeper.mark())
+    told = stage.hear("estop/status", "std_msgs/msg/Bool", LATCHED)
+    stage.start("brain_regions.brainstem:Brainstem")
+    stage.until(lambda: told and not told[-1].data)
+    stage.say("estop", make("std_msgs/msg/Bool", data=True), FEATURE)   # nothing latched that would press it again
+    stage.until(lambda: told[-1].data)
+    stage.kill()
+    told.clear()
+    stage.start("brain_regions.brainstem:Brainstem")
+    stage.until(lambda: told)
+    assert all(one.data for one in told)
 
 
 @on_a_wire

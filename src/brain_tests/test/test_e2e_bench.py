@@ -25,6 +25,7 @@ def test_round_trips_of_both_sizes_beside_the_bare_wire():
     assert well == all(r["within"] for r in found["round_trips"])
 
 
+@pytest.mark.extended
 def test_round_trips_through_a_secured_router_beside_a_plain_one():
     found, well = bench("tls", "--blocks", "3")    # one of which a lost message may end early
     assert well and [r["size"] for r in found["round_trips"]] == ["200 B", "12 KiB", "1 MiB"]

@@ -16,7 +16,7 @@ from brain_wire.router import free_port
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 90.0     # s; only against waiting for ever
+PATIENCE = 240.0     # s; only against waiting for ever
 BODY = ("world", "camera", "motor", "brainstem", "introspection")
 MIND = ("vision", "language", "place", "pfc", "goals")
 CONTROL = "10 regions are up and the robot is under control"
@@ -36,8 +36,8 @@ class Halves:
     def up(self, name: str, external: tuple[str, ...]) -> None:
         with open(self.folder / f"{name}.out", "wb") as output:
             self.ups[name] = subprocess.Popen(
-                [sys.executable, "-m", "brain", "up", "--world", "arena", "--split", "val", "--seed", "2", "--external",
-                 ",".join(external), "--run-dir", str(self.folder / name)],
+                [sys.executable, "-m", "brain", "up", "--with-parent", "--world", "arena", "--split", "val", "--seed",
+                 "2", "--external", ",".join(external), "--run-dir", str(self.folder / name)],
                 env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
     def text(self, name: str) -> str:

@@ -43,7 +43,7 @@ class Mind(Region):
 '''
 GRAPH = "name: foreign\nregions:\n  mind: foreign:Mind\n  rude: foreign:Rude\n"
 CALM = "name: calm\nregions:\n  mind: foreign:Mind\n"
-PATIENCE = 60.0     # s; only against waiting for ever
+PATIENCE = 240.0     # s; only against waiting for ever
 
 
 class Place:
@@ -63,8 +63,8 @@ class Place:
     def start(self, *arguments, stdout=None, stderr=None):
         output = open(self.folder / f"{len(self.started)}.out", "wb") if stdout is None else stdout
         process = subprocess.Popen(
-            [sys.executable, "-m", "brain", *arguments], env=self.environment, cwd=self.folder,
-            stdin=subprocess.DEVNULL, stdout=output, stderr=stderr or output)
+            [sys.executable, "-m", "brain", *arguments, *(["--with-parent"] if arguments[0] == "up" else [])],
+            env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=stderr or output)
         output.close()
         self.started.append(process)
         return process

@@ -16,13 +16,13 @@ from brain_sim.room import generate_room
 from brain_wire import messages
 from brain_wire import open_node
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 REGIONS = {f"/{name}" for name in ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection",
                                    "world", "camera")}
 SEED = 3
 SECONDS = 60.0
-PATIENCE = 180.0        # s; only against waiting for ever
+PATIENCE = 240.0        # s; only against waiting for ever
 SEARCHING, APPROACHING, REACHED = 1, 2, 3
 
 
@@ -112,7 +112,7 @@ def test_a_minute_of_nonsense_on_everything_ends_nobody(tmp_path):
         assert max(logs.values()) < 2_000_000, logs     # warnings are not multiplied by who provokes them
     finally:
         brain.send_signal(signal.SIGINT)
-        assert brain.wait(60) == 0
+        assert brain.wait(120) == 0
         log.close()
 
 

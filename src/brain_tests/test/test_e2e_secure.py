@@ -14,7 +14,7 @@ from brain_runtime import LATCHED
 from brain_wire import messages
 from brain_wire import NoAnswer, Watch, open_node, open_session
 
-PATIENCE = 60.0     # s; only against waiting for ever
+PATIENCE = 240.0     # s; only against waiting for ever
 STRING = "std_msgs/msg/String"
 REGIONS = '''
 from brain_runtime import FEATURE, LATCHED, In, Out, Region

@@ -100,17 +100,30 @@ def test_while_the_brainstem_is_frozen_the_base_stops_by_itself_and_then_all_go_
     brain.until(lambda: "static_group ended: ended with status 1" in told(brain), "the end of the group")
     assert "brainstem (rank 7) did not answer" in told(brain)
     brain.until(lambda: all(gone(pid) for pid in others), "the end of its processes")
-    brain.until(brain.whole, "all regions", 120)
+    brain.until(brain.whole, "all regions")
     assert frozen not in [brain.pid(name) for name in GROUPED]
     assert f"{len(GROUPED) + 2} go on from" in (brain.folder / "logs" / "static_group.log").read_text()
     brain.keep_moving()
 
 
 def test_one_that_is_killed_takes_all_down_and_is_named(brain):
-    before = {name: brain.pid(name) for name in GROUPED}
-    os.kill(before["language"], signal.SIGKILL)
+    before = {}
+
+    def killed():
+        """Whether it was there: on a loaded machine a rank may have been too late a moment ago, and all start anew."""
+        before.update({name: brain.pid(name) for name in GROUPED})
+        try:
+            os.kill(before["language"], signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    brain.keep_moving()
+    brain.until(killed, "a process to kill")
     brain.until(lambda: "language (rank 2) was killed by SIGKILL" in told(brain), "who was killed")
-    brain.until(lambda: brain.whole() and all(brain.pid(name) != before[name] for name in GROUPED), "all of them", 120)
+    log = brain.folder / "logs" / "static_group.log"
+    brain.until(lambda: "what brainstem moves is brought to rest" in log.read_text(), "the last word")
+    brain.until(lambda: brain.whole() and all(brain.pid(name) != before[name] for name in GROUPED), "all of them")
 
 
 def test_an_emergency_stop_outlives_the_group(brain):
@@ -118,7 +131,7 @@ def test_an_emergency_stop_outlives_the_group(brain):
     brain.until(lambda: (brain.folder / "state" / "brainstem.estop").exists(), "its record")
     before = brain.pid("motor")
     os.kill(before, signal.SIGKILL)
-    brain.until(lambda: brain.whole() and brain.pid("motor") != before, "all of them", 120)
+    brain.until(lambda: brain.whole() and brain.pid("motor") != before, "all of them")
     brain.commands.clear()
     brain.until(lambda: len(brain.commands) > 10, "commands")
     assert set(brain.commands) == {(0.0, 0.0)}
@@ -142,6 +155,7 @@ def test_a_base_without_a_command_timeout_is_refused(tmp_path):
     assert load_robot("sim").command_timeout == COMMAND_TIMEOUT
 
 
+@pytest.mark.extended
 def test_an_episode_in_real_time():
     done = subprocess.run([sys.executable, "-m", "brain", "eval", "--host", "torch", "--realtime", "--episodes", "1",
                            "--seed", "1", "--json"], capture_output=True, text=True)

@@ -2,6 +2,7 @@
 """`brain up` with toy regions over a real router: what ends, hangs, sticks or raises is started again, and says why."""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,15 +12,17 @@ import pytest
 
 from brain_wire.router import free_port
 from brain_runtime import FEATURE
-from brain_tests.processes import children, command, gone
+from brain_tests.processes import children, gone
 from brain_wire import messages
 from brain_wire import open_node
+from brain_wire.parameter_services import value_message
 
 pytestmark = pytest.mark.slow
 
 REGIONS = '''
 import time
-from brain_runtime import FEATURE, In, Out, Region
+from dataclasses import dataclass
+from brain_runtime import FEATURE, In, Out, Region, parameter
 
 class Steady(Region):
     rate = 20.0
@@ -44,8 +47,18 @@ class Moody(Region):
 class Unwilling(Region):
     rate = 1.0
 
-    def configure(self, parameters):
+    def __init__(self, name):
         raise RuntimeError("I never start")
+
+class Shy(Steady):
+    @dataclass(frozen=True)
+    class Parameters:
+        gain: float = parameter(1.0, "loudness")
+
+    def configure(self, parameters):
+        super().configure(parameters)
+        if self.parameters.gain < 5:
+            raise RuntimeError("it is not loud enough")
 '''
 GRAPH = '''
 name: toys
@@ -55,16 +68,16 @@ regions:
   mortal: {class: "toys:Steady", restart: never}
   unwilling: {class: "toys:Unwilling", restart: RESTART}
 '''
-PATIENCE = 60.0     # s; only against waiting for ever
+PATIENCE = 240.0     # s; only against waiting for ever
 
 
 class Up:
     """A running `brain up` of the toys."""
 
-    def __init__(self, folder, restart="never"):
+    def __init__(self, folder, restart="never", graph=GRAPH):
         self.folder, self.port = folder, free_port()
         (folder / "toys.py").write_text(REGIONS)
-        (folder / "toys.graph.yaml").write_text(GRAPH.replace("RESTART", restart))
+        (folder / "toys.graph.yaml").write_text(graph.replace("RESTART", restart))
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
                             "ROS_DOMAIN_ID": str(self.port % 200), "BRAIN_ROUTER": f"tcp/127.0.0.1:{self.port}"}
         self.output = open(folder / "up.out", "wb")
@@ -153,6 +166,29 @@ def test_one_that_cannot_start_does_not_hold_up_the_others(up):
     assert "I never start" in up.told()
 
 
+def test_one_that_cannot_be_configured_is_named_at_once_and_control_is_told_when_it_has_been_corrected(tmp_path):
+    running = Up(tmp_path, graph="name: toys\nregions: {steady: 'toys:Steady', shy: 'toys:Shy'}\n")
+    try:
+        running.until(lambda: "still waiting: shy is unconfigured (shy failed to configure: RuntimeError: it is not "
+                      "loud enough); see" in " ".join(running.text().split()), "the reason")
+        reports, _, status = running.status()
+        assert status == 1 and reports["/shy"]["state"] == "unconfigured" and reports["/shy"]["restarts"] == 0
+        with open_node("corrects", domain=running.port % 200, router=f"tcp/127.0.0.1:{running.port}") as node:
+            sets = node.client("shy/set_parameters", "rcl_interfaces/srv/SetParameters")
+            sets.call(messages.make(sets.type.request, parameters=[messages.make(
+                "rcl_interfaces/msg/Parameter", name="gain", value=value_message(9))]), PATIENCE)
+        assert running.brain("start", "shy").wait(PATIENCE) == 0
+        running.until(lambda: "2 regions are up" in running.text(), "control is told")
+        assert running.status()[2] == 0
+        # a plug-in that is heard is no brain, where another was to be there
+        other = running.folder / "toys.graph.yaml"
+        other.write_text(other.read_text().replace("shy:", "bold:").replace("steady:", "quiet:"))
+        _, found, status = running.status()
+        assert status == 1 and found["missing"] == ["/quiet", "/bold"]
+    finally:
+        running.end()
+
+
 def test_restart_with_growing_waits(tmp_path):
     running = Up(tmp_path, restart="always")
     try:
@@ -168,13 +204,13 @@ def test_a_router_that_hangs_or_dies_is_started_again(up):
     up.well("/steady", "/moody")
 
     def router():
-        return next((p for p in up.pids() if "brain_wire.router" in command(p)), None)
+        return int(re.findall(r"router started: process (\d+)", up.told())[-1])
 
     for number, reason in ((signal.SIGSTOP, "router unhealthy"), (signal.SIGKILL, "router ended: killed by SIGKILL")):
         before = router()
         os.kill(before, number)
         up.until(lambda reason=reason: reason in up.told(), reason)
-        up.until(lambda before=before: router() not in (None, before), "another router")
+        up.until(lambda before=before: router() != before, "another router")
         reports = up.well("/steady", "/moody")
         assert all(r["restarts"] == 0 for r in reports.values()), up.told()  # nobody else was blamed for it
 

@@ -6,6 +6,7 @@ The world judges: at 500 Hz it logs that speed and acceleration keep their limit
 import contextlib
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -120,10 +121,8 @@ def test_what_pfc_saw_outlives_kill_9(brain):
 def test_the_router_killed_stops_the_robot_and_everything_links_again(brain):
     brain.keep_moving()
     pids = {n: brain.pid(n) for n in (*REGIONS, "world")}
-    children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(brain.process.pid)], capture_output=True,
-                              text=True, check=True).stdout.splitlines()
-    router = next(int(line.split()[0]) for line in children
-                  if "brain_wire.router" in line and "--standby" not in line)
+    log = (brain.folder / "logs" / "supervisor.log").read_text()
+    router = int(re.findall(r"router started: process (\d+)", log)[-1])
     os.kill(router, signal.SIGKILL)
     time.sleep(1.0)
     brain.until(brain.whole, "the regions to be heard again")
@@ -175,25 +174,37 @@ def test_broken_bytes_nan_and_wrong_sizes_on_every_topic_harm_nobody(brain):
 
 def test_another_type_on_our_topic_is_warned_about_and_not_heard(brain):
     publisher = brain.node.publisher("pfc/control", "std_msgs/msg/String")
-    brain.until(lambda: "pfc/control" in (brain.folder / "logs" / "motor.log").read_text(), "a warning", 20)
+    brain.until(lambda: "pfc/control" in (brain.folder / "logs" / "motor.log").read_text(), "a warning")
     publisher.publish(messages.make("std_msgs/msg/String", data="x"))
     publisher.close()
     brain.node._parts.remove(publisher)
 
 
-@pytest.mark.parametrize("text, state", [("", 5), ("x" * 2**20, 5), ("Gehe zum roten Ball", 5), ("\0\x01\uffff", 5),
-                                         ("what a lovely day", 5)], ids=["empty", "1 MB", "german", "control", "chat"])
-def test_sentences_of_no_use_move_nothing_and_say_why(brain, text, state):
+def told_at_rest(brain, text, answered):
+    """Says stop and then a sentence; the last status, which is to be ``answered``, and nothing moves."""
     brain._goal.publish(messages.make("std_msgs/msg/String", data="stop"))
     brain.until(lambda: brain.status is not None and brain.status.state == GoalStatus.STATE_STOPPED, "stop")
-    number = brain.status.goal_id
+    stop = brain.status.goal_id
     brain._goal.publish(messages.make("std_msgs/msg/String", data=text))
-    brain.until(lambda: brain.status.goal_id != number, "an answer")
-    assert brain.status.state == state and len(brain.status.reason) > 10
+    brain.until(lambda: answered(brain.status, stop), "an answer")
     brain.listen(1.0)
     brain.commands.clear()
     brain.listen(1.0)
     assert brain.commands and all(command == (0.0, 0.0) for command in brain.commands)
+    return brain.status
+
+
+@pytest.mark.parametrize("text", ["", "x" * 2**20, "Gehe zum roten Ball", "\0\x01\uffff"],
+                         ids=["empty", "1 MB", "german", "control"])
+def test_sentences_of_no_use_move_nothing_and_say_why(brain, text):
+    status = told_at_rest(brain, text, lambda status, stop: status.goal_id != stop)
+    assert status.state == GoalStatus.STATE_NOT_UNDERSTOOD and len(status.reason) > 10
+
+
+def test_what_is_no_order_leaves_a_stop_what_it_is(brain):
+    status = told_at_rest(brain, "what a lovely day",
+                          lambda status, stop: status.goal_id == stop and "is no order" in status.reason)
+    assert status.state == GoalStatus.STATE_STOPPED
 
 
 def test_floods_are_survived(brain):

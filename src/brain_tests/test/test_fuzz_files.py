@@ -30,7 +30,7 @@ PARAMETERS = """
   ros__parameters:
     rate: 20.0
     use_sim_time: false
-    list: [1, 2.5]
+    list: [1.0, 2.5]
     nested:
       name: x
       number: 5

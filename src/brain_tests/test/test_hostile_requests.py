@@ -19,7 +19,7 @@ from brain_wire.messages import make
 from brain_wire.services import action_type, service_type
 from brain_wire.type_descriptions import SERVICE
 
-PATIENCE = 20.0     # s; only against waiting for ever
+PATIENCE = 120.0     # s; only against waiting for ever
 DOMAIN = 7
 GET_STATE = "lifecycle_msgs/srv/GetState"
 

@@ -123,6 +123,7 @@ def test_what_is_not_better_for_sure_is_said_not_to_be(tmp_path: Path) -> None:
         text for text in told if "nowhere.mcap is not there" in text] and "4 clips are of drives that were" in told[-1]
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_what_a_fleet_has_learned_becomes_weights_that_are_compared_as_others_are(tmp_path: Path) -> None:
     made = plan({"name": "together", "learner": "vision", "start": str(weights.SHIPPED), "strategy": "FedAvg",
@@ -219,7 +220,6 @@ def until(what: Callable[[], Any], told: Callable[[], str]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_manifest_trains_compares_and_rolls_out_what_is_better(tmp_path: Path) -> None:
     text = (resources.files("brain_fleet.jobs") / "examples" / "incremental.yaml").read_text(encoding="utf-8")
     port = free_port()

@@ -57,6 +57,9 @@ def test_settings_for_a_launch_node(tmp_path):
     robot, file = files    # a file of one's own wins over the robot's profile
     assert robot["max_linear"] == 0.5 and Path(file).name == "mine.yaml" and own == {"use_sim_time": False}
     assert brainstem.settings()["parameters"][-1]["critical"] == ["pfc", "motor"]
+    # what moves the robot has a spare process, and is called in launch's log what the others are
+    assert brainstem.settings()["prefix"].split()[1:] == ["-m", "brain_runtime.with_spare"]
+    assert brainstem.settings()["exec_name"] == "ros_region" and "prefix" not in settings
 
 
 def test_launch_gives_the_robot_time_to_stand():
@@ -133,7 +136,7 @@ def test_respawn_and_remaps_stand_in_the_graph(tmp_path):
     graph.write_text("regions:\n  motor: {class: 'brain_regions.motor:Motor', restart: never, "
                      "remap: {scan: front/scan}}\n")
     (motor,) = launched(str(graph), robot=BURGER)
-    assert not motor.respawn and motor.settings()["remappings"] == [("scan", "front/scan")]
+    assert not motor.respawn and not motor.spare and motor.settings()["remappings"] == [("scan", "front/scan")]
     assert "--critical" not in motor.arguments
     with pytest.raises(GraphError, match="no simulated world"):
         launched(str(graph), "sim")
@@ -163,9 +166,11 @@ def test_rviz_is_in_the_brains_namespace_and_hears_its_frames():
 
 
 def test_simulated_time_is_the_namespaces_own():
+    said = {"world": (("goal/text", "sim/said"),)}
     for node in launched(world="sim", namespace="r1", use_sim_time=True):
-        assert node.remappings == (("/clock", "clock"),)
-    assert all(node.remappings == () for node in [*launched(world="sim"), *launched(use_sim_time=True, robot=BURGER)])
+        assert node.remappings == (*said.get(node.name, ()), ("/clock", "clock"))
+    assert all(node.remappings == said.get(node.name, ()) for node in [
+        *launched(world="sim"), *launched(use_sim_time=True, robot=BURGER)])
 
 
 def test_launch_files_are_short_and_have_no_list_of_nodes():

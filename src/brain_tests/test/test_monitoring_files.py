@@ -20,7 +20,7 @@ from brain_fleet.processes.asking import Asking, NoCloud
 from brain_wire.router import free_port
 
 FILES = resources.files("brain_fleet.monitoring")
-PATIENCE = 60.0
+PATIENCE = 240.0     # s; only ends a hang
 ORDER = {"apiVersion": "fleet.brain/v1", "kind": "Region", "metadata": {"name": "rest", "robots": "all"},
          "spec": {"region": "vision", "active": False}}
 # In an expression: what is compared with labels or grouped by them, in quotes, a function, or a duration, is no figure.
@@ -49,11 +49,11 @@ def shown(tmp_path_factory):
     ports = [free_port() for _ in range(3)]
 
     def start(*words):
-        running.append(subprocess.Popen([sys.executable, "-m", *map(str, words)], stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL))
+        with (folder / "said").open("ab") as said:
+            running.append(subprocess.Popen([sys.executable, "-m", *map(str, words)], stdout=said, stderr=said))
 
     def get(number):
-        with urllib.request.urlopen(f"http://127.0.0.1:{number}/metrics", timeout=60) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{number}/metrics", timeout=10) as answer:
             return answer.read().decode()
 
     start("brain_fleet.processes.run_cloud", "--listen", endpoint, "--folder", folder / "cloud", "--metrics", ports[0])
@@ -64,7 +64,8 @@ def shown(tmp_path_factory):
         end = time.monotonic() + PATIENCE
         while len(texts) < 3 or 'brain_cloud_robot_connected{robot="robot1"} 1' not in texts[0] \
                 or "brain_fleet_resources{" not in texts[0] or "brain_region_up{" not in texts[2]:
-            assert time.monotonic() < end, texts
+            assert all(process.poll() is None for process in running) and time.monotonic() < end, (
+                texts, (folder / "said").read_text(errors="replace"))
             try:
                 texts = [get(number) for number in ports]
                 with Asking(endpoint, None) as asking:

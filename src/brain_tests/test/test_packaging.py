@@ -48,7 +48,8 @@ SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-te
 ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain", "brain_fleet"]
 # What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
 ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
-            "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs"}
+            "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs", "tf2_msgs",
+            "visualization_msgs"}
 # rosdep's keys for what pip calls otherwise; None: rosdep has no key, or Ubuntu 24.04's version is too old. Then
 # package.xml says in a comment from which of SETS it comes.
 ROSDEP_KEYS = {

@@ -28,7 +28,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 """
-PATIENCE = 120.0    # s; only against waiting for ever
+PATIENCE = 240.0    # s; only against waiting for ever
 
 
 @pytest.fixture

@@ -84,7 +84,9 @@ def test_launch_and_the_supervisor_start_the_same(mine):
     assert resolved.warnings == () and {region.name for region in resolved.regions} == set(nodes)
     for region in resolved.regions:
         node = nodes[region.name]
-        assert dict(node.remappings) == region.remap == {"cmd_vel": "base/cmd_vel", "scan": "/front/scan"}
+        graphs_own = {"goal/text": "sim/said"} if region.name == "world" else {}
+        assert dict(node.remappings) == region.remap == {
+            "cmd_vel": "base/cmd_vel", "scan": "/front/scan", **graphs_own}
         first = node.parameters[0] if len(node.parameters) > 1 else {}     # the last one is launch's own
         assert region.profile == first
     assert resolved.region("place").triggers == ("/front/scan",)
@@ -99,7 +101,7 @@ def test_a_remap_of_the_graph_leads_on_to_the_robots_name(tmp_path, mine):
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"wheels": 2}, "unknown keys wheels; known are command_timeout, description, regions, shared, topics"),
+    ({"wheels": 2}, "unknown keys wheels; known are command_timeout, description, regions, scan, shared, topics"),
     ({"topics": {"cmd_fel": "x"}}, "there is no topic cmd_fel; there are .*cmd_vel"),
     ({"topics": {"scan": "front scan"}}, "topic scan must be mapped to a name such as base/scan"),
     ({"topics": {"estop": "stop"}}, "topic estop cannot be renamed, since `brain` and people use it"),

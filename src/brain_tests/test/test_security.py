@@ -60,7 +60,7 @@ def test_every_port_of_the_shipped_graph_is_a_right_of_its_region_and_of_no_othe
         cls, own = spec.load(), found[spec.name]
         assert own.publishes == {f"/r1/{p.topic}" for p in cls.would_publish(spec.parameters).values()} | common | {
             f"/r1/{spec.name}/transition_event"}
-        assert own.hears >= {f"/r1/{p.topic}" for p in cls.inputs().values()}
+        assert own.hears >= {f"/r1/{spec.remap.get(p.topic, p.topic)}" for p in cls.inputs().values()}
         assert f"/r1/{spec.name}/set_parameters" in own.serves and not own.calls
 
 
@@ -85,7 +85,8 @@ def test_names_that_are_kept_are_refused(name):
 def test_what_people_may_do(shipped):
     found = {r.node: r for r in rights_of(replace(shipped, namespace="/"), maintainers=["ann"])}
     operator, maintainer = found["operator"], found["ann"]
-    assert operator.publishes == {"/goal/text", "/estop", "/estop/release", "/sim/episode", "/sim/mark"}
+    assert operator.publishes == {"/goal/text", "/estop", "/estop/release", "/sim/episode", "/sim/mark",
+                                  "/sim/said"}
     assert {"/brain/heartbeat", "/camera/image_raw", "/goal/status"} <= operator.hears
     assert "/pfc/get_parameters" in operator.calls and "/pfc/set_parameters" not in operator.calls
     assert operator.commands == {"/seek"} == found["goals"].executes
@@ -182,7 +183,7 @@ def test_the_policy_has_sros2s_structure_and_covers_every_port(shipped, single):
         (profile,) = root.findall(f".//profile[@ns='/r1'][@node='{spec.name}']")
         for ports, qualifier in ((spec.load().outputs(), "publish"), (spec.load().inputs(), "subscribe")):
             named = {t.text for t in profile.findall(f"topics[@{qualifier}='ALLOW']/topic")}
-            assert {f"/r1/{p.topic}" for p in ports.values()} <= named
+            assert {f"/r1/{spec.remap.get(p.topic, p.topic)}" for p in ports.values()} <= named
     drivers = [p.get("node") for p in root.iter("profile")
                if "/r1/cmd_vel" in {t.text for t in p.findall("topics[@publish]/topic")}]
     assert drivers == ["brainstem"]

@@ -153,10 +153,10 @@ def test_a_goal_is_neither_forged_from_a_cache_nor_overheard(secured):
 
 
 def test_a_token_in_anothers_name_is_refused(secured):
-    """A node announces itself alone, and people's tools nobody of the graph, in whatever spelling."""
+    """A node announces itself alone, people's tools nobody of the graph, and none what it must not do."""
     zid = "abc"
     made_up = []
-    for liar in ("vision", "operator"):
+    for liar in ("vision", "operator", "ann", "edge"):
         with Watch(secured.session("ann"), secured.domain) as watch:
             assert watch.wait_for(lambda w: not w.nodes(), PATIENCE)    # those of before have left
         session = secured.session(liar)
@@ -164,15 +164,21 @@ def test_a_token_in_anothers_name_is_refused(secured):
                     for n, rest in enumerate(("%/%r1/brainstem", "%enclave/%r1/brainstem", "%/%/r1%brainstem",
                                               "%/%%r1/brainstem", "%/%r1%/brainstem"))]
         made_up.append(Node(session, "brainstem", "/r1", secured.domain))
-        if liar == "vision":    # nor a publisher that it must not have, under its own name
-            made_up.append(Node(session, liar, "/r1", secured.domain).publisher("cmd_vel", STRING))
         fence = Node(session, "vision" if liar == "vision" else "rviz2", "/r1", secured.domain)
-        made_up += [fence, fence.publisher("estop", STRING) if liar == "operator" else fence.publisher(
-            "vision/objects", STRING)]
+        # nor a publisher, or a service, that it must not have under the name that it may have
+        made_up += [fence, *(fence.publisher(topic, STRING) for topic in ("cmd_vel", "/cmd_vel", "pfc/control")),
+                    fence.service("~/get_state_of_it", "lifecycle_msgs/srv/GetState", lambda: None),
+                    *(session.zenoh.liveliness().declare_token(
+                        f"@ros2_lv/{secured.domain}/{zid}/8/{n}/{kind}/%/%r1/{fence.name}/{topic}/"
+                        f"{messages.dds_type(STRING)}/RIHS01_0/::,10:,:,:,,")
+                      for n, (kind, topic) in enumerate((("MP", "%r1%cmd_vel"), ("SS", "%r1%pfc%set_parameters"),
+                                                         ("SC", "%r1%brainstem%x"))))]
+        made_up.append(fence.publisher("vision/objects" if liar == "vision" else "estop", STRING))
         with Watch(secured.session("ann"), secured.domain) as watch:
             assert watch.wait_for(lambda w: fence.fqn in [e.name for e in w.endpoints(kind=names.PUBLISHER)], PATIENCE)
             assert watch.nodes() == [fence.fqn]
-            assert not watch.endpoints("/r1/cmd_vel")
+            assert {(one.kind, one.topic) for one in watch.endpoints()} == {
+                (names.PUBLISHER, "/r1/vision/objects" if liar == "vision" else "/r1/estop")}
         secured.close()
 
 

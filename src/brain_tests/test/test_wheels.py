@@ -20,7 +20,7 @@ PACKAGES = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security",
             "brain_fleet", "brain_bench"]
 DATA = {".json", ".msg", ".safetensors", ".xml", ".yaml"}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def unsourced() -> dict[str, str]:

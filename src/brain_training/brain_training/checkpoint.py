@@ -11,9 +11,11 @@ import os
 import re
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 from torch import Tensor
+
+from brain_wire import private
 
 VERSION = "1"
 ENDING, MANIFEST = ".checkpoints", "checkpoint.json"      # of the folder of several processes
@@ -36,7 +38,7 @@ def held(path: Path) -> Iterator[None]:
         CheckpointError: another training holds it.
         OSError: nothing can be written there.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private.folder(path.parent)
     beside = path.with_name(f"{path.name}.lock")
     while True:
         lock = os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
@@ -70,29 +72,34 @@ def save(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -
         CheckpointError: it cannot be written, as where the disk is full; the last one is still in place.
     """
     try:
-        save_tensors(path, tensors, {"checkpoint": VERSION, "values": json.dumps(values)})
+        private.folder(path.parent)
+        save_tensors(path, tensors, {"checkpoint": VERSION, "values": json.dumps(values)}, private.opener)
     except OSError as error:
         raise CheckpointError(f"cannot write checkpoint {path} ({error}); make room, or name another folder with "
                               f"--checkpoint, and go on from the last one with --resume") from error
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str],
+                 opener: Callable[[str, int], int] | None = None) -> None:
     """Writes a file of safetensors, whole or not at all; raises OSError where it cannot be written.
 
     It is not written by safetensors' own ``save_file``: that begins with a file of a name that is drawn, which a
     process that is killed leaves behind for ever. Ours has one name, and is written over the next time.
     """
-    from safetensors import SafetensorError
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import save as serialized
 
     temporary = path.with_name(f"{path.name}{TEMPORARY}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         data = serialized({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, dict(metadata))
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=opener) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        with safe_open(temporary, framework="pt") as read:      # what cannot be read takes nothing's place
+            if {*read.keys()} != {*tensors}:
+                raise OSError("what was written is not what it reads as")
         temporary.replace(path)
     except (SafetensorError, OSError) as error:
         with suppress(OSError):

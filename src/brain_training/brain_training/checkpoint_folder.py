@@ -37,6 +37,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, TensorWr
 from torch.distributed.checkpoint.storage import WriteResult
 
 from brain_training.checkpoint import MANIFEST, NAME, CheckpointError, all_of, folder_of
+from brain_wire import private
 
 VERSION = "2"
 PART = ".part"
@@ -189,7 +190,7 @@ class Folder:
         name = f"shared-{os.urandom(8).hex()}{PART}" if rank == 0 else ""
         with suppress(OSError):     # what cannot be written is told by the first checkpoint
             if rank == 0:
-                folder.mkdir(parents=True, exist_ok=True)
+                private.folder(folder)
                 (folder / name).touch()
         name = self._ranks.told(name.encode()).decode()
         there = [int(one) for one in self._ranks.gather(torch.tensor([int((folder / name).exists())]))]

@@ -47,6 +47,7 @@ def export(region: Annotated[str, typer.Argument(help="Region of the graph, as v
 
 
 def _circuit(region: str, graph: str) -> Any:
+    from brain_regions.circuits import CircuitError
     from brain_regions.weight_files import WeightsError
     from brain_runtime.graph import GraphError
     from brain_runtime.graphs import load
@@ -61,8 +62,11 @@ def _circuit(region: str, graph: str) -> Any:
             networks = (name for name, network in others.items() if network is not None and network.spiking)
             fail(f"{region} ({specs[region].cls}) is no spiking network, so there is nothing to export; there are "
                  f"{', '.join(networks)}")
+        if not hasattr(cls, "circuit"):
+            fail(f"{region} ({specs[region].cls}) says that its network spikes, but has no `circuit()`, which makes "
+                 f"neurons and weights of it for others; add one (docs/nir.md)")
         return cls.circuit()
-    except (GraphError, WeightsError) as error:
+    except (CircuitError, GraphError, WeightsError) as error:
         fail(str(error))
 
 

@@ -19,7 +19,6 @@ from brain_training import language_score as score
 from brain_training.language_course import Course
 from brain_training.language_data import Batch, encode, make, pack, sentence
 from brain_training.language_loss import Recipe, hardness, loss
-from brain_training.language_phrases import KINDS
 from brain_training.task import BASE, SIZES, Lost, Progress, Task, one_cycle
 
 CLASSES = {"spiking": SpikingReader, "ann": AnnReader}
@@ -51,6 +50,8 @@ def examination(count: int, each: int, lists: Path | None = None) -> dict[str, l
         for split, what in (("train", "train"), ("val", "val kept apart"), ("test", "test kept apart")):
             for kind, rows in score.suite(language, split, each, REPORT_SEED).items():
                 found[f"suite's split {what}, {kind}, {language}"] = rows
+        for kind, rows in score.apart(language, each, REPORT_SEED).items():
+            found[f"own suite kept apart, {kind}, {language}"] = rows
     for whose, file in LISTS.items() if lists and lists.is_dir() else ():
         for language, name in (("en", "english"), ("ja", "japanese")):
             rows = score.listed(lists / f"{file}_{name}.txt")
@@ -103,7 +104,7 @@ class LanguageTask(Task):
         """A network before training."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return CLASSES[self.which](len(KINDS), widened(SIZES[self.size]))
+            return CLASSES[self.which](widened(SIZES[self.size]))
 
     def together(self, network: nn.Module) -> None:
         """Lets charges be normalized over the whole batch."""
@@ -136,24 +137,24 @@ class LanguageTask(Task):
         """Sentences of about one length."""
         return self._course.rows(step).tolist()
 
-    def sample(self, seed: int, index: int) -> tuple[np.ndarray, np.ndarray, int, int]:
-        """Bytes uint8 and labels uint32 of a sentence, its verb and its kind."""
+    def sample(self, seed: int, index: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Bytes uint8 and labels uint32 of a sentence, and its meaning."""
         if self._made and self._made[0] == seed and index < len(self._made[1].lengths):
             data, row = self._made[1], index
         else:
             data, row = pack([sentence(seed, index)]), 0
         length = data.lengths[row]
-        return data.text[row, :length], data.labels[row, :length], int(data.verb[row]), int(data.kind[row])
+        return data.text[row, :length], data.labels[row, :length], int(data.meaning[row])
 
     def collate(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
-        """Text, lengths, verbs, kinds and marks."""
+        """Text, lengths, meanings and marks."""
         lengths = np.array([len(text) for text, *_ in samples])
         longest = self.whole.most(int(lengths.max()))       # what is beyond a length is normalized with the rest
         text, marks = (np.zeros((len(samples), longest), np.int64) for _ in range(2))
-        for row, (its, labels, _, _) in enumerate(samples):
+        for row, (its, labels, _) in enumerate(samples):
             text[row, :len(its)], marks[row, :len(its)] = its, labels
-        verbs, kinds = (np.array(numbers) for numbers in list(zip(*samples))[2:])
-        return tuple(map(torch.from_numpy, (text, lengths, verbs, kinds, marks)))
+        meanings = np.array([meaning for *_, meaning in samples])
+        return tuple(map(torch.from_numpy, (text, lengths, meanings, marks)))
 
     # -- a step ----------------------------------------------------------------------------------------------------
 
@@ -166,9 +167,9 @@ class LanguageTask(Task):
 
     def loss(self, network: nn.Module, batch: tuple[Tensor, ...], rng: np.random.Generator) -> Lost:
         """Of sentences, and how hard each was."""
-        text, lengths, verb, kind, marks = batch
+        text, lengths, meaning, marks = batch
         answer = network(text, lengths)
-        return Lost(loss(answer, verb, kind, marks, lengths, self.recipe, self.whole), hardness(answer, verb, marks))
+        return Lost(loss(answer, meaning, marks, lengths, self.recipe, self.whole), hardness(answer, meaning, marks))
 
     def end(self, network: nn.Module, indices: Sequence[int], lost: Lost) -> None:
         """Remembers what was hard."""

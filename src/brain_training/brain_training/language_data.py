@@ -15,6 +15,7 @@ from brain_training.language_phrases import ACTIONS, LANGUAGES, Part, Sentence, 
 from brain_training.language_withheld import kept_out, phrasing
 
 SLIPS = {"en": 0.12, "ja": 0.03}    # share of the sentences with a slip of the keyboard
+HURRY = 3.0         # so many times as often where somebody says stop
 BARE = 0.12         # share of the English sentences without apostrophes
 COMMAS = 0.06       # share of the sentences that lack their commas
 USUAL = {"en": 45, "ja": 60}    # bytes; a sentence of n > USUAL is kept with a chance of (USUAL / n) ** LONGER:
@@ -29,15 +30,13 @@ class Batch(NamedTuple):
     Attributes:
         text: uint8 [sentences, bytes], framed by BEGIN and END, zeros behind.
         lengths: int64 [sentences], frames included.
-        verb: int64 [sentences].
-        kind: int64 [sentences], number in KINDS; it only helps to learn.
+        meaning: int64 [sentences], number in :data:`brain_regions.language.sizes.MEANINGS`.
         labels: uint32 [sentences, bytes]: bit k says that output k is wanted; MENTION.
     """
 
     text: np.ndarray
     lengths: np.ndarray
-    verb: np.ndarray
-    kind: np.ndarray
+    meaning: np.ndarray
     labels: np.ndarray
 
 
@@ -77,8 +76,7 @@ def pack(sentences: list[Sentence]) -> Batch:
     for row, (data, labels) in enumerate(rows):
         text[row, :len(data)] = list(data)
         marks[row, :len(labels)] = labels
-    return Batch(text, lengths, np.array([int(s.verb) for s in sentences]),
-                 np.array([s.kind for s in sentences]), marks)
+    return Batch(text, lengths, np.array([s.meaning for s in sentences]), marks)
 
 
 # -- drawing --------------------------------------------------------------------------------------------------------
@@ -124,7 +122,7 @@ def sample(language: str, rng: random.Random, *, slips: bool = True) -> Sentence
         if rng.random() >= (USUAL[language] / len(encode(sentence.text))) ** LONGER or kept_out(
                 phrasing(sentence)):
             continue
-        if slips and rng.random() < SLIPS[language]:
+        if slips and rng.random() < SLIPS[language] * (HURRY if sentence.verb is Verb.STOP else 1.0):
             (_slipped if language == "en" else _misread)(sentence, rng)
         if slips and language == "en" and rng.random() < BARE:
             bare = rng.choice(("", "", " "))

@@ -109,9 +109,13 @@ def draw(language: str, rng: random.Random) -> Sentence:
     return draw_from(rules(language), rng)
 
 
-def draw_from(of: Rules, rng: random.Random) -> Sentence:
-    """A random sentence of some rules."""
-    verb, rule = of.starts.draw(rng)
+def draw_from(of: Rules, rng: random.Random, start: tuple[Verb, str] | None = None) -> Sentence:
+    """A random sentence of some rules.
+
+    Args:
+        start: what it asks for, and the rule where it starts; None: one of those that the rules start with.
+    """
+    verb, rule = start or of.starts.draw(rng)
     understood = verb in (Verb.GO, Verb.FIND)
     while True:
         made = _Draw(of, rng, rule.endswith("_fix"))

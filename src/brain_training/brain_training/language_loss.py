@@ -15,11 +15,11 @@ from brain_training.whole import ALONE, Whole
 
 ELSEWHERE = 0.05        # weight of the roles of a byte that names no color and no shape
 WANTED = 3.0            # weight of a role that is there, against one that is not
-DECISION = 2.0          # weight of what the sentence asks for
+DECISION = 2.0          # weight of whether something is to be done, and what
 WORDS = 2.0             # weight of what the words of things are for, each by the mean over its bytes, as it is decoded
 ROLES = 0.5             # weight of the same for each byte by itself
 NAMES = 1.0             # weight of which color or shape a word names, whatever it is for
-KIND = 0.3              # weight of the kind of sentence, by which it is told why nothing is to be done
+MEANING = 0.5           # weight of what the sentence is, also where nothing is to be done
 ACTIONS = 0.5           # weight of what the words of an action say
 
 
@@ -27,7 +27,7 @@ ACTIONS = 0.5           # weight of what the words of an action say
 class Recipe:
     """How much of what."""
 
-    sentences: int = 240_000
+    sentences: int = 360_000
     again: float = 0.5      # so many of the hardest come again in each next chapter, as a part (0 to 1) of its size
     chapters: int = 20
     batch: int = 32
@@ -67,7 +67,18 @@ def by_word(answer: Answer, marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return said.new_zeros(len(row), 3).index_add_(0, place, said) / bytes_of[:, None], wanted, row
 
 
-def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Tensor, recipe: Recipe,
+def decisions(verb: Tensor) -> Tensor:
+    """Logits [batch, 4] of nothing to do, go, find and stop: all that is no order or refused is nothing to do."""
+    nothing = torch.cat([verb[:, :1], verb[:, z.REFUSED:]], 1).logsumexp(1, keepdim=True)
+    return torch.cat([nothing, verb[:, 1:z.REFUSED]], 1)
+
+
+def decided(meaning: Tensor) -> Tensor:
+    """The right one of :func:`decisions`, of the number of a meaning."""
+    return meaning.where(meaning < z.REFUSED, 0)
+
+
+def loss(answer: Answer, meaning: Tensor, marks: Tensor, lengths: Tensor, recipe: Recipe,
          whole: Whole = ALONE) -> Tensor:
     """Of a batch: what the sentence asks for, what its words are for, and spikes beyond what is needed.
 
@@ -85,25 +96,25 @@ def loss(answer: Answer, verb: Tensor, kind: Tensor, marks: Tensor, lengths: Ten
     said, meant, _ = by_word(answer, marks)
     named = each[..., z.NAMED_COLOR.start - z.ACTION.start:].sum(-1)
     # all that is of the whole batch in one message
-    (roles, weights, words, count, actions, named, inner), (decision, kinds, chosen), layers = whole.sums_and_means(
+    (roles, weights, words, count, actions, named, inner), (decision, meant_so, chosen), layers = whole.sums_and_means(
         ((roles * weight).sum(), weight.sum(), F.cross_entropy(said, meant, reduction="sum"),
          torch.tensor(len(meant), device=said.device),
          (each[..., :z.NAMED_COLOR.start - z.ACTION.start].mean(-1) * inside).sum(), (named * weight).sum(),
          inside.sum()),
-        (len(verb), (F.cross_entropy(answer.verb, verb, label_smoothing=recipe.smoothing),
-                     F.cross_entropy(answer.kind, kind, label_smoothing=recipe.smoothing), answer.activity[-1])),
+        (len(meaning), (F.cross_entropy(decisions(answer.verb), decided(meaning), label_smoothing=recipe.smoothing),
+                        F.cross_entropy(answer.verb, meaning, label_smoothing=recipe.smoothing), answer.activity[-1])),
         (inside.sum(), answer.activity[:-1]))
     roles = roles / weights.clamp(min=1.0)
     words = words / count.clamp(min=1)
     actions, named = actions / inner, named / weights
     busy = sum(F.relu(layer - RATE).pow(2).mean() for layer in (*layers, chosen))
-    return (DECISION * decision + WORDS * words + ROLES * roles + ACTIONS * actions + NAMES * named + KIND * kinds
+    return (DECISION * decision + WORDS * words + ROLES * roles + ACTIONS * actions + NAMES * named + MEANING * meant_so
             + recipe.calm * busy)
 
 
 @torch.no_grad()
-def hardness(answer: Answer, verb: Tensor, marks: Tensor) -> Tensor:
+def hardness(answer: Answer, meaning: Tensor, marks: Tensor) -> Tensor:
     """How wrong a batch is read, [batch]: what is asked for, and the worst word of a thing (nats)."""
     said, meant, row = by_word(answer, marks)
     worst = said.new_zeros(len(marks)).scatter_reduce_(0, row, F.cross_entropy(said, meant, reduction="none"), "amax")
-    return F.cross_entropy(answer.verb, verb, reduction="none") + worst
+    return F.cross_entropy(decisions(answer.verb), decided(meaning), reduction="none") + worst

@@ -39,13 +39,20 @@ from typing import Iterator, NamedTuple
 
 from brain_regions.language import words_english, words_japanese
 from brain_regions.language.grammar import Verb
+from brain_regions.language.sizes import MEANINGS
 from brain_regions.language.tokens import fold, normalize
 
 FOLDER = Path(__file__).with_name("phrases")
-KINDS = ("go", "find", "stop", "none_only_avoid", "none_two", "none_unknown", "none_cannot", "none_statement",
-         "none_question", "none_condition", "none_bare", "chat", "noise", "foreign")
-LANGUAGES = {"en": ("english", "english_chatter", "english_spoken", "english_short"),
-             "ja": ("japanese", "japanese_chatter", "japanese_spoken", "japanese_short", "japanese_dialect")}
+KINDS = {"go": "go", "find": "find", "stop": "stop", "none_only_avoid": "only avoid", "none_exception": "exception",
+         "none_relation": "relation", "none_ordinal": "ordinal", "none_two_avoided": "two avoided",
+         "none_two": "two targets",
+         "none_unknown": "unknown", "none_cannot": "cannot", "none_statement": "no order", "none_question": "no order",
+         "none_condition": "condition", "none_bare": "no order", "chat": "no order", "noise": "no order",
+         "foreign": "foreign"}
+"""Kinds of sentences, by the beginnings of their rules, and what they mean."""
+LANGUAGES = {"en": ("english", "english_chatter", "english_spoken", "english_short", "english_limits"),
+             "ja": ("japanese", "japanese_chatter", "japanese_spoken", "japanese_short", "japanese_dialect",
+                    "japanese_limits")}
 ACTIONS = ("GO", "FIND", "STOP", "AVOID", "OTHER", "UNKNOWN")
 COMMON = 20.0           # rank of the word that is drawn a quarter as often as the first one
 MARKED = {"G": "GO", "F": "FIND", "S": "STOP", "A": "AVOID", "O": "OTHER", "X": "UNKNOWN"}     # by [G ...]
@@ -109,9 +116,14 @@ class Sentence:
     rule: str = ""
 
     @property
-    def kind(self) -> int:
-        """Number of the kind of sentence in :data:`KINDS`, by the beginning of its rule."""
-        return next(number for number, kind in enumerate(KINDS) if self.rule.startswith(kind))
+    def kind(self) -> str:
+        """The kind of sentence in :data:`KINDS`, by the beginning of its rule."""
+        return next(kind for kind in KINDS if self.rule.startswith(kind))
+
+    @property
+    def meaning(self) -> int:
+        """Number of what it means in :data:`brain_regions.language.sizes.MEANINGS`."""
+        return MEANINGS.index(KINDS[self.kind])
 
     @property
     def text(self) -> str:

@@ -14,7 +14,7 @@ from brain_sim.sentences import LANGUAGES as SPOKEN
 from brain_sim.sentences import phrase, templates
 from brain_sim.things import COLORS, SHAPES
 from brain_training.language_data import sample
-from brain_training.language_phrases import KINDS
+from brain_training.language_suite import suite as own_suite
 
 Slots = tuple[int, int, int, int, int]
 # as sights calls them, but for what is not known: 0 in both
@@ -38,7 +38,7 @@ def trained(language: str, count: int, seed: int) -> dict[str, list[Asked]]:
     while min(map(len, found.values())) < count:
         sentence = sample(language, rng, slips=False)
         slots = (int(sentence.verb), *sentence.target, *sentence.avoid)
-        which = "understood" if slots[0] else "unrelated" if KINDS[sentence.kind] in UNRELATED else "refused"
+        which = "understood" if slots[0] else "unrelated" if sentence.kind in UNRELATED else "refused"
         if len(found[which]) < count:
             found[which].append(Asked(sentence.text, slots))
     return found
@@ -64,6 +64,16 @@ def suite(language: str, split: str, each: int, seed: int) -> dict[str, list[Ask
                 slots = (int(verb), *(named[0] if "{t}" in template else (0, 0)),
                          *(named[1] if "{a}" in template else (0, 0)))
                 found["understood"].append(Asked(text, slots))
+    return found
+
+
+def apart(language: str, each: int, seed: int) -> dict[str, list[Asked]]:
+    """Sentences of :mod:`.language_suite`, ``each`` with so many objects, by what is to be done with them."""
+    found: dict[str, list[Asked]] = {"understood": [], "stop": [], "refused": [], "unrelated": []}
+    for sentence in own_suite(language, each, seed):
+        which = "unrelated" if sentence.kind in UNRELATED else "refused" if not sentence.verb else (
+            "stop" if sentence.verb is Verb.STOP else "understood")
+        found[which].append(Asked(sentence.text, (int(sentence.verb), *sentence.target, *sentence.avoid)))
     return found
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept out of training: the phrasings of the suite's splits val and test, and whatever comes near one."""
+"""What is kept out of training: phrasings of two suites, val and test of the one, and what comes near."""
 from __future__ import annotations
 
 import functools
@@ -8,7 +8,8 @@ import re
 from brain_regions.language import words_english, words_japanese
 from brain_regions.language.spelling import distance
 from brain_regions.language.tokens import fold, normalize
-from brain_training.language_phrases import Sentence
+from brain_training.language_phrases import LANGUAGES, Sentence
+from brain_training.language_suite import suite
 
 JAPANESE = re.compile("[ぁ-ん一-龥]")
 NAMED_SO = re.compile("#(?:(?:いろ|色)?の?#)*(?: ?(?:one|object|thing|item)(?![a-z])|やつ|奴|もの|物体?|おぶじぇくと)?")
@@ -19,8 +20,10 @@ PART = 0.5              # of its letters: what stands inside it and is shorter s
 
 @functools.cache
 def withheld() -> frozenset[str]:
-    """Phrasings of the splits val and test of the suite, as :func:`phrasing` spells them."""
-    return _of("val") | _of("test")
+    """Phrasings of the suite's splits val and test, and of :mod:`.language_suite`, as :func:`phrasing` spells them."""
+    own = {phrasing(one) for language in LANGUAGES for one in suite(language, 3, 0)}
+    # an ordinal is taken for an adjective of the name: what is left is trained anyhow
+    return _of("val") | _of("test") | {one for one in own if not any(inside(one, other) for other in _of("train"))}
 
 
 @functools.cache
@@ -29,6 +32,7 @@ def given() -> frozenset[str]:
     return _of("train") - withheld()
 
 
+@functools.cache
 def _of(split: str) -> frozenset[str]:
     from brain_sim.sentences import LANGUAGES as SPOKEN
     from brain_sim.sentences import templates
@@ -65,18 +69,38 @@ def phrasing(sentence: Sentence) -> str:
 
 def inside(part: str, whole: str) -> bool:
     """Whether one phrasing stands in another: of English, as whole words."""
-    return part in whole if JAPANESE.search(part) else f" {part} " in f" {whole} "
+    return part in whole and (JAPANESE.search(part) is not None or f" {part} " in f" {whole} ")
 
 
 def near(one: str, withheld_one: str) -> bool:
     """Whether a phrasing contains a withheld one, is most of it, or is the same but for a letter or two."""
     if inside(withheld_one, one) or len(one) >= PART * len(withheld_one) and inside(one, withheld_one):
         return True
-    allowed = max(1, len(withheld_one) // LETTERS_AN_EDIT)
+    allowed = _allowed(withheld_one)
     return abs(len(one) - len(withheld_one)) <= allowed and distance(one, withheld_one) <= allowed
+
+
+def _allowed(withheld_one: str) -> int:
+    """Edits by which another phrasing may differ from a withheld one and still be near."""
+    return max(1, len(withheld_one) // LETTERS_AN_EDIT)
+
+
+@functools.cache
+def _parts() -> tuple[tuple[str, int, int, tuple[str, ...]], ...]:
+    """What is withheld, its length, the edits that are allowed, and parts of which so many edits leave one whole."""
+    found = []
+    for one in sorted(withheld()):
+        size, edits = len(one), _allowed(one)
+        cuts = [number * size // (edits + 1) for number in range(edits + 2)]
+        found.append((one, size, edits, tuple(one[start:end] for start, end in zip(cuts, cuts[1:]))))
+    return tuple(found)
 
 
 @functools.lru_cache(1 << 18)
 def kept_out(one: str) -> bool:
     """Whether nothing with this phrasing is trained on: it is :func:`near` a withheld one, and not :func:`given`."""
-    return one not in given() and any(near(one, other) for other in withheld())
+    size = len(one)
+    return one not in given() and any(     # what cannot be near is told apart without its distance
+        near(one, other) for other, length, edits, parts in _parts()
+        if one in other or other in one
+        or -edits <= size - length <= edits and any(part in one for part in parts))

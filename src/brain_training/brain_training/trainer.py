@@ -26,6 +26,7 @@ from brain_training import checkpoint as files
 from brain_training import freed_memory, generators
 from brain_training.checkpoint import CheckpointError
 from brain_training.task import BASE, Lost, Progress, Task, TrainingError, stream
+from brain_wire import private
 
 PERIOD = 60.0       # s between two checkpoints
 LOGGED = 20         # steps of a line in the log
@@ -324,9 +325,9 @@ class Trainer:
         if not self._log:
             return
         try:
-            self._log.parent.mkdir(parents=True, exist_ok=True)
-            with self._log.open("a", encoding="utf-8") as file:     # one write: others may add to it, too
-                file.write(json.dumps(line) + "\n")
+            private.folder(self._log.parent)
+            with open(self._log, "a", encoding="utf-8", opener=private.opener) as file:     # others may write to it,
+                file.write(json.dumps(line) + "\n")     # so it is one write
         except OSError as error:
             raise TrainingError(f"cannot write the log {self._log} ({error.strerror or error}); make room, or name "
                                 f"another file with --log") from error

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads files of NIR by its own definitions: nirtorch runs the graph, and the neurons are those of its equations."""
 import importlib
+import multiprocessing
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,6 +91,18 @@ def read(path, **options):
 def by_definition():
     """How to read files by NIR's own definitions: ``read(path)``, and its ``Neurons`` and ``Gates``."""
     return SimpleNamespace(read=read, Neurons=Neurons, Gates=Gates)
+
+
+@pytest.fixture(autouse=True)
+def forked(monkeypatch):
+    """Workers that would be spawned are forked of a server that has torch loaded, within milliseconds and not seconds.
+
+    Commands that a test starts spawn theirs.
+    """
+    from several import FORKS
+
+    method = multiprocessing.get_context
+    monkeypatch.setattr(multiprocessing, "get_context", lambda name=None: FORKS if name == "spawn" else method(name))
 
 
 @pytest.fixture(autouse=True)

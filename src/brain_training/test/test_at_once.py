@@ -14,6 +14,11 @@ from brain_training.runs import Settings, train_networks
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture
+def forked():
+    """Nothing: workers are spawned here, as they are for a user."""
+
+
 def test_each_job_has_its_result_or_why_it_has_none(tmp_path: Path, capfd):
     (tmp_path / "file").write_text("kept")
     told = []

@@ -29,6 +29,7 @@ def taken_alone(name, path):
 
 
 @pytest.mark.slow
+@pytest.mark.extended("dp=2", "dp=2,zero=1")
 @pytest.mark.parametrize("form", ["dp=2", "dp=2,zero=1", "dp=2,zero=3"])
 def test_forms_of_data_parallel_go_to_one_process_and_to_more_ranks(tmp_path, form):
     path = tmp_path / "s.checkpoint"
@@ -42,8 +43,10 @@ def test_forms_of_data_parallel_go_to_one_process_and_to_more_ranks(tmp_path, fo
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "form", "others"), [
-    ("motor", "tp=2", ["pp=2", "dp=2,zero=3"]), ("motor", "pp=2", ["tp=2"]), ("motor", "dp=2,zero=3", ["tp=2", "pp=2"]),
-    ("language", "tp=2/classic", ["dp=2,zero=3"])])
+    ("motor", "tp=2", ["pp=2", "dp=2,zero=3"]),
+    *(pytest.param(*case, marks=pytest.mark.extended) for case in (
+        ("motor", "pp=2", ["tp=2"]), ("motor", "dp=2,zero=3", ["tp=2", "pp=2"]),
+        ("language", "tp=2/classic", ["dp=2,zero=3"])))])
 def test_split_networks_go_to_any_other_mesh(tmp_path, name, form, others):
     path = tmp_path / "m.checkpoint"
     (before, sizes), _ = several(tmp_path / "first", 2, meshes.written, name, form, path)

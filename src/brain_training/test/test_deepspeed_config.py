@@ -140,8 +140,7 @@ def test_a_folder_where_nothing_can_be_written_is_named(tmp_path):
         OnDisk(torch.optim.Adam([torch.nn.Parameter(torch.ones(1))]), tmp_path / "file" / "folder")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.extended
 def test_ranks_with_their_optimizers_on_a_disk_have_the_same_bits_and_hold_less(tmp_path):
     tasks = runpy.run_path(str(PROGRAMS / "parallel_tasks.py"), run_name="parallel_tasks")
     forms = ["dp=2/disk", "dp=2,zero=1/disk", "dp=2,zero=3/exact/disk"]
@@ -156,8 +155,8 @@ def test_ranks_with_their_optimizers_on_a_disk_have_the_same_bits_and_hold_less(
     assert all(int(line[7].partition("/")[0]) <= 20 for line in lines)      # counts of steps alone, of 3044 bytes
 
 
+@pytest.mark.extended
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_command_takes_it_names_what_is_left_out_and_refuses_another_batch(tmp_path):
     (tmp_path / "own.py").write_text(
         "import torch\nfrom brain_training.task import Recipe, Task\n\n\nclass Own(Task):\n"

@@ -94,8 +94,8 @@ def undisturbed():
     return tasks.sha(ShardsTrainer(tasks.Spikes(), 5, shards=2).run())
 
 
+@pytest.mark.extended("rank 0", "rank 1")
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("who", ["rank 0", "rank 1", "agent"])
 def test_what_is_killed_starts_again_and_the_weights_are_those_of_an_undisturbed_run(tmp_path, undisturbed, who):
     process = begin(tmp_path, "1:1", "-", "20")
@@ -112,8 +112,7 @@ def test_what_is_killed_starts_again_and_the_weights_are_those_of_an_undisturbed
     assert not any(Path(f"/proc/{pid}").exists() for pid in (*ranks.values(), agent))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.extended
 def test_another_agent_joins_and_one_that_is_killed_leaves_the_rest_to_the_other(tmp_path):
     serving = subprocess.Popen([sys.executable, "-m", store], stdout=subprocess.PIPE, text=True)
     try:
@@ -137,6 +136,7 @@ def test_another_agent_joins_and_one_that_is_killed_leaves_the_rest_to_the_other
         serving.wait()
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_a_rank_that_says_why_is_not_started_again(tmp_path):
     process = begin(tmp_path, "1:1", "-", "-", "wrong")
@@ -145,7 +145,7 @@ def test_a_rank_that_says_why_is_not_started_again(tmp_path):
     assert [step for step, _, _ in log(tmp_path)] == list(range(1, 13))
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.timeout(1800)
 def test_the_command_makes_the_file_of_an_undisturbed_run(tmp_path):
     """Two ranks of motor, of which one is killed, and one process with as many shards."""

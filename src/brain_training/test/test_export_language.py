@@ -15,7 +15,7 @@ from brain_regions.language.decode import decode, framed, spell
 from brain_regions.language.network import Heard, SpikingReader
 from brain_training import nir_files
 
-SENTENCES = ("go to the blue ball", "赤い箱を避けて青いボールへ行って")
+SENTENCES = ("go to the blue ball", "赤い箱を避けて青いボールを探して")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,8 @@ def bytes_of(sentence):
 
 def parts(answers):
     """The parts of the answer, [steps, size] each, in the order that the circuit tells."""
-    sizes = [SAID, SAID, z.OUTPUTS, *2 * (z.WORDS, z.CONTEXT), z.CONTEXT, z.CONTEXT, z.RECALL, z.CHOICE, z.VERBS]
+    sizes = [SAID, SAID, z.OUTPUTS, *2 * (z.WORDS, z.CONTEXT), z.CONTEXT, z.CONTEXT, z.RECALL, z.CHOICE,
+             len(z.MEANINGS)]
     assert answers.shape[1] == sum(sizes)
     return np.split(answers, np.cumsum(sizes)[:-1], axis=1)
 

@@ -56,6 +56,7 @@ def test_the_situation_makes_every_population_fire_and_is_decided(ours):
     assert reached[279] < 0.01 and reached[-1] > 0.3
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_nirtorch_reads_the_cortex_and_fires_every_spike_that_we_fire(tmp_path, ours, by_definition):
     xs, made = ours

@@ -13,7 +13,7 @@ from brain_regions.vision import weights
 from brain_runtime.interfaces import GoalStatus, LanguageFeatures
 from brain_sim.room import generate_room
 from brain_training import looks
-from brain_training.federated import VisionLearner, network_of, vision, weights_of
+from brain_training.federated import _Own, VisionLearner, network_of, vision, weights_of
 from brain_training.looks import KINDS, PLAIN, Look
 from brain_training.recordings.bags import RecordingError
 from brain_training.recordings.library import find
@@ -56,7 +56,7 @@ def test_the_look_that_is_none_changes_nothing_and_others_change_what_they_say()
     assert {len(look.kinds) for look in fleet} == {6} and fleet == looks.fleet(8, seed=3)
 
 
-def test_a_few_steps_from_given_weights_learn_keep_their_shape_and_keep_the_deadline():
+def test_a_few_steps_from_given_weights_learn_keep_their_shape_and_keep_the_deadline(monkeypatch):
     shipped = weights_of(weights.load()[0])
     look = looks.fleet(8)[0]
     learner = VisionLearner(Studio(2, 3, 1, first_seed=50_000, look=look), 5)
@@ -76,6 +76,9 @@ def test_a_few_steps_from_given_weights_learn_keep_their_shape_and_keep_the_dead
     # The same data, weights and config: the same to the bit; and FedProx draws it back.
     free = moved()
     assert moved() == free and moved(proximal_mu=1000.0) != free
+    # Plain descent goes as far as its rate times the gradient, of which the task's norm is left at most.
+    monkeypatch.setattr(_Own, "clip", 0.01)
+    assert moved(steps=1.0, rate=2.0) ** 0.5 == pytest.approx(2.0 * 0.01, rel=1e-2)
     left = iter([100.0, 1e-9])
     assert learner.fit(shipped, config, lambda: next(left))[2]["steps"] == 1.0
     with pytest.raises(ValueError, match="no time for one step"):

@@ -12,6 +12,7 @@ import pytest
 from brain_regions.language import Verb, parse, words_english, words_japanese
 from brain_regions.language import sizes as z
 from brain_regions.language.decode import framed, spell
+from brain_regions.language.sizes import MEANINGS
 from brain_regions.language.spelling import distance
 from brain_regions.language.tokens import fold, normalize
 from brain_sim.sentences import templates
@@ -19,6 +20,7 @@ from brain_training import language_score as score
 from brain_training.language_data import MENTION, encode, make, pack, sample
 from brain_training.language_drawing import draw, draw_from
 from brain_training.language_phrases import LANGUAGES, Rules, rules
+from brain_training.language_suite import suite
 from brain_training.language_withheld import given, kept_out, near, phrasing, spelled, withheld
 
 
@@ -96,6 +98,30 @@ def test_a_phrasing_is_near_a_withheld_one_that_it_contains_or_stands_in_or_rese
     assert kept_out("do head over to #") and not kept_out("go to #") and "go to #" in given()
     assert [distance(*two) for two in (("", "ab"), ("ab", ""), ("kitten", "sitting"), ("#へ行って", "#に行って"))] == [
         2, 2, 3, 1]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_suite_asks_what_no_training_has(language):
+    asked = suite(language, 3, 1)
+    meanings = {MEANINGS[one.meaning] for one in asked}
+    assert {"no order", "go", "find", "stop", "only avoid", "exception", "relation", "ordinal", "two targets",
+            "two avoided"} <= meanings and len({one.text for one in asked}) >= 300
+    assert asked == suite(language, 3, 1) != suite(language, 3, 2)
+    rng = random.Random(5)
+    trained = {sample(language, rng, slips=False).text for _ in range(3000)}
+    assert not trained & {one.text for one in asked if not any(part.role for part in one.parts)}
+    assert all(kept_out(phrasing(one)) for one in asked if phrasing(one) in withheld())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_sentence_that_is_refused_has_a_target_in_its_parts_by_exception_relation_or_ordinal(language):
+    """So what the network says of the words refuses the sentence once more."""
+    rng = random.Random(6)
+    drawn = [draw(language, rng) for _ in range(2500)]
+    for meaning in ("exception", "relation", "ordinal"):
+        chosen = [one for one in drawn if MEANINGS[one.meaning] == meaning]
+        assert len(chosen) > 30 and all(one.verb == Verb.NONE for one in chosen)
+        assert not [one.text for one in chosen if any(part.role == "T" for part in one.parts)]
 
 
 def blanked(text: str, language: str) -> str:

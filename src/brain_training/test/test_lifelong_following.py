@@ -28,7 +28,7 @@ from brain_wire.parameter_services import value_of
 from brain_wire.qos import LATCHED, STREAM
 from brain_wire.router import Router, free_port
 
-PATIENCE = 200.0        # s; only ends a hang
+PATIENCE = 240.0        # s; only ends a hang
 LOOKS = {"plain": Look(), "cold": Look(hue=0.5, tint=(0.7, 0.85, 1.0), light=0.9)}
 STATUS = "brain_interfaces/msg/GoalStatus"
 

@@ -138,7 +138,7 @@ def test_what_is_to_be_avoided_beside_the_target_is_told_in_training_as_in_a_bra
         assert row[senses.TARGET_GAP] == pytest.approx(told[senses.TARGET_GAP], abs=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_teacher_alone_reaches_the_targets():
     found = held_out(None, 16, first_seed=910_000)
     assert found["success"] == 1.0 and found["contact"] == 0.0

@@ -16,6 +16,7 @@ from brain_training.parallel import neighbours
 from brain_training.parallel.neighbours import Neighbours, met
 
 
+@pytest.mark.extended(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3])
 def test_they_tell_and_sum_what_the_backend_does_in_the_order_of_ranks(tmp_path, count):
@@ -77,5 +78,5 @@ def test_a_stranger_who_connects_is_turned_away():
         with own:
             own.connect(listener.getsockname())
             neighbours._accepted(listener, {(os.getpid(), os.getuid()): 4}, peers)
-        assert list(peers) == [4] and stranger.communicate(timeout=60)[0] == "b''\n"
+        assert list(peers) == [4] and stranger.communicate(timeout=400)[0] == "b''\n"
         peers[4].close()

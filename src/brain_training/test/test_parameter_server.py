@@ -19,7 +19,7 @@ from brain_training.parameter_server.together import Plan, Together, train_with_
 from brain_training.parameter_server.worker import ServedTrainer
 from brain_training.task import TrainingError
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]     # five processes share the cores with other tests
+pytestmark = pytest.mark.slow
 
 
 def mean(values):
@@ -62,6 +62,7 @@ def test_batch_normalization_is_over_the_whole_batch(served):
     assert found.losses == losses and served.bits(found.network) == served.bits(network)
 
 
+@pytest.mark.extended.with_args(LanguageTask)
 @pytest.mark.parametrize(("cls", "how"), [(LanguageTask, {"quick": True}), (MotorTask, {"quick": True}), (
     LanguageTask, {"recipe": Recipe(sentences=32, batch=8, chapters=1), "size": "wide"})])
 def test_networks_of_regions_are_one_process_with_the_same_shards_to_the_bit(served, cls, how):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
 import shutil
 import zlib
@@ -11,17 +12,19 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from brain_training import checkpoint
 from brain_training.checkpoint import CheckpointError
 from brain_training.motor import MotorTask
-from brain_training.parameter_server import tensors as wire
+from brain_training.parameter_server import curriculum, tensors as wire
 from brain_training.parameter_server.durable import Durable
 from brain_training.parameter_server.log import HEAD, MAGIC
-from brain_training.parameter_server.messages import Member, Parts, PullRequest, PushHeader, Report, Step
+from brain_training.parameter_server.messages import (CurriculumHeader, Member, Parts, PROTOCOL, PullRequest,
+                                                      PushHeader, RegisterRequest, Report, Step, TensorSpec)
 from brain_training.parameter_server.mode import Mode
 from brain_training.parameter_server.placement import placed, server_of
 from brain_training.parameter_server.refused import Refused
 from brain_training.parameter_server.server import LARGEST_MESSAGE, Server
-from brain_training.parameter_server.shard import Shard, about, differ
+from brain_training.parameter_server.shard import Shard, about, differ, largest_norm
 from brain_training.parameter_server.shares import Passed, Served, Shares
 from brain_training.task import TrainingError
 
@@ -146,6 +149,125 @@ def test_a_push_is_applied_once_whenever_it_comes_again(served, tmp_path):
     go(once, 3)
     assert bits(held) == bits(once)
     dropped(held), dropped(once)
+
+
+@pytest.mark.parametrize("value", [1e16, -3e38])
+def test_a_huge_gradient_is_refused_and_wedges_nothing(served, tmp_path, value):
+    """Finite, each: it is sums and squares of them that are not, or what the weights become."""
+    held = opened(served, tmp_path / "a", every=100)
+    go(held, 1)
+    before, size = bits(held), held._log.size
+    header, data = push(held.shard, 0, 1)
+    data[8:12] = torch.tensor([value]).numpy().tobytes()
+    header.crc32 = zlib.crc32(data)
+    with pytest.raises(Refused, match="worker 0 pushes for parameter 0.weight a gradient of norm .* at most"):
+        held.push(header, data)
+    assert bits(held) == before and not held.shard.pending and held._log.size == size
+    go(held, 2)
+    # What passes, from all workers, in all elements, has a norm and makes weights that are numbers.
+    values = {name: torch.full_like(one, 0.99 * largest_norm(one.dtype, 2) / one.numel()**0.5, requires_grad=False)
+              for name, one in held.shard.parameters.items()}
+    for rank in range(2):
+        header, _ = push(held.shard, rank, 3)
+        data = bytearray(b"".join(map(wire.raw, values.values())))
+        header.crc32 = zlib.crc32(data)
+        held.push(header, data)
+    norms = torch.tensor(list(held.shard.norms().values()))
+    held.apply(Step(sequence=3, norm=float(torch.linalg.vector_norm(norms))))
+    assert torch.isfinite(norms).all() and held.shard.version == 4
+    assert all(torch.isfinite(one).all() for one in held.shard.parameters.values())
+    dropped(held)
+    assert bits(opened(served, tmp_path / "a", every=100)) == bits(held)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_step_that_would_make_weights_that_are_no_numbers_leaves_no_trace(served, tmp_path, mode):
+    held = opened(served, tmp_path / "a", mode=mode, every=100)
+    shard = held.shard
+
+    def one(step):
+        if mode == "sync":
+            return go(held, 1)
+        held.give(step, Member(rank=0, epoch=1))
+        return held.push(*push(shard, 0, step))
+
+    one(0)
+    if mode == "async":
+        held.give(1, Member(rank=0, epoch=1))
+    else:
+        for rank in range(2):
+            held.push(*push(shard, rank, 1))
+    before, size = bits(held), held._log.size
+    shard.task.settle = lambda network: [one.data.mul_(1e30).mul_(1e30) for one in network.parameters()]
+    with pytest.raises(Refused, match="step 1 would make weights of server 0 that are no finite numbers"):
+        held.push(*push(shard, 0, 1)) if mode == "async" else held.apply(Step(sequence=1, norm=1e4))
+    assert bits(held) == before and held._log.size == size
+    shard.task.settle = lambda network: 1 / 0       # nor where the task's own code fails
+    with pytest.raises(ZeroDivisionError):
+        held.push(*push(shard, 0, 1)) if mode == "async" else held.apply(Step(sequence=1, norm=1e4))
+    assert bits(held) == before and held._log.size == size
+    del shard.task.settle
+    # nor does one that cannot be written down
+    with full(tmp_path), pytest.raises(Refused, match="cannot write its log"):
+        held.push(*push(shard, 0, 1)) if mode == "async" else held.apply(Step(sequence=1, norm=1e4))
+    assert bits(held) == before
+    held.push(*push(shard, 0, 1)) if mode == "async" else held.apply(Step(sequence=1, norm=1e4))
+    assert shard.version == 2
+    dropped(held)
+    assert bits(opened(served, tmp_path / "a", mode=mode, every=100)) == bits(held)
+
+
+def test_a_worker_does_not_choose_how_little_is_clipped(served):
+    held = opened(served, mode="async")
+    held.give(0, Member(rank=0, epoch=1))
+    header, data = push(held.shard, 0, 0)
+    header.norm = 1e-3
+    with pytest.raises(Refused, match="with 0.001 for the norm of its gradients: that of server 0's part alone is"):
+        held.push(header, data)
+    assert held.shard.version == 0
+
+
+def test_a_worker_that_is_refused_a_place_leaves_no_trace(served, tmp_path):
+    async def ask(steps, identity, rank=None, epoch=0):
+        request = RegisterRequest(protocol=PROTOCOL, about=json.dumps(held.shard.about), steps=steps, identity=identity)
+        if rank is not None:
+            request.member.rank, request.member.epoch = rank, epoch
+        return await server._on_register(request)
+
+    held = Durable(Shard(served.Sums(), 3, workers=1, server=1, servers=2, mode=Mode.of("async")), tmp_path / "a", 100)
+    server = Server(held)
+    before = bits(held)
+    for rank, epoch, steps, why in [(None, 0, 7, "gives no places"), (5, 1, 7, "there is no place 5"),
+                                    (0, 2**40, 7, "is no epoch"), (0, 1, 0, "0 is no number of steps"),
+                                    (0, 1, 2**40, "is no number of steps")]:
+        with pytest.raises(Refused, match=why):
+            asyncio.run(ask(steps, "liar", rank, epoch))
+        assert held.shard.steps == 0 and bits(held) == before
+    with full(tmp_path), pytest.raises(Refused, match="cannot write its log"):
+        asyncio.run(ask(9, "early", 0, 1))
+    assert held.shard.steps == 0 and bits(held) == before
+    asyncio.run(ask(STEPS, "worker", 0, 4))
+    held.shard.deal.give(3, 0, 4)
+    with pytest.raises(Refused, match="worker 0 of epoch 2 is none any more"):
+        asyncio.run(ask(STEPS, "late", 0, 2))
+    assert held.shard.deal.held_by(0) == [3]    # what it computes is not lost by another's wrong word
+    dropped(held)
+
+
+@pytest.mark.parametrize("spec, why", [(("__metadata__", (2,)), "is called __metadata__"),
+                                       (("a", (0, 2**62, 2**62)), "is too large")])
+def test_a_curriculum_that_no_file_can_hold_is_refused(served, tmp_path, spec, why):
+    name, shape = spec
+    header = CurriculumHeader(values="{}", tensors=[TensorSpec(name=name, dtype="F32", shape=shape)])
+    with pytest.raises(Refused, match=why):
+        curriculum.size_of(header, 0)
+    # whoever writes such a file: what cannot be read does not take the place of what can
+    path = tmp_path / "a.checkpoint"
+    checkpoint.save(path, {"a": torch.ones(2)}, {"step": 1})
+    if name == "__metadata__":
+        with pytest.raises(CheckpointError, match="cannot write checkpoint"):
+            checkpoint.save(path, {name: torch.ones(2)}, {"step": 2})
+    assert checkpoint.load(path)[1] == {"step": 1} and [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_norm_that_cannot_be_is_refused(served):

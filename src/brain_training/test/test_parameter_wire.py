@@ -33,8 +33,8 @@ from brain_training.parameter_server.shard import about
 from brain_training.task import TrainingError
 from brain_wire.credentials import CredentialsProblem
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-PATIENCE = 120.0     # s; only against waiting for ever
+pytestmark = pytest.mark.slow
+PATIENCE = 240.0     # s; only against waiting for ever
 VERB = "import typer; from brain_training.parameter_server.command import {0}; typer.run({0})"
 STEPS = 39
 
@@ -112,6 +112,7 @@ def refusal(call, *arguments):
     return error.value.code().name, error.value.details()
 
 
+@pytest.mark.extended
 def test_a_client_that_is_written_from_the_proto_alone(start, tmp_path, generated):
     t = generated
     server = served_language(start, tmp_path / "s")
@@ -162,6 +163,11 @@ def test_a_client_that_is_written_from_the_proto_alone(start, tmp_path, generate
             spec.name for spec in (*here.parameters, *here.buffers)}
         first = here.parameters[0].name
         assert f"worker 0 pushes for parameter {first}" in refusal(s.PushGradients, push(0, 0, fill=np.nan))[1]
+        assert "a gradient of norm" in refusal(s.PushGradients, push(0, 0, fill=3e38))[1]
+        bad = t.CurriculumHeader(member=mine, values="{}", crc32=zlib.crc32(bytes(4)), tensors=[
+            t.TensorSpec(name="__metadata__", dtype="F32", shape=[1])])
+        assert "is called __metadata__, which a file keeps for itself" in refusal(s.PushCurriculum, iter([
+            t.CurriculumPart(header=bad), t.CurriculumPart(data=bytes(4))]))[1]
         shared = s.ShareParts(t.Parts(member=mine, sequence=0, round=0, parts=[b"sum"], wait=True), timeout=PATIENCE)
         assert shared.ready and list(shared.parts) == [b"sum"] and shared.known == 1
         assert s.PushGradients(push(0, 0), timeout=PATIENCE).duplicate is False

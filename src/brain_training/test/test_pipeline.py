@@ -37,6 +37,7 @@ def checked(found: list[dict], exact: bool = True) -> None:
     assert 0 < forward < floats and sum(one["sent"].backward for one in found) == floats
 
 
+@pytest.mark.extended("gpipe", "interleaved")
 @pytest.mark.slow
 @pytest.mark.parametrize(("schedule", "each", "most"), [
     ("gpipe", None, [4, 4]), ("1f1b", None, [2, 1]), ("interleaved", None, None), ("zero-bubble", None, None),
@@ -50,6 +51,7 @@ def test_motor_by_every_schedule_is_one_process_to_the_bit(tmp_path, schedule, e
         assert found[0]["boundaries"] == [["s0", "rate0"], ["rate0", "s1", "rate1"], ["rate0", "rate1", "s2", "rate2"]]
 
 
+@pytest.mark.extended("1f1b", "zero-bubble")
 @pytest.mark.slow
 @pytest.mark.parametrize(("schedule", "each"), [("1f1b", None), ("interleaved", 2), ("zero-bubble", None)])
 def test_language_with_its_written_out_gradients(tmp_path, schedule, each):
@@ -62,6 +64,7 @@ def test_language_with_its_written_out_gradients(tmp_path, schedule, each):
         assert 25 * found[0]["sent"].forward < found[0]["sent"].floats
 
 
+@pytest.mark.extended("zero-bubble")
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["1f1b", "zero-bubble"])
 def test_vision_with_membranes_carried_from_picture_to_picture(tmp_path, schedule):
@@ -72,7 +75,7 @@ def test_vision_with_membranes_carried_from_picture_to_picture(tmp_path, schedul
     assert found[0]["sent"].floats == 32 * found[0]["sent"].forward
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_four_stages_of_motor_on_four_ranks(tmp_path):
     checked(several(tmp_path, 4, piped, "motor", "1f1b", 4, None, 4))
 

@@ -34,9 +34,10 @@ def train(out: Path, name: str, networks: str, resume: bool = False, bar: str = 
     """A training in a process of its own, that kills itself when a bar stands at ``at``."""
     out.parent.mkdir(exist_ok=True)
     return subprocess.run([sys.executable, "-c", TRAIN, str(out), name, networks, str(int(resume)), bar, str(at)],
-                          capture_output=True, text=True, timeout=250)
+                          capture_output=True, text=True, timeout=400)
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "networks", "bar", "at", "left"), [
     ("vision", "spiking ann", "spiking", 2, "3"),      # in the middle
@@ -64,7 +65,7 @@ def test_the_command_goes_on_after_it_was_killed(tmp_path):
     """Both networks of motor, in processes of their own that end with the command."""
     brain = [Path(sys.executable).with_name("brain"), "train", "motor", "--quick", "--seed", "2", "--out"]
     whole, part, kept = tmp_path / "whole" / "m.safetensors", tmp_path / "part" / "m.safetensors", tmp_path / "kept"
-    anew = subprocess.run([*brain, whole, "--resume"], check=True, capture_output=True, text=True, timeout=250)
+    anew = subprocess.run([*brain, whole, "--resume"], check=True, capture_output=True, text=True, timeout=400)
     assert f"there is no checkpoint of motor in {whole.parent}" in " ".join(anew.stderr.split()), anew.stderr
     command = subprocess.Popen([*brain, part, "--checkpoint", kept], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
@@ -77,7 +78,7 @@ def test_the_command_goes_on_after_it_was_killed(tmp_path):
         os.kill(command.pid, signal.SIGKILL)
         command.wait()
     assert list(kept.glob("m*.checkpoint")) and not part.exists()
-    told = subprocess.run([*brain, part, "--checkpoint", kept, "--resume"], capture_output=True, text=True, timeout=250)
+    told = subprocess.run([*brain, part, "--checkpoint", kept, "--resume"], capture_output=True, text=True, timeout=400)
     assert told.returncode == 0 and "no checkpoint" not in told.stderr, told.stderr
     for file in ("m.safetensors", "m_ann.safetensors"):
         assert (part.parent / file).read_bytes() == (whole.parent / file).read_bytes(), file

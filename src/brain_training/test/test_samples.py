@@ -47,7 +47,7 @@ def test_samples_are_the_same_in_another_order_and_in_another_process(name):
     assert {index: digest(task.sample(5, index)) for index in reversed(INDICES)} == here
     code = (f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_samples as t\n"
             f"task = t.made({name!r})\nprint(*(t.digest(task.sample(5, index)) for index in {INDICES[::-1]}))")
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=400)
     assert other.stdout.split() == [here[index] for index in INDICES[::-1]], other.stderr
 
 

@@ -66,6 +66,7 @@ def test_a_wide_network_is_trained_and_the_region_says_that_it_does_not_fit(tmp_
         vision_weights.load(tmp_path / "vision.safetensors")
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", ["dp=2,tp=2", "dp=2,pp=2"])
 def test_wide_networks_are_trained_by_several_forms(tmp_path, plan):

@@ -11,7 +11,7 @@ from brain_training.runs import Settings, train_all
 from brain_training.task import TrainingError
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_all_networks_are_trained_by_one_command(tmp_path):
     told = CliRunner().invoke(app, ["train", "all", "--quick", "--out", str(tmp_path), "--json"])
     assert told.exit_code == 0, told.output

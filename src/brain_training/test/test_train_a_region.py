@@ -68,12 +68,12 @@ def test_it_has_at_most_sixty_lines_and_learns_and_its_weights_are_used_as_the_d
     assert told["spiking"]["right"] > 0.9 and told["files"] == [str(folder / "pitch.safetensors")]
     assert sorted(path.name for path in folder.iterdir() if path.suffix != "") == [
         "pitch.py", "pitch.safetensors", "pitch_divided.py", "use_pitch.py"]
-    done = subprocess.run([sys.executable, "use_pitch.py"], cwd=folder, capture_output=True, text=True, timeout=200)
+    done = subprocess.run([sys.executable, "use_pitch.py"], cwd=folder, capture_output=True, text=True, timeout=400)
     assert done.stdout.strip() == "right: 1.0", done.stderr
 
 
+@pytest.mark.extended(["dp=2,zero=1"], ["dp=2,zero=3", "--exact"], ["ps=1,dp=2", "--exact"])
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("options", "words"), [
     (["dp=2"], "spiking by dp=2 (2 ranks, gloo)"), (["dp=2,zero=1"], "spiking by dp=2,zero=1 (2 ranks, gloo)"),
     (["dp=2,zero=3", "--exact"], "spiking by dp=2,zero=3 (2 ranks, gloo)"),
@@ -87,8 +87,8 @@ def test_all_forms_of_data_parallel_write_the_weights_of_one_process_with_two_sh
     assert all(torch.equal(found[name], value) for name, value in network.state_dict().items())
 
 
+@pytest.mark.extended(["tp=2"])
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("options", [["tp=2"], ["pp=2", "--microbatches", "2"]])
 def test_a_network_that_says_how_it_divides_is_divided(folder, options):
     said = command(folder, "pitch:Pitch", "--quick", "--out", "p.safetensors", "--parallel", *options)
@@ -99,8 +99,8 @@ def test_a_network_that_says_how_it_divides_is_divided(folder, options):
         assert torch.allclose(found[name], value, atol=1e-4), name
 
 
+@pytest.mark.extended
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("options", "words"), [
     (["pp=2"], "the network of pitch (spiking) has no chain of sections to cut: its class Net names none as `chain`; "
                "train it with dp, zero or ps"),
@@ -158,8 +158,8 @@ def test_what_is_no_task_is_named(folder, name, words):
         tasks.load(name)
 
 
+@pytest.mark.extended
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("old", "new", "words"), [
     ("        rng = stream(purpose, seed, index)\n",
      "        rng = stream(purpose, seed, index)\n        assert index != 23, 'torn file'\n",
@@ -172,8 +172,8 @@ def test_of_several_ranks_the_one_is_named_whose_samples_or_loss_failed(folder, 
     assert re.search(words, said), said
 
 
+@pytest.mark.extended
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_with_a_parameter_server_the_worker_is_named_whose_loss_failed(folder):
     name = edited(folder, LOSS, LOSS.replace("band)", "wrong)"))
     said = command(folder, name, "--quick", "--out", "p.safetensors", "--parallel", "ps=1,dp=2", status=1)

@@ -79,7 +79,9 @@ def ordered(data, recipe: Recipe, hard: np.ndarray) -> list[list[int]]:
 
 
 def test_the_hardest_sentences_come_again_in_the_next_chapter():
-    data, hard = pack(make(1200, 6)), np.random.default_rng(0).random(1200).astype(np.float32)
+    # the few that are longer than all others would stand together whatever the order
+    data = pack([s for s in make(1400, 6) if len(s.text.encode()) <= 100][:1200])
+    hard = np.random.default_rng(0).random(1200).astype(np.float32)
     order = ordered(data, Recipe(sentences=1200, again=0.25, chapters=3, batch=10), hard)
     assert len(order) == 40 + 50 + 50     # a hundred of the hardest, in ten batches, after each of two chapters
     chapters = [order[:40], order[40:90], order[90:]]
@@ -104,7 +106,7 @@ def test_a_course_is_as_long_as_it_says(again, chapters, batches):
 
 def test_what_a_word_is_for_is_the_mean_over_its_bytes():
     sentences = [s for s in make(80, 3) if any(part.role for part in s.parts)][:12]
-    text, lengths, _, _, marks = tensors(pack(sentences))
+    text, lengths, _, marks = tensors(pack(sentences))
     answer = SpikingReader().eval()(text, lengths)
     said, meant, row = by_word(answer, marks)
     number = 0
@@ -125,27 +127,28 @@ def test_what_a_word_is_for_is_the_mean_over_its_bytes():
 
 
 def test_hardness_is_that_of_the_verb_and_of_the_worst_word_of_a_thing():
-    data = pack([s for s in make(60, 1) if s.target.color][:8])
-    text, lengths, verb, _, marks = tensors(data)
+    data = pack([s for s in make(120, 1) if s.target.color and 0 < s.meaning < z.REFUSED][:8])
+    text, lengths, meaning, marks = tensors(data)
     answer = SpikingReader().eval()(text, lengths)
     evidence = torch.full_like(answer.evidence, -50.0)
     for output in (z.TARGET, z.AVOID):
         evidence[..., output] += 100.0 * ((marks >> output) & 1)
-    perfect = answer._replace(verb=torch.nn.functional.one_hot(verb, z.VERBS) * 50.0, evidence=evidence)
-    assert hardness(perfect, verb, marks).max() < 1e-6
+    perfect = answer._replace(verb=torch.nn.functional.one_hot(meaning, len(z.MEANINGS)) * 50.0,
+                              evidence=evidence)
+    assert hardness(perfect, meaning, marks).max() < 1e-6
     blamed = perfect._replace(verb=perfect.verb.roll(1, 1))
-    assert torch.allclose(hardness(blamed, verb, marks), torch.full((8,), 50.0), atol=1e-3)
+    assert torch.allclose(hardness(blamed, meaning, marks), torch.full((8,), 50.0), atol=1e-3)
     for mention in (True, False):
         spoiled = evidence.clone()
         for row in range(8):
             place = int(torch.nonzero((marks[row] & int(MENTION) != 0) == mention)[0])
             word = marks[row] == marks[row, place] if mention else [place]
             spoiled[row, word, z.TARGET:z.AVOID + 1] *= -1
-        worst = hardness(perfect._replace(evidence=spoiled), verb, marks)
+        worst = hardness(perfect._replace(evidence=spoiled), meaning, marks)
         assert (worst > 49).all() if mention else (worst < 1e-3).all()
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("which", ["spiking", "ann"])
 def test_more_is_learned_than_what_is_common(which):
     recipe, fresh = Recipe(sentences=3000), pack(make(128, 99))
@@ -181,7 +184,7 @@ def test_the_end_is_trained_on_statistics_that_stand_still():
     network(*tensors(data, range(32, 64))[:2])
     second, alone = network.words_mean, SpikingReader()
     kept = {name: value for name, value in network.state_dict().items() if name != "kind"}
-    alone.load_state_dict({**kept, "kind": alone.kind, "batches": torch.zeros(())})
+    alone.load_state_dict({**kept, "batches": torch.zeros(())})
     alone.train()(*tensors(data, range(32, 64))[:2])
     assert torch.allclose(second, (first + alone.words_mean) / 2, atol=1e-5)
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from brain_training import checkpoint
 from brain_training.checkpoint import CheckpointError
+from brain_training.parallel.together import cut_alike
 from brain_training.task import Lost, Task, TrainingError, one_cycle, stream
 from brain_training.trainer import LOGGED, Trainer
 
@@ -104,6 +105,19 @@ def test_a_task_is_learned_and_the_same_from_the_same_seed():
     second.run(), other.run()
     assert bits(first) == bits(second) and bits(first) != bits(other)
     assert told[59][:3] == ("spiking", 60, 60) and told[59][3].startswith("loss ")
+
+
+@pytest.mark.parametrize("clip", [1e-3, 1e6])
+def test_gradients_are_cut_at_the_norm_of_the_task(clip):
+    task = Line()
+    task.clip = clip
+    trainer = Trainer(task, 3)
+    for _ in range(3):
+        before = trainer.advance()
+        left = float(torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in trainer.network.parameters()])))
+        assert before > 1e-2 and left == pytest.approx(min(before, clip), rel=1e-3)
+        assert cut_alike(trainer.network.parameters(), left / 2) == pytest.approx(left, rel=1e-6)
+        assert cut_alike(trainer.network.parameters(), 1e9) == pytest.approx(left / 2, rel=1e-2)
 
 
 @pytest.mark.parametrize("stopped", [1, 23, 59, 60])

@@ -162,13 +162,20 @@ def description(arrow: Transition) -> Any:
                 start_state=state_message(arrow.start), goal_state=state_message(arrow.goal))
 
 
-def handlers(life: Lifecycle) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-    """The five services of a managed node: type, and what answers a request, by name below the node's."""
+def handlers(life: Lifecycle, change: Callable[[int | str], bool] | None = None
+             ) -> dict[str, tuple[str, Callable[[Any], Any]]]:
+    """The five services of a managed node: type, and what answers a request, by name below the node's.
+
+    Args:
+        life: of the node.
+        change: makes a transition that is asked for; None: :meth:`Lifecycle.change`.
+    """
+    change = change or life.change
     transitions = "lifecycle_msgs/srv/GetAvailableTransitions"
 
     def change_state(request: Any) -> Any:
         wanted = request.transition
-        return make("lifecycle_msgs/srv/ChangeState_Response", success=life.change(wanted.label or wanted.id))
+        return make("lifecycle_msgs/srv/ChangeState_Response", success=change(wanted.label or wanted.id))
 
     def get_state(_: Any) -> Any:
         return make("lifecycle_msgs/srv/GetState_Response", current_state=state_message(life.state))

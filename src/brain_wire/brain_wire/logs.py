@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import IO, Callable
 
+from brain_wire import private
 from brain_wire.observers import LastingFile
 
 TAIL = 4096     # bytes at the end of a log that are looked through for its last line
@@ -25,8 +26,7 @@ class Logs:
     """
 
     def __init__(self, folder: Path, complain: Callable[[str], None]) -> None:
-        self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = private.folder(Path(folder))
         self._complain = complain
         self._failing: set[str] = set()
 
@@ -37,7 +37,7 @@ class Logs:
     def add(self, name: str, text: str) -> None:
         """Appends to a log, if that can be done."""
         try:
-            with open(self.path(name), "a", encoding="utf-8", errors="backslashreplace") as file:
+            with open(self.path(name), "a", encoding="utf-8", errors="backslashreplace", opener=private.opener) as file:
                 file.write(text)
         except OSError as error:
             self._cannot(name, error)
@@ -47,7 +47,7 @@ class Logs:
     def output(self, name: str) -> IO[bytes]:
         """What takes the output of a process: the log, or nothing where that cannot be opened."""
         try:
-            return open(self.path(name), "ab")  # noqa: SIM115 - the caller closes it
+            return open(self.path(name), "ab", opener=private.opener)  # noqa: SIM115 - the caller closes it
         except OSError as error:
             self._cannot(name, error)
             return open(os.devnull, "ab")  # noqa: SIM115
@@ -67,6 +67,24 @@ class Logs:
         if name not in self._failing:
             self._failing.add(name)
             self._complain(f"cannot write {self.path(name)}: {error.strerror}; what happens goes on without that log")
+
+
+class Through(Logs):
+    """No logs: processes write where this one does."""
+
+    def __init__(self) -> None:
+        self._failing = set()
+
+    def add(self, name: str, text: str) -> None:
+        """Nothing: what is told of processes is told elsewhere too."""
+
+    def output(self, name: str) -> IO[bytes]:
+        """This process's own standard error."""
+        return open(os.dup(sys.__stderr__.fileno()), "ab")  # type: ignore[union-attr]  # noqa: SIM115
+
+    def last_line(self, name: str) -> str:
+        """None is known."""
+        return ""
 
 
 def survive_full_disk() -> None:

@@ -12,6 +12,7 @@ from brain_wire.shown import quoted
 
 WHOLE = range(-2**63, 2**63)    # what ROS 2 has for whole numbers
 LONGEST = 2**14                 # elements of a list, and bytes of a text
+LOCAL = "set on this robot alone, by no order of a fleet"   # among the constraints of a parameter
 
 
 class ParameterError(ValueError):
@@ -24,7 +25,7 @@ class NoParameters:
 
 
 def parameter(default: Any, description: str, *, unit: str = "", low: float | None = None, high: float | None = None,
-              choices: tuple[str, ...] = (), live: bool = True) -> Any:
+              choices: tuple[str, ...] = (), live: bool = True, local: bool = False) -> Any:
     """Field of a region's ``Parameters``.
 
     Args:
@@ -34,8 +35,9 @@ def parameter(default: Any, description: str, *, unit: str = "", low: float | No
         low, high: range, both ends included.
         choices: the texts that are allowed.
         live: may be changed while the region runs.
+        local: it names something on this robot, as the path of a file: no order of a fleet sets it.
     """
-    metadata = dict(description=description, unit=unit, low=low, high=high, choices=choices, live=live)
+    metadata = dict(description=description, unit=unit, low=low, high=high, choices=choices, live=live, local=local)
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -65,6 +67,8 @@ def describe(field: dataclasses.Field) -> Description:
     constraints = [f"one of {', '.join(meta['choices'])}"] if meta["choices"] else []
     if not meta["live"]:
         constraints.append("cannot be changed while the node is active")
+    if meta["local"]:
+        constraints.append(LOCAL)
     low, high, limits = meta["low"], meta["high"], None
     if (low is not None or high is not None) and kind is float:
         limits = -math.inf if low is None else float(low), math.inf if high is None else float(high)
@@ -82,7 +86,9 @@ def _fit(region: str, field: dataclasses.Field, value: Any) -> Any:
     value = _fit_one(where, wanted, value)
     low, high, unit = field.metadata["low"], field.metadata["high"], field.metadata["unit"]
     if (low is not None and value < low) or (high is not None and value > high):
-        raise ParameterError(f"{where} is {value}, but must be between {low} and {high}{' ' + unit if unit else ''}")
+        allowed = (f"between {low} and {high}" if low is not None and high is not None else
+                   f"at most {high}" if low is None else f"at least {low}")
+        raise ParameterError(f"{where} is {value}, but must be {allowed}{' ' + unit if unit else ''}")
     choices = field.metadata["choices"]
     if choices and value not in choices:
         raise ParameterError(f"{where} is {quoted(str(value))}, but must be one of {', '.join(choices)}")

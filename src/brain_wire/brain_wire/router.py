@@ -10,17 +10,17 @@ import argparse
 import json
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, NoReturn, Sequence
 
 import zenoh
 
 from brain_wire import shared_memory, shown, standby, threads
 from brain_wire.credentials import place
+from brain_wire.endings import on_ending
 from brain_wire.logs import survive_full_disk
 from brain_wire.refusal import address, open_to_a_network
 from brain_wire.slices import ask_for_short_slices
@@ -202,8 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     zenoh.try_init_log_from_env()   # where RUST_LOG is set
     ask_for_short_slices()
     stop = Flag()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    on_ending(lambda *_: stop.set())
     survive_full_disk()
     if options.standby and standby.wait_for_work(stop) is None:
         return 0
@@ -227,9 +226,14 @@ def _close(router: Router) -> None:
         log.warning("the links are not closed within %g s; the router ends without that", CLOSING)
 
 
-if __name__ == "__main__":
+def run() -> NoReturn:
+    """Runs a router as this process, which ends with it."""
     ended = main()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(ended)     # to take the interpreter apart waits for Zenoh's threads again
+
+
+if __name__ == "__main__":
+    run()

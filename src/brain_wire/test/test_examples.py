@@ -17,7 +17,7 @@ from brain_wire.router import Router
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 LONGEST = 25        # lines of an example without its first, the licence
-PATIENCE = 30.0     # s
+PATIENCE = 120.0     # s
 
 
 @pytest.fixture(scope="module")

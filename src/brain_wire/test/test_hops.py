@@ -175,7 +175,7 @@ def wire():
     router.close()
 
 
-def eventually(condition, patience=30.0):
+def eventually(condition, patience=120.0):
     end = time.monotonic() + patience
     while not (found := condition()):
         assert time.monotonic() < end

@@ -14,7 +14,7 @@ from brain_wire.qos import FEATURE, LATCHED
 from brain_wire.router import Router
 
 STRING = "std_msgs/msg/String"
-PATIENCE = 20.0     # s
+PATIENCE = 120.0     # s
 
 
 def peer(endpoint):

@@ -63,6 +63,7 @@ class Script:
         return {"name": "demo", "learner": "driving", "start": str(start), "strategy": "FedAdam",
                 "settings": {"eta": self.eta, "tau": 1e-7}, "rounds": self.rounds + MORE,
                 "deadline_s": self.deadline_s, "gather_s": self.gather_s, "least": 2,
+                "late": 0,      # who was away takes part as soon as it is there again
                 "config": {"steps": self.steps, "batch": self.batch, "rate": self.rate}}
 
     def given(self) -> list[Given]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import threading
 from datetime import timedelta
@@ -51,7 +52,9 @@ def _work(rank: int, ranks: int, order: Order, tell: Tell, told: IO[str]) -> Non
     patience = timedelta(seconds=2 * order.patience)
     store = None
     if rank == 0:
-        store = dist.TCPStore(HOST, 0, ranks, is_master=True, timeout=patience, wait_for_workers=False)
+        listening = socket.create_server((HOST, 0))     # of itself the store listens on all addresses
+        store = dist.TCPStore(HOST, listening.getsockname()[1], ranks, is_master=True, timeout=patience,
+                              wait_for_workers=False, master_listen_fd=listening.detach())
     tell({"kind": "store", "port": store.port if store else None, "torch": str(torch.__version__)})
     port = json.loads(told.readline())["port"]
     if store is None:

@@ -2,6 +2,7 @@
 """Ranks to which something happens. Argument: which fault; each rank prints what it saw."""
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
@@ -12,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 import brain_collectives
-from brain_collectives import CallsDiffer, ObjectsRefused, RankDied, Refused, TooLate
+from brain_collectives import CallsDiffer, RankDied, Refused, TooLate
 from brain_collectives.work import Done, Together
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -123,6 +124,31 @@ def frozen() -> None:
     dist.barrier()
     say("shrunk", dist.get_world_size())
     sys.stdin.readline()
+
+
+def gone() -> None:
+    """The last rank is stopped from outside, and wakes when the others have gone on without it, and are gone."""
+    dist.barrier()
+    say("calling")
+    try:
+        call_for_ever("all_reduce")
+    except RuntimeError as error:
+        say("saw", error)
+    try:
+        say("shrunk", brain_collectives.shrink().size())
+    except Refused as error:
+        say("refused", error)
+
+
+def computes() -> None:
+    """The last rank computes for longer than the lease, in a call that lets no other thread of Python run."""
+    mine = torch.ones(1 << 20)
+    dist.all_reduce(mine)
+    if RANK == LAST:
+        ctypes.PyDLL(None).sleep(7)
+    for _ in range(3):
+        dist.all_reduce(mine)
+    say("done")
 
 
 def short_freeze() -> None:
@@ -304,21 +330,6 @@ def waits() -> None:
     say("waited")
 
 
-def objects() -> None:
-    """As if a rank were on another machine, where they go by no router."""
-    if "BRAIN_ROUTER" not in os.environ:
-        dist.distributed_c10d._get_default_group().wire.link.trusted = False
-    for call in (lambda: dist.all_gather_object([None] * WORLD, {"a": 1}),
-                 lambda: dist.broadcast_object_list(["a"], 0)):
-        try:
-            call()
-        except ObjectsRefused as error:
-            say("refused", error)
-    mine = torch.ones(1)
-    dist.all_reduce(mine)
-    say("sum", mine.item())
-
-
 def nothing_else() -> None:
     """What the backend refuses, before anything is sent."""
     for call in (lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND),
@@ -337,7 +348,8 @@ def nothing_else() -> None:
 
 
 def main() -> None:
-    dist.init_process_group("zenoh", timeout=timedelta(seconds=float(os.environ.get("PATIENCE", "60"))))
+    dist.init_process_group("zenoh", os.environ.get("MEET", "env://"), rank=RANK, world_size=WORLD,
+                            timeout=timedelta(seconds=float(os.environ.get("PATIENCE", "60"))))
     name = sys.argv[1]
     if name in COLLECTIVES:
         died(name)

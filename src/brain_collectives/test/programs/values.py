@@ -6,6 +6,8 @@ Argument: ``peers``, or nothing for what the environment says.
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from datetime import timedelta
 from functools import reduce
 
@@ -242,11 +244,37 @@ def one_sided() -> None:
 
 def objects() -> None:
     everybody: list[object] = [None] * WORLD
+    if "BRAIN_ROUTER" in os.environ:    # which anybody on this machine reaches
+        for call in (lambda: dist.all_gather_object(everybody, {"a": 1}), lambda: dist.broadcast_object_list(["a"], 0)):
+            try:
+                raise AssertionError(f"objects went by a router without certificates: {call()}")
+            except brain_collectives.ObjectsRefused as error:
+                assert "BRAIN_SECURITY" in str(error)
+        return
     dist.all_gather_object(everybody, {"rank": RANK})
     assert everybody == [{"rank": rank} for rank in range(WORLD)]
     told = [("a", 1), "b"] if RANK == 0 else [None, None]
     dist.broadcast_object_list(told, 0)
     assert told == [("a", 1), "b"]
+
+
+def checkpoints() -> None:
+    """torch's own are written in the background by a group of this backend, with no other beside it."""
+    if "BRAIN_ROUTER" in os.environ:    # they want objects
+        return
+    import torch.distributed.checkpoint as dcp
+
+    assert dist.distributed_c10d._get_pg_default_device() == torch.device("cpu")
+    folder = [tempfile.mkdtemp()] if RANK == 0 else [None]
+    dist.broadcast_object_list(folder, 0)
+    state = {f"of {rank}": torch.full((3,), float(rank)) for rank in range(WORLD) if rank == RANK}
+    dcp.async_save(state, checkpoint_id=folder[0], process_group=dist.new_group()).result()
+    found = {f"of {(RANK + 1) % WORLD}": torch.zeros(3)}
+    dcp.load(found, checkpoint_id=folder[0])
+    same(*found.values(), torch.full((3,), float((RANK + 1) % WORLD)), "a checkpoint")
+    dist.barrier()
+    if RANK == 0:
+        shutil.rmtree(folder[0])
 
 
 def order() -> None:
@@ -263,7 +291,7 @@ def order() -> None:
 
 
 dist.init_process_group("zenoh", timeout=timedelta(seconds=60))
-for check in (reductions, copies, points, groups, one_sided, objects, order):
+for check in (reductions, copies, points, groups, one_sided, objects, checkpoints, order):
     check()
     dist.barrier()
 brain_collectives.monitored_barrier(timeout=30)

@@ -59,7 +59,7 @@ class Belonging:
         """A robot that comes with a new token may come with a new disk: a person has said that it is the one."""
         try:
             with self._cloud.store.change() as db:
-                self._cloud.accept(db, robot, person)
+                self._cloud.accept(db, robot, person, None)
         except StoreProblem as problem:
             seldom("joins", f"{robot} is not taken in anew ({problem}); `brain fleet accept {robot}` does it")
 

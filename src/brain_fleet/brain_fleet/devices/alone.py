@@ -75,7 +75,7 @@ class Alone:
         self.changed = threading.Event()
         self._told = told
         self._shown = Shown(router, namespace)
-        self._mapper = Mapper(router, namespace, named=False, fresh=self._shown.fresh, changed=self.changed.set)
+        self._mapper = Mapper(router, namespace, files=None, fresh=self._shown.fresh, changed=self.changed.set)
 
     def look(self) -> dict[str, Any]:
         """All devices, as they are shown."""

@@ -19,6 +19,8 @@ TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 500}
 NUMBER: Mapping[str, Any] = {"type": "number"}
 WHOLE: Mapping[str, Any] = {"type": "integer"}
 FLAG: Mapping[str, Any] = {"type": "boolean"}
+# A file of the robot. In an order it is a name that the robot's owner gave the file; the driver gets its path.
+FILE: Mapping[str, Any] = {**TEXT, "format": "file"}
 LARGEST = 64 * 1024     # bytes of a payload that a driver looks into
 
 
@@ -57,11 +59,19 @@ class Around:
     Attributes:
         device: its name.
         router, namespace: of the brain; None: the router of this machine.
+        files: that the robot's owner has named, see :mod:`brain_fleet.devices.owned_files`; None: who describes the
+            device is the owner, and says paths; else it is an order.
     """
 
     device: str
     router: str | None = None
     namespace: str = ""
+    files: Mapping[str, Any] | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether drivers and files are said by their names only: what the cloud orders must not choose others."""
+        return self.files is not None
 
 
 class Teller:
@@ -104,8 +114,16 @@ class Driver:
     def check(cls, visitor: Mapping[str, Any], writable: bool) -> None:
         """Raises ValueError where a visitor of the right form cannot be meant so. Opens nothing."""
 
+    @classmethod
+    def check_together(cls, settings: Mapping[str, Any], visitors: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raises ValueError where settings and visitors cannot be meant so together. Opens nothing."""
+
     def open(self, tell: Teller) -> None:
-        """Connects. What it raises is why the device is offline; it is called again after a while."""
+        """Connects. What it raises is why the device is offline; it is called again after a while.
+
+        Raises:
+            FormProblem: the device cannot be meant so: it is refused.
+        """
 
     def read(self, visitor: Mapping[str, Any]) -> Any:
         """The raw value of a property, or a :class:`Sample`.

@@ -38,14 +38,15 @@ class Keeping(Tending):
     Args:
         held: what is wanted.
         router, namespace: of the brain.
+        files: that the robot's owner has named for devices.
         reported: called when something was reported.
         stop: ends it.
     """
 
-    def __init__(self, held: Held, router: str | None, namespace: str, reported: Callable[[], None], stop: Flag
-                 ) -> None:
+    def __init__(self, held: Held, router: str | None, namespace: str, files: Mapping[str, Any],
+                 reported: Callable[[], None], stop: Flag) -> None:
         super().__init__("devices", LOOK, PATIENCE, seldom, stop)
-        self._held, self._router, self._namespace = held, router, namespace
+        self._held, self._router, self._namespace, self._files = held, router, namespace, files
         self._reported = reported
         self._mapper: Mapper | None = None
         self._shown: Any = None
@@ -86,7 +87,7 @@ class Keeping(Tending):
             from brain_fleet.devices.shown import Shown
 
             self._shown = Shown(self._router, self._namespace)
-            self._mapper = Mapper(self._router, self._namespace, named=True, fresh=self._shown.fresh)
+            self._mapper = Mapper(self._router, self._namespace, files=self._files, fresh=self._shown.fresh)
             self._shown.start()
             self._mapper.start()
         self._mapper.want(found.devices, found.desired, before)

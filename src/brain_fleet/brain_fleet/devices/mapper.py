@@ -29,8 +29,8 @@ Fresh = Callable[[Device, str, Mapping[str, Any], float], None]
 class _Kept:
     """A device that is wanted: its driver, its twin, and what is being written."""
 
-    def __init__(self, device: Device, around: Around, named: bool, now: float) -> None:
-        self.device, self.driver, self.twin = device, Supervised(device, around, named), Twin(device, now)
+    def __init__(self, device: Device, around: Around, now: float) -> None:
+        self.device, self.driver, self.twin = device, Supervised(device, around), Twin(device, now)
         self.said = ""      # why it was offline last, which is logged once
 
 
@@ -39,15 +39,15 @@ class Mapper:
 
     Args:
         router, namespace: of the brain.
-        named: whether only drivers that are installed under a name may run.
+        files: those that orders may name; None: the devices are no order's, see :class:`Around`.
         fresh: called at each good value, in the mapper's thread: with the device, the property, all that is fresh of
             the device, and the steady time of the value (s). It must not block.
         changed: called when a twin may have changed, in the mapper's thread.
     """
 
-    def __init__(self, router: str | None, namespace: str, *, named: bool, fresh: Fresh,
+    def __init__(self, router: str | None, namespace: str, *, files: Mapping[str, Any] | None, fresh: Fresh,
                  changed: Callable[[], None] = lambda: None) -> None:
-        self._router, self._namespace, self._named = router, namespace, named
+        self._router, self._namespace, self._files = router, namespace, files
         self._fresh, self._changed = fresh, changed
         self._lock = threading.Lock()
         self._wanted: tuple[Mapping[str, Device], Mapping[str, Mapping[str, Any]], Mapping[str, Any]] | None = None
@@ -169,8 +169,8 @@ class Mapper:
             self._leaving[name] = one.driver, now + LEAVING
         for name, device in devices.items():
             if name not in self._kept:
-                around = Around(name, self._router, self._namespace)
-                self._kept[name] = _Kept(device, around, self._named, now)
+                around = Around(name, self._router, self._namespace, self._files)
+                self._kept[name] = _Kept(device, around, now)
                 self._kept[name].twin.remember(before.get(name, {}), now)
             self._kept[name].twin.want(desired.get(name, {}))
 

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Mapping
 
-from brain_fleet.devices.reserved import PLAIN, check_topic
+from brain_fleet.devices.reserved import PLAIN, check_said
 from brain_fleet.schema import FormProblem
 from brain_fleet.state.kinds import check_spec
 from brain_wire import messages
+from brain_wire.names import NameProblem, expand
 from brain_wire.shown import quoted
 
 PERIOD = 1.0        # s between two samples
@@ -201,14 +202,14 @@ def _topic(device: str, known: Property, about: Mapping[str, Any], place: str) -
     name = about.get("name", f"devices/{device.replace('-', '_')}/{known.name}")
     kind, member = about.get("type", PLAIN[known.type]), about.get("field", "data")
     try:
-        check_topic(name, kind)
+        check_said(expand(name, "/", "device"), kind)   # as far as it is known before it is opened
         if not messages.has_field(kind, member):
             names = ", ".join(one for one, _ in messages.fields_of(kind))
             raise FormProblem(f"{kind} has no field {member}; it has {names}")
         plain = type(getattr(messages.message_class(kind)(), member))
         if plain not in FITS[known.type]:
             raise FormProblem(f"{known.name} is a {known.type}, which does not go into {member} of {kind}")
-    except (FormProblem, messages.MessageError) as problem:
+    except (FormProblem, NameProblem, messages.MessageError) as problem:
         raise FormProblem(f"{place}: {problem}") from None
     return Topic(name, kind, member)
 

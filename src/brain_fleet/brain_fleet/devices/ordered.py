@@ -56,7 +56,7 @@ def _check(key: tuple[str, str], every: Mapping[tuple[str, str], Mapping[str, An
         try:
             check_device(find(device.protocol, named=True), device.settings,
                          {name: one.visitor for name, one in device.properties.items()},
-                         {name: one.property.writable for name, one in device.properties.items()})
+                         {name: one.property.writable for name, one in device.properties.items()}, named=True)
         except FormProblem as problem:
             raise FormProblem(f"Device {device.name}: {problem}") from None
 

@@ -18,6 +18,7 @@ from typing import Any, Mapping
 
 from brain_fleet.devices import lines
 from brain_fleet.devices.driver import Around, Driver, Sample, Teller, Unreachable
+from brain_fleet.devices.owned_files import with_paths
 from brain_fleet.devices.protocols import check_device, find
 from brain_fleet.schema import WHOLE, FormProblem
 from brain_runtime.end_with_parent import die_with
@@ -121,6 +122,8 @@ class Runner:
         try:
             self._driver = self._make()
             self._driver.open(self._told)
+        except FormProblem:
+            raise
         except Exception as error:
             raise Unreachable(_why(error)) from error
         self._pause = AGAIN
@@ -187,6 +190,8 @@ class Runner:
             except Unreachable:
                 self._say(say="unwritten", name=name, why="the device went away while it was written to")
                 raise
+            except FormProblem:
+                raise
             except Exception as error:
                 self._say(say="unwritten", name=name, why=_why(error)[:300])
             else:
@@ -249,18 +254,27 @@ def main() -> None:
         with lock:
             out.write(lines.written(**fields))
 
+    def refuse(problem: FormProblem) -> None:
+        say(say="refused", why=str(problem)[:300])
+        os._exit(REFUSED)
+
     asked = sys.stdin.buffer
     first = json.loads(asked.readline())
     visitors, writable = first["visitors"], first["writable"]
     try:
-        driver = find(first["protocol"], first["named"])
-        check_device(driver, first["settings"], visitors, writable)
+        around = Around(first["device"], first["router"], first["namespace"], first["files"])
+        driver, settings = find(first["protocol"], around.named), first["settings"]
+        check_device(driver, settings, visitors, writable, around.named)
+        if around.files is not None:
+            host = settings.get("host")
+            settings = with_paths(driver.settings_form, settings, around.files, host, "spec.settings")
+            visitors = {
+                name: with_paths(driver.visitor_form, one, around.files, host, f"spec.properties.{name}.visitor")
+                for name, one in visitors.items()}
     except FormProblem as problem:
-        say(say="refused", why=str(problem)[:300])
-        os._exit(REFUSED)
-    around = Around(first["device"], first["router"], first["namespace"])
+        refuse(problem)
     wake = Signal()
-    runner = Runner(lambda: driver(first["settings"], visitors, around), visitors, first["periods"], say, wake)
+    runner = Runner(lambda: driver(settings, visitors, around), visitors, first["periods"], say, wake)
 
     def listen() -> None:
         for line in asked:
@@ -273,7 +287,10 @@ def main() -> None:
 
     threading.Thread(target=listen, daemon=True).start()
     say(say="begun")
-    runner.run()
+    try:
+        runner.run()
+    except FormProblem as problem:      # only what was opened shows that the device cannot be meant so
+        refuse(problem)
     os._exit(0)
 
 

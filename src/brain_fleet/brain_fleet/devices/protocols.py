@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any, Mapping
 
 from brain_fleet.devices.driver import Driver
+from brain_fleet.devices.owned_files import check_names
 from brain_fleet.schema import FormProblem, check
 from brain_wire.shown import quoted
 
@@ -58,13 +59,25 @@ def find(protocol: str, named: bool) -> type[Driver]:
 
 
 def check_device(driver: type[Driver], settings: Mapping[str, Any], visitors: Mapping[str, Mapping[str, Any]],
-                 writable: Mapping[str, bool]) -> None:
-    """Raises FormProblem where the settings or visitors of a device are not such as its driver takes."""
+                 writable: Mapping[str, bool], named: bool) -> None:
+    """Raises FormProblem where the settings or visitors of a device are not such as its driver takes.
+
+    Args:
+        named: they are an order's, which says names of files, and no paths.
+    """
     check(settings, driver.settings_form, "spec.settings")
+    if named:
+        check_names(driver.settings_form, settings, "spec.settings")
     for name, visitor in visitors.items():
         place = f"spec.properties.{name}.visitor"
         check(visitor, driver.visitor_form, place)
+        if named:
+            check_names(driver.visitor_form, visitor, place)
         try:
             driver.check(visitor, writable[name])
         except ValueError as problem:
             raise FormProblem(f"{place}: {re.sub(r'^spec[.]', '', str(problem))}") from None
+    try:
+        driver.check_together(settings, visitors)
+    except ValueError as problem:
+        raise FormProblem(f"spec: {problem}") from None

@@ -10,6 +10,8 @@ from typing import Any, Mapping, NamedTuple
 import numpy as np
 
 from brain_fleet.devices.models import Device, Features
+from brain_fleet.devices.reserved import Topics
+from brain_fleet.schema import FormProblem
 from brain_runtime.azimuth import BINS, CENTERS, WIDTH, wrap
 from brain_wire import Node, NoRouter, Publisher, SessionProblem, messages, open_session
 from brain_wire.credentials import EDGE
@@ -19,6 +21,7 @@ from brain_wire.waking import Signal
 
 TOPIC, TYPE = "sensor/features", "brain_interfaces/msg/SensorFeatures"
 AGAIN = 1.0         # s until a router that is not there is tried again
+LOOK = 1.0          # s between two looks at whether the brain takes commands on a topic of a device
 NODE = "brain_devices"
 SOURCE = "device/"  # before a device's name, so that none can take a region's place on a topic that many share
 
@@ -83,13 +86,22 @@ class Shown:
 
     def _publish(self, node: Node) -> None:
         publishers: dict[tuple[str, str], Publisher] = {}
+        topics, again = Topics(node), 0.0
+        bad: dict[str, str] = {}    # topics that are open and must not be any more, and why
 
-        def publisher(topic: str, kind: str, qos: Any = FEATURE) -> Publisher:
+        def publisher(topic: str, kind: str) -> Publisher:
             if (topic, kind) not in publishers:
-                publishers[topic, kind] = node.publisher(topic, kind, qos)
-            return publishers[topic, kind]
+                publishers[topic, kind] = topics.publisher(topic, kind)
+                bad.update(topics.look())       # before anything is said
+            found = publishers[topic, kind]
+            if found.endpoint.topic in bad:
+                raise FormProblem(bad[found.endpoint.topic])
+            return found
 
+        maps = None
         while not self._stopping:
+            if time.monotonic() >= again:
+                bad, again = topics.look(), time.monotonic() + LOOK
             with self._lock:
                 news, self._news = self._news, {}
             for (_, name), one in news.items():
@@ -99,14 +111,15 @@ class Shown:
                 try:
                     message = _message(topic.type, topic.field, one.fresh[name], one.at)
                     publisher(topic.name, topic.type).publish(message)
-                except messages.MessageError as problem:    # it is larger than the type of the topic allows
+                except (FormProblem, messages.MessageError) as problem:     # it may be larger than the type allows
                     seldom(topic.name, f"{name} of {one.device.name} is not published: {problem}")
             # Of a device that has several new values one map, the newest.
             for one in {one.device.name: one for one in sorted(news.values(), key=lambda n: n.at)}.values():
                 features = one.device.features
                 if features is not None and any(patch.property in one.fresh for patch in features.patches):
                     message = features_of(one.device, features, one.fresh, one.at)
-                    publisher(TOPIC, TYPE, FEATURE.with_depth(10)).publish(message)
+                    maps = maps or node.publisher(TOPIC, TYPE, FEATURE.with_depth(10))
+                    maps.publish(message)
             self._wake.wait()
 
 

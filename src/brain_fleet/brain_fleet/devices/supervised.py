@@ -37,15 +37,14 @@ class Supervised:
     Args:
         device: of which.
         around: where it runs.
-        named: see :func:`brain_fleet.devices.protocols.find`.
 
     Attributes:
         running: whether there is a process.
         refused: why the device cannot be meant so, as its driver has said last.
     """
 
-    def __init__(self, device: Device, around: Around, named: bool) -> None:
-        self.device, self._around, self._named = device, around, named
+    def __init__(self, device: Device, around: Around) -> None:
+        self.device, self._around = device, around
         self.refused: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._again, self._pause = 0.0, AGAIN
@@ -89,11 +88,11 @@ class Supervised:
         self._text = self._errors = self._unsent = b""
         self._last = ""
         self._bucket = Bucket(RATE, BURST)
-        self.send(device=device.name, protocol=device.protocol, named=self._named, settings=device.settings,
+        self.send(device=device.name, protocol=device.protocol, settings=device.settings,
                   visitors={name: one.visitor for name, one in device.properties.items()},
                   periods={name: one.period for name, one in device.properties.items()},
                   writable={name: one.property.writable for name, one in device.properties.items()},
-                  router=self._around.router, namespace=self._around.namespace)
+                  router=self._around.router, namespace=self._around.namespace, files=self._around.files)
         return None
 
     def send(self, **fields: Any) -> None:
@@ -153,7 +152,7 @@ class Supervised:
             self._heard, self._begun = now, True
             if one["say"] == "refused":
                 self.refused = shown.line(one["why"], 300)
-            elif one["say"] == "begun":
+            elif one["say"] in ("online", "offline"):
                 self.refused = None
             found.append(one)
         return found, None

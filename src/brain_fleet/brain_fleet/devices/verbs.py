@@ -74,7 +74,7 @@ def check(file: File) -> None:
         try:
             driver = find(one.protocol, named=False)
             check_device(driver, one.settings, {p: m.visitor for p, m in one.properties.items()},
-                         {p: m.property.writable for p, m in one.properties.items()})
+                         {p: m.property.writable for p, m in one.properties.items()}, named=False)
         except FormProblem as problem:
             fail(f"{file}, Device {name}: {problem}")
         tell(f"{name}: {one.model} by {one.protocol}" + ("" if one.protocol in OWN else f" ({driver.__module__})"))

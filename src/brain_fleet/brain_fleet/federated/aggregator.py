@@ -27,7 +27,6 @@ from brain_wire.messages import clip_utf8
 from brain_wire.seldom import Seldom
 from brain_wire.shown import quoted
 
-WAITING = 256           # questions that wait; an older one is let go of, and is asked again
 BYTES = 20e6            # a second that one robot may hand in, and twice that at once
 PARTLY = 64             # updates that have come in part; the memory that they take is bounded by it
 ROBOTS = 20_000         # whose rates are kept
@@ -58,7 +57,7 @@ class Aggregator:
         self._session, self._rounds, self._barred = session, rounds, barred
         self._partly: OrderedDict[str, _Partly] = OrderedDict()
         self._buckets = Buckets(BYTES, 2 * BYTES, ROBOTS)
-        answer(session, learn("*"), WAITING, self._serve, "learning", seldom)
+        answer(session, learn("*"), frames.LONGEST, self._serve, "learning", seldom)
         session.run(self._watch, "learning rounds")
 
     def _watch(self) -> None:
@@ -79,16 +78,14 @@ class Aggregator:
                 raise FormProblem(f"{quoted(key)} is no robot's key")
             if self._barred(robot):
                 raise FormProblem(f"{robot} was revoked")
-            size = 0 if query.payload is None else len(query.payload)
-            if size > frames.LONGEST:
-                raise FormProblem(f"it has {size} bytes, and at most {frames.LONGEST} are taken")
+            data = b"" if query.payload is None else query.payload.to_bytes()
             bucket = self._buckets.of(robot)
             held = bucket.wait()
             if held > 0.0:
                 query.reply(key, frames.write({"wait_s": min(held, 60.0), "why": "more came than one robot may send"}))
                 return
-            bucket.take(size)
-            frame = frames.read(b"" if query.payload is None else query.payload.to_bytes(), "question")
+            bucket.take(len(data))
+            frame = frames.read(data, "question")
             if frame.head["from"] != robot:
                 raise FormProblem(f"it says that it is from {frame.head['from']}, on the key of {robot}: each speaks "
                                   f"for itself only")

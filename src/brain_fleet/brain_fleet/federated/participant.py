@@ -32,6 +32,7 @@ PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
 LONGEST_WAIT = 60.0
 ALONE = 100_000     # times that a robot goes on alone at most, whatever it is told
 TRIES = 5           # of a part that is handed in, before the update is kept for when the cloud is back
+REASONS = 1000      # for waiting that are told
 LOOK = 0.5          # s between two looks at whether it is to end
 
 log = logging.getLogger("brain.learning")
@@ -101,6 +102,7 @@ class Participant:
     def run(self, stop: Flag) -> None:
         """Takes turns until ``stop``; a cloud that is away is waited for, however long."""
         failures, said = 0, ""
+        reasons: set[str] = set()       # for waiting, each of which is told once
         while not stop.is_set():
             try:
                 turned, wait = self._turn(stop)
@@ -111,6 +113,9 @@ class Participant:
                 wait, turned = pause(failures), Turned.WAITED
             news = "" if turned is Turned.WAITED else turned.value if turned is Turned.OVER else (
                 f"{turned.value}: {self.why}")
+            if turned is Turned.WAITED and self.why and self.why not in reasons and len(reasons) < REASONS:
+                reasons.add(self.why)
+                log.info("%s: %s", turned.value, quoted(self.why))
             if news and news != said:
                 log.info("%s", news)
                 said = news
@@ -139,8 +144,11 @@ class Participant:
             return Turned.WAITED, 0.0
         try:
             weights, examples, metrics = self._fit(model, head, lambda: end - time.monotonic())
-        except (ValueError, RuntimeError, OSError) as error:
-            self.why = " ".join(str(error).split())[:200]
+        except Exception as error:      # whatever a learner meets, the others are not to wait for this robot
+            known = isinstance(error, (ValueError, RuntimeError, OSError))
+            if not known:
+                seldom("learner", "the learner failed", trace=True, level=logging.ERROR)
+            self.why = " ".join(f"{'' if known else f'{type(error).__name__}: '}{error}".split())[:200]
             self._ask({"do": "decline", "run": head["run"], "round": head["round"], "why": self.why})
             return Turned.DECLINED, 1.0
         self._made = Made(head, weights, examples, metrics)
@@ -185,7 +193,7 @@ class Participant:
     def _go_on(self, made: Made) -> None:
         try:
             weights, examples, metrics = self._fit(made.weights, made.head, lambda: float("inf"))
-        except (ValueError, RuntimeError, OSError) as error:
+        except Exception as error:      # as above
             seldom("alone", f"this robot cannot go on learning by itself: {' '.join(str(error).split())[:200]}")
             weights, examples, metrics = made.weights, made.examples, made.metrics
         self._made = Made(made.head, weights, examples, metrics, (*made.before, digest(pack(made.weights))))

@@ -33,6 +33,7 @@ class Plan:
         least: updates without which a round comes to nothing, and is begun anew.
         enough: updates with which it ends at once; None: when all robots that were asked have answered.
         most_examples: that one robot can count for.
+        late: rounds in a row that a robot may let pass; then it is left out of as many. 0: nobody is left out.
         config: numbers that the learner is told.
     """
 
@@ -51,6 +52,7 @@ class Plan:
     least: int = 2
     enough: int | None = None
     most_examples: int = 10_000
+    late: int = 3
     config: Mapping[str, float] = field(default_factory=dict)
 
     def made(self) -> Strategy:

@@ -3,6 +3,7 @@
 
 A round begins when the first robot is handed it, and ends when all that were asked have answered, when enough have, or
 at its deadline. What came is aggregated if it is enough; else the round is begun anew with the weights as they are.
+A robot that is late in several rounds in a row is left out of as many, where there are enough without it.
 Each accepted update is on the disk before the robot hears so, and so a process that is killed goes on with them.
 """
 from __future__ import annotations
@@ -28,6 +29,7 @@ from brain_wire.shown import quoted
 HERE = 30.0         # s after its last question up to which a robot counts as there
 ASK_AGAIN = 1.0     # s after which a robot asks again that has nothing to do
 LATELY = 100        # rounds
+LEFT_OUT = 5.0      # s after which a robot asks again that is left out of the open round
 ROBOTS = 20_000     # that are remembered
 
 log = logging.getLogger("brain.learning")
@@ -86,6 +88,7 @@ class Rounds:
         self._heard: dict[str, float] = {}
         self._handed: set[str] = set()
         self._declined: dict[str, str] = {}
+        self._left_out: set[str] = set()
         self._answers = self._records.updates()
         self._digests = {robot: digest(pack(update.weights)) for robot, (update, _) in self._answers.items()}
         self._refused: dict[str, str] = {}
@@ -115,6 +118,10 @@ class Rounds:
                     return Wait("the others are waited for")
                 if not self.asked(robot):
                     return Wait("this round was drawn without this robot")
+                if robot not in self._handed and (rounds := self._left_out_for(robot)):
+                    self._left_out.add(robot)
+                    return Wait(f"it was late in the last {self.plan.late} rounds, and is left out of {rounds} more; "
+                                f"let it have less to learn from, or give the plan a longer deadline_s", LEFT_OUT)
                 if robot not in self._handed:
                     self._handed.add(robot)
                     self._open(self._seconds() if self._began is None else self._began)
@@ -248,7 +255,26 @@ class Rounds:
         """Robots that are asked, there or at it, and have not answered."""
         now = self._seconds()
         there = {robot for robot, at in self._heard.items() if now - at < HERE and self.asked(robot)}
-        return (there | self._handed) - self._answers.keys() - self._declined.keys()
+        return (there | self._handed) - self._answers.keys() - self._declined.keys() - self._left_out
+
+    def _left_out_for(self, robot: str) -> int:
+        """Of how many rounds, the open one included, a robot is left out, since it let the last ones pass.
+
+        Rounds that ended with enough are no measure: somebody is slower than the fastest in each. None is left out
+        after a round with too few.
+        """
+        most, history = self.plan.late, self._state.history
+        if not most or not history or history[-1]["ended"] == "too few":
+            return 0
+        passed = since = 0
+        for entry in history[:-10 * most - 1:-1]:
+            if robot in entry["missing"] and entry["ended"] != "enough":
+                passed += 1
+            elif robot in entry["robots"] or robot in entry["refused"] or robot in entry.get("declined", ()):
+                break
+            elif not passed:
+                since += 1
+        return max(0, most - since) if passed >= most else 0
 
     def _open(self, began: float) -> None:
         self._began = began
@@ -273,6 +299,7 @@ class Rounds:
             state.attempt += 1
             state.history.append(entry)
             self._told(entry)
+            late = [robot for robot in entry["missing"] if 0 < self._left_out_for(robot) == self.plan.late]
             self._records.write_state()
         except (RecordsProblem, WeightsProblem) as problem:
             vars(state).update(vars(before))
@@ -282,11 +309,15 @@ class Rounds:
             return
         self._forget()
         counts = ", ".join(sorted(answers)) or "nobody"
+        for robot in late:
+            self._happened(robot, f"{self.plan.name}: {robot} was late in the last {self.plan.late} rounds, and is "
+                                  f"left out of the next {self.plan.late} if there are enough without it")
         self._happened("", f"{self.plan.name}: round {entry['round']} ended ({entry['ended']}) with {counts}")
         log.info("round %d of %s ended (%s) with %s", entry["round"], self.plan.name, entry["ended"], counts)
 
     def _forget(self) -> None:
         self._handed, self._declined, self._answers, self._refused, self._digests = set(), {}, {}, {}, {}
+        self._left_out = set()
         self._bytes, self._digest = model_bytes(self._state)
         self._began = None
         self._records.tidy()
@@ -307,6 +338,7 @@ class Rounds:
             raise
         self._bytes, self._digest = model_bytes(state)
         self._refused.pop(update.robot, None)
+        self._declined.clear()      # this entry tells of them
 
     def _most_stale(self) -> int:
         return int(getattr(self.strategy, "most_stale", 0))
@@ -315,6 +347,8 @@ class Rounds:
         lasted = 0.0 if self._began is None else self._seconds() - self._began
         return {"round": self._state.attempt, "version": self._state.version + (ended != "too few"), "ended": ended,
                 "lasted_s": round(lasted, 3), "refused": dict(self._refused), "missing": sorted(self._missing()),
+                "declined": {robot: why for robot, why in sorted(self._declined.items()) if robot not in self._refused},
+                "left_out": sorted(self._left_out),
                 "updates": {robot: self._digests.get(robot, "") for robot in sorted(answers)},
                 "robots": {robot: {**metrics, "examples": update.examples}
                            for robot, (update, metrics) in sorted(answers.items())}}
@@ -339,6 +373,7 @@ class Rounds:
                 "rounds": self.plan.rounds, "version": self._state.version, "round": self._state.attempt,
                 "over": self.over, "digest": self._digest, "left_s": None if self._began is None else self.left(),
                 "answered": sorted(self._answers), "missing": sorted(self._missing()), "refused": dict(self._refused),
+                "left_out": sorted(self._left_out),
                 "declined": {robot: quoted(why) for robot, why in self._declined.items()},
                 "history": self._state.history[-100:]}
             spent = self.spent()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from brain_fleet.jobs import keeper
+from brain_wire import private
 
 TOKEN = "BRAIN_JOB_TOKEN"
 LOG_LONGEST = 16 * 2**20    # bytes of a log, of which the newest half stays when it has them
@@ -44,7 +45,7 @@ class Process:
 
     def __init__(self, folder: Path, token: str, steps: Sequence[Mapping[str, Any]], grace: float) -> None:
         self.token, self.asked = token, False
-        folder.mkdir(parents=True, exist_ok=True)
+        private.folder(folder)
         self.exit, self.log = folder / "exit", folder / "log"
         self.exit.unlink(missing_ok=True)
         told = [{**step, "env": {**step["env"], TOKEN: token}} for step in steps]
@@ -52,7 +53,7 @@ class Process:
         file.touch(mode=0o600)      # variables may be secret
         file.write_text(json.dumps({"steps": told, "grace": grace, "log": str(self.log), "exit": str(self.exit)}),
                         encoding="utf-8")
-        with self.log.open("ab") as log:
+        with open(self.log, "ab", opener=private.opener) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", keeper.__file__, str(file)], stdin=subprocess.PIPE, stdout=log, stderr=log,
                 start_new_session=True, env={TOKEN: token})

@@ -41,7 +41,7 @@ class Answering:
                  burst: float = BURST) -> None:
         self._helper, self._barred = helper, barred
         self._buckets = Buckets(rate, burst, ROBOTS)
-        answer(session, second("*"), WAITING, self._serve, "second", seldom)
+        answer(session, second("*"), QUESTION, self._serve, "second", seldom, waiting=WAITING, each=1)
 
     def _serve(self, query: zenoh.Query) -> None:
         key = str(query.key_expr)
@@ -51,8 +51,8 @@ class Answering:
                 raise FormProblem(f"{quoted(key)} is no robot's key")
             if self._barred(robot):
                 raise FormProblem(f"{robot} was revoked")
-            if query.payload is None or not 0 < len(query.payload) <= QUESTION:
-                raise FormProblem(f"a hard picture has at most {QUESTION} bytes")
+            if query.payload is None or not len(query.payload):
+                raise FormProblem(f"a hard picture has at most {QUESTION} bytes, and not none")
             bucket = self._buckets.of(robot)
             if bucket.wait() > 0.0:
                 raise FormProblem("too many hard pictures at once")

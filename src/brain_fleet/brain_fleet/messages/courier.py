@@ -82,10 +82,13 @@ class Courier:
         hooks: see there.
         software: version that others are told.
         tally: counts what deliveries come to.
+        installation: of the robot that this is.
     """
 
     def __init__(self, session: Session, store: Store, outbox: Outbox, *, founds: bool, bucket: Bucket | None = None,
-                 hooks: Hooks | None = None, software: str = "", tally: Tally | None = None) -> None:
+                 hooks: Hooks | None = None, software: str = "", tally: Tally | None = None,
+                 installation: str | None = None) -> None:
+        self._installation = installation
         self._session, self._store, self._outbox = session, store, outbox
         self._founds, self._bucket, self._hooks, self._software = founds, bucket, hooks or Hooks(), software
         self._tally = tally or Tally()
@@ -181,8 +184,8 @@ class Courier:
         self._kept = now
 
     def _deliver(self, peer: str, route: _Route, now: float) -> None:
-        known = self._store.read("SELECT epoch, apart, pending FROM peers WHERE name = ?", (peer,))
-        epoch, apart, pending = known[0] if known else (None, None, 0)
+        known = self._store.read("SELECT epoch, apart, pending, installation FROM peers WHERE name = ?", (peer,))
+        epoch, apart, pending, meant = known[0] if known else (None, None, 0, None)
         if self._founds and (epoch is None or (apart is not None and not pending)):
             route.due = now + route.keepalive   # it has to come by itself
             return
@@ -190,7 +193,10 @@ class Courier:
         shut = epoch is None or apart is not None or pending
         portions = [] if shut else self._outbox.take(peer, route.ahead)
         request = Request(self._store.member, peer, self._store.incarnation, epoch, portions,
-                          None if self._founds else apart, self._software, route.format)
+                          None if self._founds else apart, self._software,
+                          # in an older format another installation would take it for its own
+                          route.format if meant is None else max(3, route.format),
+                          installation=meant if self._founds else self._installation)
         data = envelope.write_request(request)
         self._number += 1
         number, came = self._number, []

@@ -12,16 +12,18 @@ from typing import Any, Iterable, Mapping
 
 from brain_fleet.schema import FormProblem, check, check_plain, load_schema, read_json
 
-# Formats that are read and written here. 2: an end says which it reads. Each end writes the newest that both know.
-OLDEST, NEWEST = 1, 2
+# Formats that are read and written here. 2: an end says which it reads. 3: a robot says which installation it is, and
+# the cloud which one it means. Each end writes the newest that both know.
+OLDEST, NEWEST = 1, 3
 BODY = 256 * 1024           # bytes of one message's body
 BODY_DEEPEST = 24           # lists and objects within each other in a body
 BODY_VALUES = 20_000
 BATCH = 512 * 1024          # bytes of bodies in one delivery, or one message
 MOST = 500                  # messages in one delivery
-REQUEST = 2 * 2**20         # bytes of a delivery that are read at all
+TAKEN = 2 * MOST            # messages, and places of those that are gone, that are read of one delivery
+REQUEST = 2**20             # bytes of a delivery that are read at all
 ANSWER = 2**20
-VALUES = 500_000
+VALUES = BATCH // 2 + 10 * TAKEN    # no delivery of ours holds more: a value has two characters at least
 WHY = 500                   # characters of a reason
 
 
@@ -69,6 +71,7 @@ class Request:
     Attributes:
         format: that it is written in.
         formats: that its sender reads, from and to; None: that one only.
+        installation: of the robot that sends it, or that it is meant for; None: any, or the format has none.
     """
 
     sender: str
@@ -80,6 +83,7 @@ class Request:
     software: str = ""
     format: int = NEWEST
     formats: tuple[int, int] | None = (OLDEST, NEWEST)
+    installation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,8 @@ def write_request(request: Request) -> bytes:
                             **_formats(request.format)}
     if request.apart is not None:
         head["apart"] = request.apart[:WHY]
+    if request.installation is not None and request.format >= 3:
+        head["installation"] = request.installation
     return f'{json.dumps(head)[:-1]}, "streams": [{",".join(streams)}]}}'.encode()
 
 
@@ -147,6 +153,9 @@ def read_request(data: bytes) -> Request:
         FormProblem: see there.
     """
     found = _read(data, REQUEST, "request")
+    count = sum(len(stream["entries"]) for stream in found["streams"])
+    if count > TAKEN:
+        raise FormProblem(f"it has {count} messages, and at most {TAKEN} are taken")
     portions = []
     for stream in found["streams"]:
         entries = [_entry(entry, stream["stream"]) for entry in stream["entries"]]
@@ -160,7 +169,7 @@ def read_request(data: bytes) -> Request:
     if len({portion.stream for portion in portions}) < len(portions):
         raise FormProblem("a stream stands twice in it")
     return Request(found["from"], found["to"], found["incarnation"], found["epoch"], portions, found.get("apart"),
-                   found.get("software", ""), found["format"], _read_formats(found))
+                   found.get("software", ""), found["format"], _read_formats(found), found.get("installation"))
 
 
 def _entry(found: Mapping[str, Any], stream: str) -> Entry:
@@ -218,6 +227,8 @@ def _read(data: bytes, longest: int, schema: str) -> Any:
     check(found, load_schema("brain_fleet.messages", schema))
     if found["format"] < 2 and "formats" in found:
         raise FormProblem("it has no field 'formats' in format 1")
+    if found["format"] < 3 and "installation" in found:
+        raise FormProblem(f"it has no field 'installation' in format {found['format']}")
     return found
 
 

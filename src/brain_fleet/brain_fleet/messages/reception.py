@@ -20,15 +20,15 @@ from brain_fleet.messages.epochs import Standing
 from brain_fleet.messages.outbox import Diverged
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.messages.tally import Tally
-from brain_fleet.schema import FormProblem
+from brain_fleet.schema import FormProblem, values_in
 from brain_fleet.store import Store, StoreProblem
 from brain_wire import Session
 from brain_wire.messages import clip_utf8
 from brain_wire.seldom import Seldom
 from brain_wire.shown import quoted
 
-WAITING = 256           # deliveries that wait; an older one is let go of, and comes again
 RATE, BURST = 10_000.0, 20_000.0            # messages a second of one peer, and at once
+VALUES_EACH = 10        # values that cost as much as a message does; they count before they are read
 BYTES, BYTES_BURST = 20e6, 40e6
 PEERS = 20_000          # whose rates are kept
 AGAIN = 2.0             # s after which a peer is to try again where the disk is full
@@ -52,6 +52,8 @@ class Desk:
         heard: a peer has delivered something.
         refused: a message was put aside: peer, stream, number, reason.
         reads: a peer has said which format it reads at most.
+        meant: whether a request is meant for this end, and not for another installation of its name.
+        second: a request came from another installation than the one that was taken in: peer, installation, why.
     """
 
     sender: Callable[[str], str | None]
@@ -64,6 +66,8 @@ class Desk:
     heard: Callable[[str], None] = lambda peer: None
     refused: Callable[[str, str, int, str], None] = lambda peer, stream, number, why: None
     reads: Callable[[str, int], None] = lambda peer, newest: None
+    meant: Callable[[Request], bool] = lambda request: True
+    second: Callable[[str, str, str], None] = lambda peer, installation, why: None
 
 
 class Reception:
@@ -84,7 +88,7 @@ class Reception:
         self._tally = tally or Tally()
         self._store, self._desk, self._software, self._rate = store, desk, software, rate
         self._buckets: dict[str, tuple[Bucket, Bucket]] = {}
-        answering.answer(session, key, WAITING, self._serve, "reception", seldom)
+        answering.answer(session, key, envelope.REQUEST, self._serve, "reception", seldom)
 
     def _serve(self, query: zenoh.Query) -> None:
         key = str(query.key_expr)
@@ -92,26 +96,24 @@ class Reception:
             sender = self._desk.sender(key)
             if sender is None:
                 raise FormProblem(f"{quoted(key)} is no robot's key")
-            size = 0 if query.payload is None else len(query.payload)
-            if size > envelope.REQUEST:
-                raise FormProblem(f"it has {size} bytes, and at most {envelope.REQUEST} are taken")
+            data = b"" if query.payload is None else query.payload.to_bytes()
             messages, bytes_in = self._bucket(sender)
             held = max(messages.wait(), bytes_in.wait())
             if held > 0.0:
                 answer = self._wait(sender, min(held, 60.0), "more came than one robot may hand in")
             else:
-                bytes_in.take(size)
-                self._tally.received_bytes += size
-                request = envelope.read_request(b"" if query.payload is None else query.payload.to_bytes())
+                bytes_in.take(len(data))
+                self._tally.received_bytes += len(data)
+                messages.take(1 + values_in(data.decode("utf-8", "replace")) / VALUES_EACH)
+                request = envelope.read_request(data)
                 if request.sender != sender:
                     raise FormProblem(f"it says that it is from {request.sender}, on the key of {sender}: each speaks "
                                       f"for itself only")
                 if request.to != self._store.member:
                     raise FormProblem(f"it is to {request.to}, and this is {self._store.member}")
-                messages.take(1 + sum(len(portion.entries) for portion in request.portions))
-                self._desk.heard(sender)
-                if request.formats is not None:
-                    self._desk.reads(sender, request.formats[1])
+                messages.take(sum(len(portion.entries) for portion in request.portions))
+                if not self._desk.meant(request):
+                    return
                 answer = self._answer(request)
         except FormProblem as problem:
             seldom(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
@@ -141,13 +143,14 @@ class Reception:
                 known = epochs.read(db, sender)
                 before = known is not None and known.apart is not None
                 standing = self._desk.standing(db, request)
+                set_apart = known is not None or epochs.read(db, sender) is not None    # not where there are too many
                 refused: list[tuple[str, int, str]] = []
                 first = {} if not standing.open else inbox.places(db, sender)
                 if standing.joined:
                     self._desk.joined(db, sender)
                 if standing.open:
                     refused = inbox.receive(db, sender, request.portions, self._desk.apply)
-                applied = inbox.places(db, sender)
+                applied = {} if standing.second else inbox.places(db, sender)
         except Diverged as problem:
             with self._store.change() as db:
                 epochs.set_apart(db, sender, str(problem))
@@ -156,8 +159,15 @@ class Reception:
             return self._reply(request, Standing(request.epoch, apart=str(problem)), applied, [])
         except StoreProblem as problem:
             seldom("store", str(problem))
+            self._desk.heard(sender)
             return self._wait(sender, AGAIN, f"{self._store.member} cannot write its database just now")
-        if standing.apart is not None and not before:
+        if standing.second:
+            self._desk.second(sender, epochs.named(request), standing.apart or "")
+            return self._reply(request, standing, applied, [])
+        self._desk.heard(sender)
+        if request.formats is not None:
+            self._desk.reads(sender, request.formats[1])
+        if standing.apart is not None and not before and set_apart:
             self._desk.apart(sender, standing.apart)
         if standing.joined or standing.begun:
             self._desk.begun(sender)

@@ -11,7 +11,7 @@ import zenoh
 from zenoh.handlers import Callback
 
 from brain_fleet.messages.pace import pause
-from brain_fleet.models.model_file import ModelProblem, read_model
+from brain_fleet.models.model_file import ModelProblem, check_model
 from brain_fleet.models.parts import PIECE, NoRoom
 from brain_fleet.models.serving import WAIT
 from brain_fleet.models.shelf import Shelf
@@ -158,7 +158,7 @@ class Fetching:
         if path is None:
             return
         try:
-            read_model(path)
+            check_model(path)
         except (ModelProblem, OSError) as problem:
             self._shelf.lose(digest)
             raise ModelProblem(f"model {digest[:19]} is not taken: {problem}") from None

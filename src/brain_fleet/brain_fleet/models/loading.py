@@ -18,10 +18,10 @@ from brain_fleet.models.model_file import OWN, digest_of
 from brain_fleet.models.shelf import Loaded, Shelf
 from brain_fleet.state.brain import Brain, Never, NotNow
 from brain_fleet.state.held import Held, Wanted
+from brain_fleet.state.kinds import WEIGHTS
 from brain_fleet.store import Store
 
 GUARD = 60.0        # s after a model was given to a region in which its failure is the model's
-PARAMETER = "weights"
 
 log = logging.getLogger("brain.edge")
 
@@ -145,7 +145,7 @@ class Loading:
             return refused(row.why)
         if digest != OWN and self._shelf.path(digest) is None:
             return self._fetching.status(digest)
-        have = str(brain.get_parameter(region, PARAMETER))
+        have = str(brain.get_parameter(region, WEIGHTS))
         original = row.original if row is not None else "" if self._ours(have) else have
         value = self._value(digest, original)
         known = row is not None and row.digest == digest
@@ -185,7 +185,7 @@ class Loading:
     def _set(self, brain: Brain, region: str, value: str) -> str | None:
         """Sets the weights; why the region refuses them, or None."""
         try:
-            brain.set_parameters(region, {PARAMETER: value})
+            brain.set_parameters(region, {WEIGHTS: value})
         except Never as problem:
             return str(problem)
         return None

@@ -14,6 +14,8 @@ from brain_wire.shown import quoted
 
 LARGEST = 8 * 2**30         # bytes of a file
 HEADER = 4 * 2**20          # of its header
+VALUES = 200_000            # in its header: of some 20,000 tensors
+DIMENSIONS = 64             # of a tensor; nobody's libraries take more
 SUFFIX = ".safetensors"
 OWN = "own"                 # in place of a digest: the weights that come with the region
 PATTERN = "sha256:[0-9a-f]{64}"
@@ -53,7 +55,13 @@ def digest_of(path: Path) -> str:
 
 
 def read_model(path: Path) -> ModelFile:
-    """Checks a file's form.
+    """Checks a file's form, and reads all of it for its digest. Raises as :func:`check_model`."""
+    size, metadata = check_model(path)
+    return ModelFile(digest_of(path), size, metadata)
+
+
+def check_model(path: Path) -> tuple[int, dict[str, str]]:
+    """Checks a file's form; returns its bytes and its metadata. Nothing but the header is read.
 
     Raises:
         OSError: it cannot be read.
@@ -68,7 +76,7 @@ def read_model(path: Path) -> ModelFile:
             raise ModelProblem(f"{path} is torn, or no safetensors file: it does not begin with the length of a header")
         text = file.read(length)
     try:
-        found = read_json(text, HEADER, 500_000)
+        found = read_json(text, HEADER, VALUES)
         if not isinstance(found, dict):
             raise FormProblem("its header is no object")
         metadata = found.pop("__metadata__", {})
@@ -79,7 +87,7 @@ def read_model(path: Path) -> ModelFile:
         raise ModelProblem(f"{path} is torn, or no safetensors file: {problem}") from None
     if end != size - 8 - length:
         raise ModelProblem(f"{path} is torn: its tensors take {end} bytes, and {size - 8 - length} are there")
-    return ModelFile(digest_of(path), size, metadata)
+    return size, metadata
 
 
 def _end(tensors: dict[str, Any]) -> int:
@@ -91,8 +99,11 @@ def _end(tensors: dict[str, Any]) -> int:
             whole = [begin, end, *shape]
         except (KeyError, TypeError, ValueError):
             raise FormProblem(f"its header says of {quoted(name)} what is no tensor") from None
-        if not all(type(number) is int and number >= 0 for number in whole) or kind not in _SIZES:
+        if not (isinstance(shape, list) and isinstance(kind, str) and kind in _SIZES
+                and all(type(number) is int and number >= 0 for number in whole)):
             raise FormProblem(f"its header says of {quoted(name)} what is no tensor")
+        if len(shape) > DIMENSIONS:     # their product would be a number of as many words
+            raise FormProblem(f"{quoted(name)} has {len(shape)} dimensions, and at most {DIMENSIONS} are taken")
         if end - begin != math.prod(shape) * _SIZES[kind]:
             raise FormProblem(f"{quoted(name)} has another size than its shape says")
         places.append((begin, end))

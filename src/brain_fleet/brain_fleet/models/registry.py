@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Mapping
 
-from brain_fleet.models.model_file import LARGEST, ModelProblem, read_model
+from brain_fleet.models.model_file import LARGEST, ModelProblem, check_model
 from brain_fleet.models.parts import PIECE, NoRoom, Parts
 from brain_fleet.models.statement import read_statement
 from brain_fleet.schema import read_json
@@ -56,7 +56,7 @@ class Registry:
         if path is None:
             raise ModelProblem(f"of model {digest[:19]} {self._parts.have(digest)} of {stated['size']} bytes have come")
         try:
-            read_model(path)
+            check_model(path)
         except ModelProblem:
             if not self.known(digest):
                 self._parts.forget(digest)

@@ -20,7 +20,6 @@ from brain_wire.messages import clip_utf8
 from brain_wire.seldom import Seldom
 from brain_wire.shown import quoted
 
-WAITING = 256
 LONGEST = 1000                      # bytes of a question
 RATE, BURST = 20e6, 40e6            # bytes a second of one robot, and at once
 ROBOTS = 20_000                     # whose rates are kept
@@ -43,7 +42,7 @@ class Serving:
     def __init__(self, session: Session, registry: Registry, barred: Callable[[str], bool]) -> None:
         self._registry, self._barred = registry, barred
         self._buckets = Buckets(RATE, BURST, ROBOTS)
-        answer(session, models("*"), WAITING, self._serve, "models", seldom)
+        answer(session, models("*"), LONGEST, self._serve, "models", seldom)
 
     def _serve(self, query: zenoh.Query) -> None:
         key = str(query.key_expr)
@@ -53,9 +52,7 @@ class Serving:
                 raise FormProblem(f"{quoted(key)} is no robot's key")
             if self._barred(robot):
                 raise FormProblem(f"{robot} was revoked")
-            if query.payload is None or len(query.payload) > LONGEST:
-                raise FormProblem(f"a question has at most {LONGEST} bytes")
-            asked = read_json(query.payload.to_bytes(), LONGEST)
+            asked = read_json(b"" if query.payload is None else query.payload.to_bytes(), LONGEST)
             check(asked, FORM)
             bucket = self._buckets.of(robot)
             if bucket.wait() > 0.0:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 KEEPALIVE = 60.0    # s; robots tell of themselves far more often
 ROLL = 1.0          # s between two looks at the roll-outs at the latest
+NAMES = 2 * epochs.MOST     # of robots that it is noted of that they are there: without keys anybody makes up names
+SECONDS = 8         # installations that are refused of one robot and remembered
+LATELY = 30.0       # s since such a one has come, for which it is told of
+SILENT = 8.0        # s after which the one that was taken in is silent: it tells of itself every five
 HERE = 15.0         # s since a robot has been heard, up to which it counts as connected
 
 log = logging.getLogger("brain.cloud")
@@ -77,13 +81,14 @@ class Cloud:
         self.learning: Rounds | None = None
         self._heard: dict[str, float] = {}      # steady time, by robot
         self._here: set[str] = set()            # robots whose token is there
+        self._seconds: dict[str, dict[str, tuple[float, str]]] = {}     # by robot and installation: heard, and why
         self._lock = threading.Lock()
         version = software()
         self._courier = Courier(session, store, self.outbox, founds=True, software=version, tally=self.tally,
                                 hooks=Hooks(apart=self._apart, heard=self._hear, refused=self._refused))
         desk = Desk(sender=self._sender, standing=epochs.admit, apply=self._apply,
                     joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear,
-                    applied=lambda robot: self._news.set(), reads=self._courier.reads)
+                    applied=lambda robot: self._news.set(), reads=self._courier.reads, second=self._second)
         for (robot,) in store.read("SELECT name FROM peers"):
             self._courier.serve(robot, down(robot), KEEPALIVE)
         self._reception = Reception(session, up("*"), store, desk, software=version, tally=self.tally)
@@ -146,7 +151,8 @@ class Cloud:
 
     def _hear(self, robot: str) -> None:
         with self._lock:
-            self._heard[robot] = time.monotonic()
+            if robot in self._heard or len(self._heard) < NAMES:
+                self._heard[robot] = time.monotonic()
 
     def _token(self, sample: zenoh.Sample) -> None:
         """In Zenoh's thread: it only notes, and wakes."""
@@ -155,7 +161,8 @@ class Cloud:
             return
         with self._lock:
             if sample.kind == zenoh.SampleKind.PUT:
-                self._here.add(robot)
+                if len(self._here) < NAMES:
+                    self._here.add(robot)
             else:
                 self._here.discard(robot)
                 if robot in self._heard:    # of others there is no end
@@ -179,10 +186,35 @@ class Cloud:
         """There is something for a robot."""
         self._courier.wake(robot)
 
-    def accept(self, db: sqlite3.Connection, robot: str, person: str) -> bool:
-        """Takes a robot in anew, and is to tell it all that is wanted; whether it is known."""
-        if not epochs.accept(db, robot, self.outbox):
+    def _second(self, robot: str, installation: str, why: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            others = self._seconds.setdefault(robot, {})
+            news = installation not in others and len(others) < SECONDS     # who makes them up fills no log
+            if installation not in others and not news:
+                del others[min(others, key=others.__getitem__)]
+            others[installation] = now, why
+        if news:
+            log.warning("a second installation is refused: %s; `brain fleet accept %s --installation %s` makes it the "
+                        "one", why, robot, installation)
+            self._event(robot, f"a second installation is refused: {why}")
+
+    def seconds(self, robot: str) -> dict[str, str]:
+        """Other installations that have come lately under a robot's name: why each is refused."""
+        with self._lock:
+            return {one: why for one, (heard, why) in self._seconds.get(robot, {}).items()
+                    if time.monotonic() - heard < LATELY}
+
+    def accept(self, db: sqlite3.Connection, robot: str, person: str, installation: str | None = "") -> bool:
+        """Takes a robot in anew, and is to tell it all that is wanted; whether it is known.
+
+        Args:
+            installation: see :func:`brain_fleet.messages.epochs.accept`.
+        """
+        if not epochs.accept(db, robot, self.outbox, installation):
             return False
+        with self._lock:
+            self._seconds.pop(robot, None)      # whoever is refused from now on comes again
         db.execute("DELETE FROM reported WHERE robot = ?", (robot,))
         self.desired.joined(db, robot)
         events.write(db, robot, person, f"{robot} is taken in anew")
@@ -215,13 +247,17 @@ class Cloud:
         knows, own = versions.of_all(self.store), software()
         for name, apart, pending, version, wanted, waiting in rows:
             here, ago = self.connected(name)
+            seconds = self.seconds(name)
+            if seconds and not pending and apart is None and (ago is None or ago > SILENT):
+                apart = next(iter(seconds.values()))    # it alone is there
             state = ("revoked" if self.barred(name) else "apart" if apart is not None and not pending else
                      "connected" if here else "away")
             found.append({"robot": name, "state": state, "apart": None if pending else apart, "heard_s": ago,
-                          "waiting": waiting, "version": wanted, "resources": counts.pop(name, {}),
+                          "second": seconds, "waiting": waiting, "version": wanted, "resources": counts.pop(name, {}),
                           "software": knows.get(name, {}).get("software", version),
                           "lacks": versions.lacks(name, knows.get(name, versions.FIRST), own)})
         # ordered for robots that have not come yet
-        found += [{"robot": name, "state": "unknown", "apart": None, "heard_s": None, "waiting": 0, "version": 0,
-                   "resources": count, "software": None, "lacks": []} for name, count in sorted(counts.items())]
+        found += [{"robot": name, "state": "unknown", "apart": None, "heard_s": None, "second": {}, "waiting": 0,
+                   "version": 0, "resources": count, "software": None, "lacks": []}
+                  for name, count in sorted(counts.items())]
         return found

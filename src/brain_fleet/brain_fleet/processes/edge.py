@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from pathlib import Path
 from types import MappingProxyType
-from typing import Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import zenoh
 from zenoh.handlers import Callback
@@ -17,6 +17,7 @@ from brain_fleet.messages import epochs
 from brain_fleet.messages.courier import Courier, Hooks
 from brain_fleet.messages.envelope import Request
 from brain_fleet.messages.epochs import Standing
+from brain_fleet.messages.installation import installation
 from brain_fleet.messages.outbox import Limits, Outbox
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.messages.reception import Desk, Reception
@@ -61,6 +62,7 @@ class Edge:
         stop: ends it.
         door: where the cloud renews certificates, as HOST:PORT; None: beside ``cloud``.
         programs: that the cloud may have run on this robot: the words of each one's command, by name.
+        device_files: that the cloud may name for this robot's devices, see :mod:`brain_fleet.devices.owned_files`.
 
     Attributes:
         tally: of its deliveries.
@@ -70,15 +72,17 @@ class Edge:
 
     def __init__(self, store: Store, cloud: str, *, credentials: Path | None, router: str | None, namespace: str,
                  rate: float = 0.0, limits: Limits = Limits(), quota: int = QUOTA, stop: Flag, door: str | None = None,
-                 programs: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
+                 programs: Mapping[str, Sequence[str]] = MappingProxyType({}),
+                 device_files: Mapping[str, Any] = MappingProxyType({})) -> None:
         self.store, self._cloud, self._credentials, self._stop = store, cloud, credentials, stop
         self.outbox = Outbox(store, FROM_ROBOT, limits)
         self.held = Held(store, self.outbox)
+        self._installation = installation(store)
         self._bucket = Bucket(rate, 2 * rate) if rate else None
         self._shelf = Shelf(store, quota)
         self._fetching = Fetching(store.member, self._shelf, self._authority, self._came)
         self._effects = self._bring_about(router, namespace)
-        self._devices = Keeping(self.held, router, namespace, self._something, stop)
+        self._devices = Keeping(self.held, router, namespace, dict(device_files), self._something, stop)
         self._programs = Programs(self.held, programs, store.path.parent / "programs", self._something, stop)
         self.tally, self.cloud_here, self.losses = Tally(), False, 0
         self._courier: Courier | None = None
@@ -210,11 +214,12 @@ class Edge:
         """Exchanges messages until the end, or until there is another session in place of this one."""
         version = software()
         courier = Courier(session, self.store, self.outbox, founds=False, bucket=self._bucket, software=version,
-                          tally=self.tally, hooks=Hooks(
+                          tally=self.tally, installation=self._installation, hooks=Hooks(
                               apart=self._apart, begun=self._begun, heard=self._heard, refused=self._refused))
         self._courier = courier
         desk = Desk(sender=self._sender, standing=self._standing, apply=self.held.hear, applied=self._applied,
-                    apart=self._apart, reads=courier.reads)
+                    apart=self._apart, reads=courier.reads,
+                    meant=lambda request: request.installation in (None, self._installation))
         Reception(session, down(self.store.member), self.store, desk, software=version, tally=self.tally)
         cloud = session.zenoh.liveliness().declare_subscriber(
             alive(CLOUD), Callback(self._token, indirect=False), history=True)

@@ -32,6 +32,9 @@ def edge(cloud: CloudAt = None,
          programs: Annotated[Path | None, typer.Option("--programs", metavar="FILE", help="Programs that the cloud may "
                                                        "have run here, beside the brain: a name and the words of its "
                                                        "command each. Default: none.")] = None,
+         device_files: Annotated[Path | None, typer.Option(
+             "--device-files", metavar="FILE", help="Files that orders may name for this robot's devices, as "
+             "passwords: a name with a path and hosts each. Default: none.")] = None,
          router: Router = None,
          brain_secure: Annotated[Path | None, typer.Option(
              "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
@@ -49,6 +52,7 @@ def edge(cloud: CloudAt = None,
                           ("--namespace", namespace or None),
                           ("--secure", None if secure is None else secure.expanduser().absolute()),
                           ("--programs", None if programs is None else programs.expanduser().absolute()),
+                          ("--device-files", None if device_files is None else device_files.expanduser().absolute()),
                           ("--models-mb", models_mb), ("--rate", str(1000.0 * rate) if rate else None),
                           ("--metrics", metrics)):
         if value is not None:

@@ -10,18 +10,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable
 
 import zenoh
-from zenoh.handlers import RingChannel
 
 from brain_fleet import audit
 from brain_fleet.belonging import versions
 from brain_fleet.devices import ordered
 from brain_fleet.jobs.runner import Runner
 from brain_fleet.jobs.served import serve
+from brain_fleet.messages import epochs
+from brain_fleet.messages.answering import answer
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.models.model_file import ModelProblem
 from brain_fleet.processes import model_orders
-from brain_fleet.processes.cloud import Cloud
+from brain_fleet.processes.cloud import SILENT, Cloud
 from brain_fleet.processes.settings import software
 from brain_fleet.schema import FormProblem, check, read_json
 from brain_fleet.state import events
@@ -37,8 +38,8 @@ from brain_wire.shown import quoted
 if TYPE_CHECKING:
     from brain_fleet.belonging.opening import Belonging     # which a person's terminal need not load
 
-WAITING = 64
-LONGEST = 2**20         # bytes of an order
+WAITING = 16            # orders of one person
+LONGEST = 2**20         # bytes of an order, and of what goes with it
 ANSWER = 12 * 2**20     # bytes of an answer
 LINES = 1000            # events in an answer
 LONGEST_NAME = 80       # characters of a person's
@@ -50,6 +51,7 @@ _FORM: dict[str, Any] = {"type": "object", "required": ["do"], "properties": {
     "do": {"enum": ["status", "robots", "resources", "apply", "delete", "accept", "logs", "audit", "enroll", "revoke",
                     "devices", "jobs", "learning", *model_orders.DOES]},
     **model_orders.FIELDS, "hours": {"type": "number"},
+    "installation": {"type": "string", "pattern": "[0-9a-f]+", "maxLength": 16},
     "resources": {"type": "array", "maxItems": MOST, "items": {"type": "object", "additionalProperties": True}},
     "robots": {"type": "array", "maxItems": 10_000, "items": _PLAIN}, "robot": _PLAIN,
     "after": {"type": "integer", "minimum": 0}, "job": {"type": "object", "additionalProperties": True}}}
@@ -77,17 +79,7 @@ class Orders:
         self._models = model_orders.orders(cloud)
         self.counts: Counter[tuple[str, str]] = Counter()
         self._refusals = Bucket(REFUSALS, BURST)
-        self._queryable = cloud.session.zenoh.declare_queryable(orders("*"), RingChannel(WAITING), complete=True)
-        cloud.session.run(self._run, "orders")
-
-    def _run(self) -> None:
-        while True:
-            try:
-                query = self._queryable.recv()
-            except zenoh.ZError:
-                return      # the session is closed
-            with query:
-                self._serve(query)
+        answer(cloud.session, orders("*"), LONGEST, self._serve, "orders", seldom, each=WAITING)
 
     def _serve(self, query: zenoh.Query) -> None:
         key, order = str(query.key_expr), None
@@ -95,11 +87,9 @@ class Orders:
         try:
             if not person.isidentifier() or not person.isascii() or len(person) > LONGEST_NAME:
                 raise FormProblem(f"{quoted(key)} is nobody's key")
-            if query.payload is None or len(query.payload) > LONGEST:
-                raise FormProblem(f"an order has at most {LONGEST} bytes; divide it")
-            order = read_json(query.payload.to_bytes(), LONGEST)
+            order = read_json(b"" if query.payload is None else query.payload.to_bytes(), LONGEST)
             check(order, _FORM)
-            if query.attachment is not None and len(query.attachment) <= LONGEST:
+            if query.attachment is not None:
                 order["data"] = query.attachment.to_bytes()
             does: dict[str, Callable[[dict[str, Any], str], Any]] = {
                 "status": self._status, "robots": self._robots, "resources": self._resources, "apply": self._apply,
@@ -107,10 +97,10 @@ class Orders:
                 "enroll": self._belonging.order, "revoke": self._belonging.order, "devices": self._devices,
                 "learning": self._learning, **self._models,
                 "jobs": self._jobs}
-            answer = json.dumps(does[order["do"]](order, person)).encode()
-            if len(answer) > ANSWER:
-                raise FormProblem(f"the answer would have {len(answer)} bytes, and at most {ANSWER} are sent")
-            query.reply(key, answer)
+            found = json.dumps(does[order["do"]](order, person)).encode()
+            if len(found) > ANSWER:
+                raise FormProblem(f"the answer would have {len(found)} bytes, and at most {ANSWER} are sent")
+            query.reply(key, found)
             self._count(order, "done")
         except (FormProblem, ModelProblem, OutboxFull, StoreProblem) as problem:
             self._refused(order, person, str(problem))
@@ -149,6 +139,7 @@ class Orders:
         states = [robot["state"] for robot in robots]
         return {"software": software(), "database": str(self._cloud.store.path), "runs_s": time.monotonic() -
                 self._cloud.began, "robots": {state: states.count(state) for state in sorted(set(states))},
+                "second": {robot["robot"]: robot["second"] for robot in robots if robot["second"]},
                 "waiting": sum(robot["waiting"] for robot in robots), **self._resources(order, person)}
 
     def _robots(self, order: dict[str, Any], person: str) -> dict[str, Any]:
@@ -213,13 +204,30 @@ class Orders:
         if robots is None:
             robots = [robot["robot"] for robot in self._cloud.robots() if robot["state"] == "apart"]
         with self._cloud.store.change() as db:
-            unknown = [robot for robot in robots if not self._cloud.accept(db, robot, person)]
+            which = {robot: self._installation(db, robot, order.get("installation")) for robot in robots}
+            unknown = [robot for robot in robots if not self._cloud.accept(db, robot, person, which[robot])]
             if unknown:
                 raise FormProblem(f"no robot {quoted(unknown[0])} has come yet; see `brain fleet nodes`")
         for robot in robots:
             log.info("%s is taken in anew, ordered by %s", robot, person)
             self._cloud.wake(robot)
         return {"robots": robots}
+
+    def _installation(self, db: sqlite3.Connection, robot: str, named: str | None) -> str:
+        """The installation that a person means; empty: the one that was taken in. Raises FormProblem."""
+        seconds, known = list(self._cloud.seconds(robot)), epochs.read(db, robot)
+        current = None if known is None else known.installation or known.incarnation
+        ago = self._cloud.connected(robot)[1]
+        if named is None:
+            if not seconds or len(seconds) == 1 and (ago is None or ago > SILENT):
+                return "".join(seconds)
+            raise FormProblem(f"several installations say that they are {robot}: {current}, which was taken in, and "
+                              f"{', '.join(seconds)}; name the right one with --installation")
+        found = [one for one in [*seconds, *filter(None, [current])] if one.startswith(named)]
+        if len(found) != 1:
+            raise FormProblem(f"no installation, or more than one, of {robot} begins with {quoted(named)}; there is "
+                              f"{', '.join([*filter(None, [current]), *seconds]) or 'none'}")
+        return "" if found[0] == current else found[0]
 
     def _logs(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         rows = self._cloud.store.read(

@@ -19,6 +19,7 @@ from pathlib import Path  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 from brain_fleet.belonging.names import FILE  # noqa: E402
+from brain_fleet.devices.owned_files import FilesProblem, read_files  # noqa: E402
 from brain_fleet.messages.outbox import Limits  # noqa: E402
 from brain_fleet.models.shelf import QUOTA  # noqa: E402
 from brain_fleet.monitoring.edge_figures import EdgeFigures  # noqa: E402
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--metrics")
     parser.add_argument("--most-messages", type=int, default=Limits.messages)
     parser.add_argument("--programs", type=Path)
+    parser.add_argument("--device-files", type=Path)
     parser.add_argument("--models-mb", type=float, default=QUOTA / 1e6)
     options = parser.parse_args(argv)
     ending = Ending()
@@ -76,12 +78,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             edge = Edge(store, cloud, credentials=options.secure, router=options.router, namespace=options.namespace,
                         rate=options.rate, limits=Limits(messages=options.most_messages),
                         quota=int(1e6 * options.models_mb), stop=ending.asked, door=options.door,
-                        programs={} if options.programs is None else read_programs(options.programs))
+                        programs={} if options.programs is None else read_programs(options.programs),
+                        device_files={} if options.device_files is None else read_files(options.device_files))
             if server is not None:
                 server.start(EdgeFigures(edge))
                 log.info("its figures are at http://%s/metrics", shown_address(server.address))
             edge.run()
-    except (FleetNameProblem, MetricsProblem, ProgramsProblem, StoreProblem, SessionProblem) as problem:
+    except (FilesProblem, FleetNameProblem, MetricsProblem, ProgramsProblem, StoreProblem, SessionProblem) as problem:
         print(f"brain edge: {shown.line(problem)}", file=sys.stderr)
         return 1
     return 0

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from brain_fleet.messages.epochs import REMEDY
 from brain_fleet.processes.alone import duration
+from brain_wire.shown import quoted
 
 _STYLES = {"connected": "green", "applied": "green", "away": "yellow", "waiting": "yellow", "ordered": "yellow",
            "apart": "red", "revoked": "red", "refused": "red", "kept": "dim", "unknown": "dim"}
@@ -27,6 +28,12 @@ def _state(state: str) -> Text:
     return Text(state, _STYLES.get(state, ""))
 
 
+def _seconds(found: Mapping[str, Mapping[str, str]]) -> list[Text]:
+    """Installations that are refused, since another has their name: why, by robot and installation."""
+    return [Text(f"a second {robot} is refused: {why}; `brain fleet accept {robot} --installation {second}` makes it "
+                 f"the one", "red") for robot, refused in found.items() for second, why in refused.items()]
+
+
 def robots_table(found: Mapping[str, Any]) -> Any:
     """Each robot in a line, and below why one is set apart."""
     table = new_table("robot", "state", "heard", "waiting", "version", "resources", "software")
@@ -37,6 +44,7 @@ def robots_table(found: Mapping[str, Any]) -> Any:
                       one["software"] or "")
     reasons = [Text(f"{one['robot']} is set apart: {one['apart']}; {REMEDY.format(one['robot'])}", "red")
                for one in found["robots"] if one["apart"]]
+    reasons += _seconds({one["robot"]: one["second"] for one in found["robots"] if not one["apart"]})
     reasons += [Text(line, "yellow") for one in found["robots"] for line in one.get("lacks", ())]
     reasons += [Text(f"{one['robot']} has a token, and has not come yet", "dim") for one in found.get("tokens", ())]
     return Group(table if found["robots"] else Text("no robot has come yet; start `brain edge` on one"), *reasons)
@@ -56,7 +64,7 @@ def status_table(found: Mapping[str, Any]) -> Any:
     robots = ", ".join(f"{count} {state}" for state, count in found["robots"].items()) or "none"
     head = (f"brain_fleet {found['software']} for {duration(found['runs_s'])}; robots: {robots}; "
             f"{found['waiting']} messages wait")
-    return Group(Text(head), resources_table(found["resources"]) if found["resources"] else
+    return Group(Text(head), *_seconds(found["second"]), resources_table(found["resources"]) if found["resources"] else
                  Text("nothing is wanted of any robot; order it with `brain fleet apply FILE`"))
 
 
@@ -86,9 +94,11 @@ def learning_table(found: Mapping[str, Any]) -> Any:
             head += f", missing {', '.join(one['missing'][:8])}"
     if "privacy" in one:
         head += f"; epsilon {one['privacy']['epsilon']:.2f} at delta {one['privacy']['delta']:g}"
-    table = new_table("round", "ended", "lasted", "robots", "missing", "refused")
+    table = new_table("round", "ended", "lasted", "robots", "missing", "refused, declined, left out")
     for entry in one["history"][-10:]:
         table.add_row(str(entry["round"]), entry["ended"], f"{entry['lasted_s']:.1f} s",
                       ", ".join(entry["robots"]) or "nobody", ", ".join(entry["missing"]),
-                      "; ".join(f"{robot}: {why}" for robot, why in entry["refused"].items()))
+                      "; ".join([*(f"{robot}: {quoted(why)}" for part in ("refused", "declined")
+                                   for robot, why in entry.get(part, {}).items()),
+                                 *(f"{robot}: left out, since it was late" for robot in entry.get("left_out", ()))]))
     return Group(Text(head), table) if one["history"] else Text(head)

@@ -177,6 +177,8 @@ def delete(file: File, as_json: Json = False, cloud: CloudAt = None, secure: Fle
 @app.command()
 def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that are set apart.")] = None,
            every: Annotated[bool, typer.Option("--all", help="All that are set apart.")] = False,
+           installation: Annotated[str | None, typer.Option(
+               help="Which one is the robot, where several say so: its first digits, see `brain fleet nodes`.")] = None,
            as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Takes robots in anew whose database, or whose cloud's, was lost or restored.
 
@@ -184,9 +186,12 @@ def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that 
     """
     if bool(robots) == every:
         fail("name robots, or give --all", 2)
+    if installation is not None and (robots is None or len(robots) != 1):
+        fail("--installation is of one robot", 2)
 
     def work(ask: Any) -> None:
-        found = ask("accept", **({} if every else {"robots": robots}))
+        found = ask("accept", **({} if every else {"robots": robots}),
+                    **({} if installation is None else {"installation": installation}))
         if as_json:
             tell_json(found)
             return

@@ -8,6 +8,7 @@ from typing import Any, Mapping
 from brain_fleet.state.held import Wanted
 from brain_wire import Client, NoAnswer, Node, messages
 from brain_wire.parameter_services import value_message, value_of
+from brain_wire.parameters import LOCAL
 
 ANSWER = 2.0        # s that a region gets to answer
 CLIENTS = 100       # of services that are kept open
@@ -47,12 +48,15 @@ class Brain:
         except messages.MessageError as problem:
             raise NotNow(f"{region} cannot be asked: {problem}") from problem
 
-    def set_parameters(self, region: str, values: Mapping[str, Any]) -> bool:
+    def set_parameters(self, region: str, values: Mapping[str, Any], ordered: bool = False) -> bool:
         """Sets those that have another value; whether there were any.
+
+        Args:
+            ordered: the values are an order's, which sets nothing that the region declares as ``local``.
 
         Raises:
             NotNow: the region does not answer.
-            Never: it refuses a value.
+            Never: it refuses a value, or an order is not to set it.
         """
         names = list(values)
         found = self._call(region, "get_parameters", "rcl_interfaces/srv/GetParameters", names=names).values
@@ -60,6 +64,12 @@ class Brain:
         other = {name: value for name, value in values.items() if not _equal(have.get(name), value)}
         if not other:
             return False
+        if ordered:
+            about = self._call(region, "describe_parameters", "rcl_interfaces/srv/DescribeParameters",
+                               names=list(other)).descriptors
+            for name, one in zip(other, about):
+                if LOCAL in one.additional_constraints:
+                    raise Never(f"parameter {name} of {region} is {LOCAL}; set it where the brain is started")
         try:
             # A whole number may be meant for a parameter that is a float; what it is now tells.
             fitted = {name: float(value) if type(have.get(name)) is float and type(value) is int else value
@@ -99,9 +109,10 @@ class Brain:
         way = {(True, "inactive"): ["activate"], (True, "unconfigured"): ["configure", "activate"],
                (False, "active"): ["deactivate"]}.get((active, now))
         if way is None:
-            if now in (("active",) if active else ("inactive", "unconfigured")):
+            if now in (("active",) if active else ("inactive", "unconfigured", "finalized")):
                 return False
-            raise NotNow(f"{region} is {now}")
+            ended = f"; it was ended by order on the robot, where `brain start {region}` begins it"
+            raise NotNow(f"{region} is {now}" + (ended if now == "finalized" else ""))
         for label in way:
             transition = messages.make("lifecycle_msgs/msg/Transition", label=label)
             if not self._call(region, "change_state", "lifecycle_msgs/srv/ChangeState", transition=transition).success:
@@ -116,7 +127,7 @@ class Brain:
             NotNow, Never, ParameterError: it cannot be done, now or ever.
         """
         if wanted.kind == "Parameters":
-            self.set_parameters(wanted.spec["region"], wanted.spec["values"])
+            self.set_parameters(wanted.spec["region"], wanted.spec["values"], ordered=True)
         else:
             self.set_active(wanted.spec["region"], wanted.spec["active"])
         return {"state": "applied"}

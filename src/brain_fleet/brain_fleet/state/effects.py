@@ -15,7 +15,7 @@ from brain_fleet.models.loading import Loading
 from brain_fleet.schema import FormProblem
 from brain_fleet.state.brain import ANSWER, Brain, Never, NotNow
 from brain_fleet.state.held import Held, Wanted
-from brain_fleet.state.kinds import DEVICES, EFFECTIVE, PROGRAMS, check_spec
+from brain_fleet.state.kinds import DEVICES, EFFECTIVE, PROGRAMS, WEIGHTS, check_spec
 from brain_fleet.state.tending import Woken
 from brain_fleet.store import StoreProblem
 from brain_wire import NoRouter, Node, ParameterError, SessionProblem, open_session
@@ -59,7 +59,7 @@ def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
 def _claims(one: Wanted) -> Mapping[str, Any]:
     """What an order says of its region: parameters by name, and under no name whether it is active."""
     if one.kind == "Model":
-        return {"weights": one.spec["digest"]}
+        return {WEIGHTS: one.spec["digest"]}
     return one.spec["values"] if one.kind == "Parameters" else {"": one.spec["active"]}
 
 

@@ -17,7 +17,7 @@ from brain_fleet.cluster.api import Api
 from brain_fleet.cluster.kinds import EVENT, JOB, POD, STEP, Kind, owner_labels
 
 DEPLOY = Path(__file__).resolve().parents[4] / "deploy" / "operator"
-PATIENCE = 60.0     # s; only ends a hang
+PATIENCE = 240.0     # s; only ends a hang
 GROUPS = ("trainer.kubeflow.org", "sedna.io", "fleet.brain")
 SPACE = "brain-fleet"
 

@@ -11,6 +11,7 @@ from brain_runtime import Out, Region, parameter
 class GaugeParameters:
     gain: float = parameter(1.0, "How much.", low=0.0, high=10.0)
     label: str = parameter("plain", "What is written on it.")
+    record: str = parameter("", "File that it would write to.", local=True)
 
 
 class Gauge(Region):

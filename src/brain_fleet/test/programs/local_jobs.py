@@ -13,7 +13,7 @@ from brain_fleet.jobs.runner import Runner
 from brain_fleet.schema import check
 from brain_runtime.yaml_text import parse
 
-PATIENCE = 200.0        # s: processes start slowly where others use the cores
+PATIENCE = 240.0        # s: processes start slowly where others use the cores
 PLAIN = """apiVersion: trainer.kubeflow.org/v1alpha1
 kind: ClusterTrainingRuntime
 metadata: {name: plain}

@@ -13,6 +13,7 @@ import numpy as np
 from brain_observe.introspection import markers, picture, ring
 from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, azimuth, images, parameter
 from brain_runtime.constants import goal_state
+from brain_runtime.odometry import Odometry
 from brain_runtime.polar import RINGS
 from brain_wire import messages
 from brain_wire.arrays import single
@@ -42,8 +43,9 @@ class IntrospectionParameters:
     camera_x: float = parameter(0.15, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
     camera_height: float = parameter(0.35, "how high above the floor the camera is", unit="m", low=0.0, high=5.0)
     camera_yaw: float = parameter(0.0, "direction the camera looks in", unit="rad", low=-math.pi, high=math.pi)
-    field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
-                                     high=2.8)
+    field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing or uncalibrated",
+                                     unit="rad", low=0.2, high=2.8)
+    rectified: bool = parameter(False, "pictures are rectified: the lens is that of camera_info's p")
     columns: int = parameter(384, "width up to which a small picture is enlarged", unit="px", low=16, high=1920)
     populations: tuple = parameter((), "populations whose rates are shown, as ears/hair on inside/rates/ears/hair; "
                                    "the graph tells all that its regions have", live=False)
@@ -100,6 +102,7 @@ class Introspection(Region):
         self._pictures: deque = deque(maxlen=PICTURES)
         self._path: list = []
         self._last: tuple[float, float, float] | None = None
+        self._odometry = Odometry()
         self._next_path = 0.0
         self._complained: set[str] = set()
         self._shown: Any = None     # stamp of the newest picture that was shown
@@ -121,6 +124,7 @@ class Introspection(Region):
     def step(self, inbox, state, dt, rng):
         """Makes what somebody looks at: pictures as vision tells of them, the rest at the region's rate."""
         wanted = self.wanted
+        self.trouble = self._odometry.refusal(inbox, FRESH)
         if not wanted:
             self._pictures.clear()
             self._path, self._last, self._next_path = [], None, 0.0
@@ -192,12 +196,12 @@ class Introspection(Region):
         return message
 
     def _eye(self, inbox, rows: int, columns: int) -> picture.Eye:
-        p, info = self.parameters, inbox.get("info")
-        focal, middle = columns / 2 / math.tan(p.field_of_view / 2), ((columns - 1) / 2, (rows - 1) / 2)
-        if images.sound_lens(info):
-            larger = columns / info.width
-            focal, middle = float(info.k[0]) * larger, (float(info.k[2]) * larger, float(info.k[5]) * larger)
-        return picture.Eye(p.camera_x, p.camera_height, p.camera_yaw, focal, middle)
+        p = self.parameters
+        try:
+            lens = images.lens(inbox.get("info"), (columns, rows), p.field_of_view, p.rectified)
+        except images.LensError:    # vision says so, and tells of no objects that could be drawn in
+            lens = images.lens(None, (columns, rows), p.field_of_view)
+        return picture.Eye(p.camera_x, p.camera_height, p.camera_yaw, lens.focal, (lens.column - 0.5, lens.row - 0.5))
 
     # -- places ----------------------------------------------------------------------------------------------------
 
@@ -215,8 +219,7 @@ class Introspection(Region):
 
     def _goal(self, inbox) -> Any | None:
         """Where it is going, in the odometry's frame: the target, or a meter ahead in the direction that is wanted."""
-        control, odom = inbox.get("control", within=FRESH), inbox.get("odom", within=FRESH)
-        pose = None if odom is None else azimuth.sound_pose(odom)
+        control, odom, pose = inbox.get("control", within=FRESH), inbox.get("odom"), self._odometry.pose(inbox, FRESH)
         if control is None or pose is None:
             return None
         bearing, distance = float(control.bearing), float(control.distance)
@@ -230,8 +233,7 @@ class Introspection(Region):
 
     def _driven(self, inbox) -> Any | None:
         """The way since somebody looks; it begins anew where the robot was carried."""
-        odom = inbox.get("odom", within=FRESH)
-        pose = None if odom is None else azimuth.sound_pose(odom)
+        odom, pose = inbox.get("odom"), self._odometry.pose(inbox, FRESH)
         if pose is None:
             return None
         x, y, yaw = self._last or (math.inf, math.inf, 0.0)

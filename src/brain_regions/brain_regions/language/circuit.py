@@ -34,7 +34,7 @@ def circuit(tensors: Mapping[str, np.ndarray]) -> Circuit:
 
     Its output: what each stream says [STREAMS * said], evidence without its bias [OUTPUTS], counts of the words and the
     context of each stream, the traces of both contexts, counts of the recall and of the choice, and the logits of the
-    verbs, when the choice has taken its micro-steps.
+    meanings, when the choice has taken its micro-steps.
     """
     t = {name: np.asarray(value, np.float32) for name, value in tensors.items()}
     sizes, populations, projections, answers = z.sizes_of(t), [], [], []
@@ -81,16 +81,16 @@ def circuit(tensors: Mapping[str, np.ndarray]) -> Circuit:
     for stream in STREAMS:
         reads(f"{stream}_trace", f"{stream}_context", sizes.context, z.TRACE)
     reads("recall_count", "recall", sizes.recall, Count())
-    summed = np.zeros((sizes.choice + z.VERBS, inputs), np.float32)
+    summed = np.zeros((sizes.choice + len(z.MEANINGS), inputs), np.float32)
     summed[:, at_sums:] = np.concatenate([t["choice"], t["verb"][:sizes.summary] / z.CHOICE_STEPS], axis=1).T
     populations.append(Population("choice", (sizes.choice,), z.CHOOSER))
     projections.append(Dense(INPUT, "choice", summed[:sizes.choice], t["choice_bias"]))
     reads("choice_count", "choice", sizes.choice, Count())
-    populations.append(Population("verb", (z.VERBS,), Count()))
+    populations.append(Population("verb", (len(z.MEANINGS),), Count()))
     at_rest = np.array(z.AT_REST, np.float32) / z.CHOICE_STEPS
     projections += [Dense(INPUT, "verb", summed[sizes.choice:], at_rest),
                     Dense("choice", "verb", np.ascontiguousarray(t["verb"][sizes.summary:].T) / z.CHOICE_STEPS)]
-    answers.append(("verb", z.VERBS))
+    answers.append(("verb", len(z.MEANINGS)))
     total = sum(size for _, size in answers)
     populations.append(Population("answer", (total,), HANDS_ON))
     each, at = np.eye(total, dtype=np.float32), 0

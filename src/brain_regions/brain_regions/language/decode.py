@@ -3,18 +3,20 @@
 
 The network says what the sentence asks for and, for each byte, what the word that it stands in is for; words that name
 one thing together are for the same. The lexicon only takes away: what the network claims must stand in the sentence as
-a word for it, on an object that the world can have, and there must be one. What the reason for not understanding is
-called, a person is told in the words of the grammar.
+a word for it, on an object that the world can have, and there must be one. Why a sentence is refused the network says,
+too: its meaning is a class (:data:`.sizes.MEANINGS`), and the word to blame is what it takes for an action that cannot
+be done or for a thing that it does not know. A robot does what :func:`obeyed` gives, which misses no bare stop.
 """
 from __future__ import annotations
 
+import itertools
 import re
 from typing import NamedTuple
 
 import numpy as np
 
 from brain_regions.language import sizes as z
-from brain_regions.language.grammar import Understanding, Verb, parse
+from brain_regions.language.grammar import Understanding, Verb
 from brain_regions.language.all_words import lexicon
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
 from brain_regions.language.network import Heard
@@ -26,12 +28,23 @@ _WITHIN = frozenset({Kind.COLOR, Kind.SHAPE, Kind.HINT, Kind.HUE, Kind.SHAPED, K
 _NAMES = {Kind.COLOR: z.NAMED_COLOR, Kind.SHAPE: z.NAMED_SHAPE, Kind.HINT: z.NAMED_SHAPE}
 CLEAR = 4.0
 """Logits by which one claim must be surer than another that contradicts it, so that the other is a slip."""
-BOLD = np.array([0.0, 0.75, 0.75, 0.0], np.float32)
-"""Logits added to go and find, against none and stop: who asks for something wants to be understood, and without an
-object in the sentence the lexicon refuses anyhow. Chosen by fresh sentences of the rules and the lists by hand."""
+BOLD = np.array([0.0, 0.75, 0.75, 0.5] + [0.0] * (len(z.MEANINGS) - 4), np.float32)
+"""Logits added to the verbs, against the other meanings: who asks for something wants to be understood, and without an
+object in the sentence the lexicon refuses anyhow; stop is the easiest thing to say. Chosen by lists that were looked
+at."""
+LEAVE = 0.5
+"""Chance of "no order" from which on the goal that there is stays; below, the sentence is refused: the robot stands."""
+_WHY = {"no order": Why.NO_ORDER, "only avoid": Why.ONLY_NOT, "exception": Why.EXCEPTION, "relation": Why.RELATION,
+        "ordinal": Why.ORDINAL, "two targets": Why.TWO_TARGETS, "two avoided": Why.TWO_AVOIDED,
+        "unknown": Why.NO_TARGET, "cannot": Why.NO_COMMAND, "condition": Why.CONDITION, "foreign": Why.LANGUAGE}
+_BLAMED = {"unknown": (z.ACTION.stop - 1, Why.WORD), "cannot": (z.ACTION.stop - 2, Why.CANNOT)}
+"""Meanings that have a word to blame: the output that says it of each byte, and the reason that names it."""
 _FORBIDS = re.compile(      # what ends a clause in dialects and forbids, which the network takes for an order
     "(?:[ぐく]な(?:よ|や|って)?|きなや|[ぐく]ん?でね[えぇ]?(?:ぞ|よ)?|わがん?ね[えぇ]?|がねで(?:けろ|くれ)?|んとって(?:や|な)?|"
     "ちゃ(?:いけん|いかん)|たらつまらん|もんじゃ(?:ない|なか)|のはよせ)(?:$|[,.!])")
+_LET_IT_BE = frozenset({"let", "it", "be"})     # "let it not be the red one", "don't let it be the red one"
+_WITH_STOP = frozenset({Kind.STOP, Kind.REQUEST, Kind.FILLER, Kind.YOU, Kind.COMMA, Kind.END})
+_ORDERS = frozenset({"", "base", "imp", "te", "vn"})   # forms of a verb; the others forbid or state
 SHARED = 0.5
 """Part of the evidence of a word that the other words of the same thing share: "red ball" is one thing."""
 
@@ -74,20 +87,64 @@ def decode(spelled: str, heard: Heard) -> tuple[Understanding, Why | None, str]:
     Returns:
         What was understood, without a reason; where nothing was: why, and the word to blame.
     """
-    logits = heard.verb + BOLD
-    chances = np.exp(logits - logits.max())
-    chances /= chances.sum()
-    verb = Verb(int(chances.argmax()))
-    sure = float(chances.max())
+    verb, sure, meaning = decided(heard.verb)
     try:
         if verb is Verb.NONE:
-            raise _No(Why.NO_COMMAND)
+            raise _refusal(spelled, heard.evidence, meaning)
         if verb is Verb.STOP:
             return Understanding(Verb.STOP, understood=True, confidence=sure), None, ""
         color, shape, avoid_color, avoid_shape, least = _slots(spelled, heard.evidence)
     except _No as no:
         return Understanding(), no.why, no.word
     return Understanding(verb, color, shape, avoid_color, avoid_shape, True, sure * least), None, ""
+
+
+def obeyed(spelled: str, heard: Heard) -> tuple[Understanding, Why | None, str]:
+    """What the robot does: as :func:`decode`, but a stop that the network takes for something to refuse is one.
+
+    At no order the goal would stay. A network in which nothing fires finds no command, and obeys none.
+    """
+    found = decode(spelled, heard)
+    if found[1] not in (None, Why.NO_COMMAND) and _bare_stop(spelled):
+        return Understanding(Verb.STOP, understood=True, confidence=1.0), None, ""
+    return found
+
+
+def _bare_stop(spelled: str) -> bool:
+    """Whether the lexicon finds a stop and nothing else: nothing must let the robot go on at "that's enough"."""
+    tokens = tokenize(spelled, lexicon())
+    stops = [token.form for token in tokens if token.kind is Kind.STOP]
+    return bool(stops) and _ORDERS.issuperset(stops) and all(token.kind in _WITH_STOP for token in tokens)
+
+
+def decided(logits: np.ndarray) -> tuple[Verb, float, str]:
+    """What is to be done by the logits of the meanings: its verb, how sure that is, and where it is none, the meaning.
+
+    All that is no order or refused is nothing to do, whatever the reason; which reason is another question. The meaning
+    is empty where "no order" is the likeliest and not sure.
+    """
+    chances = np.exp(logits + BOLD - (logits + BOLD).max())
+    chances /= chances.sum()
+    nothing = chances.copy()
+    nothing[Verb.NONE + 1:z.REFUSED] = 0.0
+    to_do = np.array([nothing.sum(), *chances[Verb.NONE + 1:z.REFUSED]])
+    verb, likeliest = Verb(int(to_do.argmax())), int(nothing.argmax())
+    sure = likeliest or chances[0] > LEAVE
+    return verb, float(to_do.max()), z.MEANINGS[likeliest] if verb is Verb.NONE and sure else ""
+
+
+def _refusal(spelled: str, evidence: np.ndarray, meaning: str) -> _No:
+    """Why nothing is to be done, and the word to blame."""
+    if meaning in _BLAMED:
+        output, why = _BLAMED[meaning]
+        tokens = tokenize(spelled, lexicon())
+        said = [token.text if speaks > 0 else "" for token, speaks in zip(
+            tokens, _means(spelled, tokens, evidence)[:, output])]
+        start = next((at for at, text in enumerate(said) if text), len(said))
+        run = list(itertools.takewhile(bool, said[start:]))
+        if run:
+            return _No(why, ("" if is_japanese(run[0][0]) else " ").join(run))
+    return _No(_WHY.get(meaning, Why.NO_COMMAND), spelled if meaning == z.MEANINGS[0] else "")
 
 
 def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, float]:
@@ -120,6 +177,7 @@ def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, floa
         _check_forbidden(spelled, tokens, {claim.place for claim in targets}, color, shape)
     if (avoid_color or avoid_shape) and avoid_color in (0, color) and avoid_shape in (0, shape):
         raise _No(Why.SAME)
+    _check_dropped(tokens, {claim.place for claim in targets + avoided}, ((color, shape), (avoid_color, avoid_shape)))
     return color, shape, avoid_color, avoid_shape, sure
 
 
@@ -215,6 +273,17 @@ def _unnamed(tokens: list[Token], before: int, place: int) -> bool:
     return begun is Kind.DETERMINER and word.kind in ACTIONS and word.form != "ing"     # "the read box"
 
 
+def _check_dropped(tokens: list[Token], claimed: set[int], kept: tuple[tuple[int, int], ...]) -> None:
+    """Whether a thing that is for nothing is denied: "not the blue box". Else more is said than the goal holds."""
+    if any(token.kind in (Kind.NOT, Kind.INSTEAD) for token in tokens):
+        return
+    for thing in _things(tokens):
+        said = {_NAMES[tokens[place].kind] == z.NAMED_SHAPE: int(tokens[place].value) for place in thing}
+        again = any(said.get(False, color) == color and said.get(True, shape) == shape for color, shape in kept)
+        if not (again or claimed & set(thing)):
+            raise _No(Why.TWO_TARGETS)
+
+
 def _check_forbidden(spelled: str, tokens: list[Token], claimed: set[int], color: int, shape: int) -> None:
     """Whether what is excepted or forbidden would be gone to: "any ball but the red one", "the box that isn't blue"."""
     if (found := _FORBIDS.search(spelled)) is not None:
@@ -234,6 +303,8 @@ def _excepted(tokens: list[Token], place: int) -> str:
         return ""
     before = place - 1
     while before >= 0 and (tokens[before].kind in _WITHIN or tokens[before].kind is Kind.DETERMINER):
+        before -= 1
+    while before >= 0 and tokens[before].text in _LET_IT_BE:
         before -= 1
     if before < 0:
         return ""
@@ -278,12 +349,3 @@ def _check_compound(tokens: list[Token], place: int, after: int) -> None:
             after += 1
         if after < len(tokens) and tokens[after].kind is Kind.WORD:
             raise _No(Why.WORD, tokens[after].text)     # a green computer
-
-
-def reason(text: str, why: Why, word: str) -> str:
-    """Why a sentence was not understood, for a person: as the grammar says it, if it did not understand it either."""
-    if why in (Why.NO_COMMAND, Why.NO_TARGET):
-        said = parse(text).reason
-        if said:
-            return said
-    return why.text(any(map(is_japanese, text[:1000])), word)

@@ -35,15 +35,13 @@ class Answer(NamedTuple):
 
     Attributes:
         evidence: logits [batch, bytes, OUTPUTS].
-        verb: logits [batch, VERBS].
-        kind: logits [batch, kinds of sentences]; only training asks for them.
+        verb: logits [batch, MEANINGS].
         rates: share of micro-steps in which each neuron of the choice fired, [batch, CHOICE].
         activity: mean activity per neuron and micro-step of letters, words and context.
     """
 
     evidence: Tensor
     verb: Tensor
-    kind: Tensor
     rates: Tensor
     activity: tuple[Tensor, ...]
 
@@ -223,7 +221,6 @@ class SpikingReader(nn.Module):
     """The spiking network. Batches are [batch, bytes] of int64 with lengths; what is beyond a length is ignored.
 
     Args:
-        kinds: of sentences that training asks for, too; no weight file holds their weights.
         sizes: of the populations; a region runs :data:`brain_regions.language.sizes.BASE`.
 
     Attributes:
@@ -235,7 +232,7 @@ class SpikingReader(nn.Module):
     runs = live.SpikingReader
     normalize = staticmethod(_Normal.apply)
 
-    def __init__(self, kinds: int = 0, sizes: z.Sizes = z.BASE) -> None:
+    def __init__(self, sizes: z.Sizes = z.BASE) -> None:
         super().__init__()
         self.sizes = sizes
         s, shapes = z.STREAMS, live.shapes(sizes)
@@ -258,7 +255,6 @@ class SpikingReader(nn.Module):
         self.choice = drawn(*shapes["choice"], fan=sizes.summary, gain=2.0)
         self.choice_bias = nn.Parameter(torch.full((sizes.choice,), 0.1))
         self.verb = drawn(*shapes["verb"], fan=sizes.summary)
-        self.kind = drawn(sizes.summary + sizes.choice, kinds, fan=sizes.summary)
         self.register_buffer("batches", torch.zeros(()))    # in the running statistics
 
     # -- what differs between spikes and rates ---------------------------------------------------------------------
@@ -290,10 +286,10 @@ class SpikingReader(nn.Module):
         recall = self._fire(self._charge(said[None], "recall", (0,)), "recall")[0]
         evidence = recall @ self.evidence + said @ self.direct + self.evidence_bias
         evidence = evidence.repeat_interleave(z.STRIDE, 0)[:size].transpose(0, 1)
-        verb, kind, rates = self._decide(words, context, recall, inside, lengths)
+        verb, rates = self._decide(words, context, recall, inside, lengths)
         weight = inside.T[:, :, None].float()
         activity = [(layer * weight).sum((0, 1, 2)) / (z.STREAMS * weight.sum()) for layer in (letters, words, context)]
-        return Answer(evidence, verb, kind, rates, (*activity, rates.mean(0)))
+        return Answer(evidence, verb, rates, (*activity, rates.mean(0)))
 
     def _incoming(self, x: Tensor, name: str, delays: tuple[int, ...]) -> Tensor:
         """What comes in through synapses with delays, [streams, steps, batch, neurons]."""
@@ -351,7 +347,7 @@ class SpikingReader(nn.Module):
         return summary @ self.choice + self.choice_bias
 
     def _decide(self, words: Tensor, context: Tensor, recall: Tensor, inside: Tensor,
-                lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+                lengths: Tensor) -> tuple[Tensor, Tensor]:
         mean = inside.T.float() / lengths                                       # [bytes, batch]
         beta = decay(z.TRACE.tau)
         age = (lengths - 1) - torch.arange(context.shape[1], device=lengths.device)[:, None]
@@ -366,7 +362,7 @@ class SpikingReader(nn.Module):
         rates = self._fire(charge.expand(1, z.CHOICE_STEPS, *charge.shape), "choice")[0].mean(0)
         summary = torch.cat([summary, rates], 1)
         at_rest = torch.tensor(z.AT_REST, device=summary.device)
-        return summary @ self.verb + at_rest, summary @ self.kind, rates
+        return summary @ self.verb + at_rest, rates
 
 
 class AnnReader(SpikingReader):
@@ -390,5 +386,5 @@ def of_weights(cls: type[SpikingReader], tensors: Mapping[str, np.ndarray]) -> S
         size = state[f"{name}_bias"]
         state |= {f"{name}_gain": torch.ones_like(size), f"{name}_mean": torch.zeros_like(size),
                   f"{name}_variance": torch.full_like(size, 1.0 - EPSILON)}
-    network.load_state_dict({"kind": network.kind, "batches": network.batches, **state})
+    network.load_state_dict({"batches": network.batches, **state})
     return network.eval()

@@ -10,7 +10,7 @@ import numpy as np
 
 from brain_regions.language import sizes as z
 from brain_regions.language.all_words import lexicon
-from brain_regions.language.decode import BOLD, framed
+from brain_regions.language.decode import decided, framed
 from brain_regions.language.grammar import Understanding, Verb
 from brain_regions.language.lexicon import Kind
 from brain_regions.language.network import Heard
@@ -30,7 +30,7 @@ def of_network(heard: Heard) -> tuple[Understanding, Why | None, str]:
     Returns:
         As :func:`.decode.decode`.
     """
-    verb = Verb(int((heard.verb + BOLD).argmax()))
+    verb = decided(heard.verb)[0]
     if verb is Verb.NONE:
         return Understanding(), Why.NO_COMMAND, ""
     if verb is Verb.STOP:
@@ -73,6 +73,6 @@ def of_lexicon(spelled: str) -> dict[str, np.ndarray]:
             evidence[start:byte, z.TARGET] = 1.0
             evidence[start:byte, _SAYS[token.kind].start + int(token.value) - 1] = 1.0
     said = next((_VERBS[token.kind] for token in tokens if token.kind in _VERBS), Verb.NONE)
-    verb = np.zeros(z.VERBS, np.float32)
+    verb = np.zeros(len(z.MEANINGS), np.float32)
     verb[said] = 10.0
     return {"evidence": evidence, "verb": verb}

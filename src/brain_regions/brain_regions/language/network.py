@@ -37,7 +37,7 @@ def shapes(sizes: z.Sizes = z.BASE) -> dict[str, tuple[int, ...]]:
         "recurrent": (z.STREAMS, context, context),
         "recall": (1, sizes.heard, recall), "recall_bias": (1, 1, recall), "direct": (sizes.heard, z.OUTPUTS),
         "evidence": (recall, z.OUTPUTS), "evidence_bias": (z.OUTPUTS,),
-        "choice": (sizes.summary, choice), "choice_bias": (choice,), "verb": (sizes.summary + choice, z.VERBS),
+        "choice": (sizes.summary, choice), "choice_bias": (choice,), "verb": (sizes.summary + choice, len(z.MEANINGS)),
     }
 
 
@@ -50,7 +50,7 @@ class Heard(NamedTuple):
 
     Attributes:
         evidence: logits [bytes, OUTPUTS], frames included.
-        verb: logits [VERBS].
+        verb: logits of what the sentence is, one of MEANINGS.
         rates: share of micro-steps in which each neuron of the choice fired, [choice].
     """
 

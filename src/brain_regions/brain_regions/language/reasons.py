@@ -44,6 +44,17 @@ class Why(enum.Enum):
                 "してはいけないことだけで、行き先が分かりません。例：「青い箱を避けて赤いボールへ行って」")
     CANNOT = ("I cannot do '{}'. I can go to an object, find one, avoid one, and stop.",
               "「{}」はできません。できるのは、行く・探す・避ける・止まることです。")
+    EXCEPTION = ("I cannot hold an exception, such as 'anywhere but'. Name the one object to go to, for example 'go to "
+                 "the red ball'.",
+                 "「以外」「ではない方」のような除き方はできません。行き先を一つ言ってください。例：「赤いボールへ行って」")
+    RELATION = ("I cannot tell objects by where they are, such as 'next to' or 'left of'. Name a color and a shape, "
+                "for example 'go to the red ball'.",
+                "「隣の」「左の」のような位置では物を区別できません。色と形で言ってください。例：「赤いボールへ行って」")
+    ORDINAL = ("I cannot tell objects by order or number, such as 'the second' or 'another'. Name a color and a shape, "
+               "for example 'go to the red ball'.",
+               "「二番目の」「別の」のような順番や数では物を区別できません。色と形で言ってください。例：「赤いボールへ行って」")
+    NO_ORDER = ("'{}' is no order, so nothing changes. Say 'go to', 'find' or 'stop', for example 'find the red ball'.",
+                "「{}」は命令ではないので、何も変えません。例：「赤いボールへ行って」「青い箱を探して」「止まれ」")
     CONDITION = ("I do not understand conditions such as 'if' and 'when'. Say what to do now.",
                  "条件つきの命令は分かりません。今することを言ってください。")
 

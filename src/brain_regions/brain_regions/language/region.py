@@ -10,9 +10,9 @@ import numpy as np
 from brain_regions.language import halves
 from brain_regions.language import sizes as z
 from brain_regions.language import weights as weight_file
-from brain_regions.language.decode import decode, framed, reason, spell
+from brain_regions.language.decode import framed, obeyed, spell
 from brain_regions.language.goal import (
-    ID, Listener, codes, decoded, digest_of, features_of, next_number, remember)
+    ID, UNDERSTOOD, Listener, codes, decoded, digest_of, features_of, next_number, remember)
 from brain_regions.language.grammar import MAX_CHARACTERS, Understanding
 from brain_regions.language.network import SpikingReader
 from brain_regions.language.reasons import Why
@@ -24,6 +24,7 @@ from brain_runtime import parameter
 from brain_runtime.declared import Network, Picture, Population, Weights
 
 REPUBLISH = 0.2     # s after which the newest answer is said again, for those who join late
+HEARD_FOR = 1.0     # s for which it is not, after what is no order: that is said once, and has to be heard
 READER = "reader_"  # what the names of the network's state begin with
 ROLES = {"target": [z.TARGET], "avoid": [z.AVOID], "action": z.ACTION}
 """What a byte may be for, and the outputs that say so."""
@@ -60,10 +61,11 @@ class Language(Trained, Listener, Lesionable):
     far is in the state, so that a region that was killed in the middle of a sentence reads on where it was. When there
     is nothing to read, nothing is computed.
 
-    Each sentence gets the next goal id. A sentence that comes again only because it is latched, right after
-    this region was restored, keeps its id. A restored region first listens to ``pfc/control``: if a newer
-    goal than the snapshot's is followed there, what the snapshot knows is past, and it stays silent until the
-    next sentence. ``SILENCE`` says nothing, and changes nothing.
+    Each sentence gets the next goal id, but for one that is no order while there is a goal: that changes nothing. It is
+    said once, under the goal's id and slots, with its own text and the reason. A sentence that comes again only because
+    it is latched, right after this region was restored, keeps its id. A restored region first listens to
+    ``pfc/control``: if a newer goal than the snapshot's is followed there, what the snapshot knows is past, and it
+    stays silent until the next sentence. ``SILENCE`` says nothing, and changes nothing.
     """
 
     rate = 20.0
@@ -137,7 +139,8 @@ class Language(Trained, Listener, Lesionable):
             reader, effort = self._reader.read(reader, count.steps)
             self.count(**effort._asdict())
             if self._reader.done(reader):
-                state = self._understand(state, followed, reader)
+                state, aside = self._understand(state, followed, reader)
+                said += aside
         if sentence is not None:
             self._restored = False
         state = {**state, **{READER + name: value for name, value in reader.items()}}
@@ -181,17 +184,24 @@ class Language(Trained, Listener, Lesionable):
             Why.LANGUAGE if sentence.strip() else Why.EMPTY)
         return self._refuse(state, followed, why), self._reader.rest()
 
-    def _understand(self, state: dict[str, np.ndarray], followed: int, reader: Mapping[str, np.ndarray]) -> dict:
+    def _understand(self, state: dict[str, np.ndarray], followed: int, reader: Mapping[str, np.ndarray]
+                    ) -> tuple[dict, list[Any]]:
+        """The state with the answer to what was read; where that is no order, the old one, and what is said of it."""
         heard = self._reader.heard(reader)
         length = int(reader["length"][0])
         spelled = reader["sentence"][1:length - 1].astype(np.uint8).tobytes().decode()
         if self.parameters.lexicon == "alone":
             heard = heard._replace(**halves.of_lexicon(spelled))
-        meant, why, word = halves.of_network(heard) if self.parameters.lexicon == "off" else decode(spelled, heard)
+        meant, why, word = halves.of_network(heard) if self.parameters.lexicon == "off" else obeyed(spelled, heard)
         if why is not None:
-            meant = Understanding(reason=reason(decoded(state["next_text"]), why, word))
+            text = decoded(state["next_text"])
+            meant = Understanding(reason=why.text(any(map(is_japanese, text)), word))
+            if why is Why.NO_ORDER and state["goal"][UNDERSTOOD] and followed <= state["goal"][ID]:
+                said = self._features(state)
+                said.text, said.reason = text, meant.reason
+                return {**state, "spoken": np.full(1, REPUBLISH - HEARD_FOR, np.float32)}, [said]
         rates = heard.rates / np.float32(MICRO_STEP)
-        return self._answer({**state, "rates": rates.astype(np.float32)}, followed, meant)
+        return self._answer({**state, "rates": rates.astype(np.float32)}, followed, meant), []
 
     def _refuse(self, state: dict[str, np.ndarray], followed: int, why: Why) -> dict:
         text = why.text(any(map(is_japanese, decoded(state["next_text"]))))

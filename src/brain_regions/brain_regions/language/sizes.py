@@ -41,8 +41,11 @@ TARGET, AVOID = 0, 1    # against 0: for nothing
 ACTION = slice(2, 8)    # go, find, stop, avoid, what cannot be done, a thing that is not known
 NAMED_COLOR, NAMED_SHAPE = slice(8, 12), slice(12, 15)      # whatever it is for
 OUTPUTS = 15
-VERBS = 4               # none, go, find, stop
-AT_REST = (1.0, 0.0, 0.0, 0.0)     # logits of the verbs without a spike: nothing is understood
+MEANINGS = ("no order", "go", "find", "stop", "only avoid", "exception", "relation", "ordinal", "two targets",
+            "two avoided", "unknown", "cannot", "condition", "foreign")
+"""What a sentence may be, one of these: the first as :class:`.grammar.Verb` numbers them, then why it is refused."""
+REFUSED = 4             # the first meaning that is refused; "no order" is neither done nor refused
+AT_REST = (1.0,) + (0.0,) * (len(MEANINGS) - 1)    # logits of the meanings without a spike: no order
 
 
 class Sizes(NamedTuple):

@@ -69,7 +69,7 @@ STOPS = (
     "stop the motors|stop the motor|stop the car|stop the machine|stop the movement|stop all movement|"
     "stop all motion|halt the robot|kill the motors|rest|be motionless|stay motionless|"
     "remain motionless|stop dead|enough|far enough|that's far enough|knock it off|that's enough|"
-    "that is enough")
+    "that is enough|discontinue|end it|finish")
 TOUCHES = (
     "touch|hit|clip|bump|bump into|bump against|collide with|crash into|crash|run into|drive into|contact|"
     "make contact with|come into contact with|strike|graze|brush|brush against|scrape|ram|run over|"

@@ -23,7 +23,7 @@ def needed(reader: type[SpikingReader], sizes: z.Sizes = z.BASE) -> dict[str, st
     """Metadata that a file must have to fit this code; of other sizes what no region takes."""
     meaning = [z.STREAMS, z.LETTER_DELAYS, z.WORD_DELAYS, z.CONTEXT_DELAYS, z.STRIDE, z.RANK, *sizes,
                z.CHOICE_STEPS, z.LETTER, z.WORD, z.CONTEXT_NEURON, z.RECALLER, z.CHOOSER,
-               z.SYNAPSE, z.TRACE, z.GAIN, z.COUNT_GAIN, z.AT_REST, z.OUTPUTS, z.VERBS, z.BEGIN, z.END]
+               z.SYNAPSE, z.TRACE, z.GAIN, z.COUNT_GAIN, z.AT_REST, z.OUTPUTS, z.MEANINGS, z.BEGIN, z.END]
     # the name of the ANN baseline in files that there are
     region = "language" if reader is SpikingReader else "language (rate twin)"
     return {"format": FORMAT, "region": region, "h": repr(MICRO_STEP), "input": "a byte of UTF-8 a micro-step",
@@ -31,7 +31,7 @@ def needed(reader: type[SpikingReader], sizes: z.Sizes = z.BASE) -> dict[str, st
 
 
 def probe(tensors: Mapping[str, np.ndarray], reader: type[SpikingReader], sizes: z.Sizes = z.BASE) -> np.ndarray:
-    """What a network with these weights says of one sentence: evidence and verbs, in a row."""
+    """What a network with these weights says of one sentence: evidence and meanings, in a row."""
     network = reader(tensors, sizes=sizes)
     state = network.begin(PROBE)
     while not network.done(state):

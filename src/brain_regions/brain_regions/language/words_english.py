@@ -34,7 +34,7 @@ BARRIERS = (
 THINGS = "one|thing|object|item|figure|whatever|whichever"
 WORDS: list[tuple[Kind, str, str]] = [
     (Kind.BE, "", (
-        "is|are|be|was|were|am|been|lies|stands|sits|is located|is standing|is lying|"
+        "is|are|be|was|were|am|been|lies|stands|sits|sit|is located|is standing|is lying|"
         "is situated|is placed|is sitting|is found")),
     (Kind.REQUEST, "", (
         "be a dear and|be a pal and|be nice and|be kind and|be so good as to|we need you|we want you|"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brain_regions.body import Body
-from brain_runtime import FEATURE, SENSOR, Gated, In, Out, Region, parameter
+from brain_runtime import FEATURE, SENSOR, Gated, In, Out, Region, clip_utf8, parameter
 from brain_runtime.interfaces import Control, MotorStatus
 
 IDLE, SEARCH, APPROACH, STOP, AVOID = (
@@ -64,4 +64,4 @@ class AnyMotor(Region):
         command.twist.linear.x, command.twist.angular.z = velocity
         return {"command": command, "status": self.status(
             goal_id=0 if control is None else control.goal_id, state=kind, linear=velocity[0], angular=velocity[1],
-            clearance=clearance, reason=reason)}
+            clearance=clearance, reason=clip_utf8(reason, 128))}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth, spike_trains
+from brain_regions import azimuth, beams, spike_trains
 from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS, ticks
 from brain_regions.motor import coding, senses
@@ -57,11 +57,10 @@ class PolicyMotor(Trained, AnyMotor):
     def step(self, inbox, state, dt, rng):
         """One answer to what there is now."""
         control = inbox.get("control", within=CONTROL_TIMEOUT)
-        scan = inbox.get("scan", within=SCAN_TIMEOUT)
-        why = ("no fresh control" if control is None else
-               "no fresh scan" if scan is None or not azimuth.sound_scan(scan) else "")
-        if why:
-            return self.messages(control, (0.0, 0.0), STANDING, math.nan, why), self.initial_state()
+        scan, why = beams.heard(inbox.get("scan", within=SCAN_TIMEOUT), self.parameters)
+        if control is None or scan is None:
+            return self.messages(control, (0.0, 0.0), STANDING, math.nan,
+                                 why if control is not None else "no fresh control"), self.initial_state()
         row, new, clearance = self._sense(inbox, control, scan, state, dt)
         first = np.isnan(state["slow"][0])
         time = ticks(dt, float(state["left"][0]))
@@ -93,7 +92,7 @@ class PolicyMotor(Trained, AnyMotor):
         target = mode == APPROACH and math.isfinite(control.bearing) and math.isfinite(control.distance) \
             and control.distance > 0
         bearing, distance = (float(control.bearing), float(control.distance)) if target else (math.nan, math.nan)
-        angles, distances, beams, kept = self._points(inbox, control, scan)
+        angles, distances, count, kept = self._points(inbox, control, scan)
         # what is to be kept away from may reach up to the target, but is none of it: the ring holds all of that, as it
         # did in training, and only beams tell how far the target is
         own = s.of_target(angles, distances, bearing, distance)
@@ -111,7 +110,7 @@ class PolicyMotor(Trained, AnyMotor):
         row[s.SPEED] = min(max(float(np.nan_to_num(control.speed)), 0.0), 1.0)
         row[s.MODE] = mode if mode < coding.MODES else IDLE
         row[s.BEARING], row[s.DISTANCE] = azimuth.wrap(bearing), distance
-        row[s.TARGET_GAP] = s.target_gap(angles[:beams], distances[:beams], bearing, distance) - p.radius - p.stop_gap
+        row[s.TARGET_GAP] = s.target_gap(angles[:count], distances[:count], bearing, distance) - p.radius - p.stop_gap
         row[s.LAST_LINEAR:s.LAST_STATE + 1] = state["last"]
         row[s.MAX_LINEAR:] = max(p.max_linear, 0.01), p.max_angular, p.braking, p.radius
         return row, {"slow": slow}, self._clearance_ahead(angles, distances)
@@ -122,7 +121,7 @@ class PolicyMotor(Trained, AnyMotor):
         Then how many are the scan's, and how many come before those of what is to be kept away from.
         """
         p = self.parameters
-        angles, distances = azimuth.scan_points(scan, p)
+        angles, distances = scan.hits()
         found = [(angles, distances)]
         for received in inbox.each("features", FEATURES_TIMEOUT):
             if received.message.confidence >= TRUSTED:

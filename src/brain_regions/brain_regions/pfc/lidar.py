@@ -2,11 +2,12 @@
 """What the prefrontal cortex reads off a scan: what is near ahead, how far can be seen, where floor is open."""
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from brain_regions import azimuth
+from brain_regions.beams import Beams
 from brain_regions.body import Body
 
 ACROSS = np.linspace(-0.08, 0.08, 5)    # rad from the middle of a bin, in which beams are looked for
@@ -25,9 +26,9 @@ class Front(NamedTuple):
     ranges: np.ndarray
 
 
-def front(scan: Any, body: Body) -> Front:
-    """A sound LaserScan, from the base."""
-    angles, ranges = azimuth.scan_points(scan, body)
+def front(scan: Beams, body: Body) -> Front:
+    """What a scan shows, from the base."""
+    angles, ranges = scan.hits()
     nearest = float(np.hypot(ranges * np.cos(angles) - body.radius, ranges * np.sin(angles)).min(initial=9.0))
     order = np.argsort(angles)
     return Front(nearest, angles[order], ranges[order])

@@ -10,18 +10,21 @@ import numpy as np
 from brain_regions import azimuth, past, spike_trains
 from brain_regions.lesions import Lesionable
 from brain_regions.membranes import MICRO_STEP, ticks
+from brain_regions.obedience import HEARTBEATS, NOT_BELIEVED
 from brain_regions.past import Past
 from brain_regions.pfc import (choice, circuit, decision, eyes, feedback, heading, in_front, last_look, lidar, memory,
                                polar, synapses)
 from brain_regions.pfc.control import (APPROACH, AVOID, GATED, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED,
-                                       S_REACHED, Told, keep_away)
+                                       S_APPROACHING, S_REACHED, S_SEARCHING, S_WAITING, Told, keep_away)
 from brain_regions.pfc.last_look import Leave
 from brain_regions.pfc.parameters import PrefrontalCortexParameters
-from brain_regions.pfc.report import report
+from brain_regions.pfc.report import kind_of, report
 from brain_regions.pfc.told import POPULATIONS
 from brain_regions.pfc.watch import Watch
+from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, In, LATCHED, Out, SENSOR, STREAM, clip_utf8
 from brain_runtime.declared import NUMBER, Network, Picture
+from brain_runtime.odometry import JUMP, Odometry, from_origin, origin_of
 from brain_runtime.sights import sound
 from brain_wire import messages
 
@@ -30,7 +33,6 @@ LOOKING = 1.2           # rad: heading that makes motor turn on the spot
 NEAR = 0.65             # m, from the front: where standing would say "here it is"
 TOO_NEAR = 0.80         # m, from the middle, to an object that is to be kept away from
 ROUTE_FROM = 1.1        # m to the target from which on the way to it is taken rather than its direction
-JUMP = (0.5, 1.0)       # m, rad between two steps: the robot was carried
 PICTURES = tuple(Picture(f"brain_eval.panels:{name}") for name in ("memory", "choice", "undecided", "actions"))
 ROUND, LATE = "looking round once more before giving up", "vision is late, and nothing is given up until it is not"
 MAPS = ("place/view", "place/route")
@@ -64,6 +66,7 @@ class PrefrontalCortex(Lesionable):
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
+    heartbeats = HEARTBEATS
 
     control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE, gated=GATED)
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
@@ -82,10 +85,11 @@ class PrefrontalCortex(Lesionable):
         self._memory = memory.ObjectMemory(min(memory.TAU, p.forget), p.forget, self._lesions.get("memory"))
         self._choice = choice.Choice(p.evidence, **how, lesions=self._lesions)
         self._decision = decision.Decision(p.search_time, **how, lesions=self._lesions)
-        self._past = Past()
+        self._past, self._odometry = Past(), Odometry()
         # what the newest messages say, which does not change while they are the newest
         self._known_maps: dict[str, tuple[Any, np.ndarray]] = {}
-        self._known_scan: tuple[Any, Any] = (None, None)
+        self._known_front: tuple[Any, Any] = (None, None)
+        self._lidar = ScanWatch()
         self._known_view: tuple[Any, tuple[float, float, bool]] = (None, (0.0, 0.0, False))
         self._known_goal: tuple[Any, Told] | None = None
         self._watched = 0           # steps with a watch; what is shown only is no state
@@ -101,13 +105,16 @@ class PrefrontalCortex(Lesionable):
     def initial_state(self):
         return {**self._memory.rest(), **choice.empty(), **decision.empty(), **last_look.empty(), **in_front.empty(),
                 **feedback.empty(azimuth.BINS), "goal": np.zeros(7, np.float32), "text": np.zeros(TEXT, np.float32),
-                "pose": np.zeros(4, np.float32), "told": np.zeros(1, np.float32), "left": np.zeros(1, np.float32)}
+                "pose": np.zeros(4, np.float32), "far": np.zeros(2, np.float32),
+                "told": np.zeros(1, np.float32), "left": np.zeros(1, np.float32)}
 
     def step(self, inbox, state, dt, rng):
         self._lesions.draw_by(rng)
         state = dict(state)
         new_goal = self._hear(inbox, state)
+        remark = "" if new_goal else self._remark(inbox, state)
         pose = self._move(inbox, state)
+        self.trouble = self._odometry.refusal(inbox, 0.5)
         sight = self._look(inbox, state, pose, dt)
         told = self._goal(state)
         watch = self._watch()
@@ -140,12 +147,14 @@ class PrefrontalCortex(Lesionable):
         self.count(**synapses.cost({"memory": fired, **chosen, **decided}, steps, wanted, avoided, self.spiking))
         action, why, means = decision.read(state)
         self._why(state, means, searched)
-        outbox = {"control": self._control(state, told, action, means, believed, ending == ROUND)}
+        looks_round = ending == ROUND or self._lidar.unproven
+        outbox = {"control": self._control(state, told, action, means, believed, looks_round)}
         status, reason, note = self._status(inbox, state, sight, action, why, believed, told, ending, dt)
-        if status is not None and (new_goal or status + 1 + note != state["told"][0]):
+        if status is not None and (new_goal or remark or status + 1 + note != state["told"][0]):
             state["told"] = np.array([status + 1 + note], np.float32)
-            outbox["status"] = self.status(goal_id=told.number, state=status, text=told.text,
-                                           reason=clip_utf8(reason, 256), cause=last_look.cause(state, status))
+            reason = clip_utf8(remark or reason, 256)
+            outbox["status"] = self.status(goal_id=told.number, state=status, text=told.text, reason=reason,
+                                           cause=last_look.cause(state, status))
         if "memory" in self.wanted and pose is not None:
             outbox["memory"] = self._remembered(state)
         if "belief" in self.wanted:
@@ -190,29 +199,43 @@ class PrefrontalCortex(Lesionable):
         state["told"] = np.zeros(1, np.float32)
         return True
 
+    @staticmethod
+    def _remark(inbox, state) -> str:
+        """Language's word on a sentence that was no order, which leaves the goal as it is; mostly empty."""
+        language = inbox.get("language")
+        new = language is not None and inbox.new("language")
+        return language.reason if new and language.understood and language.goal_id % 2 ** 24 == state["goal"][0] else ""
+
     def _move(self, inbox, state):
-        """Hands the way since the last step to the memory; newest pose (x, y, yaw), or None."""
-        odom = inbox.get("odom", within=0.5)
-        pose = azimuth.sound_pose(odom) if odom is not None else None
-        if pose is None:
+        """Hands the way since the last step to the memory; newest pose (x, y, yaw) from the origin ``far``, or None."""
+        told = self._odometry.pose(inbox, 0.5)
+        if told is None:
             return None
         x, y, yaw, known = (float(v) for v in state["pose"])
+        if not known:
+            state["far"] = origin_of(told)
+        pose = from_origin(told, state["far"])
         if known:
             dx, dy, turned = pose[0] - x, pose[1] - y, azimuth.wrap(pose[2] - yaw)
             if math.hypot(dx, dy) > JUMP[0] or abs(turned) > JUMP[1]:
                 state.update(self._memory.rest())   # it was carried: nothing is where it was
                 self._past.clear()
+                state["far"] = origin_of(told)
+                pose = from_origin(told, state["far"])
             elif dx or dy or turned:
                 middle = yaw + turned / 2
                 spikes, synops = self._memory.move(state, turned, dx * math.cos(middle) + dy * math.sin(middle))
                 self.count(**({"spikes": spikes, "synops": synops} if self.spiking else {"multiplies": synops}))
         state["pose"] = np.array([*pose, 1], np.float32)
-        self._past.put(messages.time_seconds(odom.header.stamp), pose)
+        self._past.put(messages.time_seconds(inbox.get("odom").header.stamp), pose)
         return pose
 
     def _look(self, inbox, state, pose, dt) -> eyes.Sight:
         """Takes new pictures into memory, each from where it was taken; what vision tells now."""
-        sight = eyes.look(inbox, self._past, pose, self.parameters.view_timeout, self.parameters.late)
+        sight = eyes.look(inbox, self._past, pose, self._lidar, self.parameters, self.trouble)
+        if sight.blind.startswith(NOT_BELIEVED):    # the robot may be anywhere: as if it had been carried
+            state.update(self._memory.rest())
+            self._past.clear()
         if not sight.looks:
             return sight
         free = lidar.free(self._points(inbox), float(state["owed"][memory.TURN]))
@@ -243,13 +266,13 @@ class PrefrontalCortex(Lesionable):
             last_look.remember_why(state, last_look.EVERYWHERE if everywhere else last_look.PATIENCE)
 
     def _points(self, inbox):
-        """What :func:`.lidar.front` makes of the newest scan; None without one."""
-        scan = inbox.get("scan", within=0.5)
-        if scan is None:
+        """What :func:`.lidar.front` makes of the newest scan; None without one that can be believed."""
+        seen = self._lidar.beams
+        if inbox.get("scan", within=0.5) is None or seen is None or self._lidar.fault:
             return None
-        if self._known_scan[0] is not scan:
-            self._known_scan = (scan, lidar.front(scan, self.parameters) if azimuth.sound_scan(scan) else None)
-        return self._known_scan[1]
+        if self._known_front[0] is not seen:
+            self._known_front = (seen, lidar.front(seen, self.parameters))
+        return self._known_front[1]
 
     def _maps(self, inbox):
         """What place offers to look at and to follow, float32[BINS] each; None where it said nothing."""
@@ -329,18 +352,21 @@ class PrefrontalCortex(Lesionable):
             return status, reason, 0.5
         if ending and action == "search":
             return status, ending, 0.25 if ending == LATE else 0.5
-        return status, reason, 0.0
+        if status in (S_SEARCHING, S_APPROACHING) and self._lidar.hint:
+            reason = f"{reason}; {self._lidar.hint}"
+            return status, reason, kind_of(self._lidar.hint)
+        return status, reason, kind_of(reason) if status == S_WAITING else 0.0
 
     def _control(self, state, told, action, means, believed, looks_round):
         mode, way, speed = MODES[action], math.nan, 0.0
         if mode in (SEARCH, APPROACH, AVOID):
             way = heading.read(state)
             speed = 1.0 if math.isfinite(way) else 0.0
-        if mode == SEARCH:
+        if looks_round and mode in (SEARCH, APPROACH):
+            way, speed = LOOKING, 0.0
+        elif mode == SEARCH:
             turn = means["turn_left"] - means["turn_right"]
-            if looks_round:
-                way, speed = LOOKING, 0.0
-            elif abs(turn) > decision.SURE or not math.isfinite(way):
+            if abs(turn) > decision.SURE or not math.isfinite(way):
                 way, speed = math.copysign(LOOKING, turn if turn else 1.0), 0.0
         angles = [bearing for bearing, _ in believed.avoid]
         away = [distance for _, distance in believed.avoid]

@@ -15,13 +15,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from brain_regions import azimuth
 from brain_regions.past import Past, Pose
 from brain_regions.vision import opinions
 from brain_regions.vision.asking import Asking, Picture, Rules, Stamp, doubt
 from brain_regions.vision.decode import Found
 from brain_regions.vision.region import Vision, VisionParameters
-from brain_runtime import FEATURE, SENSOR, In, Out, parameter
+from brain_runtime import FEATURE, SENSOR, In, Out, images, parameter
+from brain_runtime.odometry import Odometry
 from brain_wire import messages
 from brain_wire.messages import make
 
@@ -85,9 +85,10 @@ class JointVision(Vision):
         self._begin()
 
     def _begin(self) -> None:
-        self._past, self._since, self._told_at, self._lens = Past(), 0.0, 0.0, 0.0
+        self._past, self._since, self._told_at, self._asked_by = Past(), 0.0, 0.0, 0.0
+        self._odometry = Odometry()
         self._asking = Asking(self._rules())
-        self._looked: tuple[list, float] | None = None
+        self._looked: tuple[list, images.Lens] | None = None
 
     def on_parameter(self, name: str, value: Any) -> None:
         """See :meth:`brain_regions.trained.Trained.on_parameter`. What waits goes on to wait by the new rules."""
@@ -135,16 +136,15 @@ class JointVision(Vision):
                                          source=self.name)
         return outbox, state
 
-    def _objects(self, answer, focal) -> Any:
-        self._looked = self._decode(answer, focal), focal   # told when it is due
+    def _objects(self, answer, lens) -> Any:
+        self._looked = self._decode(answer, self._focal(lens)), lens    # told when it is due
 
     # -- what comes in -----------------------------------------------------------------------------------------------
 
     def _follow(self, inbox) -> None:
-        odom = inbox.get("odom", within=STALE)
-        pose = azimuth.sound_pose(odom) if odom is not None else None
+        pose = self._odometry.pose(inbox, STALE)
         if pose is not None and inbox.new("odom"):
-            self._past.put(messages.time_seconds(odom.header.stamp), pose)
+            self._past.put(messages.time_seconds(inbox.get("odom").header.stamp), pose)
 
     def _camera(self, stamp: Stamp) -> Pose | None:
         pose = self._past.at(stamp[0] + 1e-9 * stamp[1])
@@ -154,8 +154,8 @@ class JointVision(Vision):
         found = opinions.read(message)
         if found is None:
             self._complain_of("an answer on vision/second holds numbers that no object has; it is left out")
-        elif self._lens:    # else nobody has asked
-            found = opinions.through(self._lens, found)
+        elif self._asked_by:    # else nobody has asked
+            found = opinions.through(self._asked_by, found)
         self._asking.hear((message.header.stamp.sec, message.header.stamp.nanosec), found)
 
     def _complain_of(self, what: str) -> None:
@@ -165,20 +165,21 @@ class JointVision(Vision):
 
     # -- what goes out -----------------------------------------------------------------------------------------------
 
-    def _take(self, image: Any, found: list, focal: float) -> Any:
+    def _take(self, image: Any, found: list, lens: images.Lens) -> Any:
         """Takes a picture into line; the question about it, or None."""
         stamp = image.header.stamp.sec, image.header.stamp.nanosec
-        self._lens, self._asking.half = focal, math.atan(self._network_module.WIDTH / 2 / focal)
+        self._asked_by = self._focal(lens)
+        self._asking.half = math.atan(self._network_module.WIDTH / 2 / self._asked_by)
         own = [one for one in found if one.confidence >= self._least]
-        picture = Picture(stamp, own, self._camera(stamp), (image.header.stamp, focal))
+        picture = Picture(stamp, own, self._camera(stamp), (image.header.stamp, lens))
         if not self._asking.take(picture, doubt(found) >= self.parameters.doubt):
             return None
-        seen = self._picture(image)
+        seen = self._fitted(images.rgb(image), lens)
         return self.hard(header=make("std_msgs/msg/Header", frame_id="camera"), height=seen.shape[0],
                          width=seen.shape[1], encoding="rgb8", step=3 * seen.shape[1], data=seen.reshape(-1))
 
     def _tell_of(self, picture: Picture) -> Any:
-        (stamp, focal), found = picture.more, picture.own
+        (stamp, lens), found = picture.more, picture.own
         if picture.answer is not None:
             found = self._sure(picture.answer.found)
         elif picture.before is not None:
@@ -186,7 +187,7 @@ class JointVision(Vision):
             if then is not None and now is not None:
                 self._asking.counts["carried"] += 1
                 found = opinions.carried(self._sure(picture.before.found), found, then, now, self._asking.half)
-        message = self._told(found, focal)
+        message = self._told(found, lens)
         message.header.stamp = stamp
         message.origins = [make("brain_interfaces/msg/Origin", source=self.image.topic, stamp=stamp)]
         return message

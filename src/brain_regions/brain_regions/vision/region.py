@@ -12,11 +12,13 @@ import numpy as np
 from brain_regions import spike_trains
 from brain_regions.body import Frame
 from brain_regions.lesions import Lesionable, LesionParameters
+from brain_regions.picture_watch import PictureWatch
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
 from brain_runtime import images, sights
-from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, parameter
+from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, clip_utf8, parameter
 from brain_runtime.declared import Network, Picture, Population, Split, Weights
+from brain_runtime.odometry import Odometry
 
 if TYPE_CHECKING:
     from brain_regions.vision.decode import Found
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 
 MICRO_STEP = 0.005          # s; the network's h
 MOST_STEPS = 10             # micro-steps in one call
+FRESH = 0.5                 # s, age of odometry that tells how the robot moves
 FIRST_STEPS = 10            # at the first picture, before which no time is known
 CHANNELS = ("channel", "row", "column")     # axes of the populations; columns of the picture stay columns
 
@@ -37,8 +40,9 @@ class VisionParameters(LesionParameters, TrainedParameters, Frame):
                                   low=-1.0, high=1.0)
     camera_x: float = parameter(0.15, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
     camera_yaw: float = parameter(0.0, "direction the camera looks in", unit="rad", low=-math.pi, high=math.pi)
-    field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing", unit="rad", low=0.2,
-                                     high=2.8)
+    field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing or uncalibrated",
+                                     unit="rad", low=0.2, high=2.8)
+    rectified: bool = parameter(False, "pictures are rectified: the lens is that of camera_info's p")
     spikes: bool = parameter(True, "publish spikes")
     silent: bool = parameter(False, "suppress all spikes, to measure what they contribute")
 
@@ -62,6 +66,7 @@ class Vision(Trained, Lesionable):
 
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     camera_info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
+    odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
 
     objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image",
                   gated=sights.GATED)
@@ -84,6 +89,7 @@ class Vision(Trained, Lesionable):
         self._looking: Any = None
         super().configure(parameters)
         self._complained: set[str] = set()
+        self._watch, self._odometry = PictureWatch(), Odometry()
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
@@ -143,9 +149,10 @@ class Vision(Trained, Lesionable):
         message = inbox.get("image")
         if message is None or not inbox.new("image"):
             return {}, state
-        picture = self._picture(message)
-        if picture is None:
+        seen = self._see(inbox, message)
+        if seen is None:
             return {}, state
+        picture, lens = seen
         self._lesions.draw_by(rng)
         first = state["frames"][0] == 0
         whole = FIRST_STEPS if first else int((dt + float(state["left"][0])) / MICRO_STEP + 1e-6)
@@ -160,55 +167,65 @@ class Vision(Trained, Lesionable):
         new["left"] = np.array([max(left, 0.0)], np.float32)
         new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)
         new["frames"] = np.array([frames], np.float32)
-        focal = self._focal(inbox, message)
-        outbox = {"objects": self._objects(new["u"].T, focal)}
+        outbox = {"objects": self._objects(new["u"].T, lens)}
         if self.parameters.spikes and steps:
             outbox["spike_train"] = self._spikes(trains, int(frames) % len(trains))
         return outbox, new
 
     # -- input -----------------------------------------------------------------------------------------------------
 
-    def _picture(self, message) -> np.ndarray | None:
-        """uint8 [HEIGHT, WIDTH, 3] of an Image of any size, or None, with a warning, when it cannot be read."""
+    def _see(self, inbox, message) -> tuple[np.ndarray, images.Lens] | None:
+        """uint8 [HEIGHT, WIDTH, 3] of an Image of any size, and the lens; None, with a warning, where it is refused."""
+        info, view = inbox.get("camera_info"), self.parameters.field_of_view
+        self.trouble = ""
         try:
-            return self._fitted(images.rgb(message))
+            picture = images.rgb(message)
+            lens = images.lens(info, (message.width, message.height), view, self.parameters.rectified)
+        except images.LensError as wrong:
+            return self._complain(f"camera/camera_info is refused: {wrong}; correct the driver's calibration")
         except ValueError as wrong:
-            return self._complain(str(wrong))
+            return self._complain(f"camera/image_raw is refused: {wrong}; publish rgb8 pictures of at least 16 x 16 "
+                                  f"pixels")
+        if info is not None and info.k[0] == 0.0:
+            self._complain(f"camera/camera_info is uncalibrated: field_of_view ({math.degrees(view):.0f} degrees) is "
+                           f"taken")
+        if why := self._watch.take(picture, self._odometry.pose(inbox, FRESH), inbox.now):
+            return self._complain(f"camera/image_raw is refused: {why}")
+        return self._fitted(picture, lens), lens
 
     def _complain(self, what: str) -> None:
+        self.trouble = clip_utf8(what, 256)
         if what not in self._complained and len(self._complained) < 20:
             self._complained.add(what)
-            log.warning("camera/image_raw is not looked at: %s; publish rgb8 pictures of at least 16 x 16 pixels", what)
-
-    def _focal(self, inbox, image) -> float:
-        """Focal length (px) of a picture of the network's width, from camera_info or the parameter."""
-        width = self._network_module.WIDTH
-        info = inbox.get("camera_info")
-        if images.sound_lens(info):
-            return float(info.k[0]) * width / info.width
-        return width / 2 / math.tan(self.parameters.field_of_view / 2)
+            log.warning("%s", what)
 
     # -- output ----------------------------------------------------------------------------------------------------
 
-    def _objects(self, answer: np.ndarray, focal: float) -> Any:
-        return self._told([one for one in self._decode(answer, focal) if one.confidence >= self._least], focal)
+    def _objects(self, answer: np.ndarray, lens: images.Lens) -> Any:
+        return self._told([one for one in self._decode(answer, self._focal(lens)) if one.confidence >= self._least],
+                          lens)
+
+    def _focal(self, lens: images.Lens) -> float:
+        """Focal length (px) of a picture of the network's width."""
+        return lens.across(self._network_module.WIDTH)
 
     @property
     def _least(self) -> float:
         """Confidence below which objects are not told."""
         return self._threshold if self.parameters.confidence < 0 else self.parameters.confidence
 
-    def _told(self, objects: Sequence[Found], focal: float) -> Any:
+    def _told(self, objects: Sequence[Found], lens: images.Lens) -> Any:
         """DetectedObjects of what the camera sees."""
-        p, found = self.parameters, []
+        p, found, (right, left) = self.parameters, [], lens.edges
         for seen in objects:
+            if lens.column != lens.columns / 2 and not right <= seen.bearing <= left:
+                continue        # the edge of the picture, which was repeated beyond it
             # from the camera to base_link
             angle = seen.bearing + p.camera_yaw
             x, y = p.camera_x + seen.distance * math.cos(angle), seen.distance * math.sin(angle)
             found.append(self._object(seen, math.atan2(y, x), math.hypot(x, y)))
         found.sort(key=lambda o: o.distance)
-        half = math.atan(self._network_module.WIDTH / 2 / focal)
-        message = self.objects(source=self.name, azimuth_min=p.camera_yaw - half, azimuth_max=p.camera_yaw + half,
+        message = self.objects(source=self.name, azimuth_min=p.camera_yaw + right, azimuth_max=p.camera_yaw + left,
                                objects=found[:32])
         message.header.frame_id = self.parameters.base_frame
         return message

@@ -75,6 +75,7 @@ class Connections:
             decode = _both(decode, hosted.running.opened(name))
         inlet = self.inlets[name] = Inlet(name, port, hosted.running.slots[name], decode, self._unreadable)
         inlet.subscription = hosted.subscribe(inlet)
+        hosted.deliver(inlet)   # what came before that line, as what is latched may, was noted and could not be taken
 
     def _unhear(self, name: str) -> None:
         inlet = self.inlets.pop(name, None)
@@ -138,6 +139,14 @@ class Connections:
         """Full topics of the outputs that nobody else ought to publish, by name."""
         return {name: self.publications[name].topic for name, port in self._hosted.region.publishes().items()
                 if port.alone and name in self.publications}
+
+    def heard(self) -> bool:
+        """Whether somebody hears each of the outputs that nobody else ought to publish."""
+        return all(self.publications[name].heard() for name in self.alone())
+
+    def replaced(self) -> bool:
+        """Whether another publishes one of those outputs, too."""
+        return any(self.others(name) for name in self.alone())
 
     def others(self, name: str) -> Iterable[str]:
         """Full names of the other nodes that publish the topic of an output now."""

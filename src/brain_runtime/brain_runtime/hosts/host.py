@@ -162,7 +162,7 @@ class Host(ABC):
         Args:
             inlet: as :meth:`subscribe` got it.
             arrival: a message that nothing else waits before. It is taken in if the step that it triggers can be made
-                at once. None: something waits that :meth:`Subscription.take` gives.
+                at once. None: something may wait that :meth:`Subscription.take` gives.
 
         Returns:
             False where ``arrival`` was not taken in: it is to wait, and ``deliver`` to be called again without it.

@@ -13,7 +13,7 @@ import time
 from abc import abstractmethod
 from collections import deque
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from brain_runtime.hosts.policy import Policy
 from brain_runtime.hosts.snapshot_writer import SnapshotWriter
 from brain_runtime.region import Region, State
 from brain_runtime.stepper import RegionError, Stepper
-from brain_wire import messages
+from brain_wire import messages, shown
 from brain_wire.goals import Goal
 from brain_wire.lifecycle import Lifecycle, Outcome
 from brain_wire.parameters import ParameterError, check_parameters
@@ -65,7 +65,11 @@ class HostedRegion(Host):
         gate: the energy budget of what is published.
         failure: that a step ended with; it is the region's end.
         cause: what the last transition failed with.
+        unfit: what is wrong with values that it was given, by parameter: it cannot be configured until others are set.
+        stays: a ``shutdown`` that was ordered leaves a node in the state ``finalized``, and does not end the process.
     """
+
+    stays = False
 
     def __init__(self, region: Region, *, name: str | None, namespace: str, seed: int, state_dir: Path | None,
                  critical: bool, restarts: int, epoch: int, policy: Callable[[HostedRegion], Policy]) -> None:
@@ -83,6 +87,7 @@ class HostedRegion(Host):
         self.stepper: Stepper | None = None
         self.idle = True
         self._ending = False                # the end was asked for
+        self.moving: Callable[[bool], None] = _nobody   # told whether this process may move something from now on
         self._may_move = False              # steps were made since what it moves was at rest
         self.turn = threading.Lock()
         self.gate = Gate()
@@ -90,7 +95,9 @@ class HostedRegion(Host):
         self.policy = policy(self)
         self._goals: deque[tuple[str, Goal]] = deque()      # that the next step is to see
         self.mean: Mean | None = None
+        self._idle = "" if region.rate is not None else region.idle()
         self.cause: Exception | None = None
+        self.unfit: dict[str, str] = {}
         self.failure: RegionError | None = None
         self._warned: dict[str, float] = {}
         self._heartbeat = self.publish(beat.PORT.topic, beat.TYPE, beat.PORT.qos)
@@ -146,6 +153,7 @@ class HostedRegion(Host):
         """Begins to make steps. Raises what the region raises."""
         self.region.activate()
         self._may_move = True
+        self.moving(True)
         self.state = beat.ACTIVE
         self.idle = self._ending
         self.policy.begin()
@@ -184,6 +192,7 @@ class HostedRegion(Host):
         if self.stepper is not None and self._may_move:
             self._may_move, self.idle = False, True
             self._bring_to_rest(self.stepper)
+            self.moving(False)
 
     # -- transitions, as the lifecycle of ROS 2 asks for them --------------------------------------------------------
 
@@ -205,9 +214,10 @@ class HostedRegion(Host):
         try:
             transition()
         except Exception as error:  # whatever the region raises must not take the node's services with it
-            self._reason = f"{self.region.name} failed to {what}: {type(error).__name__}: {error}"
+            told = isinstance(error, (ParameterError, OSError))     # they say it all; others take where they come from
+            self._reason = shown.line(f"{self.region.name} failed to {what}: {type(error).__name__}: {error}")
             self.cause = error
-            log.error("%s", self._reason, exc_info=not isinstance(error, ParameterError))
+            log.error("%s", self._reason, exc_info=not told)
             return Outcome.ERROR
         self._reason = ""
         return Outcome.SUCCESS
@@ -227,7 +237,13 @@ class HostedRegion(Host):
         return Outcome.SUCCESS
 
     def connect(self) -> None:
-        """Configures the region and connects its ports. Raises what the region raises."""
+        """Configures the region and connects its ports.
+
+        Raises:
+            ParameterError: it was given what does not fit, and nothing else since. Whatever else the region raises.
+        """
+        if self.unfit:
+            raise ParameterError("; ".join(self.unfit.values()))
         self.configure(self.parameters())
         self.connections.plug()
 
@@ -243,7 +259,8 @@ class HostedRegion(Host):
         if self.state == beat.INACTIVE:
             self.disconnect()
         self.state = beat.FINALIZED
-        self.stop()
+        if not self.stays:
+            self.stop()
 
     # -- between two steps -------------------------------------------------------------------------------------------
 
@@ -275,6 +292,13 @@ class HostedRegion(Host):
                                      ) from error
         finally:
             self.turn.release()
+
+    def corrected(self, names: Iterable[str]) -> None:
+        """Parameters have been set: what was wrong with them no longer keeps the region from being configured."""
+        for name in self.unfit.keys() & set(names):
+            del self.unfit[name]
+            self._reason = "; ".join(self.unfit.values()) or f"{self.region.name} can be configured now: " \
+                f"`brain start {self.region.name}`"
 
     def set_budget(self, budget: float) -> None:
         """Takes over another energy budget (B/s) between two steps. Raises ParameterError."""
@@ -351,7 +375,7 @@ class HostedRegion(Host):
 
     def reason(self) -> str:
         """What is wrong, for the heartbeat; empty where nothing is."""
-        return self._reason
+        return self._reason or (self.region.trouble or self._idle if self.state == beat.ACTIVE else "")
 
     def warn(self, about: str, text: str) -> None:
         """Logs a warning, at most one about the same thing in :data:`WARN_EVERY`."""
@@ -377,3 +401,7 @@ class HostedRegion(Host):
     @abstractmethod
     def stop(self) -> None:
         """Asks for the end, from any thread or a signal handler."""
+
+
+def _nobody(moves: bool) -> None:
+    """Stands where nobody is to be told."""

@@ -54,6 +54,34 @@ def split(region: str, cls: type, parameters: Mapping[str, Any]) -> tuple[Any, f
     return check_parameters(region, cls, given), budget, sim_time
 
 
+def known(cls: type) -> set[str]:
+    """Names of the parameters that a node has whose region's ``Parameters`` is ``cls``."""
+    return {*(field.name for field in fields(cls)), energy.PARAMETER, SIM_TIME, RCLPYS}
+
+
+def fitting(region: str, cls: type, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a node can take of what it is given, as :func:`split` checks it.
+
+    A host keeps its node unconfigured for the rest, so that it says why, and takes another value.
+
+    Returns:
+        What fits, and what is wrong with each of the others, by name.
+
+    Raises:
+        ParameterError: there is no such parameter, or one that is not the region's does not fit.
+    """
+    fits, unfit = {}, {}
+    for name, value in parameters.items():
+        try:
+            split(region, cls, {name: value})
+            fits[name] = value
+        except ParameterError as problem:
+            if name == SIM_TIME or name not in known(cls):
+                raise
+            unfit[name] = str(problem)
+    return fits, unfit
+
+
 def flag(region: str, value: Any) -> bool:
     """A value of ``use_sim_time`` of the node ``region``. Raises ParameterError."""
     if type(value) is not bool:
@@ -113,6 +141,7 @@ class NodeParameters:
             self._region = replace(self._region, **{key: getattr(fitted, key) for key in regions})
         for key, value in own.items():
             self._own[key].set(value)
+        self._hosted.corrected(values)
         now = self.values()
         self._events.send(parameter_services.changed(self._hosted.fqn, time_message(self._hosted.clock()),
                                                      {key: now[key] for key in now if key in values}))

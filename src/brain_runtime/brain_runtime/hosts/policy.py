@@ -240,10 +240,9 @@ class Lockstep(Policy):
         self._due = due
 
     def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
-        if arrival is None:
-            inlet.take()
-        else:
-            inlet.offer(arrival)
+        if arrival is None:     # nothing waits: the bus hands on at once
+            return True
+        inlet.offer(arrival)
         if inlet.triggers and not self._hosted.idle:
             self._due()
         return True

@@ -14,15 +14,20 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import Any, Callable
 
+import numpy as np
+
 from brain_runtime import diagnostics, snapshot
 from brain_runtime import heartbeat as beat
+from brain_runtime.ending import Ending
 from brain_runtime.hosts import resting
-from brain_runtime.hosts.hosted_region import HostedRegion
+from brain_runtime.hosts.hosted_region import TRANSITION_EVENT, HostedRegion
 from brain_runtime.hosts.policy import Threaded
 from brain_runtime.hosts.rivals import Rivals
+from brain_runtime.predecessors import ACTIVE, FINALIZED, INACTIVE, ORDERED, UNCONFIGURED, Predecessors
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
-from brain_wire.parameters import ParameterError
+from brain_wire import messages
+from brain_wire.lifecycle import Outcome
 from brain_wire.waking import Signal
 
 log = logging.getLogger(__name__)
@@ -32,6 +37,9 @@ BEAT_SLACK = 0.02       # s that a heartbeat may come early, so that a timer tha
 LAST_WORDS = 0.3        # s that a failed region goes on telling why
 STOP_PATIENCE = 3.0     # s that the last step gets at the end
 REST_TURN = 0.25        # s that bringing to rest waits for the step that is being made
+LEADS = {ACTIVE: ("configure", "activate"), INACTIVE: ("configure",), UNCONFIGURED: (), FINALIZED: ("shutdown",)}
+"""Transitions by which a region that begins comes to where it is to be."""
+ANEW = ("configure", 1)     # transition that a region ended by order begins again with
 YOUNG = 5               # steps; a region that fails so soon after it was restored may fail because of what was restored
 
 
@@ -46,21 +54,32 @@ class ProcessHost(HostedRegion):
         state_dir: folder of the snapshots; None: no snapshots.
         critical: the robot must not move without this region.
         restarts: times it was started again.
-        autostart: configures and activates itself; else it waits for ``ros2 lifecycle``.
+        autostart: configures and activates itself, unless it was ordered otherwise; else it waits for
+            ``ros2 lifecycle``.
+        before: what was ordered of the region before this process; None: nobody starts it again, so that a
+            ``shutdown`` that is ordered ends the process.
         policy: makes what starts the steps.
+
+    Attributes:
+        anew: it was ended by order, and is to begin again as another host in this process.
     """
 
     policy: Threaded
 
     def __init__(self, region: Region, *, name: str | None, namespace: str, seed: int, state_dir: Path | None,
-                 critical: bool, restarts: int, autostart: bool,
+                 critical: bool, restarts: int, autostart: bool, before: Predecessors | None = None,
                  policy: Callable[[HostedRegion], Threaded] = Threaded) -> None:
         super().__init__(region, name=name, namespace=namespace, seed=seed, state_dir=state_dir, critical=critical,
                          restarts=restarts, epoch=beat.new_epoch(), policy=policy)
-        self._autostart = autostart
+        self._autostart, self._before = autostart, before
+        self.stays, self.anew = before is not None, False
+        if before is not None and region.storage is None:
+            region.storage = before.storage
+        self._orders = False                # a transition is somebody's order, and none of this host's own
         # Of the thread that controls; unlike an Event, it may be set in a signal handler at any moment.
         self._attention = Signal()
         self._over = False                  # nothing moves any more: the threads end
+        self._silent = False                # it speaks for a process that is gone, whose heartbeats are not its own
         self._next_diagnostics = -math.inf
         self._rivals = Rivals(self._alone, self.connections.others)
         self._diagnostics = self.publish(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
@@ -94,8 +113,11 @@ class ProcessHost(HostedRegion):
                     next_beat = max(next_beat + beat.PERIOD, now)
                 if now >= next_save:
                     self.save(wait=0.0)
+                    if self._before is not None:
+                        self._before.renew()
                     next_save = now + SNAPSHOT_PERIOD
                 self._pause(max(0.0, next_beat - time.monotonic()))
+            self._orders = False
             self.rest()
             if self.failure is None:
                 self.save(wait=STOP_PATIENCE)   # first of all, since whoever ends us may lose patience
@@ -108,22 +130,65 @@ class ProcessHost(HostedRegion):
             self.policy.end()
             self._close()
 
+    def last_word(self) -> int:
+        """Brings to rest what the region moves, and says nothing else: for a process that is gone and has not done it.
+
+        Returns:
+            The exit status.
+        """
+        self._silent = True
+        try:
+            self.connect()
+            self._may_move = True
+            self.rest()
+            return 0
+        finally:
+            self._over = True
+            self.policy.end()
+            self._close()
+
     def _bring_to_rest(self, stepper: Stepper) -> None:
         turn = self.turn.acquire(timeout=REST_TURN)     # a step that hangs must not keep the robot moving
         try:
             takers = [inlet.take for inlet in self.connections.inlets.values()] if turn else ()
-            resting.bring_to_rest(stepper, self.connections.send, takers, self.clock, self.beat)
+            told = ((_nothing, self.connections.heard, self._replaced, resting.UNHEARD) if self._silent else
+                    (self.beat,))
+            resting.bring_to_rest(stepper, self.connections.send, takers, self.clock, *told)
         except Exception:   # whatever it is, the rest of the end must follow
             log.exception("%s could not bring to rest what it moves", self.region.name)
         finally:
             if turn:
                 self.turn.release()
 
+    def _replaced(self) -> bool:
+        self._look_about()
+        return self.connections.replaced()
+
     def _begin(self) -> None:
-        if self._autostart and not (self.change("configure") and self.change("activate")):
-            if isinstance(self.cause, ParameterError):
-                raise self.cause    # to start it again in the same way will not help
-            self.fail(RegionError(self._reason))
+        goal = ACTIVE if self._before is None else self._before.ordered
+        if not self._autostart and goal != FINALIZED:
+            goal = UNCONFIGURED
+        if goal != ACTIVE and self._autostart:
+            log.warning("%s was ordered to be %s and stays so; `brain start %s` begins it", self.region.name, goal,
+                        self.region.name)
+        if not all(map(self.change, LEADS[goal])):  # to start it again in the same way will not help
+            log.error("%s stays %s; once that is corrected, `brain start %s` or `ros2 lifecycle set` begins it",
+                      self.region.name, UNCONFIGURED, self.region.name)
+        self._orders = True
+
+    def _attempt(self, what: str, transition: Callable[[], None]) -> Outcome:
+        if self._orders and self._before is not None:
+            self._before.order(ORDERED[what])   # first of all: it must hold if the process dies on the way
+        return super()._attempt(what, transition)
+
+    def begins_anew(self, transition: int | str) -> bool:
+        """Whether a transition that is asked for begins a region again that was ended by order; then it does."""
+        if self._before is None or self.state != beat.FINALIZED or transition not in ANEW or self._ending:
+            return False
+        self._before.order(ACTIVE)
+        self.anew = True
+        self.stop()
+        return True
 
     def _end(self, worker: threading.Thread) -> int:
         self.policy.end()
@@ -182,7 +247,11 @@ class ProcessHost(HostedRegion):
 
     def reason(self) -> str:
         """See :meth:`.hosted_region.HostedRegion.reason`."""
-        return self._reason or self._rivals.text
+        ordered = ""
+        if self._before is not None and self._before.ordered != ACTIVE and not self._ending:
+            done = "ended" if self._before.ordered == FINALIZED else f"made {self._before.ordered}"
+            ordered = f"{done} by order; `brain start {self.region.name}` begins it"
+        return self._reason or self._rivals.text or ordered or super().reason()
 
     def _alone(self) -> dict[str, str]:
         return self.connections.alone() if self.state == beat.ACTIVE else {}
@@ -207,3 +276,40 @@ class ProcessHost(HostedRegion):
     @abstractmethod
     def _close(self) -> None:
         """Ends all traffic."""
+
+
+def _nothing() -> None:
+    """Tells nobody."""
+
+
+def warm_up(cls: type[Region]) -> set[str]:
+    """Makes what is made when a message of a type first comes, and takes longer than all else in a start.
+
+    Returns:
+        Names of the types: of the class's ports, and of what every host publishes.
+    """
+    types = {beat.TYPE, diagnostics.TYPE, TRANSITION_EVENT, *(port.type for port in cls.ports().values())}
+    for name in types:
+        messages.type_hash(name)
+        messages.decoder(name)(messages.encode(messages.make(name)))
+    np.random.default_rng()     # numpy loads what makes random numbers only now
+    return types
+
+
+def run_region(make: Callable[[], ProcessHost], ending: Ending) -> int:
+    """Runs a region until its end, and anew in the same process where that is ordered.
+
+    Args:
+        make: makes its host, each time with a new region.
+        ending: ends it.
+
+    Returns:
+        The exit status.
+    """
+    while True:
+        host = make()
+        host.moving = ending.first.moving
+        ending.ends(host)
+        status = host.run()
+        if not host.anew or status or ending.asked.is_set():
+            return status

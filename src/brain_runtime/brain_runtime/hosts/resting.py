@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import Any, Callable, Iterable
 
@@ -11,12 +12,16 @@ from brain_runtime.stepper import Stepper
 
 PERIOD = 0.02   # s between two commands
 LONGEST = 2.5   # s; launch sends SIGTERM after 5, and the supervisor takes a region without steps for stuck after 3
+SPOKEN = 0.5    # s
+UNHEARD = 10.0  # s that the last word of a process that is gone waits for who hears it; ROS 2 may find nodes late
 
 log = logging.getLogger(__name__)
 
 
 def bring_to_rest(stepper: Stepper, send: Callable[[Iterable[tuple[Any, Any]]], None],
-                  takers: Iterable[Callable[[], None]], clock: Callable[[], float], beat: Callable[[], Any]) -> None:
+                  takers: Iterable[Callable[[], None]], clock: Callable[[], float], beat: Callable[[], Any],
+                  heard: Callable[[], bool] = lambda: True, replaced: Callable[[], bool] = lambda: False,
+                  unheard: float = 0.0) -> None:
     """Has a region command rest until all is at rest, for :data:`LONGEST` at most. No step may be made meanwhile.
 
     Args:
@@ -25,20 +30,28 @@ def bring_to_rest(stepper: Stepper, send: Callable[[Iterable[tuple[Any, Any]]], 
         takers: what takes in what has arrived, of each port; none: nothing more is taken in.
         clock: time for headers (s).
         beat: tells others meanwhile that the region is there.
+        heard: whether somebody hears what is sent; it goes on until somebody has.
+        replaced: whether another process has taken over what the region moves; it is left to that after
+            :data:`SPOKEN` s that somebody heard.
+        unheard: s in which nobody needs to hear yet; :data:`LONGEST` counts from the first who does.
 
     Raises:
         RegionError: from the region's own code.
     """
     begin = told = now = time.monotonic()
+    reached = math.inf      # since when somebody has heard
     while True:
         for take in takers:
             take()
+        if heard():
+            reached = min(reached, now)
         published, done = stepper.come_to_rest(now, clock(), now - begin)
         send(published)
-        if done:
+        if done and reached <= now or now - reached >= SPOKEN and replaced():
             return
-        if now - begin > LONGEST:
-            log.error("what %s moves is not at rest %g s after it was told to", stepper.region.name, LONGEST)
+        if now - min(reached, begin + unheard) > LONGEST:
+            log.error("what %s moves is not at rest %.1f s after it was told to%s", stepper.region.name, now - begin,
+                      "" if reached <= now else "; nobody hears it")
             return
         if now - told >= heartbeat.PERIOD:
             beat()

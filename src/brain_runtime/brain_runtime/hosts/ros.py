@@ -21,15 +21,17 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
-from brain_runtime import energy
+from brain_runtime import energy, ros_args
 from brain_runtime import heartbeat as beat
 from brain_runtime.health import Limits
 from brain_runtime.hosts import ros_parameters
 from brain_runtime.hosts.inlet import Inlet, Ring
+from brain_runtime.hosts.node_parameters import known
 from brain_runtime.hosts.policy import Afterwards
-from brain_runtime.hosts.process import ProcessHost
+from brain_runtime.hosts.process import LAST_WORDS, ProcessHost
 from brain_runtime.hosts.ros_action import RosAction
 from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
+from brain_runtime.predecessors import Predecessors
 from brain_runtime.region import Region
 from brain_runtime.starved import Starved
 from brain_wire.goals import Act
@@ -59,6 +61,9 @@ class _Node(LifecycleNode):
         self._service_change_state.callback = self._answer
 
     def _answer(self, request: Any, response: Any) -> Any:
+        if self._host.begins_anew(request.transition.label or request.transition.id):
+            response.success = True
+            return response
         try:
             return self._change_state(request, response)
         except RCLError as error:
@@ -95,12 +100,14 @@ class RosHost(ProcessHost):
         state_dir: folder of the snapshots; None: no snapshots.
         critical: the robot must not move without this region.
         restarts: times it was started again.
-        autostart: configures and activates itself; else it waits for ``ros2 lifecycle``.
+        autostart, before: see :class:`brain_runtime.hosts.process.ProcessHost`.
         context: rclpy's; None: the global one.
         cli_args: ``--ros-args`` of this node alone.
+        argv: the process's command line, as ``rclpy.init`` got it.
 
     Raises:
-        ParameterError: a parameter that is given does not exist, or its value does not fit.
+        ParameterError: a parameter that is given does not exist; one whose value does not fit leaves the region
+            unconfigured.
         ModuleNotFoundError: the package of a message type is not installed.
     """
 
@@ -109,20 +116,27 @@ class RosHost(ProcessHost):
 
     def __init__(self, region: Region, *, name: str | None = None, namespace: str | None = None, seed: int = 0,
                  state_dir: Path | None = None, critical: bool = False, restarts: int = 0, autostart: bool = True,
-                 context: Any = None, cli_args: Sequence[str] | None = None) -> None:
+                 before: Predecessors | None = None,
+                 context: Any = None, cli_args: Sequence[str] | None = None, argv: Sequence[str] = ()) -> None:
         self.node = _Node(name or region.name, self, namespace=namespace, context=context, cli_args=cli_args,
                           use_global_arguments=cli_args is None)
         self._ros_clock = self.node.get_clock()
         super().__init__(region, name=self.node.get_name(), namespace=self.node.get_namespace(), seed=seed,
                          state_dir=state_dir, critical=critical, restarts=restarts, autostart=autostart,
-                         policy=Afterwards)
+                         before=before, policy=Afterwards)
         self._limits = Limits()
         self._starved = Starved(os.getpid())
         self._in_step, self._looked = 0.0, time.perf_counter()
         self._seen: float | None = None
-        ros_parameters.declare(self.node, region.name, region.Parameters)
+        given = {name: given.value for name, given in self.node._parameter_overrides.items()}
+        if given.keys() - known(region.Parameters):     # of many nodes, or of this one and wrong
+            said, _ = ros_args.parse(cli_args or argv)
+            mine = said.parameters(self.node.get_name(), self.node.get_namespace(), known(region.Parameters))
+            given = {name: value for name, value in given.items() if name in mine}
+        self.unfit = ros_parameters.declare(self.node, region.name, region.Parameters, given)
         budget = {energy.PARAMETER: self.node.get_parameter(energy.PARAMETER).value}
         self.gate.budget = energy.budget_of(region.name, budget)
+        self.node.add_pre_set_parameters_callback(self._coerced)
         self.node.add_on_set_parameters_callback(self._set)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)
@@ -169,6 +183,13 @@ class RosHost(ProcessHost):
     def parameters(self) -> dict[str, Any]:
         return ros_parameters.values(self.node, self.region.Parameters)
 
+    def _coerced(self, changes: list[Parameter]) -> list[Parameter]:
+        """Changes as rclpy takes them: to it, 1 is no float."""
+        fitted = {change.name: ros_parameters.coerced(self.region.name, self.region.Parameters, change.name,
+                                                      change.value) for change in changes}
+        return [change if fitted[change.name] == [] else Parameter(change.name, value=fitted[change.name])
+                for change in changes]      # of an empty list its value does not tell the type
+
     def _set(self, changes: list[Parameter]) -> SetParametersResult:
         """Takes over changed parameters between two steps: all of them, or none and the reason."""
         known = self.parameters()
@@ -179,6 +200,7 @@ class RosHost(ProcessHost):
             self.set_budget(budget)
         except ParameterError as error:
             return SetParametersResult(successful=False, reason=str(error))
+        self.corrected(values)
         return SetParametersResult(successful=True)
 
     # -- the spinning thread -----------------------------------------------------------------------------------------
@@ -235,6 +257,8 @@ class RosHost(ProcessHost):
         return super()._end(worker)
 
     def _close(self) -> None:
+        if self.anew:
+            time.sleep(LAST_WORDS)      # until who ordered it has the answer, which goes with the node
         self._executor.shutdown()
         self.node.destroy_node()
 

@@ -2,41 +2,55 @@
 """A region's parameters as rclpy declares and describes them."""
 from __future__ import annotations
 
+import contextlib
 from dataclasses import fields
-from typing import Any
+from typing import Any, Mapping
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, ParameterType
 from rclpy.node import Node
 
 from brain_runtime import energy
-from brain_wire.parameters import check_parameters, describe
-
-OF_EVERY_NODE = ("use_sim_time", "start_type_description_service", energy.PARAMETER)
+from brain_runtime.hosts.node_parameters import fitting
+from brain_wire.parameters import ParameterError, check_parameters, describe
 
 _ELEMENTS = {bool: ParameterType.PARAMETER_BOOL_ARRAY, int: ParameterType.PARAMETER_INTEGER_ARRAY,
              float: ParameterType.PARAMETER_DOUBLE_ARRAY, str: ParameterType.PARAMETER_STRING_ARRAY}
 
 
-def declare(node: Node, region: str, cls: type) -> None:
+def declare(node: Node, region: str, cls: type, given: Mapping[str, Any]) -> dict[str, str]:
     """Declares the energy budget and what a region's ``Parameters`` have.
 
     Args:
         node: of the region.
         region: its name.
         cls: its ``Parameters``.
+        given: values of its parameters and of those of every node, by name.
+
+    Returns:
+        What is wrong with values that do not fit, by name; in their place stands the default.
 
     Raises:
-        ParameterError: a parameter that is given does not exist, or its value does not fit.
+        ParameterError: a parameter that is given does not exist.
     """
-    known = {field.name for field in fields(cls)}
-    given = {name for name in node._parameter_overrides
-             if name not in OF_EVERY_NODE and not name.startswith("qos_overrides.")}
-    if given - known:   # says which, and what was meant
-        check_parameters(region, cls, dict.fromkeys(sorted(given - known)))
-    for field in (*fields(energy.HostParameters), *fields(cls)):
-        default = list(field.default) if isinstance(field.default, tuple) else field.default
-        node.declare_parameter(field.name, default, descriptor(field))
-    check_parameters(region, cls, values(node, cls))
+    fits, unfit = fitting(region, cls, given)
+    for of in (energy.HostParameters, cls):
+        own = {field.name: field for field in fields(of)}
+        fitted = check_parameters(region, of, {name: value for name, value in fits.items() if name in own})
+        for name, field in own.items():
+            node.declare_parameter(name, _as_ros_has_it(getattr(fitted, name)), descriptor(field), ignore_override=True)
+    return unfit
+
+
+def coerced(region: str, cls: type, name: str, value: Any) -> Any:
+    """A value as rclpy takes it, by the rule of all hosts; as it is where it does not fit, or is not the region's."""
+    for of in (energy.HostParameters, cls):
+        with contextlib.suppress(ParameterError):
+            return _as_ros_has_it(getattr(check_parameters(region, of, {name: value}), name))
+    return value
+
+
+def _as_ros_has_it(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def values(node: Node, cls: type) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def unpack(path: Path, brain: str) -> dict[str, bytes]:
                 if told.get("format") != FORMAT or told.get("brain") != brain:
                     raise SnapshotError(f"snapshot {candidate} is of brain {told.get('brain')!r} and format "
                                         f"{told.get('format')!r}, but {brain!r} and {FORMAT!r} are needed")
-                return {name: file.get_tensor(name).tobytes() for name in file.keys()}
+                return {name: value.tobytes() for name, value in snapshot.arrays_of(file).items()}
         except (SafetensorError, OSError, ValueError, SnapshotError) as error:
             aside = snapshot.set_aside(candidate)
             log.warning("%s. It is kept as %s; the brain starts without it.", error, aside.name)

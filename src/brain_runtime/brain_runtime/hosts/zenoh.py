@@ -14,8 +14,9 @@ from brain_runtime import heartbeat as beat
 from brain_runtime.edges import Edge, edge
 from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.inlet import Inlet
-from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
+from brain_runtime.hosts.node_parameters import NodeParameters, fitting, sim_time, split
 from brain_runtime.hosts.process import ProcessHost
+from brain_runtime.predecessors import Predecessors
 from brain_runtime.region import Region
 from brain_wire import lifecycle, parameter_services, type_descriptions
 from brain_wire.goals import Act
@@ -46,10 +47,10 @@ class ZenohHost(ProcessHost):
         state_dir: folder of the snapshots; None: no snapshots.
         critical: the robot must not move without this region.
         restarts: times it was started again by its supervisor.
-        autostart: configures and activates itself; else it waits for ``ros2 lifecycle``.
+        autostart, before: see :class:`brain_runtime.hosts.process.ProcessHost`.
 
     Raises:
-        ParameterError: the parameters do not fit.
+        ParameterError: there is no such parameter; one whose value does not fit leaves the region unconfigured.
         NameProblem: a name that ROS 2 does not allow.
     """
 
@@ -58,24 +59,27 @@ class ZenohHost(ProcessHost):
     def __init__(self, region: Region, session: Session, *, name: str | None = None, namespace: str = "/",
                  domain: int | None = None, parameters: Mapping[str, Any] | None = None,
                  topic: Callable[[str], str] | None = None, seed: int = 0, state_dir: Path | None = None,
-                 critical: bool = False, restarts: int = 0, autostart: bool = True) -> None:
-        values, budget, simulated = split(name or region.name, region.Parameters, parameters or {})
+                 critical: bool = False, restarts: int = 0, autostart: bool = True,
+                 before: Predecessors | None = None) -> None:
+        fits, unfit = fitting(name or region.name, region.Parameters, parameters or {})
+        values, budget, simulated = split(name or region.name, region.Parameters, fits)
         self.node = Node(session, name or region.name, namespace, domain)
         self._name = topic or (lambda declared: declared)
         self._watch = Watch(session, self.node.domain, own=lambda: self.node.endpoints)
         self._sim_time: SimulatedTime | None = None
         self._time: Callable[[], float] = time.time
         super().__init__(region, name=name, namespace=self.node.namespace, seed=seed, state_dir=state_dir,
-                         critical=critical, restarts=restarts, autostart=autostart)
+                         critical=critical, restarts=restarts, autostart=autostart, before=before)
         self._set_sim_time(simulated)
-        self.gate.budget = budget
+        self.unfit, self.gate.budget = unfit, budget
         own = sim_time(region.name, "stamps come from /clock; timeouts stay on the steady clock",
                        lambda: self._sim_time is not None, self._set_sim_time)
         self._values = NodeParameters(self, values, own)
         self.life = self.lifecycle()
         self._server = Server(self.node, self._attention, SHARE)
-        self._server.services({**parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life),
-                               **type_descriptions.handlers(self._types)})
+        self._server.services({
+            **parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life, self._ordered),
+            **type_descriptions.handlers(self._types)})
 
     # -- verbs -----------------------------------------------------------------------------------------------------
 
@@ -123,6 +127,9 @@ class ZenohHost(ProcessHost):
 
     def change(self, transition: str) -> bool:
         return self.life.change(transition)
+
+    def _ordered(self, transition: int | str) -> bool:
+        return self.begins_anew(transition) or self.life.change(transition)
 
     def stop(self) -> None:
         super().stop()

@@ -66,6 +66,52 @@ def hears(folder: Path, profile: QoSProfile) -> bool:
         context.try_shutdown()
 
 
+def reaches(words: list[str]) -> bool:
+    """Whether what is published once reaches a latched input that is found later than another subscriber is."""
+    option = dict(zip(words, words[1:], strict=False))
+    assert "--once" in words and "-w" not in words
+    context, others = Context(), Context()
+    for one in (context, others):
+        rclpy.init(context=one, domain_id=domain_of(free_port()) if one is context else context.get_domain_id())
+    node, executor = Node("brain", context=others), SingleThreadedExecutor(context=others)
+    executor.add_node(node)
+    publishing = Node("pub", context=context)
+    try:
+        node.create_subscription(String, "said", lambda message: None, 10)      # a recorder
+        publisher = publishing.create_publisher(String, "said", quality(words, "default"))
+        while not publisher.get_subscription_count():   # this and what follows is what ros2cli does
+            time.sleep(0.05)
+        publisher.publish(String(data="go"))
+        now = time.monotonic()
+        finds, leaves = now + 1.0, now + float(option.get("--keep-alive", 0.1))
+        heard: list[String] = []
+        steps = [(finds, lambda: node.create_subscription(String, "said", heard.append, LATCHED)),  # a brain
+                 (leaves, lambda: publishing.destroy_publisher(publisher)), (finds + 1.0, bool)]
+        for at, step in sorted(steps, key=lambda pair: pair[0]):
+            while time.monotonic() < at and not heard:
+                executor.spin_once(0.1)
+            step()
+        return bool(heard)
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+        publishing.destroy_node()
+        context.try_shutdown()
+        others.try_shutdown()
+
+
+@pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not installed")
+def test_each_documented_pub_is_heard_beside_a_recorder() -> None:
+    pages = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README*.md")])
+    lines = [(path.name, shlex.split(line, comments=True)) for path in pages for line in re.findall(
+        r"^ros2 topic pub --once .*$", path.read_text(encoding="utf-8"), re.M)]
+    assert {words[-3] for _, words in lines} == {"/goal/text", "/estop"}
+    ways = {tuple(words[:words.index(words[-3])]): f"{place}: {' '.join(words)}" for place, words in lines}
+    for words, line in ways.items():
+        assert reaches(list(words)), line
+    assert not reaches(["--once", "--qos-durability", "transient_local"])   # or nothing is proved
+
+
 @pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not installed")
 def test_each_documented_echo_of_what_is_latched_hears_it(tmp_path: Path) -> None:
     lines = documented("echo")

@@ -35,6 +35,8 @@ STANDARD = [
     "std_msgs/msg/Bool",
     "std_msgs/msg/Header",
     "std_msgs/msg/String",
+    "tf2_msgs/msg/TFMessage",
+    "visualization_msgs/msg/MarkerArray",
 ]
 WORDS = ["", "base_link", "青い箱", "r", "map/odom", "1234567"]
 

@@ -21,12 +21,19 @@ import pytest
 
 from brain.preflight import prefix_of
 from brain.zenoh_probe import NOBODY, ROUTER, who
-from brain_runtime.launch_watch import VARIABLE, mark
+from brain_runtime import FEATURE
+from brain_runtime.interfaces import Heartbeat
+from brain_runtime.launching import WITH_SPARE
+from brain_runtime.run.keeper import VARIABLE, mark
 from brain_runtime.share import share_directory
-from brain_tests.processes import command, gone
+from brain_tests.processes import children, command, gone
+from brain_tests.regions import FEATURES
+from brain_tests.ros_stage import RosStage
 from brain_tests.stages import PATIENCE, domain_of, free_port
+from brain_wire import messages
+from brain_wire.qos import STREAM
 
-MIRROR = "brain_tests.regions:Mirror"
+MIRROR, MOVES = "brain_tests.regions:Mirror", "brain_tests.regions:Moves"
 needs_launch = pytest.mark.skipif(importlib.util.find_spec("launch_ros") is None, reason="launch_ros is not installed")
 # As `ros2 launch` without a terminal.
 LAUNCH = """
@@ -118,13 +125,73 @@ def test_a_node_ends_in_good_order_when_its_launch_is_killed(tmp_path: Path) -> 
         launch.kill()
         launch.wait()
         assert told.wait(PATIENCE) == 0, log.read_text()
-        assert f"the launch that started this process (pid {launch.pid}) is gone" in log.read_text()
+        assert f"the process that keeps this one (pid {launch.pid}) is gone" in log.read_text()
         assert list((tmp_path / "told").glob("*.safetensors")), "it was not saved"
         assert other.poll() is None, "what launch did not start goes on"
     finally:
         for process in (launch, told, other):
             process.kill()
             process.wait()
+
+
+def test_a_spare_takes_over_at_once_and_what_was_ordered_holds_also_where_launch_starts_its_keeper_again(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `settings()` puts in front of a node that moves; this test plays launch, and its node hears the region."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    stage = RosStage(tmp_path)
+    environment = {**os.environ, VARIABLE: mark(), "ROS_DOMAIN_ID": str(stage.domain)}
+    line = [*WITH_SPARE, sys.executable, "-m", "brain_runtime.ros_process", "--class", MOVES, "--name", "mirror"]
+    log = tmp_path / "log"
+    beats = stage.hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+    wheel = stage.hear("wheel", FEATURES, FEATURE)
+
+    def start() -> subprocess.Popen:
+        with open(log, "ab") as out:
+            return subprocess.Popen(line, stdout=out, stderr=out, env=environment)
+
+    def spare() -> int:
+        """The process that stands by, once it waits."""
+        found: list[int] = []
+        stage.until(lambda: found.extend(
+            child for child in children(keeper.pid) if child != beats[-1].pid and "--standby" in command(child)
+            and "pipe" in os.readlink(f"/proc/{child}/fd/0")) or found)
+        return found[0]
+
+    def is_now(state: int, process: int | None = None) -> None:
+        beats.clear()
+        stage.until(lambda: beats and beats[-1].state == state and process in (None, beats[-1].pid))
+
+    keeper = start()
+    try:
+        is_now(Heartbeat.STATE_ACTIVE)
+        stage.until(lambda: wheel and wheel[-1].confidence == 1.0)
+        waiting = spare()
+        os.kill(beats[-1].pid, signal.SIGKILL)
+        is_now(Heartbeat.STATE_ACTIVE, waiting)
+        assert beats[-1].restarts == 1 and "killed by SIGKILL; starting it again in 0 s" in log.read_text()
+        request = messages.make("lifecycle_msgs/srv/ChangeState_Request",
+                                transition=messages.make("lifecycle_msgs/msg/Transition", label="shutdown"))
+        assert stage.call("mirror/change_state", "lifecycle_msgs/srv/ChangeState", request).success
+        is_now(Heartbeat.STATE_FINALIZED)
+        assert wheel[-1].confidence == 0.0
+        wheel.clear()
+        waiting = spare()
+        os.kill(beats[-1].pid, signal.SIGKILL)
+        is_now(Heartbeat.STATE_FINALIZED, waiting)
+        keeper.kill()       # and the region with it
+        keeper.wait()
+        stage.until(lambda: gone(waiting))
+        keeper = start()
+        is_now(Heartbeat.STATE_FINALIZED)
+        # a second process may have said its last word late
+        assert all(said.confidence == 0.0 for said in wheel), "it moved though it had been ended by order"
+        region = beats[-1].pid
+        keeper.send_signal(signal.SIGINT)
+        assert keeper.wait(PATIENCE) == 0 and gone(region), log.read_text()
+    finally:
+        keeper.kill()
+        keeper.wait()
+        stage.close()
 
 
 def test_a_folder_that_can_hold_no_snapshots_is_refused(tmp_path: Path) -> None:

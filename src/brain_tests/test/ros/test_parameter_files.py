@@ -46,6 +46,24 @@ def test_the_same_parameters_in_the_same_order(tmp_path: Path, seed: int) -> Non
     assert ours.parameters("pfc", "/r") == rclpys(arguments)
 
 
+def test_what_stands_without_quotes_is_what_it_is_to_ros(tmp_path: Path) -> None:
+    texts = ("y n Y yes No on off OFF tRue true 010 08 0x10 -0x1F 0o17 0b11 1_000 1_0.5 1e3 1. +1 .5 010.5 1:30 .inf "
+             "-.INF +.inf inf infinity ~ null 2001-01-01 1e400 1,000 = !!str&y 'y' 9223372036854775807 "
+             "9223372036854775808 12:30:45 [y,&n] ['1',&a] [1,&2] [0.5,&1.]").split()
+    file = tmp_path / "plain.yaml"
+    file.write_text("/r/pfc:\n  ros__parameters:\n" + "".join(
+        f"    a{number}: {text.replace('&', ' ')}\n" for number, text in enumerate(texts)))
+    ours, _ = ros_args.parse(["--ros-args", "--params-file", str(file)])
+    mine, theirs = ours.parameters("pfc", "/r"), rclpys(["--params-file", str(file)])
+    wrong = [f"{text}: {mine[name]!r}, to rclpy {theirs[name]!r}" for name, text in zip(theirs, texts, strict=True)
+             for value in [theirs[name]] for value in [list(value) if hasattr(value, "itemsize") else value]
+             if mine[name] != value or type(mine[name]) is not type(value)]
+    assert not wrong and len(mine) == len(texts), "\n".join(wrong)
+    for text in ("[1, 2.5]", "[1, true]", "[a, 1]"):
+        with pytest.raises(ros_args.RosArgsError, match="one kind"):
+            ros_args.parse(["--ros-args", "-p", f"a:={text}"])
+
+
 def test_nested_names_lists_and_kinds(tmp_path: Path) -> None:
     file = tmp_path / "kinds.yaml"
     file.write_text("/r:\n  pfc:\n    ros__parameters:\n      outer:\n        inner: 1.5\n      texts: ['a', 'true']\n"

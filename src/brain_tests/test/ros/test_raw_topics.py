@@ -18,7 +18,7 @@ from brain_wire import messages
 
 DOMAIN = 87  # no other test uses it
 TYPE = "brain_interfaces/msg/SensorFeatures"
-PATIENCE = 30.0  # seconds until a message that should come is given up
+PATIENCE = 120.0  # seconds until a message that should come is given up
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from brain_runtime.launching import launched
 from brain_sim.suite import episodes
 
 
-@pytest.mark.timeout(300)
 def test_an_episode_is_reached() -> None:
     ((index, result),) = run_many(episodes("val", 1, 1))
     assert index == 0 and result["success"], result

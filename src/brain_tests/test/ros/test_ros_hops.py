@@ -21,7 +21,7 @@ from brain_wire.qos import FEATURE, LATCHED
 
 DOMAIN = 86  # no other test uses it
 TYPE = "std_msgs/msg/String"
-PATIENCE = 30.0  # seconds until a message that should come is given up
+PATIENCE = 120.0  # seconds until a message that should come is given up
 
 
 @pytest.fixture

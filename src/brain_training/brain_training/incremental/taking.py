@@ -63,7 +63,7 @@ def _weights(path: Path) -> tuple[dict[str, np.ndarray], str]:
         arrays = load(data)
     except OSError as error:
         raise WorkerProblem(f"cannot read {path}: {error.strerror or error}") from None
-    except (SafetensorError, ValueError) as error:
+    except (SafetensorError, ValueError, KeyError) as error:    # of a kind that numpy has not
         raise WorkerProblem(f"{path} is torn or no safetensors ({error}); name the model.safetensors of a training "
                             f"of the fleet") from None
     own = {name.removeprefix(MODEL): value for name, value in arrays.items() if name.startswith(MODEL)}

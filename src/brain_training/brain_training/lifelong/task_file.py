@@ -19,6 +19,7 @@ import torch
 
 from brain_regions.vision import weights
 from brain_regions.vision.network import COLUMNS, HEIGHT, SLOTS, WIDTH
+from brain_runtime.snapshot import arrays_of
 from brain_sim.things import COLORS, SHAPES
 from brain_training.checkpoint import save_tensors
 from brain_training.federated import network_of, weights_of
@@ -117,7 +118,7 @@ def read(path: Path) -> Task:
             raise LibraryProblem(f"{path} has more than {MOST_BYTES} bytes, as no task has; take it out of the library")
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = arrays_of(file)
     except (SafetensorError, OSError, TypeError, KeyError) as error:
         raise LibraryProblem(f"{path} is torn or no task's file ({' '.join(str(error).split())[:150]}); put back a "
                              f"copy, or remove it and learn the task again") from error

@@ -46,7 +46,7 @@ class ReaderChain(Chain):
             Section("recall", self._recall, ("words", "context"), ("recall", "direct said"),
                     (*own["recall"], "direct"), size / z.STRIDE * self.network.recall.shape[1] * sizes.recall),
             Section("answer", self._answer, ("words", "context", "recall", "direct said", "fired.letters"), ("answer",),
-                    ("evidence", "evidence_bias", "choice", "choice_bias", "verb", "kind"),
+                    ("evidence", "evidence_bias", "choice", "choice_bias", "verb"),
                     float(sizes.summary * sizes.choice + size * sizes.recall * z.OUTPUTS))]
 
     def kinds(self, micro: Micro) -> dict[str, Kind]:
@@ -108,15 +108,15 @@ class ReaderChain(Chain):
         network, (inside, _, lengths) = self.network, self._inside(micro)
         evidence = values["recall"] @ network.evidence + values["direct said"] + network.evidence_bias
         evidence = evidence.repeat_interleave(z.STRIDE, 0)[:inside.shape[1]].transpose(0, 1)
-        verb, kind, rates = network._decide(values["words"], values["context"], values["recall"], inside, lengths)
+        verb, rates = network._decide(values["words"], values["context"], values["recall"], inside, lengths)
         # as the network has them, and in that order: gradients are summed as there
         often = [values["fired.letters"], *(self._often(values[name], micro) for name in ("words", "context"))]
         active = [each / (z.STREAMS * self._weight(micro).sum()) for each in often]
-        return {"evidence": evidence, "verb": verb, "kind": kind, "rates": rates} | {
+        return {"evidence": evidence, "verb": verb, "rates": rates} | {
             f"activity.{name}": each for name, each in zip(SPIKES, active)}
 
     def lost(self, values: Values, micro: Micro) -> Lost:
         """Of the whole answer."""
         activity = (*(values[f"activity.{name}"] for name in SPIKES), values["rates"].mean(0))
-        said = Answer(values["evidence"], values["verb"], values["kind"], values["rates"], activity)
+        said = Answer(values["evidence"], values["verb"], values["rates"], activity)
         return self.task.lost(Said([said]), micro.batch, micro.rng())

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from brain_training.task import TrainingError
+from brain_wire import private
 
 
 class OnDisk:
@@ -36,7 +37,7 @@ class OnDisk:
         self._folder, self.bytes = folder, 0
         self._mapped: dict[tuple[int, str], Tensor] = {}
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            private.folder(folder)
             if not os.access(folder, os.W_OK):
                 raise PermissionError(f"no right to write to {folder}")
         except OSError as error:

@@ -34,6 +34,7 @@ from torch.distributed.elastic.rendezvous import RendezvousClosedError, Rendezvo
 from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
 from brain_runtime import end_with_parent
+from brain_runtime.torch_store import HERE, NEAR
 from brain_training.checkpoint import all_of
 from brain_training.parallel import store
 from brain_training.parallel.ranks import REPORT, causes, reports, why
@@ -115,15 +116,15 @@ def agent(told: Spec) -> int:
     os.environ[REPORT] = told.report
     for path in reports(Path(told.report)).values():    # of an agent that was killed
         path.unlink(missing_ok=True)
-    near = told.store.rpartition(":")[0] in ("localhost", "127.0.0.1", "::1")
+    near = told.store.rpartition(":")[0] in NEAR
     handler = get_rendezvous_handler(RendezvousParameters(
         backend="c10d", endpoint=told.store, run_id=told.run, min_nodes=told.least, max_nodes=told.most,
-        local_addr="localhost" if near else None, is_host=False, join_timeout=JOIN, last_call_timeout=LAST_CALL,
+        local_addr=HERE if near else None, is_host=False, join_timeout=JOIN, last_call_timeout=LAST_CALL,
         keep_alive_interval=ALIVE, keep_alive_max_attempt=MISSED))
     argv = ["-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, *told.argv]
     works = Agent(told, spec=WorkerSpec(
         role="rank", local_world_size=told.ranks, entrypoint=sys.executable, args=tuple(argv), rdzv_handler=handler,
-        max_restarts=TRIES, monitor_interval=0.1, local_addr="localhost" if near else None),
+        max_restarts=TRIES, monitor_interval=0.1, local_addr=HERE if near else None),
         logs_specs=DefaultLogsSpecs(), shutdown_timeout=STOP)
     try:
         result = works.run()
@@ -202,7 +203,7 @@ def launch(least: int, most: int, ranks: int, at: str | None, run: str, argv: li
                 port = serving.stdout.readline().strip()
                 if not port:
                     raise TrainingError("the store of the agents does not start; what it said stands above")
-                at = f"localhost:{port}"
+                at = f"{HERE}:{port}"
                 print(f"agents on this machine join with --store {at}", file=sys.stderr, flush=True)
             if first(at, run):
                 begin()

@@ -115,9 +115,10 @@ class Ranks(Together):
 
     @property
     def beside(self) -> dist.ProcessGroup:
-        """The same ranks once more, by gloo: for what goes on in the background while they train."""
+        """The same ranks once more, on the CPU: for what goes on in the background while they train."""
         if self._beside is None:
-            self._beside = dist.new_group(dist.get_process_group_ranks(self.group), backend="gloo",
+            backend = "zenoh" if self.backend == "zenoh" else "gloo"
+            self._beside = dist.new_group(dist.get_process_group_ranks(self.group), backend=backend,
                                           use_local_synchronization=True)
         return self._beside
 

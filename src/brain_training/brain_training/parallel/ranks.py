@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Iterator
 import torch
 import torch.distributed as dist
 
-from brain_runtime import end_with_parent
+from brain_runtime import end_with_parent, torch_store
 from brain_training.parallel.group import Ranks, leave
 from brain_training.parallel.lost_rank import LostRank, lost
 from brain_training.parallel.plan import PlanError
@@ -77,13 +77,15 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
     if backend == "zenoh":
         import brain_collectives    # noqa: F401    (registers it)
     try:
+        serving = _serving()    # noqa: F841    (the group's store, as long as the group is)
         both = "cpu:gloo,cuda:nccl"     # what is kept in the CPU's memory is summed there, too
         dist.init_process_group(both if how.offload == "all" else backend, timeout=timedelta(seconds=TIMEOUT))
-    except (RuntimeError, ValueError) as error:
+    except (KeyError, OSError, RuntimeError, ValueError) as error:
         raise TrainingError(f"rank {os.environ['RANK']} does not find the others ({_short(error)}); start all of them "
                             f"with the same MASTER_ADDR and MASTER_PORT, as torchrun does") from error
     try:
-        end = None if how.elastic is None else dist.new_group(backend="gloo", timeout=timedelta(days=1))
+        among = "zenoh" if backend == "zenoh" else "gloo"
+        end = None if how.elastic is None else dist.new_group(backend=among, timeout=timedelta(days=1))
         yield Ranks(exact=how.exact), settings
         if end is not None:     # rank 0 may be killed while it examines the network, and then all have to start again
             dist.barrier(end)
@@ -94,6 +96,14 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
         raise
     finally:
         leave()
+
+
+def _serving() -> dist.TCPStore | None:
+    """The store by which ranks of one machine meet, where no agent has it and this is rank 0, which is to serve it."""
+    near = os.environ.get("MASTER_ADDR") in torch_store.NEAR
+    if not near or not first() or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    return torch_store.serve(int(os.environ["MASTER_PORT"]))
 
 
 def _backend(settings: Settings) -> str:
@@ -162,10 +172,12 @@ def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
     if settings.device.startswith("cuda"):
         gpu(_backend(settings), plan.world - 1)     # before any rank is started
     os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
+    store = torch_store.serve()      # which the agent takes for its own
     with tempfile.TemporaryDirectory(prefix="brain-training-") as folder:
         report = Path(folder) / "report"
         config = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=plan.world, run_id=uuid.uuid4().hex,
-                              rdzv_backend="c10d", rdzv_endpoint="localhost:0", max_restarts=0, monitor_interval=0.1)
+                              rdzv_backend="static", rdzv_endpoint=f"{torch_store.HERE}:{store.port}",
+                              rdzv_configs={"rank": 0}, max_restarts=0, monitor_interval=0.1)
         argv = ["-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, *command(name, out, settings)]
         os.environ[REPORT] = str(report)
         try:

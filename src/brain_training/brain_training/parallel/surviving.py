@@ -32,6 +32,7 @@ from brain_training.parallel.lost_rank import LostRank
 from brain_training.parallel.ranks import TIMEOUT, tell
 from brain_training.task import TrainingError
 
+MET = "met"                         # key that is there when all ranks have met
 LONG = timedelta(days=1)            # for the first rank to examine a network: the others wait
 FENCED = timedelta(seconds=60)      # for the command to end a rank that may write
 Make = Callable[[Ranks, How], Any]
@@ -72,6 +73,7 @@ class Survivors:
         self._untold: list[int] = []        # who died since it was told last
         self._notes: tuple[str, ...] = ()
         self._store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+        self._store.set(MET, "1")
 
     def trained(self, make: Make) -> tuple[nn.Module, list[float], dict[str, Any] | None]:
         """Trains one network to the end.

@@ -118,7 +118,7 @@ class SplitReader(Handing, SpikingReader):
         return super()._summed_up(self.gathering.copied(summary))
 
     def _empty(self) -> SpikingReader:
-        return SpikingReader(self.kind.shape[1], self.sizes)
+        return SpikingReader(self.sizes)
 
     def folded(self) -> Any:
         """That of the whole network; all ranks call it."""

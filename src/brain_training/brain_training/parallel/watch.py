@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,12 +23,11 @@ from typing import Any
 
 import torch.distributed as dist
 
-from brain_runtime import end_with_parent
+from brain_runtime import end_with_parent, torch_store
 from brain_training.parallel.ranks import LOST, REPORT, causes, reports, why
-from brain_training.parallel.surviving import decision, fence
+from brain_training.parallel.surviving import MET, decision, fence
 from brain_training.task import TrainingError
 
-HERE = "127.0.0.1"
 LOOK = 0.05         # s between looks
 STOP = 10.0         # s that others have to end when it is over
 
@@ -49,10 +47,8 @@ def launch(ranks: int, argv: list[str]) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory(prefix="brain-training-") as folder:
         report = Path(folder) / "report"
-        listening = socket.create_server((HERE, 0))     # of itself the store listens on all addresses
-        store = dist.TCPStore(HERE, listening.getsockname()[1], is_master=True, wait_for_workers=False,
-                              master_listen_fd=listening.detach())
-        shared = {**os.environ, REPORT: str(report), "MASTER_ADDR": HERE, "MASTER_PORT": str(store.port),
+        store = torch_store.serve()
+        shared = {**os.environ, REPORT: str(report), "MASTER_ADDR": torch_store.HERE, "MASTER_PORT": str(store.port),
                   "WORLD_SIZE": str(ranks), "TORCHELASTIC_USE_AGENT_STORE": "True"}
         line = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, *argv]
         children: list[subprocess.Popen[bytes]] = []
@@ -100,6 +96,8 @@ class _Watch:
                 self._store.set(fence(self._epoch), "1")
             if set(self._members) <= self._statuses.keys():
                 break       # what is left stands still
+            if self._statuses and not self._store.check([MET]):
+                break       # the others would wait for it
             if ends is None and (0 in self._statuses.values() or causes(self._report)):
                 ends = time.monotonic() + STOP
             if ends is not None and time.monotonic() >= ends:

@@ -11,12 +11,15 @@ from brain_training.parameter_server import tensors as wire
 from brain_training.parameter_server.refused import too_much, wrong
 
 LARGEST = 4 << 30       # bytes
+METADATA = "__metadata__"       # what safetensors keeps beside the tensors, under a name as theirs
 
 
 def size_of(header: Any, rank: int) -> int:
     """Bytes that follow a ``CurriculumHeader`` of a worker; raises Refused where it does not read."""
     try:
         names = {spec.name for spec in header.tensors if wire.empty(spec) is not None}
+        if METADATA in names or any(max(spec.shape, default=0) > wire.MOST for spec in header.tensors):
+            raise ValueError(f"a tensor is called {METADATA}, which a file keeps for itself, or is too large")
         if len(names) < len(header.tensors) or not isinstance(json.loads(header.values), dict):
             raise ValueError("a tensor is there twice, or its values are no object")
     except (KeyError, ValueError, RecursionError) as error:

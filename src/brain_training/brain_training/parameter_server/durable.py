@@ -19,6 +19,7 @@ from brain_training.parameter_server.log import Log, replay, sync_folder
 from brain_training.parameter_server.messages import LogRecord, Member
 from brain_training.parameter_server.refused import Refused, too_much
 from brain_training.parameter_server.shard import Shard
+from brain_wire import private
 
 EVERY = 50              # steps between two checkpoints
 LARGEST = 256 << 20     # bytes of a log before a checkpoint is made
@@ -136,7 +137,8 @@ class Durable:
     # -- changes ---------------------------------------------------------------------------------------------------
 
     def join(self, rank: int, epoch: int, identity: str, steps: int) -> None:
-        """Somebody takes a place."""
+        """Somebody takes a place; the first one says how many steps there are."""
+        self.shard.check_steps(steps)
         before = self.shard.places.state()
         self.shard.places.join(rank, epoch, identity)
         try:
@@ -145,6 +147,7 @@ class Durable:
         except Refused:     # what is not in the log is not so: pushes of this worker could not be replayed
             self.shard.places.restore(before)
             raise
+        self.shard.begin(steps)
 
     def leave(self, member: Any) -> None:
         """Somebody leaves theirs."""
@@ -166,8 +169,13 @@ class Durable:
         if self.shard.check(header):    # again: others may have pushed while its bytes came
             return True
         gradients, buffers = self.shard.decode(header, data)
-        self._keep(LogRecord(push=header), data)
-        self.shard.take(header, gradients, buffers)
+        if self.shard.mode.together:
+            self._keep(LogRecord(push=header), data)
+            self.shard.take(header, gradients, buffers)
+        else:
+            with self.shard.whole():    # it is a step, and in the log only where that can be done
+                self.shard.take(header, gradients, buffers)
+                self._keep(LogRecord(push=header), data)
         self._checkpoint_if_due()
         return False
 
@@ -175,8 +183,9 @@ class Durable:
         """The step that all have pushed for."""
         if self.shard.check_norm(step.sequence, step.norm):
             return
-        self._keep(LogRecord(step=step))
-        self.shard.apply(step.norm)
+        with self.shard.whole():
+            self.shard.apply(step.norm)
+            self._keep(LogRecord(step=step))
         self._checkpoint_if_due()
 
     def keep_curriculum(self, step: int, values: str, tensors: Mapping[str, Tensor]) -> None:
@@ -209,7 +218,7 @@ class Durable:
 
     def _write_checkpoint(self, number: int) -> None:
         tensors, values = self.shard.state()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private.folder(self._folder)
         self._logged(number).unlink(missing_ok=True)
         log = Log(self._logged(number))
         try:

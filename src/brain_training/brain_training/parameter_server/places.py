@@ -34,18 +34,18 @@ class Places:
                        f"left or its lease has ended, or start the servers with more --workers")
 
     def join(self, rank: int, epoch: int, identity: str) -> None:
-        """Gives a place to somebody.
+        """Gives a place to somebody. Raises Refused as :meth:`check_join`."""
+        self.check_join(rank, epoch, identity)
+        self._taken[rank] = epoch, identity
+        self.epoch = max(self.epoch, epoch)
 
-        Raises:
-            Refused: there is no such place, or somebody who came later has it.
-        """
+    def check_join(self, rank: int, epoch: int, identity: str) -> None:
+        """Raises Refused where there is no such place, or somebody who came later has it."""
         if not 0 <= rank < self.count:
             raise unfit(f"there is no place {rank}; this training has {self.count}")
         taken = self._taken.get(rank)
         if taken and (taken[0] > epoch or taken[0] == epoch and taken[1] != identity):
             raise self._replaced(rank, epoch, taken[0])
-        self._taken[rank] = epoch, identity
-        self.epoch = max(self.epoch, epoch)
 
     def leave(self, rank: int) -> None:
         """Frees a place."""

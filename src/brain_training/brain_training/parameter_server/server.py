@@ -189,7 +189,7 @@ class Server:
         why = differ(shard.about, theirs)
         if why:
             raise unfit(f"the worker is of another training: {why}")
-        shard.begin(request.steps)
+        shard.check_steps(request.steps)
         known = shard.places.of(request.identity)
         if request.HasField("member") and shard.server == 0 and known != (request.member.rank, request.member.epoch):
             raise wrong("server 0 gives places, and takes none that it has not given; ask without a member")
@@ -204,6 +204,7 @@ class Server:
         else:
             rank, epoch = shard.places.free(self._gone()), shard.places.epoch + 1
         if known != (rank, epoch):
+            shard.places.check_join(rank, epoch, request.identity)
             for step in shard.deal.held_by(rank):
                 self._held.lose(step)   # of who had the place before
             self._held.join(rank, epoch, request.identity, request.steps)

@@ -5,10 +5,12 @@ It does not write or talk: the same calls in the same order give the same bits, 
 """
 from __future__ import annotations
 
+import copy
 import json
 import math
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -24,6 +26,13 @@ from brain_training.task import BASE, Task, sized
 
 MOST_STEPS = 2**31
 MOST_SAMPLES = 2**18     # of a worker in a step; a report of more would fill a message
+SPARE = 1e4              # by which the norm of a gradient stays below what its type can square
+
+
+def largest_norm(dtype: torch.dtype, workers: int) -> float:
+    """Norm that one worker's gradient for a parameter may have: sums and norms over all of them stay finite."""
+    squared = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).max   # in which norms are taken
+    return min(torch.finfo(dtype).max / 2, math.sqrt(squared) / SPARE) / workers
 
 
 def about(task: Task, seed: int) -> dict[str, Any]:
@@ -104,16 +113,28 @@ class Shard:
         Raises:
             Refused: there were others, or it is no number of steps.
         """
+        self.check_steps(steps)
+        if not self.steps:
+            self.schedule, self.steps = self._schedule(steps, self.optimizer), steps
+
+    def check_steps(self, steps: int) -> None:
+        """Raises Refused where a training cannot have so many steps; changes nothing."""
         if self.steps:
             if steps != self.steps:
                 raise unfit(f"this training has {self.steps} steps, and the worker's has {steps}")
             return
         if not 0 < steps < MOST_STEPS:
             raise wrong(f"{steps} is no number of steps of a training")
+        try:
+            self._schedule(steps, self.task.optimizer(self.network))
+        except Exception as error:  # whatever a task's own schedule makes of it
+            raise wrong(f"the schedule of this training cannot have {steps} steps ({error})") from error
+
+    def _schedule(self, steps: int, optimizer: Any) -> Any:
         # Only the schedule asks for them, and a server prepares no data, from which some tasks count them.
         counted = type(f"Counted{type(self.task).__name__}", (type(self.task),), {"steps": steps})
         task = counted(self.task.which, quick=self.task.quick, recipe=self.task.recipe, **sized(self.task.size))
-        self.schedule, self.steps = task.schedule(self.optimizer), steps
+        return task.schedule(optimizer)
 
     # -- pushes ----------------------------------------------------------------------------------------------------
 
@@ -198,9 +219,17 @@ class Shard:
             if off:
                 raise wrong(f"{who} pushes for parameter {name} {off} of {value.numel()} elements that are no finite "
                             f"numbers")
+            norm, most = float(torch.linalg.vector_norm(value.double())), largest_norm(value.dtype, self.workers)
+            if norm > most:
+                raise wrong(f"{who} pushes for parameter {name} a gradient of norm {norm:.3g}, and at most {most:.3g} "
+                            f"is taken; take a smaller learning rate, or look for what is not scaled")
         for name, value in buffers.items():
             if value.is_floating_point() and not torch.isfinite(value).all():
                 raise wrong(f"{who} pushes for buffer {name} elements that are no finite numbers")
+        own = math.sqrt(sum(float(torch.linalg.vector_norm(value.double())) ** 2 for value in gradients.values()))
+        if not self.mode.together and header.norm < own * (1 - 1e-3):    # in single precision, of many
+            raise wrong(f"{who} pushes step {header.sequence} with {header.norm} for the norm of its gradients: that "
+                        f"of server {self.server}'s part alone is {own}")
         return gradients, buffers
 
     def take(self, header: Any, gradients: dict[str, Tensor], buffers: dict[str, Tensor]) -> None:
@@ -262,11 +291,43 @@ class Shard:
         self.pending, self._sum = {}, None
         self._step(gradients, norm)
 
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """A step, and what is written of it: where either fails, all is as before it."""
+        state = self.optimizer.state
+        before = [(value, value.detach().clone()) for value in self._values()]
+        known = {parameter: dict(of) for parameter, of in state.items()}
+        groups = [{name: value for name, value in group.items() if name != "params"}
+                  for group in self.optimizer.param_groups]
+        schedule = copy.deepcopy(self.schedule.state_dict())
+        kept = self.version, self.norm, self.rate, self.pending, self._sum, len(self.reports), self.deal.state()
+        try:
+            yield
+        except BaseException:
+            with torch.no_grad():
+                for value, old in before:
+                    value.copy_(old)
+            state.clear()
+            state.update(known)
+            for group, old in zip(self.optimizer.param_groups, groups):
+                group.update(old)
+            self.schedule.load_state_dict(schedule)
+            self.version, self.norm, self.rate, self.pending, self._sum, reports, deal = kept
+            del self.reports[reports:]
+            self.deal.restore(deal)
+            raise
+
+    def _values(self) -> list[Tensor]:
+        """All tensors that a step changes."""
+        return [*self.parameters.values(), *self.buffers.values(),
+                *(value for of in self.optimizer.state.values() for value in of.values() if isinstance(value, Tensor))]
+
     @torch.no_grad()
     def _step(self, gradients: Mapping[str, Tensor], norm: float) -> None:
-        """Clips, and lets optimizer and schedule do one step."""
+        """Clips, and lets optimizer and schedule do one step; raises Refused where the weights would be no numbers."""
         for name, parameter in self.parameters.items():
-            parameter.grad = gradients.get(name)
+            # a copy, since it is clipped in place, and what was pushed stays until the step is done for good
+            parameter.grad = gradients[name].clone() if name in gradients else None
         with_gradient = [p for p in self.parameters.values() if p.grad is not None]
         if with_gradient:
             total = torch.tensor(norm, dtype=with_gradient[0].dtype)
@@ -277,6 +338,9 @@ class Shard:
         self.optimizer.zero_grad()
         self.task.settle(self.network)
         self.norm, self.version = norm, self.version + 1
+        if not all(bool(torch.isfinite(value).all()) for value in self._values() if value.is_floating_point()):
+            raise wrong(f"step {self.version - 1} would make weights of server {self.server} that are no finite "
+                        f"numbers; it keeps those of before. Take a smaller learning rate, and begin anew")
 
     # -- what is kept ----------------------------------------------------------------------------------------------
 

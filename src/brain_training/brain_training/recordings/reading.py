@@ -10,8 +10,9 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from brain_runtime import odometry
+from brain_runtime.images import LensError
 from brain_sim import robot
-from brain_sim.camera_region import planar_pose
 from brain_training.recordings.bags import Bag, RecordingError, opened
 from brain_training.recordings.library import IMAGES, OUTCOMES, SELF, Recording, stamp_of
 from brain_training.recordings.outcomes import outcomes
@@ -81,7 +82,11 @@ def frames(recording: Recording, source: str) -> Iterator[Frame]:
                 if taken is not None and stamp - taken < EVERY:
                     continue
                 image = picture_of(heard.message, recording.path, recording.pictures)
-                seen = label(stamp, focal_of(info))
+                try:
+                    seen = label(stamp, focal_of(info))
+                except LensError as error:
+                    raise RecordingError(f"{recording.path}: {info_topic} is refused: {error}; take the recording out "
+                                         f"of the folder, or record it with a right calibration") from error
                 labelled, shown = labelled + (seen is not None), shown + 1
                 yield Frame(stamp, image, seen, taken is None or stamp - taken > GAP)
                 taken = stamp
@@ -101,12 +106,16 @@ def _told(bag: Bag, recording: Recording, topic: str) -> Label:
 
 
 def _own(bag: Bag, recording: Recording, by_outcomes: bool) -> Label:
-    stamps, poses = [], []
+    stamps, poses, judge, refused = [], [], odometry.Odometry(), ""
     for heard in bag.messages({ODOM: ("nav_msgs/msg/Odometry",)}):
-        pose = planar_pose(heard.message)
-        if np.isfinite(pose).all():
-            stamps.append(stamp_of(heard.message))
-            poses.append(pose)
+        stamp = stamp_of(heard.message)
+        if judge.hear(heard.message, stamp / 1e9):
+            refused = judge.refused
+            continue
+        stamps.append(stamp)
+        poses.append(odometry.pose_of(heard.message))
+    if refused and not stamps:
+        raise RecordingError(f"{recording.path}: {refused}; correct the driver, and record anew")
     ended = None
     if by_outcomes:
         statuses = [(stamp_of(heard.message), heard.message) for heard in bag.messages({STATUS: GOALS})]

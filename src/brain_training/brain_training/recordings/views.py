@@ -81,8 +81,14 @@ def _unpacked(message: Any) -> np.ndarray:
 
 
 def focal_of(info: Any) -> float:
-    """Focal length (px) of a picture of the network's width, from a CameraInfo; without one 90 degrees are taken."""
-    return float(info.k[0]) * WIDTH / info.width if images.sound_lens(info) else FOCAL
+    """Focal length (px) of a picture of the network's width, from a CameraInfo; without one 90 degrees are taken.
+
+    Raises:
+        LensError: the CameraInfo contradicts itself.
+    """
+    if info is None or not info.k[0]:
+        return FOCAL
+    return images.lens(info, None, math.pi / 2).across(WIDTH)
 
 
 def views(message: Any, mount: Mount, focal: float) -> list[View]:

@@ -99,7 +99,7 @@ def grown(rank: int, path: Path) -> list[int]:
     slow = checkpoint_folder._Writer.write_data     # so that the list has grown when the rest is written
 
     def write_data(self: Any, plan: Any, planner: Any) -> Any:
-        more.wait(60)
+        more.wait(120)
         return slow(self, plan, planner)
 
     more = threading.Event()

@@ -28,7 +28,7 @@ def network(name: str) -> nn.Module:
     torch.manual_seed(1)
     if name == "vision":
         return SpikingVision().to(memory_format=torch.channels_last)
-    return SpikingReader(4) if name == "language" else MotorNetwork(np.random.default_rng(0))
+    return SpikingReader() if name == "language" else MotorNetwork(np.random.default_rng(0))
 
 
 def made(name: str, net: Any, seed: int = 5, size: int = 3) -> Made:
@@ -50,5 +50,5 @@ def made(name: str, net: Any, seed: int = 5, size: int = 3) -> Made:
         return Made(answer.readouts.square().mean() + busy, [answer.readouts], answer.trains)
     lengths = torch.tensor([21, 20, 15, 18, 21])[:size]
     answer = net(torch.randint(97, 120, (size, 21), generator=drawn), lengths)
-    heard = [answer.evidence, answer.verb, answer.kind, answer.rates, *answer.activity]
+    heard = [answer.evidence, answer.verb, answer.rates, *answer.activity]
     return Made(sum(part.square().mean() for part in heard), heard, [])

@@ -2,7 +2,7 @@
 """One rank: trains the tiny task in each form that is named, and prints the hash of the weights at rank 0.
 
 ``BACKEND PLAN[/exact][/accumulate=N][/bf16][/disk][/cuda][/offload]...``: ``disk`` keeps the optimizer's state in a
-folder, ``cuda`` trains on a GPU, with ``offload`` from the CPU's memory.
+folder, ``cuda`` trains on a GPU, with ``offload`` from the CPU's memory. ``@FOLDER`` at the end: it writes checkpoints.
 """
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import runpy
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,7 +27,8 @@ tasks = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("parallel_
 
 def train(form: str) -> None:
     """Trains in one form, and prints what it came to."""
-    plan, *more = form.split("/")
+    words, _, checkpoint = form.partition("@")
+    plan, *more = words.split("/")
     options = dict(item.partition("=")[::2] for item in more)
     how = How(parse(plan), backend.rpartition(":")[2], exact="exact" in options,
               accumulate=int(options.get("accumulate", 1)), compress="bf16" if "bf16" in options else None,
@@ -34,8 +36,13 @@ def train(form: str) -> None:
               offload_folder=Path(tempfile.gettempdir()) if "disk" in options else None)
     device = gpu(how.backend, int(os.environ["LOCAL_RANK"])) if "cuda" in options else "cpu"
     how.check(device)
-    trainer = maker(how.plan)(tasks.Spikes(), 5, ranks=Ranks(exact=how.exact), how=how, device=device)
+    make = partial(maker(how.plan), tasks.Spikes(), 5, ranks=Ranks(exact=how.exact), how=how, device=device,
+                   checkpoint=Path(checkpoint) if checkpoint else None)
+    trainer = make()
     network = trainer.run()
+    if checkpoint:
+        assert (again := make()).resume() == trainer.step and tasks.sha(again.run()) == tasks.sha(network)
+        assert {made for made, _ in dist.distributed_c10d._world.pg_map.values()} == {backend}     # nothing beside it
     cost = trainer.cost()
     if trainer.ranks.rank == 0:
         held, whole = cost.held, cost.whole

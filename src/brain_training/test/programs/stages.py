@@ -41,7 +41,7 @@ def batch(name: str, size: int) -> tuple[Tensor, ...]:
     marks[:, 3:7] = int(MENTION) | 1
     lengths = torch.randint(15, 24, (size,), generator=drawn)
     return (torch.randint(97, 120, (size, 23), generator=drawn), lengths,
-            *(torch.randint(0, 4, (size,), generator=drawn) for _ in range(2)), marks)
+            torch.randint(0, 4, (size,), generator=drawn), marks)
 
 
 def piped(rank: int, name: str, schedule: str, micros: int, each: int | None, size: int, steps: int = 1) -> dict:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Mapping
 
-from brain_fleet.devices.driver import Driver, Unreachable
+from brain_fleet.devices.driver import TEXT, Driver, Unreachable
 
 if TYPE_CHECKING:
     from brain_wire import Session
+
+
+# A host and port. Zenoh's other links name devices and files of the robot, and so does what may follow a #.
+ROUTER: Mapping[str, Any] = {**TEXT, "pattern": r"(tcp|tls|udp|quic|ws)/[A-Za-z0-9_.:%\[\]-]+:[0-9]{1,5}"}
 
 
 def linked(driver: Driver, undo: contextlib.ExitStack) -> Session:

@@ -8,8 +8,9 @@ import threading
 from pathlib import Path
 from typing import Any, ClassVar, Mapping
 
-from brain_fleet.devices.driver import FLAG, LARGEST, TEXT, WHOLE, Driver, Teller, Unreachable, form
+from brain_fleet.devices.driver import FILE, FLAG, LARGEST, TEXT, WHOLE, Driver, Teller, Unreachable, form
 from brain_fleet.devices.payloads import FIELDS, check_payload, decode, encode
+from brain_fleet.devices.reserved import check_foreign
 from brain_wire.shown import quoted
 
 ANSWER = 5.0        # s that the broker gets to answer
@@ -22,7 +23,7 @@ class Mqtt(Driver):
 
     settings_form = form("port", "version", "username", "password_file", "tls", "ca", host=TEXT,
                          port={**WHOLE, "minimum": 1, "maximum": 65535}, version={"enum": ["3.1.1", "5"]},
-                         username=TEXT, password_file=TEXT, tls=FLAG, ca=TEXT)
+                         username=TEXT, password_file=FILE, tls=FLAG, ca=FILE)
     visitor_form = form("command", "qos", "retain", *FIELDS, topic=TEXT, command=TEXT, retain=FLAG,
                         qos={**WHOLE, "minimum": 0, "maximum": 1}, **FIELDS)
     polls: ClassVar[bool] = False
@@ -34,6 +35,7 @@ class Mqtt(Driver):
         for name in ("topic", "command"):
             if name in visitor and re.search("[+#\x00]", visitor[name]):
                 raise ValueError(f"{name} {quoted(visitor[name])} is no single topic: + and # stand for many")
+            check_foreign(visitor.get(name, ""))
         if writable and "command" not in visitor:
             raise ValueError("the model says ReadWrite, so a command is needed: the topic on which the device is told")
         check_payload(visitor)

@@ -8,12 +8,12 @@ import time
 from typing import Any, ClassVar, Mapping
 
 from brain_fleet.devices.driver import TEXT, Driver, Teller, Unreachable, form
-from brain_fleet.devices.drivers.brain_link import linked
+from brain_fleet.devices.drivers.brain_link import ROUTER, linked
 from brain_fleet.devices.fields import PATH, inner
-from brain_fleet.devices.reserved import check_topic
+from brain_fleet.devices.reserved import Topics, check_heard, check_said
 from brain_fleet.schema import FormProblem
 from brain_wire import messages
-from brain_wire.names import NameProblem, expand
+from brain_wire.names import NameProblem, absolute, expand
 
 BREATH = 0.001      # s between two messages that are looked into
 _TOPIC = {"type": "object", "required": ["topic", "type"], "properties": {
@@ -23,7 +23,7 @@ _TOPIC = {"type": "object", "required": ["topic", "type"], "properties": {
 class RosTopic(Driver):
     """A device that is a node of ROS 2 already, or that somebody made one."""
 
-    settings_form = form("router", "namespace", router=TEXT, namespace=TEXT)
+    settings_form = form("router", "namespace", router=ROUTER, namespace=TEXT)
     visitor_form = form("field", "command", "best_effort", topic=TEXT, type=TEXT, field=PATH, command=_TOPIC,
                         best_effort={"type": "boolean"})
     polls: ClassVar[bool] = False
@@ -35,11 +35,21 @@ class RosTopic(Driver):
         if writable and command is None:
             raise ValueError("the model says ReadWrite, so a command is needed: the topic on which the device is told")
         try:
-            expand(visitor["topic"], "/", "device")
             _check_field(visitor["type"], visitor.get("field", "data"))
             if command is not None:
-                check_topic(command["topic"], command["type"])
                 _check_field(command["type"], command.get("field", "data"))
+        except messages.MessageError as problem:
+            raise ValueError(str(problem)) from None
+
+    @classmethod
+    def check_together(cls, settings: Mapping[str, Any], visitors: Mapping[str, Mapping[str, Any]]) -> None:
+        """See the base. The brain's own namespace is not known yet: what counts is what is opened."""
+        try:
+            for visitor in visitors.values():
+                full = functools.partial(expand, namespace=absolute(settings.get("namespace", "/")), node="device")
+                check_heard(full(visitor["topic"]), visitor["type"])
+                if "command" in visitor:
+                    check_said(full(visitor["command"]["topic"]), visitor["command"]["type"])
         except (NameProblem, FormProblem, messages.MessageError) as problem:
             raise ValueError(str(problem)) from None
 
@@ -52,15 +62,17 @@ class RosTopic(Driver):
         self._session = linked(self, self._undo)
         node = self._undo.enter_context(Node(self._session, f"device_{self.around.device.replace('-', '_')}",
                                              self.settings.get("namespace", self.around.namespace)))
+        self._topics = Topics(node)
         self._publishers: dict[tuple[str, str], Any] = {}
         for name, visitor in self.visitors.items():
             # Best effort by default: it hears reliable and other publishers alike.
             qos = SENSOR if visitor.get("best_effort", True) else FEATURE
-            heard = node.subscription(visitor["topic"], visitor["type"], qos, max_size=2**22)
+            heard = self._topics.subscription(visitor["topic"], visitor["type"], qos, max_size=2**22)
             self._session.run(functools.partial(self._hear, name, heard, tell), f"topic {name}")
             command = visitor.get("command")
             if command is not None and (command["topic"], command["type"]) not in self._publishers:
-                self._publishers[command["topic"], command["type"]] = node.publisher(command["topic"], command["type"])
+                self._publishers[command["topic"], command["type"]] = self._topics.publisher(
+                    command["topic"], command["type"])
 
     def _hear(self, name: str, heard: Any, tell: Teller) -> None:
         visitor, decode = self.visitors[name], messages.decoder(self.visitors[name]["type"])
@@ -95,6 +107,8 @@ class RosTopic(Driver):
         """See the base."""
         if not self._session.linked:
             raise Unreachable("the router of the brain is gone")
+        for why in self._topics.look().values():
+            raise FormProblem(why)
 
     def close(self) -> None:
         """See the base."""

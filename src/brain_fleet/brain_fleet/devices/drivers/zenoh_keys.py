@@ -8,7 +8,7 @@ import time
 from typing import Any, ClassVar, Mapping
 
 from brain_fleet.devices.driver import TEXT, Driver, Sample, Teller, Unreachable, form
-from brain_fleet.devices.drivers.brain_link import linked
+from brain_fleet.devices.drivers.brain_link import ROUTER, linked
 from brain_fleet.devices.payloads import FIELDS, check_payload, decode, encode
 from brain_fleet.devices.reserved import check_key
 
@@ -19,16 +19,16 @@ WAITING = 16        # messages of a key
 class ZenohKeys(Driver):
     """A device that puts values on keys of Zenoh."""
 
-    settings_form = form("router", router=TEXT)
+    settings_form = form("router", router=ROUTER)
     visitor_form = form("command", *FIELDS, key=TEXT, command=TEXT, **FIELDS)
     polls: ClassVar[bool] = False
 
     @classmethod
     def check(cls, visitor: Mapping[str, Any], writable: bool) -> None:
         """See the base."""
-        check_key(visitor["key"])
+        check_key(visitor["key"], said=False)
         if "command" in visitor:
-            check_key(visitor["command"])
+            check_key(visitor["command"], said=True)
         if writable and "command" not in visitor:
             raise ValueError("the model says ReadWrite, so a command is needed: the key on which the device is told")
         check_payload(visitor)

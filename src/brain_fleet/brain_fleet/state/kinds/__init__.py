@@ -14,11 +14,15 @@ DEVICES = ("Device", "DeviceModel", "DeviceSettings")   # by brain_fleet.devices
 PROGRAMS = ("Job",)                                     # by brain_fleet.programs, the others by state.effects
 EFFECTIVE = ("Model", "Parameters", "Region", *DEVICES, *PROGRAMS)
 KINDS = EFFECTIVE
+WEIGHTS = "weights"     # the parameter by which regions are given models
 
 
 def check_spec(kind: str, spec: Any, place: str = "spec") -> None:
     """Raises FormProblem where a resource of that kind cannot be meant so; names the field, or the kind."""
     check(spec, schema_of(kind), place)
+    if kind == "Parameters" and WEIGHTS in spec["values"]:
+        raise FormProblem(f"{place}.values.{WEIGHTS}: no order names a file of a robot; a region gets weights as a "
+                          f"model that was tried and signed: `brain fleet models add`, then `brain fleet rollout`")
 
 
 def schema_of(kind: str) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 """What launch started ends when launch is gone: real processes, of which one plays launch and is killed."""
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -10,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from brain_runtime import launch_watch
-from brain_runtime.launch_watch import VARIABLE, lives, mark
-from brain_runtime.with_launch import siblings
-from brain_wire.router import is_router
+from brain_runtime.run import keeper
+from brain_runtime.run.keeper import VARIABLE, lives, mark
+from brain_wire.router import free_port, is_router
 
-PATIENCE = 30.0     # s
+PATIENCE = 120.0     # s
 # Starts the command with its own mark, as launch does, and writes its child's process id.
 LAUNCH = """
 import os, subprocess, sys, time
-from brain_runtime.launch_watch import VARIABLE, mark
-more = {VARIABLE: mark()} if sys.argv[1] == "told" else {}
+from brain_runtime.run.keeper import ROUTER, told
+more = told(ROUTER) if sys.argv[1] == "told" else {}
 child = subprocess.Popen(sys.argv[3:], env={**os.environ, **more})
 open(sys.argv[2], "w").write(str(child.pid))
 child.wait()
@@ -29,12 +27,12 @@ time.sleep(600)
 # A program of ours: says when it is ready, and how it was ended.
 OURS = """
 import signal, sys, time
-from brain_runtime.launch_watch import end_with_launch
+from brain_runtime.run.keeper import end_with_keeper
 def end(number, frame):
     open(sys.argv[1], "a").write(f"ended by {number}")
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
-end_with_launch()
+end_with_keeper()
 open(sys.argv[1], "a").write("ready ")
 time.sleep(600)
 """
@@ -109,7 +107,7 @@ def test_a_mark_names_one_process_and_no_later_one_of_the_same_id():
 @pytest.mark.parametrize("by_kernel", [True, False])
 def test_ours_ends_in_good_order_when_launch_was_killed(launch, tmp_path, by_kernel):
     said = tmp_path / "said"
-    code = OURS if by_kernel else OURS.replace("end_with_launch()", "import os; del os.pidfd_open; end_with_launch()")
+    code = OURS if by_kernel else OURS.replace("end_with_keeper()", "import os; del os.pidfd_open; end_with_keeper()")
     started = launch(sys.executable, "-c", code, said)
     until(lambda: text(said) == "ready ")
     started.kill()
@@ -150,31 +148,31 @@ def just_before(thread, number):    # the interpreter has it, and the kernel sle
     time.sleep(0.5)     # the main thread sleeps by then
     ctypes.pythonapi.PyErr_SetInterruptEx(number)
 signal.pthread_kill = just_before
-end_with_launch()
+end_with_keeper()
 """
-    done = subprocess.run([sys.executable, "-c", OURS.replace("end_with_launch()\n", code), said], timeout=PATIENCE,
+    done = subprocess.run([sys.executable, "-c", OURS.replace("end_with_keeper()\n", code), said], timeout=PATIENCE,
                           env={**os.environ, VARIABLE: f"{os.getpid()}:1"})
     assert done.returncode == 0 and text(said) == f"ready ended by {int(signal.SIGTERM)}"
 
 
 def test_what_does_not_end_is_ended(tmp_path):
     said = tmp_path / "said"
-    code = OURS.replace("def end(", "import brain_runtime.launch_watch as w; w.PATIENCE = 1.0\ndef end(").replace(
+    code = OURS.replace("def end(", "import brain_runtime.run.keeper as w; w.PATIENCE = 1.0\ndef end(").replace(
         "    sys.exit(0)\n", "")
     done = subprocess.run([sys.executable, "-c", code, said], env={**os.environ, VARIABLE: f"{os.getpid()}:1"},
                           timeout=PATIENCE)
-    assert done.returncode == launch_watch.LEFT and "ended by 15" in text(said)
+    assert done.returncode == keeper.LEFT and "ended by 15" in text(said)
 
 
 @pytest.mark.parametrize("name", ["x", "1", "1:x", ":"])
 def test_a_name_that_is_none_is_told_and_left_alone(name, caplog):
-    assert launch_watch.end_with_launch(name) is None
+    assert keeper.end_with_keeper(name) is None
     assert "names no process" in caplog.text
 
 
 # -- programs that are not ours ---------------------------------------------------------------------------------------
 
-def keeper(*command):
+def kept(*command):
     return (sys.executable, "-m", "brain_runtime.with_launch", *command)
 
 
@@ -183,8 +181,18 @@ def children(process):
             if not gone(folder.name) and (folder / "stat").read_text().rpartition(")")[2].split()[1] == str(process)]
 
 
+def command(process):
+    return Path(f"/proc/{process}/cmdline").read_bytes().decode().split("\0")
+
+
+def routers(process):
+    """Children that are routers, without the second process of the one that keeps them."""
+    return [child for child in children(process) if "brain_wire.router" in command(child)
+            and "brain_runtime.with_launch" not in command(child)]
+
+
 def test_a_program_that_knows_nothing_of_it_ends_with_launch(launch):
-    started = launch(*keeper("sleep", "600"))
+    started = launch(*kept("sleep", "600"))
     (program,) = until(lambda: children(started.child))
     until(lambda: Path(f"/proc/{program}/comm").read_text() == "sleep\n")
     started.kill()
@@ -192,7 +200,7 @@ def test_a_program_that_knows_nothing_of_it_ends_with_launch(launch):
 
 
 def test_it_ends_with_its_keeper_however_that_ends(launch):
-    started = launch(*keeper("sleep", "600"))
+    started = launch(*kept("sleep", "600"))
     (program,) = until(lambda: children(started.child))
     until(lambda: Path(f"/proc/{program}/comm").read_text() == "sleep\n")
     os.kill(started.child, signal.SIGKILL)
@@ -200,32 +208,31 @@ def test_it_ends_with_its_keeper_however_that_ends(launch):
 
 
 def test_the_exit_status_is_the_programs():
-    assert subprocess.run(keeper(sys.executable, "-c", "raise SystemExit(5)")).returncode == 5
-    assert subprocess.run(keeper(), capture_output=True).returncode == 2
+    assert subprocess.run(kept(sys.executable, "-c", "raise SystemExit(5)")).returncode == 5
+    assert subprocess.run(kept(), capture_output=True).returncode == 2
 
 
 def test_a_router_that_cannot_run_is_not_started_for_ever(tmp_path):
     tries = tmp_path / "tries"
-    done = subprocess.run(keeper("--router", "sh", "-c", f"echo again >>{tries}; exit 1"), timeout=PATIENCE,
+    done = subprocess.run(kept("--router", "sh", "-c", f"echo again >>{tries}; exit 1"), timeout=PATIENCE,
                           capture_output=True, text=True)
     assert done.returncode == 1 and text(tries) == "again\n" * 3
     assert done.stderr.count("\n") == 1 and "sh ended 3 times in a row, at last with status 1" in done.stderr
 
 
 def test_a_router_is_back_after_its_death_and_outlives_the_regions(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        endpoint = f"tcp/127.0.0.1:{probe.getsockname()[1]}"
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
     environment = {**os.environ, VARIABLE: mark()}
-    region = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "--class", "a:B"], env=environment)
-    router = subprocess.Popen(keeper("--router", sys.executable, "-m", "brain_wire.router", "--listen", endpoint),
+    region = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
+                              env={**environment, **keeper.told(keeper.MOVER)})
+    router = subprocess.Popen(kept("--router", sys.executable, "-m", "brain_wire.router", "--listen", endpoint),
                               env=environment)
     try:
         until(lambda: is_router(endpoint))
-        assert siblings(mark()) == [region.pid]
-        (first,) = children(router.pid)
+        assert keeper.before(keeper.ROUTER, mark()) == [region.pid]
+        (first,) = routers(router.pid)
         os.kill(first, signal.SIGKILL)
-        until(lambda: is_router(endpoint) and children(router.pid) not in ([], [first]))
+        until(lambda: is_router(endpoint) and routers(router.pid) not in ([], [first]))
         router.send_signal(signal.SIGINT)
         time.sleep(0.7)
         assert is_router(endpoint), "the regions' last words would not get through"
@@ -234,5 +241,46 @@ def test_a_router_is_back_after_its_death_and_outlives_the_regions(tmp_path):
         assert router.wait(PATIENCE) == 0 and not is_router(endpoint)
     finally:
         for process in (region, router):
+            process.kill()
+            process.wait()
+
+
+def test_a_router_whose_keeper_was_killed_ends_after_the_launch_and_what_moves(launch):
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
+    started = launch(*kept("--router", sys.executable, "-m", "brain_wire.router", "--listen", endpoint))
+    until(lambda: is_router(endpoint))
+    (router,) = routers(started.child)
+    mover = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env={
+        **os.environ, VARIABLE: mark(started.process.pid), keeper.TURN: str(keeper.MOVER)})
+    try:
+        os.kill(started.child, signal.SIGKILL)
+        until(lambda: gone(started.child))
+        started.kill()
+        time.sleep(1.0)
+        assert is_router(endpoint), "the last word would not get through"
+    finally:
+        mover.kill()
+        mover.wait()
+    until(lambda: gone(router) and not is_router(endpoint))
+
+
+def test_whoever_begins_waits_for_what_a_keeper_that_is_gone_left_behind():
+    left = {**os.environ, VARIABLE: f"{os.getpid()}:1", keeper.TURN: str(keeper.MOVER), "ROS_DOMAIN_ID": "77"}
+    mover = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=left)
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env={**left, keeper.TURN: ""})
+    waited = []
+
+    def wait(seconds):
+        waited.append(seconds)
+        mover.kill()
+        mover.wait()
+    try:
+        until(lambda: any(one.kept == [mover.pid, other.pid] or one.kept == [other.pid, mover.pid]
+                          for one in keeper.keepers() if not one.lives and one.domain == 77))
+        assert keeper.wait_for_the_last(76, wait) == [] and not waited
+        assert keeper.wait_for_the_last(77, wait) == [] and len(waited) == 1
+        assert other.poll() is None
+    finally:
+        for process in (mover, other):
             process.kill()
             process.wait()

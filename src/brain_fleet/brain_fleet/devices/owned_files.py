@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a robot that its devices may use, as passwords: its owner names them, and orders say these names only.
+
+So no order reads a file that the owner has not given to devices, nor sends one to another host than it is for.
+"""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping
+
+from brain_fleet.schema import FormProblem, check, check_plain
+from brain_wire.shown import quoted
+
+PATTERN = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_TEXT = {"type": "string", "minLength": 1, "maxLength": 500}
+_FORM: dict[str, Any] = {
+    "type": "object", "maxProperties": 100, "propertyNames": {"pattern": PATTERN, "maxLength": 63},
+    "additionalProperties": {"type": "object", "required": ["path"], "properties": {
+        "path": _TEXT, "hosts": {"type": "array", "minItems": 1, "maxItems": 100, "items": _TEXT}}}}
+REMEDY = "see --device-files of `brain edge`"
+
+
+class FilesProblem(ValueError):
+    """The owner's file cannot be meant so; names it and the remedy."""
+
+
+def read_files(path: Path) -> dict[str, dict[str, Any]]:
+    """Files by name: the path of each, and the hosts that it is for; a device that has no host needs none.
+
+    Args:
+        path: a YAML file of the robot's owner.
+
+    Raises:
+        FilesProblem: it cannot be read, or be meant so.
+    """
+    from brain_runtime.yaml_text import YamlProblem, read
+
+    try:
+        found = read(path)
+        check_plain(found)
+        check(found, _FORM, "the file")
+        for name, one in found.items():
+            one["path"] = str(Path(one["path"]).expanduser())
+            if not Path(one["path"]).is_absolute():
+                raise FormProblem(f"the path of {name} is {quoted(one['path'])}, and must begin with / or ~")
+    except OSError as error:
+        raise FilesProblem(f"cannot read {path}: {error.strerror or error}") from None
+    except (YamlProblem, FormProblem) as problem:
+        raise FilesProblem(f"{path}: {problem}; name each file with its path and hosts, as "
+                           f"broker-password: {{path: /etc/robot/broker.txt, hosts: [broker.local]}}") from None
+    return found
+
+
+def check_names(form: Mapping[str, Any], values: Mapping[str, Any], place: str) -> None:
+    """Raises FormProblem where an order says a path, and not the name of a file."""
+    for name in _files(form, values):
+        try:
+            check(values[name], {"pattern": PATTERN, "maxLength": 63})
+        except FormProblem:
+            raise FormProblem(f"{place}.{name} is {quoted(values[name])}, and an order says the name that the robot's "
+                              f"owner gave to a file: {REMEDY}") from None
+
+
+def with_paths(form: Mapping[str, Any], values: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]], host: Any,
+               place: str) -> dict[str, Any]:
+    """Values of an order with paths in the place of names.
+
+    Args:
+        form: of the values.
+        files: as :func:`read_files` gives them.
+        host: that the order names; None: none.
+        place: of the values, for messages.
+
+    Raises:
+        FormProblem: the owner has named no such file, or not for that host.
+    """
+    check_names(form, values, place)
+    found = dict(values)
+    for name in _files(form, values):
+        one = files.get(values[name])
+        if one is None:
+            there = f"there are {', '.join(sorted(files))}" if files else "its owner has named none"
+            raise FormProblem(f"{place}.{name}: this robot has no file {quoted(values[name])} for devices; {there}: "
+                              f"{REMEDY}")
+        if host is not None and host not in one.get("hosts", ()):
+            hosts = ", ".join(one.get("hosts", ())) or "no host"
+            raise FormProblem(f"{place}.{name}: {quoted(values[name])} is for {hosts}, not for {quoted(str(host))}: "
+                              f"{REMEDY}")
+        found[name] = one["path"]
+    return found
+
+
+def _files(form: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+    return [name for name, about in form.get("properties", {}).items() if about.get("format") == "file"
+            and name in values]

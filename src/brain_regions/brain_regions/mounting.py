@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mounting and scale of the lidar, checked on the way: what its scans show must move as odometry says that it does.
+
+A lidar that is turned on its mounting, hangs upside down, or tells its ranges in another unit is sound in itself: the
+robot looks where it does not drive, or meets the wall before it. What the scan before showed is moved by odometry, once
+as the profile has the lidar and once for each other mounting and scale; the one that meets what is seen now is right.
+"""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from brain_regions.azimuth import wrap
+from brain_regions.beams import Beams
+from brain_regions.past import Pose, since
+
+MOVED = math.radians(20.0), 0.25    # rad or m between two scans that are compared
+TOO_FAR = math.radians(60.0), 0.7   # they show other things
+LEAST = 30              # returns that are compared
+NEAR = 0.1, 0.04        # m and share of its range: so near a return is what was expected
+FITS, MORE = 0.7, 0.3   # share of the returns that another mounting explains, and by how much more than the profile's
+TIMES = 2               # in a row
+MOUNTINGS = ((1, 0.0, 1.0), (-1, 0.0, 1.0), (1, math.pi, 1.0), (1, math.pi / 2, 1.0), (1, -math.pi / 2, 1.0),
+             *((1, 0.0, scale) for scale in (0.25, 0.5, 1.5, 2.0, 3.0, 4.0)))   # side up, rad to the left, scale
+
+
+class Mounting:
+    """Compares scans while the robot moves.
+
+    Attributes:
+        fault: how the lidar seems to be mounted or scaled, for a person; empty where that agrees with the profile.
+    """
+
+    def __init__(self) -> None:
+        self.fault = ""
+        self._before: tuple[np.ndarray, np.ndarray, Pose] | None = None
+        self._found = "", 0         # what another mounting that fitted better comes to, and how often in a row
+
+    def take(self, seen: Beams, pose: Pose | None) -> str:
+        """Takes in the next scan.
+
+        Args:
+            seen: its beams.
+            pose: where the robot is by odometry; None: not known.
+
+        Returns:
+            :attr:`fault`.
+        """
+        angles, distances = seen.hits()
+        if pose is None or len(angles) < LEAST:
+            self._before = None
+            return self.fault
+        if self._before is None:
+            self._before = angles, distances, pose
+            return self.fault
+        *before, then = self._before
+        ahead, left, turned = since(then, pose)
+        way = math.hypot(ahead, left)
+        if abs(turned) < MOVED[0] and way < MOVED[1]:
+            return self.fault
+        self._before = angles, distances, pose
+        if abs(turned) > TOO_FAR[0] or way > TOO_FAR[1]:
+            return self.fault
+        order = np.argsort(wrap(angles))
+        now = wrap(angles)[order], distances[order]
+        fits = [_fit(*before, *now, 1.5 * seen.spacing, _as_mounted(ahead, left, turned, *how)) for how in MOUNTINGS]
+        best = int(np.argmax(fits))
+        if best and fits[best] >= FITS and fits[best] - fits[0] >= MORE:
+            said = _said(*MOUNTINGS[best])
+            self._found = said, (self._found[1] if self._found[0] == said else 0) + 1
+            if self._found[1] >= TIMES:
+                self.fault = said
+        elif fits[0] >= FITS:
+            self._found, self.fault = ("", 0), ""
+        return self.fault
+
+
+def _as_mounted(ahead: float, left: float, turned: float, side: int, yaw: float, scale: float) -> Pose:
+    """The robot's motion (m, m, rad) as seen by a lidar that is mounted or scaled otherwise than the profile says."""
+    cos, sin = scale * math.cos(yaw), scale * math.sin(yaw)
+    return cos * ahead + sin * left, side * (cos * left - sin * ahead), side * turned
+
+
+def _fit(then_angles: np.ndarray, then_distances: np.ndarray, angles: np.ndarray, distances: np.ndarray,
+         apart: float, motion: Pose) -> float:
+    """Share of the returns of before that are where a motion puts them now; 0 where too few can be compared."""
+    x, y = then_distances * np.cos(then_angles) - motion[0], then_distances * np.sin(then_angles) - motion[1]
+    wanted, reach = wrap(np.arctan2(y, x) - motion[2]), np.hypot(x, y)
+    at = np.searchsorted(angles, wanted) % len(angles)
+    off = np.stack([np.abs(wrap(angles[at - k] - wanted)) for k in (0, 1)])
+    nearest = at - off.argmin(0)
+    both = off.min(0) <= apart
+    met = np.abs(distances[nearest] - reach) < np.maximum(NEAR[0], NEAR[1] * reach)
+    return float(met[both].mean()) if np.count_nonzero(both) >= LEAST else 0.0
+
+
+def _said(side: int, yaw: float, scale: float) -> str:
+    if scale != 1.0:
+        return (f"the scan moves much {'farther' if scale > 1.0 else 'less'} than odometry says: are the lidar's "
+                "ranges in meters, does odometry have the right wheel radius, or do the wheels slip?")
+    if side < 0:
+        return ("the scan turns the other way than odometry: is the lidar upside down (its driver's setting for that, "
+                "or a negative angle_increment), or is odometry mirrored?")
+    return (f"the scan moves as if the lidar were turned by {math.degrees(yaw):.0f} degrees more to the left than "
+            f"lidar_yaw says; add {yaw:.4f} to it in the robot's profile, unless it is odometry that tells the way so")
