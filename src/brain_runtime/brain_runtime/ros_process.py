@@ -101,6 +101,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return CANNOT_START
     finally:
         rclpy.try_shutdown()
+        # The middleware's own end comes with the context's. Without it others take this process for alive for a while,
+        # and its shared memory stays, with a port that the next process of that domain may be given.
+        rclpy.get_default_context().destroy()
 
 
 def run() -> NoReturn:

@@ -89,6 +89,10 @@ class _Node(LifecycleNode):
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         return _RETURNS[self._host.recover()]
 
+    def destroy_node(self) -> None:
+        super().destroy_node()
+        self._state_machine.destroy_when_not_in_use()   # rclpy leaves it, and so the middleware would keep the node
+
 
 class RosHost(ProcessHost):
     """Runs one region as a ROS 2 node. Make it after ``rclpy.init``, then call :meth:`run`.
