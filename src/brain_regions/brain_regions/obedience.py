@@ -37,11 +37,14 @@ class Obedience:
     """
 
     def __init__(self) -> None:
-        self.fault = ""
-        self._pose: Pose | None = None      # that stays
+        self.fault = self._why = ""
+        self._scan: Beams | None = None     # of when the robot was told to move
+        self._stays(None)
+
+    def _stays(self, pose: Pose | None) -> None:
+        self._pose = pose           # that stays
         self._since = math.inf      # when the robot was told to move
-        self._scan: Beams | None = None     # of then
-        self._until, self._why = -math.inf, ""      # when it is told again, and why not before
+        self._until = -math.inf     # when it is told again
         self._failed = False
 
     def take(self, pose: Pose | None, told: tuple[float, float], scan: Beams | None, now: float) -> str:
@@ -56,17 +59,16 @@ class Obedience:
         Returns:
             :attr:`fault`.
         """
+        self.fault = ""
         if pose is None:
-            self._since, self.fault = math.inf, ""
+            self._since = math.inf
         elif self._pose is None or self._moved(self._pose, pose):
-            self._pose, self._since, self._until, self._failed = pose, math.inf, -math.inf, False
-            self.fault = ""
+            self._stays(pose)
         elif now < self._until:
             self.fault = self._why
         elif abs(told[0]) < TOLD[0] and abs(told[1]) < TOLD[1]:
-            self._since, self.fault = math.inf, ""
+            self._since = math.inf
         else:
-            self.fault = ""
             if self._since == math.inf:
                 self._since, self._scan = now, scan
             if now - self._since >= OBEYS:

@@ -7,10 +7,17 @@ import os
 import numpy as np
 import pytest
 
+from brain_regions.beams import read
 from brain_regions.brainstem import ESTOP, LIMITED, PASSED, REFLEX, REFUSED, STALE, Brainstem
-from brain_regions.obedience import BLOCKED, DIED, Obedience
+from brain_regions.obedience import BLOCKED, DIED, HEARTBEATS, Obedience, disobeyed
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.inbox import Inbox, make_slot
 from brain_wire import messages
+
+
+def scan_of(ranges):
+    return messages.make("sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi,
+                         angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0, ranges=ranges)
 
 
 class Rig:
@@ -29,9 +36,7 @@ class Rig:
         self.beat, self.x = {}, 0.0
 
     def scan(self):
-        return messages.make("sensor_msgs/msg/LaserScan", angle_min=-math.pi, angle_max=math.pi,
-                             angle_increment=2 * math.pi / 180, range_min=0.1, range_max=10.0,
-                             ranges=self.ranges)
+        return scan_of(self.ranges)
 
     def near(self, x, y=0.0, beams=1):
         """Puts something at x, y (m, base_link), as wide as some beams."""
@@ -80,6 +85,7 @@ def test_everything_there_passes_the_command():
     state = rig.host.stepper("brainstem").state
     assert {k: v.shape for k, v in state.items()} == {k: v.shape for k, v in rig.stem.initial_state().items()}
     rig.command = (9.0, 0.2)
+    assert rig.run(0.05).why.reason == "speed limit"    # although it has not got there yet
     rig.run(1)
     assert told(rig.why) == (LIMITED, "speed limit", 9.0, 0.2, 0.5, 0.2)
     rig.command = (0.2, math.nan)
@@ -99,6 +105,7 @@ def test_nothing_moves_before_each_input_was_there_and_after_it_went(missing):
     rig.feed -= {missing}
     rig.run(1)
     assert rig.sent and all(sent == (0.0, 0.0) for sent in rig.sent)
+    assert told(rig.why)[2:] == ((0.0, 0.0, 0.0, 0.0) if missing == "command" else (0.4, 0.2, 0.0, 0.0))
     rig.feed |= {missing}
     rig.run(2)
     assert rig.last[0] > 0.3
@@ -303,6 +310,9 @@ def test_trouble_is_logged_once_a_minute(caplog):
     rig.feed |= {"scan"}
     rig.run(2.5)
     assert not rig.stem.trouble and lines() == 2
+    rig.feed |= {"motor", "pfc", "command", "odom"}
+    lasts(rig, False)
+    assert rig.stem.trouble == BLOCKED and lines() == 3     # at once, since it is another
 
 
 def test_odometry_that_is_refused_stops_for_half_a_second():
@@ -357,12 +367,29 @@ def test_odometry_that_stands_while_the_scan_shows_that_the_robot_moves_is_not_b
         if rig.run(0.05).why.action == REFUSED:
             break
     assert 40 <= k < 48 and rig.stem.trouble == rig.why.reason == DIED
+    begin = rig.host.now        # nor is it, where it says that the robot stands
+    rest = {since: rig.host.stepper("brainstem").come_to_rest(begin, begin, since)[1] for since in (0.4, 0.8)}
+    assert rest == {0.4: False, 0.8: True}
 
 
 def obeys(poses, told=(0.0, -0.2), scans=(None,)):
     """What is found of a base by the poses that odometry says, 10 a second."""
     base = Obedience()
     return [base.take(pose, told, scan, k / 10) for k, (pose, scan) in enumerate(zip(poses, itertools.cycle(scans)))]
+
+
+@pytest.mark.parametrize("without", [0, 1])
+def test_where_there_was_no_scan_it_is_not_said_that_odometry_has_died(without):
+    scans = [read(scan_of(np.full(180, metres, np.float32))) for metres in (5.0, 1.0)]
+    assert obeys([(0.0, 0.0, 0.0)] * 22, scans=scans[:1] * 2 + scans[1:] * 20)[-1] == DIED
+    scans[without] = None
+    assert obeys([(0.0, 0.0, 0.0)] * 22, scans=scans[:1] * 2 + scans[1:] * 20)[-1] == BLOCKED
+
+
+def test_of_what_the_base_does_others_hear_for_a_second():
+    slot = make_slot(HEARTBEATS)
+    slot.offer(messages.make("brain_interfaces/msg/Heartbeat", name="/brainstem", reason=BLOCKED), 5.0)
+    assert [disobeyed(Inbox({"heartbeats": slot}, now)) for now in (5.9, 6.1)] == [BLOCKED, ""]
 
 
 def test_it_waits_longer_the_second_time_before_it_moves_again():
@@ -497,12 +524,14 @@ def press(rig, stop):
 
 def test_estop_holds_until_released_and_outlives_a_restart(tmp_path):
     tmp_path = tmp_path / "new" / "folder"
-    rig = Rig(tmp_path).run(1)
-    assert rig.last[0] > 0.3 and rig.host.latest("estop/status").data is False
+    rig = Rig(tmp_path)
+    said = []
+    rig.host.listen("estop/status", lambda message: said.append(message.data))
+    rig.run(1)
+    assert rig.last[0] > 0.3 and said == [False]
     press(rig, True)
     rig.run(0.5)
-    assert rig.last == (0.0, 0.0) and rig.why.action == ESTOP
-    assert rig.host.latest("estop/status").data is True
+    assert rig.last == (0.0, 0.0) and rig.why.action == ESTOP and said == [False, True]
     again = Rig(tmp_path).run(1)
     assert again.last == (0.0, 0.0) and again.why.action == ESTOP
     assert again.host.latest("estop/status").data is True
@@ -533,6 +562,9 @@ def test_a_stop_wins_over_a_release_that_comes_with_it(order):
 
 def test_a_latched_false_does_not_release(tmp_path):
     rig = Rig(tmp_path).run(1)
+    rig.host.publish("estop", messages.make("std_msgs/msg/Bool", data=False))   # nor is it a stop
+    rig.run(1)
+    assert rig.last[0] > 0.3
     press(rig, True)
     rig.host.publish("estop", messages.make("std_msgs/msg/Bool", data=False))
     rig.run(1)
@@ -615,7 +647,7 @@ def test_it_goes_on_with_zeros_until_odometry_says_that_the_robot_stands(command
     assert (round(float(since), 3) if done else None) == rests
 
 
-@pytest.mark.parametrize("old", [None, (0.0, -0.05), (math.nan, -0.05), (0.0, 0.3), (0.0, "refused")],
+@pytest.mark.parametrize("old", [None, (0.0, -0.05), (math.nan, "now"), (0.0, 0.3), (0.0, "refused")],
                          ids=["none", "before", "not a number", "too old", "refused"])
 @pytest.mark.parametrize(("limits", "takes"), [
     ({}, 0.5 / 0.9), ({"max_linear": 1.0, "braking": 0.5}, 2.0), ({"max_angular": 3.0, "angular_acceleration": 2.0},
@@ -627,7 +659,9 @@ def test_without_fresh_odometry_it_waits_as_long_as_braking_takes(old, limits, t
     for since, done in ((takes - 0.1, False), (takes + 0.14, False), (takes + 0.16, True)):
         if old is not None:     # from before the first zero, or longer ago than that: it tells nothing
             message, at = odometry(old[0], 0.0), begin + since - 0.4
+            if old[1] in ("refused", "now"):
+                at = begin + since
             if old[1] == "refused":
-                message.pose.pose.orientation.w, at = 0.0, begin + since
+                message.pose.pose.orientation.w = 0.0
             stepper.offer("odom", message, begin - 0.05 if old[1] == -0.05 else at)
         assert bool(stepper.come_to_rest(begin + since, begin + since, since)[1]) is done
