@@ -8,8 +8,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, LATCHED, SENSOR
-from brain_tests.regions import FEATURES, STRING, held, stamp
+from brain_runtime import FEATURE, LATCHED, SENSOR, snapshot
+from brain_tests.regions import FEATURES, STRING, Mirror, held, stamp
 from brain_tests.stage_of import NOT_ON_A_STATIC_GROUP, make_stage
 from brain_tests.stages import ProcessStage
 from brain_wire import messages
@@ -192,7 +192,10 @@ def test_state_comes_back_after_a_death_without_a_word(stage, tmp_path):
     stage.start(MIRROR, state_dir=tmp_path / "state")
     while not said or said[-1].confidence < 5:
         ask(stage, said)
-    stage.pause(3.0)    # snapshots are made every two seconds
+    if isinstance(stage, ProcessStage):
+        kept, mirror = tmp_path / "state" / "mirror.safetensors", Mirror("mirror")
+        mirror.configure({})
+        stage.until(lambda: kept.exists() and snapshot.read(kept, mirror)["count"][0] >= 5)
     stage.kill()
     said.clear()
     stage.start(MIRROR, state_dir=tmp_path / "state")
