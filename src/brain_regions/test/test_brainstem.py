@@ -378,6 +378,13 @@ def obeys(poses, told=(0.0, -0.2), scans=(None,)):
     return [base.take(pose, told, scan, k / 10) for k, (pose, scan) in enumerate(zip(poses, itertools.cycle(scans)))]
 
 
+@pytest.mark.parametrize("away", [{"pose": None}, {"told": (0.0, 0.0)}], ids=["odometry", "command"])
+def test_after_a_while_without_odometry_or_command_the_base_is_given_time_again(away):
+    base = Obedience()
+    takes = {"pose": (7.0, 5.0, 1.0), "told": (0.0, -0.2), "scan": None}
+    assert not any(base.take(**takes | (away if 15 <= k < 18 else {}), now=k / 10) for k in range(28))
+
+
 @pytest.mark.parametrize("without", [0, 1])
 def test_where_there_was_no_scan_it_is_not_said_that_odometry_has_died(without):
     scans = [read(scan_of(np.full(180, metres, np.float32))) for metres in (5.0, 1.0)]
