@@ -45,7 +45,7 @@ class _Errand:
     before: int
     begun: float
     said: float
-    after: bool = False
+    after: bool
     number: int | None = None
     status: Any | None = None
     given_up: float | None = None
@@ -97,11 +97,11 @@ class Goals(Region):
 
     def _take(self, goals: list[Goal], now: float) -> None:
         errand = self._errand
-        if not goals or (errand is not None and goals == [errand.goal]):
+        if not goals:
             return
         newest = goals[-1]
-        if errand is not None and newest.id == errand.goal.id:      # it is to be given up
-            errand.goal = newest
+        if errand is not None and newest.id == errand.goal.id:
+            errand.goal = newest    # which may be to be given up now
             return
         for goal in goals[:-1]:
             begun = errand.begun if errand is not None and errand.goal.id == goal.id else now
@@ -133,11 +133,12 @@ class Goals(Region):
                 said = inbox.get("language")
                 meant = said is not None and said.goal_id == number and said.verb == VERB_STOP
                 self._end(S_STOPPED, status.reason or "it stands", inbox.now, well=meant)
-        elif errand.given_up is not None or (errand.number is not None and number > errand.number):
-            if status.state == S_STOPPED:
-                self._end(S_STOPPED, "it was told to stop", inbox.now)
-            elif errand.number is not None and number > errand.number and status.text != STOP:
-                self._end(REPLACED, f"another sentence came: {status.text}", inbox.now)
+            return
+        newer = errand.number is not None and number > errand.number
+        if status.state == S_STOPPED and (newer or errand.given_up is not None):
+            self._end(S_STOPPED, "it was told to stop", inbox.now)
+        elif newer and status.text != STOP:
+            self._end(REPLACED, f"another sentence came: {status.text}", inbox.now)
 
     def _follow(self, errand: _Errand, inbox: Any) -> None:
         now, p = inbox.now, self.parameters
@@ -168,7 +169,7 @@ class Goals(Region):
 
     def _feedback(self, errand: _Errand, inbox: Any) -> Any:
         control = inbox.get("control", SEEN_WITHIN)
-        followed = control is not None and errand.number is not None and control.goal_id == errand.number
+        followed = control is not None and control.goal_id == errand.number
         state, reason = (S_WAITING, "nobody has taken it up yet") if errand.status is None else (
             errand.status.state, errand.status.reason)
         return self.seek.feedback(

@@ -95,8 +95,22 @@ def test_an_old_status_is_not_this_goals(talk):
     talk.status(7, REACHED)
     talk.sees((1, 1, 0.0, 0.5))
     assert asked.result is None
+    talk.status(8, SEARCHING)
+    talk.sees((1, 1, 0.0, 0.5))
+    assert math.isnan(asked.feedback[-1].distance)      # of what pfc heads for, which is another goal's
     talk.status(8, NOT_FOUND)
     assert asked.result.outcome == NOT_FOUND
+
+
+def test_what_becomes_of_others_sentences_is_not_this_goals(talk):
+    asked = talk.ask()
+    talk.status(1, STOPPED, text="止まれ")      # before this one was taken up
+    talk.status(3, SEARCHING)
+    talk.status(2, STOPPED, text="go to the blue box")
+    talk.status(4, SEARCHING, text="stop")      # it does not stand yet
+    assert asked.result is None
+    talk.status(4, STOPPED, text="stop")
+    assert (asked.status, asked.result.outcome) == (Status.ABORTED, STOPPED)
 
 
 def test_canceled_it_says_stop_and_waits_until_it_stands(talk):
@@ -115,6 +129,20 @@ def test_canceled_with_nobody_there_it_ends_all_the_same(talk):
     asked.cancel()
     talk.host.advance(6.0)
     assert asked.status == Status.CANCELED and "nobody said" in asked.result.reason
+    asked = talk.ask()
+    asked.cancel()
+    talk.host.advance(4.5)
+    assert asked.result is None
+
+
+def test_canceled_before_it_was_taken_up_it_ends_when_the_robot_stands(talk):
+    asked = talk.ask()
+    asked.cancel()
+    talk.host.advance(0.5)
+    talk.status(1, SEARCHING, text="go to the blue box")
+    assert asked.result is None
+    talk.status(2, STOPPED, text="stop")
+    assert (asked.status, asked.result.reason) == (Status.CANCELED, "it was told to stop")
 
 
 def test_somebody_else_who_says_stop_or_something_else_is_told(talk):
@@ -128,12 +156,14 @@ def test_somebody_else_who_says_stop_or_something_else_is_told(talk):
     assert second.result.outcome == REPLACED and "blue box" in second.result.reason
 
 
-def test_to_be_told_to_stop_is_a_goal_too(talk):
+@pytest.mark.parametrize(("number", "verb", "ends"), [
+    (1, 3, Status.SUCCEEDED), (1, 1, Status.ABORTED), (2, 3, Status.ABORTED)])
+def test_to_be_told_to_stop_is_a_goal_too(talk, number, verb, ends):
     asked = talk.ask("stop")
-    talk.host.publish("lang/features", make("brain_interfaces/msg/LanguageFeatures", goal_id=1, verb=3,
+    talk.host.publish("lang/features", make("brain_interfaces/msg/LanguageFeatures", goal_id=number, verb=verb,
                                             understood=True))
     talk.status(1, STOPPED, text="stop")
-    assert (asked.status, asked.result.outcome) == (Status.SUCCEEDED, STOPPED)
+    assert (asked.status, asked.result.outcome) == (ends, STOPPED)
 
 
 def test_a_newer_goal_takes_the_place_of_an_older(talk):
@@ -144,20 +174,35 @@ def test_a_newer_goal_takes_the_place_of_an_older(talk):
     assert second.result.outcome == NOT_FOUND
 
 
+def test_of_two_goals_that_come_at_once_the_first_has_taken_no_time(talk):
+    running = talk.ask()
+    talk.host.advance(2.0)
+    first, second = (talk.host.ask("goals", "seek", text=text) for text in ("go to the blue box", "stop"))
+    talk.host.advance(0.3)
+    assert running.result.outcome == first.result.outcome == REPLACED and second.result is None
+    assert running.result.duration > 2.0 and first.result.duration == 0.0
+
+
 def test_what_nobody_takes_up_is_said_again_and_then_given_up(talk):
     asked = talk.ask()
     talk.host.advance(11.0)
     assert talk.said == [TEXT] * 3
     talk.host.advance(20.0)
     assert (asked.status, asked.result.outcome) == (Status.ABORTED, UNANSWERED)
+    asked = talk.ask()      # it has as long, however late it is
+    talk.host.advance(25.0)
+    assert asked.result is None
 
 
 def test_what_is_no_order_is_refused_and_takes_no_goal_up(talk):
-    def no_order(number):
-        talk.host.publish("lang/features", make("brain_interfaces/msg/LanguageFeatures", goal_id=number, verb=1,
-                                                target_color=1, understood=True, text="exactly", reason="no order"))
+    def no_order(number, understood=True):
+        talk.host.publish("lang/features", make(
+            "brain_interfaces/msg/LanguageFeatures", goal_id=number, verb=1, target_color=1, understood=understood,
+            text="exactly", reason="no order"))
         talk.host.advance(0.5)
     asked = talk.ask("exactly")
+    no_order(7, False)
+    assert asked.result is None     # of that pfc tells
     no_order(7)
     assert (asked.status, asked.result.outcome, asked.result.reason) == (Status.ABORTED, NOT_UNDERSTOOD, "no order")
     assert talk.said == ["exactly", SILENCE]
