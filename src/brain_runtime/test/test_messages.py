@@ -274,3 +274,36 @@ def test_arrays_of_wide_numbers_are_aligned():
                        ("sensor_msgs/msg/LaserScan", lambda m: m.ranges)):
         array = read(messages.decode(messages.encode(make(name)), name))
         assert array.flags.aligned, name
+
+
+OWN = {"Odd": "int32 a\nint8 b", "Wide": "float64 a", "Wider": "int8 a\nfloat64 b",
+       "All": "own_msgs/Odd[] odd\nint16 after_odd\nown_msgs/Wide[] wide\nfloat64 after_wide\nown_msgs/Wider[3] wider\n"
+              "uint8[] bytes\nint32 after_bytes\nfloat64[] floats\nstring[] texts\nint64 last"}
+
+
+def test_sequences_are_aligned_whatever_their_elements_end_with_and_however_many_there_are():
+    own = other_store()
+    for name, text in OWN.items():
+        own.register(get_types_from_msg(text, f"own_msgs/msg/{name}"))
+    fields = {f"own_msgs/msg/{name}": own.fielddefs[f"own_msgs/msg/{name}"][1] for name in OWN}
+    name = "own_msgs/msg/All"
+
+    def value(definition, draw):
+        kind, detail = definition
+        if kind == Nodetype.NAME:
+            return own.types[detail](*[value(d, draw) for _, d in fields[detail]])
+        if kind in (Nodetype.ARRAY, Nodetype.SEQUENCE) and detail[0][0] == Nodetype.NAME:
+            return [value(detail[0], draw) for _ in range(detail[1] or draw.randrange(4))]
+        return random_value(definition, draw)
+
+    encode = cdr.encoder(fields[name], fields.get)
+    orders = {order: cdr.decoder(own.types[name], fields[name], lambda of: (own.types[of], fields[of]), order)
+              for order in "<>"}
+    draw = random.Random(1)
+    for _ in range(200):
+        message = value((Nodetype.NAME, name), draw)
+        data = bytes(own.serialize_cdr(message, name))
+        assert encode(message) == data
+        for order, decode in orders.items():
+            read, end = decode(bytes(own.serialize_cdr(message, name, little_endian=order == "<")))
+            assert same(read, message) and end == len(data)

@@ -12,6 +12,8 @@ from brain_runtime.hosts.snapshot_writer import SnapshotWriter
 from brain_runtime.snapshot import SnapshotError
 
 REFUSED = 5     # that are kept
+HEADER = b'{"count":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'
+BFLOAT = len(HEADER).to_bytes(8, "little") + HEADER + bytes(4)
 
 
 class Count(Region):
@@ -118,10 +120,11 @@ def test_the_code_of_another_module_has_another_hash():
     ({"count": np.zeros(2, np.float32)}, "other shapes of map"),
     ({**counted(1), "more": np.zeros(1, np.float32)}, "other shapes of more"),
     ({**counted(1), "count": np.zeros(3, np.float32), "map": np.zeros(6, np.float32)}, "other shapes of count, map"),
-    ({**counted(1), "count": np.zeros(2)}, "count not float32"), (None, "torn or no snapshot")])
+    ({**counted(1), "count": np.zeros(2)}, "count not float32"), (b"torn", "torn or no snapshot"),
+    (BFLOAT, "is BF16, which numpy has not")])
 def test_what_holds_something_else_is_refused(region, path, arrays, why):
     snapshot.write(path, region, counted(1))
-    path.write_bytes(b"torn" if arrays is None else save(arrays, metadata=snapshot.metadata(region)))
+    path.write_bytes(arrays if isinstance(arrays, bytes) else save(arrays, metadata=snapshot.metadata(region)))
     with pytest.raises(SnapshotError, match=why) as found:
         snapshot.read(path, region)
     assert str(path) in str(found.value)
