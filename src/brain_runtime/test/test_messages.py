@@ -205,6 +205,13 @@ def test_bounds_hold_both_ways():
     with pytest.raises(MessageError, match="33 elements, but at most 32 are allowed"):
         messages.decode(data[:place] + (33).to_bytes(4, "little") + data[place + 4:] + bytes(100), OBJECTS)
     assert len(messages.decode(data, OBJECTS).objects) == 32
+    with pytest.raises(MessageError, match="a sequence without an end"):
+        messages.decode(messages.encode(make("diagnostic_msgs/msg/DiagnosticArray"))[:-4] + (1).to_bytes(4, "little"),
+                        "diagnostic_msgs/msg/DiagnosticArray")
+    odometry = make("nav_msgs/msg/Odometry")
+    odometry.pose.covariance = np.zeros(35)
+    with pytest.raises(MessageError, match="35 elements, but there must be 36"):
+        messages.encode(odometry)
     with pytest.raises(MessageError, match="bytes of text"):
         make("brain_interfaces/msg/Origin", source="x" * 65)
     origin = make("brain_interfaces/msg/Origin", source="x" * 64)
@@ -269,15 +276,19 @@ def test_messages_share_nothing_that_can_change():
 
 
 def test_arrays_of_wide_numbers_are_aligned():
-    for name, read in (("nav_msgs/msg/Odometry", lambda m: m.pose.covariance),
-                       ("sensor_msgs/msg/CameraInfo", lambda m: m.k),
-                       ("sensor_msgs/msg/LaserScan", lambda m: m.ranges)):
-        array = read(messages.decode(messages.encode(make(name)), name))
+    point = make("trajectory_msgs/msg/JointTrajectoryPoint", positions=[1.0])
+    for name, read, fields in (("nav_msgs/msg/Odometry", lambda m: m.pose.covariance, {}),
+                               ("sensor_msgs/msg/CameraInfo", lambda m: m.k, {}),
+                               ("trajectory_msgs/msg/JointTrajectory", lambda m: m.points[0].positions,
+                                {"points": [point]}),
+                               ("sensor_msgs/msg/LaserScan", lambda m: m.ranges, {})):
+        array = read(messages.decode(messages.encode(make(name, **fields)), name))
         assert array.flags.aligned, name
 
 
-OWN = {"Odd": "int32 a\nint8 b", "Wide": "float64 a", "Wider": "int8 a\nfloat64 b",
+OWN = {"Odd": "int32 a\nint8 b", "Wide": "float64 a", "Wider": "int8 a\nfloat64 b", "Short": "int16 a",
        "All": "own_msgs/Odd[] odd\nint16 after_odd\nown_msgs/Wide[] wide\nfloat64 after_wide\nown_msgs/Wider[3] wider\n"
+              "string text\nown_msgs/Short[2] shorts\n"
               "uint8[] bytes\nint32 after_bytes\nfloat64[] floats\nstring[] texts\nint64 last"}
 
 

@@ -10,6 +10,7 @@ bytes of encapsulation; texts and sequences begin with their length.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from typing import Any, Callable, Literal
 
 import numpy as np
@@ -28,7 +29,7 @@ FieldsOf = Callable[[str], Fields]
 """From the name of a type to its fields."""
 
 
-class _Code:
+class _Code(ABC):
     """A function under construction.
 
     Attributes:
@@ -81,14 +82,14 @@ class _Code:
         else:
             self.flush()
             self.pad(size)
-            self.modulus, self.rest = size, 0
+            self.place(size)
 
     def skip(self, count: int) -> None:
         self.rest = (self.rest + count) % self.modulus
 
-    def place(self, modulus: int, rest: int = 0) -> None:
-        """Sets what is known of the place."""
-        self.modulus, self.rest = modulus, rest % modulus
+    def place(self, modulus: int) -> None:
+        """Sets what is known of the place: that it is a multiple of ``modulus``."""
+        self.modulus, self.rest = modulus, 0
 
     def flush(self) -> None:
         """Writes the line for the numbers that were kept back."""
@@ -97,21 +98,25 @@ class _Code:
             self.together(struct.Struct(form), [what for _, what in self._run if what])
             self._run.clear()
 
+    @abstractmethod
     def pad(self, size: int) -> None:
-        raise NotImplementedError
+        """Writes what goes on to the next multiple of ``size`` from a place that is not known."""
 
+    @abstractmethod
     def together(self, layout: struct.Struct, what: list[str]) -> None:
-        raise NotImplementedError
+        """Writes the line for some numbers with nothing between them."""
 
     def loop(self, head: str, body: Callable[[], Any], modulus: int) -> None:
-        """A loop over elements. Where each ends as it began, as far as places go, its numbers can stay together."""
+        """A loop over elements, of which ``body`` writes one whole, so that nothing is kept back.
+
+        Where each ends as it began, as far as places go, its numbers can stay together.
+        """
         for known in dict.fromkeys((modulus, 1)):
             saved = len(self.lines), self._numbers
             self.place(known)
             self.line(head)
             self._indent += 1
             body()
-            self.flush()
             self._indent -= 1
             if self.modulus % known == 0 and self.rest % known == 0:
                 break
