@@ -208,6 +208,10 @@ def test_bounds_hold_both_ways():
     with pytest.raises(MessageError, match="a sequence without an end"):
         messages.decode(messages.encode(make("diagnostic_msgs/msg/DiagnosticArray"))[:-4] + (1).to_bytes(4, "little"),
                         "diagnostic_msgs/msg/DiagnosticArray")
+    for kind in ("UInt8", "Float32", "Float64"):
+        name = f"std_msgs/msg/{kind}MultiArray"
+        with pytest.raises(MessageError, match="an array without an end"):
+            messages.decode(messages.encode(make(name, data=[1, 2]))[:-1], name)
     odometry = make("nav_msgs/msg/Odometry")
     odometry.pose.covariance = np.zeros(35)
     with pytest.raises(MessageError, match="35 elements, but there must be 36"):

@@ -176,7 +176,7 @@ class _Reader(_Code):
         """Reads an array of ``n`` numbers."""
         dtype = np.dtype(FORMATS[kind]).newbyteorder(self.order)
         v = self.name()
-        self.line(f"e = o + {n} * {dtype.itemsize}" if dtype.itemsize > 1 else f"e = o + {n}")
+        self.line(f"e = o + {n} * {dtype.itemsize}")
         self.line("if e > size: raise ValueError('an array without an end')")
         native = "" if dtype.isnative else f".astype({self.constant(dtype.newbyteorder('='))})"
         self.line(f"{v} = {self.constant(np.frombuffer)}(data, {self.constant(dtype)}, {n}, o){native}")
@@ -198,7 +198,7 @@ class _Reader(_Code):
             return f"{self.constant(cls, 'C')}({', '.join([self.value(d, lookup) for _, d in fields])})"
         element, count = detail
         is_number = element[0] == Nodetype.BASE and element[1][0] != "string"
-        width = struct.calcsize("=" + FORMATS[element[1][0]]) if is_number else 1
+        width = struct.calcsize("=" + FORMATS[element[1][0]]) if is_number else 0
         if kind == Nodetype.ARRAY:
             n, first = str(count), 1
             if is_number:
@@ -206,7 +206,7 @@ class _Reader(_Code):
             self.flush()
         else:
             n, first = self.count(count), 4
-            if is_number and width > 4:
+            if width > 4:
                 self.line(f"if {n}:")
                 self._indent += 1
                 self.pad(width)
