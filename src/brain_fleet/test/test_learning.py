@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_fleet.checks.relay import Relay
-from brain_fleet.federated import frames
+from brain_fleet.federated import aggregator, frames
 from brain_fleet.federated.aggregator import Aggregator
 from brain_fleet.federated.frames import CHUNK
 from brain_fleet.federated.learner import LearnerProblem, make
-from brain_fleet.federated.participant import NoAnswer, Participant, Turned
+from brain_fleet.federated.participant import NoAnswer, Participant, Turned, TurnedAway
 from brain_fleet.federated.plan import plan
 from brain_fleet.federated.rounds import Rounds
 from brain_fleet.federated.weights import pack
@@ -206,6 +206,23 @@ def test_an_update_that_the_cloud_takes_for_no_question_is_not_kept_for_ever(clo
     assert "refused a question" in robot.why
     learner.fit = fit       # type: ignore[method-assign]
     turned(robot, Turned.TAKEN)
+
+
+def test_a_round_ends_at_its_deadline_though_nobody_asks_any_more(tmp_path):
+    with contextlib.closing(Cloud(tmp_path, deadline_s=1)) as cloud:
+        assert "digest" in cloud.robot("robot1", Line())._ask({"do": "task", "learners": ["line"]}).head
+        while not (history := cloud.rounds.status()["history"]):
+            time.sleep(0.05)    # or the test's time is over
+    assert (history[0]["ended"], history[0]["missing"]) == ("too few", ["robot1"])
+
+
+def test_who_sends_too_much_is_told_to_wait_a_minute_at_most(tmp_path, monkeypatch):
+    monkeypatch.setattr(aggregator, "BYTES", 1000.0)
+    with contextlib.closing(Cloud(tmp_path)) as cloud:
+        robot = cloud.robot("robot1", Line())
+        with pytest.raises(TurnedAway, match="run is missing"):
+            robot._ask({"do": "put"}, bytes(CHUNK))
+        assert robot._ask({"do": "put"}).head["wait_s"] == 60.0
 
 
 def test_what_is_hostile_costs_at_most_itself(cloud):

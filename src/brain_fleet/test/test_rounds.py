@@ -10,7 +10,7 @@ import pytest
 
 from brain_fleet.federated import records, weights
 from brain_fleet.federated.plan import Plan, PlanProblem, plan, read_plan
-from brain_fleet.federated.records import RecordsProblem
+from brain_fleet.federated.records import Records, RecordsProblem
 from brain_fleet.federated.rounds import Refused, Rounds, Task, Wait
 from brain_fleet.federated.weights import pack
 from brain_fleet.schema import FormProblem
@@ -183,6 +183,14 @@ def test_a_kill_in_mid_round_costs_nothing_that_was_acknowledged_and_no_further_
     hands_in(third, "robot1", asks(third, "robot1"), 1.0, 0.0)
     machine.now, machine.boot = 5.0, "two"
     assert machine.rounds(strategy="FedAdam", settings={"eta": 0.5}).left() == 10.0
+
+
+def test_the_last_thousand_rounds_are_told_of(machine):
+    records = Records(machine.folder / "line", machine.plan())
+    records.state.history = [{"round": number} for number in range(1003)]
+    records.write_state()
+    told = Records(machine.folder / "line", machine.plan()).state.history
+    assert [entry["round"] for entry in told] == [*range(3, 1003)]
 
 
 def test_a_folder_is_of_one_plan_and_damage_is_told(machine):

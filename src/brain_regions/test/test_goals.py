@@ -107,6 +107,7 @@ def test_what_becomes_of_others_sentences_is_not_this_goals(talk):
     talk.status(1, STOPPED, text="止まれ")      # before this one was taken up
     talk.status(3, SEARCHING)
     talk.status(2, STOPPED, text="go to the blue box")
+    talk.status(3, SEARCHING, text="go to the blue box")    # which has no number of its own
     talk.status(4, SEARCHING, text="stop")      # it does not stand yet
     assert asked.result is None
     talk.status(4, STOPPED, text="stop")
@@ -163,7 +164,7 @@ def test_to_be_told_to_stop_is_a_goal_too(talk, number, verb, ends):
     talk.host.publish("lang/features", make("brain_interfaces/msg/LanguageFeatures", goal_id=number, verb=verb,
                                             understood=True))
     talk.status(1, STOPPED, text="stop")
-    assert (asked.status, asked.result.outcome) == (ends, STOPPED)
+    assert (asked.status, asked.result.outcome, asked.result.reason) == (ends, STOPPED, "it stands")
 
 
 def test_a_newer_goal_takes_the_place_of_an_older(talk):
@@ -192,6 +193,10 @@ def test_what_nobody_takes_up_is_said_again_and_then_given_up(talk):
     asked = talk.ask()      # it has as long, however late it is
     talk.host.advance(25.0)
     assert asked.result is None
+    hasty = Talk(answer_timeout=2.0)
+    asked = hasty.ask()
+    hasty.host.advance(2.0)
+    assert asked.result.outcome == UNANSWERED and "within 2 s" in asked.result.reason
 
 
 def test_what_is_no_order_is_refused_and_takes_no_goal_up(talk):
