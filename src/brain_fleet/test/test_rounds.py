@@ -185,12 +185,26 @@ def test_a_kill_in_mid_round_costs_nothing_that_was_acknowledged_and_no_further_
     assert machine.rounds(strategy="FedAdam", settings={"eta": 0.5}).left() == 10.0
 
 
-def test_the_last_thousand_rounds_are_told_of(machine):
-    records = Records(machine.folder / "line", machine.plan())
-    records.state.history = [{"round": number} for number in range(1003)]
-    records.write_state()
+def test_a_round_that_waits_for_enough_does_not_end_with_those_who_are_there(machine):
+    rounds = machine.rounds(enough=2)
+    hands_in(rounds, "robot1", asks(rounds, "robot1"), 1.0, 1.0)
+    machine.now += 5.0
+    rounds.turn()
+    assert rounds.status()["version"] == 0
+    hands_in(rounds, "robot2", asks(rounds, "robot2"), 1.0, 1.0)
+    rounds.turn()
+    assert rounds.status()["history"][-1]["ended"] == "enough"
+
+
+def test_the_last_thousand_rounds_are_told_of(machine, monkeypatch):
+    written = Records(machine.folder / "line", machine.plan())
+    written.state.history = [{"round": number} for number in range(1003)]
+    written.write_state()
     told = Records(machine.folder / "line", machine.plan()).state.history
     assert [entry["round"] for entry in told] == [*range(3, 1003)]
+    monkeypatch.setattr(records, "HISTORY", 10)
+    written.write_state()
+    assert [entry["round"] for entry in written.state.history] == [1002]      # the last one, however long it is
 
 
 def test_a_folder_is_of_one_plan_and_damage_is_told(machine):

@@ -68,14 +68,30 @@ def test_a_few_steps_from_given_weights_learn_keep_their_shape_and_keep_the_dead
         name: (value.shape, np.dtype(np.float32)) for name, value in shipped.items()}
     assert all(value.flags.c_contiguous for value in second.values())
 
-    def moved(**more):
+    def fitted(times=1, **more):
         fresh = VisionLearner(Studio(2, 3, 1, first_seed=50_000, look=look), 5)
-        found, _, _ = fresh.fit(shipped, {"steps": 2.0, "batch": 2.0, "rate": 1e-3, **more}, endless)
+        found = shipped
+        for _ in range(times):
+            found, _, _ = fresh.fit(found, {"steps": 2.0, "batch": 2.0, "rate": 1e-3, **more}, endless)
+        return found
+
+    def moved(**more):
+        found = fitted(**more)
         return sum(float(np.square(found[name] - shipped[name]).sum()) for name in shipped)
 
-    # The same data, weights and config: the same to the bit; and FedProx draws it back.
-    free = moved()
-    assert moved() == free and moved(proximal_mu=1000.0) != free
+    def same(one, other):
+        return all(np.array_equal(one[name], other[name]) for name in shipped)
+
+    # The same data, weights and config: the same to the bit, at once or a step at a time.
+    free = fitted()
+    assert same(fitted(), free) and same(fitted(times=2, steps=1.0), free) and not same(fitted(batch=1.0), free)
+    # Two steps are no cycle.
+    assert same(fitted(cycle=1.0), free) and not same(fitted(steps=3.0, cycle=1.0), fitted(steps=3.0))
+    monkeypatch.setattr(_Own, "clip", 1e9)      # FedProx draws it back by what the first step has moved it, by mu
+    free, first_step, drawn = fitted(), fitted(steps=1.0), fitted(proximal_mu=100.0)
+    for name in ("readout.weight", "convolutions.0.weight"):
+        back = 1e-3 * 100.0 * (first_step[name] - shipped[name])
+        assert np.allclose(drawn[name] - free[name], -back, rtol=0.0, atol=0.02 * np.abs(back).max())
     # Plain descent goes as far as its rate times the gradient, of which the task's norm is left at most.
     monkeypatch.setattr(_Own, "clip", 0.01)
     assert moved(steps=1.0, rate=2.0) ** 0.5 == pytest.approx(2.0 * 0.01, rel=1e-2)
