@@ -76,7 +76,10 @@ class Cloud:
         return Participant(self.session(name), name, "line", learner, patience=PATIENCE)
 
     def session(self, name: str) -> Session:
-        return self._ends.enter_context(open_session(f"tcp/127.0.0.1:{self.relay.port}", identity=name, more=ZENOH))
+        found = self._ends.enter_context(open_session(f"tcp/127.0.0.1:{self.relay.port}", identity=name, more=ZENOH))
+        while not list(found.zenoh.get(learn(name), timeout=PATIENCE)):
+            time.sleep(0.02)    # until its way to the cloud is known, or the test's time is over
+        return found
 
     def close(self) -> None:
         self._ends.close()
