@@ -12,7 +12,8 @@ import pytest
 
 from brain_fleet.devices.mapper import Mapper
 from brain_fleet.devices.models import read_device, read_model
-from brain_fleet.devices.owned_files import FilesProblem, read_files
+from brain_fleet.devices.owned_files import read_files
+from brain_fleet.owners_file import OwnersFileProblem
 from brain_fleet.devices.reserved import Topics
 from brain_wire import open_node, open_session
 from brain_wire.router import Router, free_port
@@ -155,6 +156,6 @@ def test_a_list_of_files_that_cannot_be_meant_so_is_refused_in_a_line(tmp_path):
                       ("a: {path: etc/x, hosts: [b]}\n", "must begin with / or ~"), ("A!: {path: /x}\n", "must read"),
                       ("a: {hosts: [b]}\n", "path is missing")]:
         path.write_text(text)
-        with pytest.raises(FilesProblem, match="name each file with its path and hosts") as told:
+        with pytest.raises(OwnersFileProblem, match="name each file with its path and hosts") as told:
             read_files(path)
         assert why in str(told.value) and "\n" not in str(told.value), text

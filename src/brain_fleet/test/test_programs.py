@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from brain_fleet.messages.pace import LONGEST
-from brain_fleet.programs.file import ProgramsProblem, read_programs
+from brain_fleet.owners_file import OwnersFileProblem
+from brain_fleet.programs.file import read_programs
 from brain_fleet.programs.keeping import DONE, RUNS, Kept
 
 ALIVE = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'a')); time.sleep(3600)"
@@ -94,8 +95,8 @@ def test_a_file_that_cannot_be_meant_so_names_what_is_wrong(tmp_path):
     for text, why in (("learn: brain fleet learn\n", "learn"), ("learn: []\n", "learn"), ("Learn: [brain]\n", "Learn"),
                       ("- brain\n", "the file"), ("learn: [1]\n", "learn"), ("learn: [\n", "programs.yaml")):
         file.write_text(text)
-        with pytest.raises(ProgramsProblem, match=why) as found:
+        with pytest.raises(OwnersFileProblem, match=why) as found:
             read_programs(file)
         assert "as learn: [brain, fleet, learn, vision" in str(found.value)
-    with pytest.raises(ProgramsProblem, match="cannot read"):
+    with pytest.raises(OwnersFileProblem, match="cannot read"):
         read_programs(tmp_path / "nothing.yaml")

@@ -8,20 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping
 
-from brain_fleet.schema import FormProblem, check, check_plain
+from brain_fleet.owners_file import NAME, OwnersFileProblem, read_named
+from brain_fleet.schema import FormProblem, check
 from brain_wire.shown import quoted
 
-PATTERN = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 500}
-_FORM: dict[str, Any] = {
-    "type": "object", "maxProperties": 100, "propertyNames": {"pattern": PATTERN, "maxLength": 63},
-    "additionalProperties": {"type": "object", "required": ["path"], "properties": {
-        "path": _TEXT, "hosts": {"type": "array", "minItems": 1, "maxItems": 100, "items": _TEXT}}}}
+_FILE: dict[str, Any] = {"type": "object", "required": ["path"], "properties": {
+    "path": _TEXT, "hosts": {"type": "array", "minItems": 1, "maxItems": 100, "items": _TEXT}}}
+_EXAMPLE = ("name each file with its path and hosts, as broker-password: {path: /etc/robot/broker.txt, "
+            "hosts: [broker.local]}")
 REMEDY = "see --device-files of `brain edge`"
-
-
-class FilesProblem(ValueError):
-    """The owner's file cannot be meant so; names it and the remedy."""
 
 
 def read_files(path: Path) -> dict[str, dict[str, Any]]:
@@ -31,23 +27,14 @@ def read_files(path: Path) -> dict[str, dict[str, Any]]:
         path: a YAML file of the robot's owner.
 
     Raises:
-        FilesProblem: it cannot be read, or be meant so.
+        OwnersFileProblem: it cannot be read, or be meant so.
     """
-    from brain_runtime.yaml_text import YamlProblem, read
-
-    try:
-        found = read(path)
-        check_plain(found)
-        check(found, _FORM, "the file")
-        for name, one in found.items():
-            one["path"] = str(Path(one["path"]).expanduser())
-            if not Path(one["path"]).is_absolute():
-                raise FormProblem(f"the path of {name} is {quoted(one['path'])}, and must begin with / or ~")
-    except OSError as error:
-        raise FilesProblem(f"cannot read {path}: {error.strerror or error}") from None
-    except (YamlProblem, FormProblem) as problem:
-        raise FilesProblem(f"{path}: {problem}; name each file with its path and hosts, as "
-                           f"broker-password: {{path: /etc/robot/broker.txt, hosts: [broker.local]}}") from None
+    found = read_named(path, _FILE, _EXAMPLE)
+    for name, one in found.items():
+        one["path"] = str(Path(one["path"]).expanduser())
+        if not Path(one["path"]).is_absolute():
+            raise OwnersFileProblem(f"{path}: the path of {name} is {quoted(one['path'])}, and must begin with / or ~; "
+                                    f"{_EXAMPLE}")
     return found
 
 
@@ -55,7 +42,7 @@ def check_names(form: Mapping[str, Any], values: Mapping[str, Any], place: str) 
     """Raises FormProblem where an order says a path, and not the name of a file."""
     for name in _files(form, values):
         try:
-            check(values[name], {"pattern": PATTERN, "maxLength": 63})
+            check(values[name], NAME)
         except FormProblem:
             raise FormProblem(f"{place}.{name} is {quoted(values[name])}, and an order says the name that the robot's "
                               f"owner gave to a file: {REMEDY}") from None

@@ -19,14 +19,15 @@ from pathlib import Path  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 from brain_fleet.belonging.names import FILE  # noqa: E402
-from brain_fleet.devices.owned_files import FilesProblem, read_files  # noqa: E402
+from brain_fleet.devices.owned_files import read_files  # noqa: E402
 from brain_fleet.messages.outbox import Limits  # noqa: E402
 from brain_fleet.models.shelf import QUOTA  # noqa: E402
 from brain_fleet.monitoring.edge_figures import EdgeFigures  # noqa: E402
+from brain_fleet.owners_file import OwnersFileProblem  # noqa: E402
 from brain_fleet.processes.edge import Edge  # noqa: E402
 from brain_fleet.processes.identity import check_credentials, cloud_at  # noqa: E402
 from brain_fleet.processes.settings import TOKEN_VARIABLE, software  # noqa: E402
-from brain_fleet.programs.file import ProgramsProblem, read_programs  # noqa: E402
+from brain_fleet.programs.file import read_programs  # noqa: E402
 from brain_fleet.reading import Reading  # noqa: E402
 from brain_fleet.store import Store, StoreProblem  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
@@ -84,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 server.start(EdgeFigures(edge))
                 log.info("its figures are at http://%s/metrics", shown_address(server.address))
             edge.run()
-    except (FilesProblem, FleetNameProblem, MetricsProblem, ProgramsProblem, StoreProblem, SessionProblem) as problem:
+    except (FleetNameProblem, MetricsProblem, OwnersFileProblem, StoreProblem, SessionProblem) as problem:
         print(f"brain edge: {shown.line(problem)}", file=sys.stderr)
         return 1
     return 0
