@@ -81,7 +81,8 @@ REGIONS, RUNTIME, FLEET, TRAINING = (f"brain_{name}/test/test_" for name in ("re
 PAGES = "brain_tests/test/test_reference.py"    # holds defaults and limits of parameters
 MODULES = {
     "brainstem": Module(("brain_regions/brain_regions/brainstem.py", "brain_regions/brain_regions/obedience.py"),
-                        (PAGES, REGIONS + "brainstem.py", REGIONS + "scan_watch.py"), None),
+                        (PAGES, REGIONS + "brainstem.py", REGIONS + "obedience.py", REGIONS + "scan_watch.py"),
+                        None),
     "azimuth": Module(("brain_r*/brain_r*/azimuth.py",), (REGIONS + "azimuth.py", REGIONS + "pfc_heading.py"), None),
     "cdr": Module(("brain_wire/brain_wire/cdr.py",), (RUNTIME + "messages.py", "brain_tests/test/test_wire_vectors.py"),
                   None, code=True),
