@@ -23,14 +23,14 @@ def at_rest(monkeypatch):
     """Brings a wheel to rest; the moments (s) of its commands."""
     monkeypatch.setattr(resting, "LONGEST", 0.2)
 
-    def rest(heard_after, unheard):
+    def rest(heard_after, unheard, **more):
         begin, sent = time.monotonic(), []
 
         def send(published):
             sent.extend(time.monotonic() - begin for _ in published)
 
         resting.bring_to_rest(Stepper(Wheel("wheel")), send, (), time.monotonic, lambda: None,
-                              lambda: time.monotonic() - begin >= heard_after, unheard=unheard)
+                              lambda: time.monotonic() - begin >= heard_after, unheard=unheard, **more)
         return sent
 
     return rest
@@ -50,3 +50,14 @@ def test_the_last_word_is_said_until_somebody_hears_it(at_rest, caplog):
 def test_where_nobody_comes_the_last_word_ends_too(at_rest, caplog):
     at_rest(heard_after=60.0, unheard=0.4)
     assert "nobody hears it" in caplog.text
+
+
+def test_the_last_word_goes_on_after_the_first_who_hears_it(at_rest, caplog):
+    """On ROS 2 who listens knows who speaks later than that one knows him, and another may be found later still."""
+    assert at_rest(heard_after=0.05, unheard=30.0, least=0.15)[-1] >= 0.2 - resting.PERIOD
+    assert not caplog.text
+
+
+def test_whoever_is_replaced_leaves_it_to_that_one(at_rest, monkeypatch):
+    monkeypatch.setattr(resting, "SPOKEN", 0.05)
+    assert at_rest(heard_after=0.0, unheard=30.0, least=60.0, replaced=lambda: True)[-1] >= 0.05 - resting.PERIOD

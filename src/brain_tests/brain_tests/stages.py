@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Callable
 
+from brain_runtime.end_with_parent import __file__ as END_WITH_PARENT
 from brain_runtime.graph import RegionSpec
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
@@ -189,7 +190,8 @@ class ProcessStage(Stage):
         return []
 
     def start(self, cls, state_dir=None, *, manual=False, params_file=None, remap=(), **parameters):
-        argv = [sys.executable, "-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
+        argv = [sys.executable, END_WITH_PARENT, str(os.getpid()), sys.executable, "-m", self.module, "--class", cls,
+                "--name", "mirror", *self._arguments()]
         argv += ["--state-dir", str(state_dir)] if state_dir else []
         argv += ["--manual"] if manual else []
         files = ["--params-file", str(params_file)] if params_file else []

@@ -337,10 +337,14 @@ def test_servers_and_workers_that_are_started_by_hand(start, tmp_path):
     with pytest.raises(TrainingError, match="of another training: its seed"):
         links.check(about(task, 8))
     links.close()
-    workers = [start("worker", "--servers", addresses, "--task", "language", "--quick") for _ in range(2)]
+    weights = tmp_path / "w.safetensors"
+    weights.write_text("of a run before")
+    workers = [start("worker", "--servers", addresses, "--task", "language", "--quick", *out)
+               for out in ((), ("--out", weights))]
     for worker in workers:
         worker.until(r"was there for \d+ steps, and sent \d+\.\d MB")
         assert worker.process.wait(PATIENCE) == 0
     for server in servers:
         server.until("all 39 steps are done")
         assert server.process.wait(PATIENCE) == 0
+    assert b"__metadata__" in weights.read_bytes()

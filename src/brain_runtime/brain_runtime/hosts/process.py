@@ -151,8 +151,8 @@ class ProcessHost(HostedRegion):
         turn = self.turn.acquire(timeout=REST_TURN)     # a step that hangs must not keep the robot moving
         try:
             takers = [inlet.take for inlet in self.connections.inlets.values()] if turn else ()
-            told = ((_nothing, self.connections.heard, self._replaced, resting.UNHEARD) if self._silent else
-                    (self.beat,))
+            told = ((_nothing, self.connections.heard, self._replaced, resting.UNHEARD, resting.FOUND)
+                    if self._silent else (self.beat,))
             resting.bring_to_rest(stepper, self.connections.send, takers, self.clock, *told)
         except Exception:   # whatever it is, the rest of the end must follow
             log.exception("%s could not bring to rest what it moves", self.region.name)

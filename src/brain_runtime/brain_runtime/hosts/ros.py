@@ -29,6 +29,7 @@ from brain_runtime.hosts.inlet import Inlet, Ring
 from brain_runtime.hosts.node_parameters import known
 from brain_runtime.hosts.policy import Afterwards
 from brain_runtime.hosts.process import LAST_WORDS, ProcessHost
+from brain_runtime.hosts.resting import PERIOD, UNHEARD
 from brain_runtime.hosts.ros_action import RosAction
 from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
 from brain_runtime.predecessors import Predecessors
@@ -42,6 +43,7 @@ from brain_wire.qos import QoS
 log = logging.getLogger(__name__)
 
 SPIN_END = 1.0          # s that the spinning thread gets to end
+ACKNOWLEDGED = 0.5      # s that the end of a node waits until its last word is acknowledged
 STUCK = 70              # exit status of a process whose step does not end
 TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "visualization_msgs")   # packages that are needed by those who look on only
 
@@ -263,8 +265,19 @@ class RosHost(ProcessHost):
     def _close(self) -> None:
         if self.anew:
             time.sleep(LAST_WORDS)      # until who ordered it has the answer, which goes with the node
+        until = time.monotonic() + (UNHEARD if self._silent else ACKNOWLEDGED)
+        while not self._at_rest_is_known() and time.monotonic() < until:
+            time.sleep(PERIOD)
         self._executor.shutdown()
         self.node.destroy_node()
+
+    def _at_rest_is_known(self) -> bool:
+        """Whether what this node said last of what it moves has come to those who hear it.
+
+        By DDS a writer knows a reader before that one knows the writer, and what it wrote goes with it.
+        """
+        publications = [self.connections.publications[name] for name in self.connections.alone()]
+        return all(one.acknowledged() for one in publications if isinstance(one, RosPublication))
 
 
 def _nothing() -> None:

@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import replace
 from typing import Any, Callable
 
+from rclpy.duration import Duration
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
@@ -64,6 +65,13 @@ class RosPublication:
         if own in found:
             found.remove(own)   # one of that name is this one; a second would be another
         return found
+
+    def acknowledged(self) -> bool:
+        """Whether all who are known to hear have what was sent; True where the middleware does not tell."""
+        try:
+            return self._publisher.wait_for_all_acked(Duration())
+        except RuntimeError:    # rclpy's, of a middleware without acknowledgements
+            return True
 
     def close(self) -> None:
         """See :class:`brain_runtime.hosts.host.Publication`."""

@@ -27,6 +27,7 @@ from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
+from brain_runtime.end_with_parent import __file__ as END_WITH_PARENT
 from brain_runtime.run import keeper
 from brain_tests.stages import domain_of, free_port
 
@@ -94,7 +95,8 @@ class Bench:
         """Start a region's process; its log is ``child.log``."""
         path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "ROS_DOMAIN_ID": str(self.domain), "PYTHONPATH": path}
-        command = [sys.executable, "-m", "brain_runtime.ros_process", "--class", f"regions:{cls}", "--name", "echo"]
+        command = [sys.executable, END_WITH_PARENT, str(os.getpid()), sys.executable, "-m", "brain_runtime.ros_process",
+                   "--class", f"regions:{cls}", "--name", "echo"]
         log = open(self.folder / f"{len(self.children)}.log", "wb")
         child = subprocess.Popen([*command, *arguments], env=environment, stdout=log, stderr=log)
         log.close()
@@ -162,7 +164,8 @@ def bench(tmp_path: Path):
     made.close()
 
 
-def test_it_starts_by_itself_hears_answers_and_ends_in_good_order(bench: Bench) -> None:
+def test_it_starts_by_itself_hears_answers_and_ends_in_good_order(bench: Bench, monkeypatch) -> None:
+    monkeypatch.setenv("FASTDDS_BUILTIN_TRANSPORTS", "DEFAULT")     # for its processes: with shared memory
     own = _shared_memory(os.getpid())
     child = bench.start()
     answer = bench.ask()
