@@ -266,7 +266,8 @@ class RosHost(ProcessHost):
         if self.anew:
             time.sleep(LAST_WORDS)      # until who ordered it has the answer, which goes with the node
         until = time.monotonic() + (UNHEARD if self._silent else ACKNOWLEDGED)
-        while not self._at_rest_is_known() and time.monotonic() < until:
+        while not self._at_rest_is_known() and time.monotonic() < until and not (
+                self._silent and self.connections.replaced()):
             time.sleep(PERIOD)
         self._executor.shutdown()
         self.node.destroy_node()
