@@ -103,10 +103,10 @@ def test_an_answerer_that_nobody_asks_complains_of_nothing_and_answers(monkeypat
         for _ in range(5):
             assert looks.acquire(timeout=60.0)
         replies = [reply.ok.payload.to_bytes() for reply in session.zenoh.get("asked", timeout=60.0)]
-        refused = [reply.err.payload.to_string() for reply in session.zenoh.get("asked", payload=b"x" * 101,
-                                                                                 timeout=60.0)]
-        taken = [reply.ok.payload.to_bytes() for reply in session.zenoh.get("asked", payload=b"x" * 100,
-                                                                             timeout=60.0)]
+        long = session.zenoh.get("asked", payload=b"x" * 101, timeout=60.0)
+        refused = [reply.err.payload.to_string() for reply in long]
+        just = session.zenoh.get("asked", payload=b"x" * 100, timeout=60.0)
+        taken = [reply.ok.payload.to_bytes() for reply in just]
     assert replies == taken == [b"yes"] and not told
     assert refused == ["it has 101 bytes, and at most 100 bytes are taken"]
 

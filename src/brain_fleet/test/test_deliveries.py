@@ -174,6 +174,18 @@ def test_a_receiver_whose_disk_is_full_says_so_and_takes_the_message_later(cloud
     assert json.loads(send(session, data, up("robot6")))["found"]
 
 
+def test_a_courier_that_has_nothing_to_do_waits(cloud, tmp_path, monkeypatch, until):
+    turns, turn = [], Courier._turn
+    monkeypatch.setattr(Courier, "_turn", lambda self: turns.append(self) or turn(self))
+    with Store(tmp_path, "robot6") as store:
+        courier = Courier(Session(cloud[1], "the test's"), store, Outbox(store, FROM_ROBOT), founds=False)
+        courier.start()
+        until(lambda: courier in turns)
+        time.sleep(0.5)
+        courier.stop()
+    assert turns.count(courier) < 20
+
+
 def test_what_waits_is_delivered_though_the_senders_disk_is_full(cloud, tmp_path, until):
     running, session = cloud
     with Store(tmp_path, "robot5") as store:
