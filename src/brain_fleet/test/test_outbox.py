@@ -170,6 +170,38 @@ def test_one_message_that_cannot_be_applied_is_put_aside_and_told(sender, receiv
     assert receiver.read("SELECT seq, kind FROM refused") == [(2, "number"), (4, "odd")]
 
 
+@pytest.mark.parametrize("error", [sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError])
+def test_a_message_that_does_not_fit_the_database_is_put_aside(sender, receiver, outbox, error):
+    def refuse(db: sqlite3.Connection, message: Message) -> None:
+        raise error("too wide")
+
+    put(sender, outbox, 1)
+    [portion] = outbox.take("cloud")
+    with receiver.change() as db:
+        assert inbox.receive(db, "robot1", [portion], refuse) == [
+            ("plain", 1, "it does not fit the database (too wide)")]
+
+
+@pytest.mark.parametrize("error", [sqlite3.DatabaseError, sqlite3.OperationalError, sqlite3.InternalError])
+def test_a_database_that_fails_is_no_messages_fault(sender, receiver, outbox, error):
+    def fail(db: sqlite3.Connection, message: Message) -> None:
+        raise error("malformed")
+
+    put(sender, outbox, 1)
+    [portion] = outbox.take("cloud")
+    with pytest.raises(Exception, match="malformed"), receiver.change() as db:
+        inbox.receive(db, "robot1", [portion], fail)
+    with receiver.change() as db:
+        assert inbox.places(db, "robot1") == {}
+
+
+def test_no_more_is_taken_than_was_asked_for(sender, outbox):
+    for stream in ("urgent", "plain", "idle"):
+        put(sender, outbox, 1, 2, stream=stream)
+    for most in (1, 2, 3, 4):
+        assert sum(len(portion.entries) for portion in outbox.take("cloud", most=most)) == most
+
+
 def test_a_receiver_that_went_back_is_told_from_one_that_was_cut_off(sender, receiver, outbox):
     put(sender, outbox, 1, 2)
     old, _ = deliver(receiver, outbox.take("cloud", most=1))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a robot's courier makes of answers: of a cloud that is apart, older, or of another epoch."""
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from zenoh.handlers import Callback
+
+from brain_fleet.messages import envelope
+from brain_fleet.messages.courier import Courier, Hooks
+from brain_fleet.messages.envelope import Answer, Position
+from brain_fleet.messages.outbox import Outbox
+from brain_fleet.processes.settings import FROM_ROBOT
+from brain_fleet.store import Store
+from brain_security.fleet_keys import CLOUD, up
+from brain_wire import open_session
+from brain_wire.router import Router, free_port
+
+A, EPOCH = "a" * 16, "e" * 16
+JOINED = Answer(CLOUD, "robot1", A, EPOCH, found=True)
+QUIET = 0.7         # s in which nothing more may come; a delivery takes some milliseconds
+
+
+class Link:
+    """A robot's courier, and a cloud that answers each delivery with the next of :attr:`answers`, the last for ever."""
+
+    def __init__(self, store, session, until):
+        self.store, self.until = store, until
+        self.outbox, self.requests, self.answers, self.told = Outbox(store, FROM_ROBOT), [], [], []
+        self._queryable = session.zenoh.declare_queryable(up("robot1"), Callback(self._answer, indirect=False))
+        self.courier = Courier(session, store, self.outbox, founds=False, hooks=Hooks(
+            apart=lambda peer, why: self.told.append((peer, why))))
+
+    def _answer(self, query):
+        with query:
+            self.requests.append(envelope.read_request(query.payload.to_bytes()))
+            answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+            if isinstance(answer, str):
+                query.reply_err(answer)
+            else:
+                query.reply(up("robot1"), envelope.write_answer(answer))
+
+    def start(self):
+        self.courier.serve(CLOUD, up("robot1"), 60.0)
+        self.courier.start()
+
+    def settled(self, count):
+        """Waits until so many deliveries came, and nothing more comes."""
+        self.until(lambda: len(self.requests) >= count)
+        time.sleep(QUIET)
+        assert len(self.requests) == count
+
+
+@pytest.fixture
+def link(tmp_path, until):
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
+    with Router([endpoint]), open_session(endpoint, patience=10) as session, Store(tmp_path, "robot1") as store:
+        made = Link(store, session, until)
+        yield made
+        made.courier.stop()
+
+
+def test_one_that_is_apart_is_told_once_and_says_so_when_it_comes_again(link):
+    link.answers = [JOINED, replace(JOINED, found=False, apart="restored")]
+    link.start()
+    link.settled(2)
+    assert link.told == [(CLOUD, "restored")] and [request.epoch for request in link.requests] == [None, EPOCH]
+    link.courier.wake(CLOUD)
+    link.settled(3)
+    assert link.requests[-1].apart == "restored" and len(link.told) == 1
+
+
+def test_who_refuses_every_format_is_asked_in_the_newest_again(link):
+    link.answers = ["no"]
+    link.start()
+    link.until(lambda: len(link.requests) >= 6)
+    assert [request.format for request in link.requests[:6]] == [3, 2, 1, 3, 2, 1]
+
+
+def test_what_is_acknowledged_in_another_epoch_waits_on(link):
+    with link.store.change() as db:
+        link.outbox.put(db, CLOUD, "events", "event", {"at": "now", "text": "1"})
+    [(ident,)] = link.store.read("SELECT id FROM outbox")
+    other = replace(JOINED, found=False, epoch="f" * 16, applied={"events": Position(1, ident)})
+    link.answers = [JOINED, other, other, replace(other, epoch=EPOCH)]
+    link.start()
+    link.until(lambda: link.outbox.waiting(CLOUD) == 0)
+    assert [request.portions[0].entries[0].id for request in link.requests[1:4]] == [ident, ident, ident]
