@@ -92,8 +92,8 @@ MODULES = {
     "inbox": Module(("brain_runtime/brain_runtime/inbox.py",), (RUNTIME + "inbox.py", RUNTIME + "local_host.py")),
     "goals": Module(("brain_regions/brain_regions/goals.py",), (PAGES, REGIONS + "goals.py")),
     "fleet messages": Module(("brain_fleet/brain_fleet/messages/*.py",), tuple(FLEET + f"{name}.py" for name in (
-        "answering", "envelopes", "admission", "outbox", "courier", "deliveries", "versions", "epochs", "full_disk",
-        "slow_relay", "attackers")), marks="not alone and not extended"),
+        "answering", "envelopes", "admission", "outbox", "courier", "reception", "deliveries", "versions", "epochs",
+        "full_disk", "slow_relay", "attackers")), marks="not alone and not extended"),
     "federated": Module(("brain_fleet/brain_fleet/federated/*.py", "brain_training/brain_training/federated.py"), (
         FLEET + "strategies.py", TRAINING + "federated.py", FLEET + "rounds.py", FLEET + "learning.py"),
         marks="not alone and not extended"),

@@ -143,7 +143,7 @@ class Reception:
                 known = epochs.read(db, sender)
                 before = known is not None and known.apart is not None
                 standing = self._desk.standing(db, request)
-                set_apart = known is not None or epochs.read(db, sender) is not None    # not where there are too many
+                set_apart = epochs.read(db, sender) is not None     # not where there are too many
                 refused: list[tuple[str, int, str]] = []
                 first = {} if not standing.open else inbox.places(db, sender)
                 if standing.joined:
