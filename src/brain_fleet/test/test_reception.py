@@ -49,7 +49,7 @@ def test_messages_are_counted_once_however_often_they_come(desk):
 
 
 def test_who_is_set_apart_is_told_of_once(desk):
-    tally, deliver, apart = desk
+    _, deliver, apart = desk
     why = deliver(Request("robot1", CLOUD, A, "e" * 16)).apart
     assert why and deliver(Request("robot1", CLOUD, A, "e" * 16)).apart == why
     assert apart == [("robot1", why)]
