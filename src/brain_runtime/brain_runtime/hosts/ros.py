@@ -43,7 +43,7 @@ from brain_wire.qos import QoS
 log = logging.getLogger(__name__)
 
 SPIN_END = 1.0          # s that the spinning thread gets to end
-ACKNOWLEDGED = 0.5      # s that the end of a node waits until its last word is acknowledged
+ACKNOWLEDGED = 0.5      # s that an end in good order waits until its last word is acknowledged
 STUCK = 70              # exit status of a process whose step does not end
 TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "visualization_msgs")   # packages that are needed by those who look on only
 
@@ -260,25 +260,28 @@ class RosHost(ProcessHost):
         self._nudge.trigger()
         if self._spinning.is_alive():   # so that the transitions at the end are this thread's alone
             self._spinning.join(SPIN_END)
+        self._until_acknowledged(ACKNOWLEDGED)      # the transitions at the end take the publishers away
         return super()._end(worker)
 
     def _close(self) -> None:
         if self.anew:
             time.sleep(LAST_WORDS)      # until who ordered it has the answer, which goes with the node
-        until = time.monotonic() + (UNHEARD if self._silent else ACKNOWLEDGED)
-        while not self._at_rest_is_known() and time.monotonic() < until and not (
-                self._silent and self.connections.replaced()):
-            time.sleep(PERIOD)
+        if self._silent:
+            self._until_acknowledged(UNHEARD)
         self._executor.shutdown()
         self.node.destroy_node()
 
-    def _at_rest_is_known(self) -> bool:
-        """Whether what this node said last of what it moves has come to those who hear it.
+    def _until_acknowledged(self, patience: float) -> None:
+        """Waits until what this node said last of what it moves has come to those who hear it, or another says it.
 
         By DDS a writer knows a reader before that one knows the writer, and what it wrote goes with it.
         """
+        until = time.monotonic() + patience
         publications = [self.connections.publications[name] for name in self.connections.alone()]
-        return all(one.acknowledged() for one in publications if isinstance(one, RosPublication))
+        while not all(one.acknowledged() for one in publications if isinstance(one, RosPublication)):
+            if time.monotonic() > until or self._silent and self.connections.replaced():
+                return
+            time.sleep(PERIOD)
 
 
 def _nothing() -> None:
