@@ -260,12 +260,12 @@ class RosHost(ProcessHost):
         self._nudge.trigger()
         if self._spinning.is_alive():   # so that the transitions at the end are this thread's alone
             self._spinning.join(SPIN_END)
+        if self.state == beat.FINALIZED:    # by order: until who gave it has the answer, which goes with the node
+            time.sleep(LAST_WORDS)
         self._until_acknowledged(ACKNOWLEDGED)      # the transitions at the end take the publishers away
         return super()._end(worker)
 
     def _close(self) -> None:
-        if self.anew:
-            time.sleep(LAST_WORDS)      # until who ordered it has the answer, which goes with the node
         if self._silent:
             self._until_acknowledged(UNHEARD)
         self._executor.shutdown()
