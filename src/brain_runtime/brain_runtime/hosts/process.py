@@ -65,6 +65,7 @@ class ProcessHost(HostedRegion):
     """
 
     policy: Threaded
+    others_found = 0.0      # s after the first who hears the last word in which others may be found; a router knows all
 
     def __init__(self, region: Region, *, name: str | None, namespace: str, seed: int, state_dir: Path | None,
                  critical: bool, restarts: int, autostart: bool, before: Predecessors | None = None,
@@ -151,7 +152,7 @@ class ProcessHost(HostedRegion):
         turn = self.turn.acquire(timeout=REST_TURN)     # a step that hangs must not keep the robot moving
         try:
             takers = [inlet.take for inlet in self.connections.inlets.values()] if turn else ()
-            told = ((_nothing, self.connections.heard, self._replaced, resting.UNHEARD, resting.FOUND)
+            told = ((_nothing, self.connections.heard, self._replaced, resting.UNHEARD, self.others_found)
                     if self._silent else (self.beat,))
             resting.bring_to_rest(stepper, self.connections.send, takers, self.clock, *told)
         except Exception:   # whatever it is, the rest of the end must follow

@@ -29,7 +29,7 @@ from brain_runtime.hosts.inlet import Inlet, Ring
 from brain_runtime.hosts.node_parameters import known
 from brain_runtime.hosts.policy import Afterwards
 from brain_runtime.hosts.process import LAST_WORDS, ProcessHost
-from brain_runtime.hosts.resting import PERIOD, UNHEARD
+from brain_runtime.hosts.resting import FOUND, PERIOD, UNHEARD
 from brain_runtime.hosts.ros_action import RosAction
 from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
 from brain_runtime.predecessors import Predecessors
@@ -119,6 +119,7 @@ class RosHost(ProcessHost):
 
     kind = "ros"
     policy: Afterwards
+    others_found = FOUND
 
     def __init__(self, region: Region, *, name: str | None = None, namespace: str | None = None, seed: int = 0,
                  state_dir: Path | None = None, critical: bool = False, restarts: int = 0, autostart: bool = True,
