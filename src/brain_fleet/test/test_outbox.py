@@ -170,27 +170,25 @@ def test_one_message_that_cannot_be_applied_is_put_aside_and_told(sender, receiv
     assert receiver.read("SELECT seq, kind FROM refused") == [(2, "number"), (4, "odd")]
 
 
-@pytest.mark.parametrize("error", [sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError])
-def test_a_message_that_does_not_fit_the_database_is_put_aside(sender, receiver, outbox, error):
-    def refuse(db: sqlite3.Connection, message: Message) -> None:
+def failing(sender: Store, receiver: Store, outbox: Outbox, error: type[Exception]) -> list[tuple[str, int, str]]:
+    """What is refused of one message that raises an error when it is applied."""
+    def fail(db: sqlite3.Connection, message: Message) -> None:
         raise error("too wide")
 
     put(sender, outbox, 1)
-    [portion] = outbox.take("cloud")
     with receiver.change() as db:
-        assert inbox.receive(db, "robot1", [portion], refuse) == [
-            ("plain", 1, "it does not fit the database (too wide)")]
+        return inbox.receive(db, "robot1", outbox.take("cloud"), fail)
+
+
+@pytest.mark.parametrize("error", [sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError])
+def test_a_message_that_does_not_fit_the_database_is_put_aside(sender, receiver, outbox, error):
+    assert failing(sender, receiver, outbox, error) == [("plain", 1, "it does not fit the database (too wide)")]
 
 
 @pytest.mark.parametrize("error", [sqlite3.DatabaseError, sqlite3.OperationalError, sqlite3.InternalError])
 def test_a_database_that_fails_is_no_messages_fault(sender, receiver, outbox, error):
-    def fail(db: sqlite3.Connection, message: Message) -> None:
-        raise error("malformed")
-
-    put(sender, outbox, 1)
-    [portion] = outbox.take("cloud")
-    with pytest.raises(Exception, match="malformed"), receiver.change() as db:
-        inbox.receive(db, "robot1", [portion], fail)
+    with pytest.raises(Exception, match="too wide"):
+        failing(sender, receiver, outbox, error)
     with receiver.change() as db:
         assert inbox.places(db, "robot1") == {}
 

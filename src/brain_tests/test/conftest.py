@@ -8,8 +8,8 @@ from brain_tests.secured import Secured, make_keys
 from brain_wire import open_session
 from brain_wire.router import Router, free_port
 
-# Who is killed in the middle of writing to another's shared memory takes that one along when it ends (Fast DDS 3.2.3:
-# SharedMemTransport::CloseInputChannel, seen twice in 240 runs of the conformance tests). Tests kill processes.
+# Tests kill processes, and with shared memory that ended this one, too, when it closed: Fast DDS 3.2.3, in a lock of
+# SharedMemTransport::CloseInputChannel, twice in 240 runs of the conformance tests.
 os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
 
 
