@@ -28,7 +28,6 @@ import importlib.abc
 import json
 import marshal
 import os
-import random
 import resource
 import shutil
 import signal
@@ -104,14 +103,19 @@ MODULES = {
 }
 
 
-def drawn(module: Module) -> list[Mutation]:
-    """Mutations of a module that are run."""
+def every(module: Module) -> list[Mutation]:
+    """Mutations that there are of a module."""
     files = [path for path in module.paths(module.files) if path.name != "__init__.py"]
-    every = [mutation for path in files for mutation in mutations(path, ROOT / "src", module.code)]
-    if module.number is None or module.number >= len(every):
-        return every
-    chosen = set(random.Random(SEED).sample(sorted(m.key for m in every), module.number))
-    return [m for m in every if m.key in chosen]
+    return [mutation for path in files for mutation in mutations(path, ROOT / "src", module.code)]
+
+
+def drawn(module: Module) -> list[Mutation]:
+    """Mutations of a module that are run: those whose hashes come first, so that a change of its code draws only what
+    has changed anew."""
+    found = every(module)
+    order = sorted((m.key for m in found), key=lambda key: hashlib.sha256(f"{SEED} {key}".encode()).digest())
+    chosen = set(order[:module.number])
+    return [m for m in found if m.key in chosen]
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -328,16 +332,16 @@ def main() -> int:
     for name in wanted.modules or MODULES:
         if not wanted.list:
             run(name, wanted.jobs, until, results())
-        known, every = results(), drawn(MODULES[name])
-        outcomes = Counter(known[m.key]["outcome"] if m.key in known else "not run" for m in every)
-        survived = [m.key for m in every if m.key in known and known[m.key]["outcome"] == "survived"]
+        known, chosen = results(), drawn(MODULES[name])
+        outcomes = Counter(known[m.key]["outcome"] if m.key in known else "not run" for m in chosen)
+        survived = [m.key for m in chosen if m.key in known and known[m.key]["outcome"] == "survived"]
         new = [key for key in survived if key not in argued]
-        print(f"{name}: {len(every)} mutations: {outcomes['killed']} killed, {outcomes['ended']} ended or hung, "
+        print(f"{name}: {len(chosen)} mutations: {outcomes['killed']} killed, {outcomes['ended']} ended or hung, "
               f"{len(survived) - len(new)} argued, {len(new)} survived, {outcomes['not run']} not run")
         print("".join(f"  survived: {key}\n" for key in new), end="")
         status = max(status, 1 if new else 2 if outcomes["not run"] else 0)
-    every = {m.key for module in MODULES.values() for m in drawn(module)}
-    for key in sorted(argued.keys() - every):
+    there = {m.key for module in MODULES.values() for m in every(module)}
+    for key in sorted(argued.keys() - there):
         print(f"argued, but no more there: {key}")
         status = 1
     return status

@@ -103,6 +103,17 @@ def test_what_is_changed_and_how_it_is_named(source, monkeypatch):
     assert '"if {n} > size or data[e - 1]: «raise → »ValueError(\'1 + 1\')")' in texts and len(texts) == 7
 
 
+def test_what_is_drawn_stays_drawn_when_there_is_more_code(source, monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    mutate = importlib.import_module("mutate")
+    monkeypatch.setattr(mutate, "ROOT", source.parents[3])
+    module = mutate.Module(("toy/toy/*.py",), (), 8)
+    before, there = ({m.key for m in some(module)} for some in (mutate.drawn, mutate.every))
+    source.write_text(CODE + "\n\ndef half(of):\n    if of < 1:\n        return 0.5\n    return of * 0.5 + 1\n")
+    after = {m.key for m in mutate.drawn(module)}
+    assert len(before) == len(after) == 8 and after & there <= before and after & before
+
+
 @pytest.mark.slow
 def test_survivors_are_told_unless_they_are_argued_and_a_second_run_goes_on(source):
     root = source.parents[3]
