@@ -110,8 +110,7 @@ def every(module: Module) -> list[Mutation]:
 
 
 def drawn(module: Module) -> list[Mutation]:
-    """Mutations of a module that are run: those whose hashes come first, so that a change of its code draws only what
-    has changed anew."""
+    """Mutations of a module that are run: those whose hashes come first, so that most stay drawn when code changes."""
     found = every(module)
     order = sorted((m.key for m in found), key=lambda key: hashlib.sha256(f"{SEED} {key}".encode()).digest())
     chosen = set(order[:module.number])

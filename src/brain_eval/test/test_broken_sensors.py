@@ -58,9 +58,8 @@ def covered():
     return lambda image: setattr(image, "data", rng.integers(2, 6, len(image.data), np.uint8))
 
 
-def run(region, port, change, seconds):
+def run(region, port, change, seconds, episode=episodes("val", 2)[1]):
     """The verdict (None: none within ``seconds``), states of the goal with reasons, its way, reasons in heartbeats."""
-    episode = episodes("val", 2)[1]
     resolved = resolved_for(episode)
     regions = resolved.make()
     step = regions[region].step
@@ -95,6 +94,17 @@ def test_a_robot_that_counts_from_far_away_gets_there():
     verdict, said, _, beats = run("world", "odom", far, seconds=20.0)
     assert verdict is not None and verdict["success"], said
     assert not any("is refused" in reason for _, reason in said) and not any(beats)
+
+
+def black(image):
+    image.data = np.zeros_like(image.data)
+
+
+def test_in_the_dark_nothing_is_recognized():
+    """By chance the network takes black pictures for what is looked for in this one."""
+    episode = [e for e in episodes("val", 8, seed=77) if e.kind in ("go", "avoid")][3]
+    verdict, said, _, _ = run("camera", "image", black, 4.0, episode)
+    assert verdict is None and not any(state in ENDS for state, _ in said), said
 
 
 @pytest.mark.parametrize("case", [

@@ -4,6 +4,8 @@
 A lidar that is turned on its mounting, hangs upside down, or tells its ranges in another unit is sound in itself: the
 robot looks where it does not drive, or meets the wall before it. What the scan before showed is moved by odometry, once
 as the profile has the lidar and once for each other mounting and scale; the one that meets what is seen now is right.
+Where none does, again and again, scan and odometry have nothing to do with each other: one of them is noise, comes late
+or stays the same. In rooms as they are nine of ten returns are met, with people about eight.
 """
 from __future__ import annotations
 
@@ -19,23 +21,29 @@ MOVED = math.radians(20.0), 0.25    # rad or m between two scans that are compar
 TOO_FAR = math.radians(60.0), 0.7   # they show other things
 LEAST = 30              # returns that are compared
 NEAR = 0.1, 0.04        # m and share of its range: so near a return is what was expected
-FITS, MORE = 0.7, 0.3   # share of the returns that another mounting explains, and by how much more than the profile's
-TIMES = 2               # in a row
+FITS, MORE = 0.7, 0.1   # share of the returns that another mounting explains, and by how much more than the profile's
+TIMES, SURE = 2, 0.6    # in a row, and how much more in all of these
+WELL = 0.85             # share that the profile's explains well enough, as in a corridor, where all fit
+POOR, OFTEN = 0.5, 3    # share that nothing explains, and times in a row: a scan may come a little late
+SAME = 0.04, 0.01       # m and share of its range: so near a return is where it was
 MOUNTINGS = ((1, 0.0, 1.0), (-1, 0.0, 1.0), (1, math.pi, 1.0), (1, math.pi / 2, 1.0), (1, -math.pi / 2, 1.0),
              *((1, 0.0, scale) for scale in (0.25, 0.5, 1.5, 2.0, 3.0, 4.0)))   # side up, rad to the left, scale
+NOTHING = ("the scan does not change as odometry says that the robot moves: does the lidar measure or repeat itself, "
+           "do both come in time, and does odometry turn by as much as the robot?")
 
 
 class Mounting:
     """Compares scans while the robot moves.
 
     Attributes:
-        fault: how the lidar seems to be mounted or scaled, for a person; empty where that agrees with the profile.
+        fault: how the lidar seems to be mounted or scaled, or what else is wrong, for a person; empty where scans move
+            as odometry and the profile say.
     """
 
     def __init__(self) -> None:
         self.fault = ""
         self._before: tuple[np.ndarray, np.ndarray, Pose] | None = None
-        self._found = "", 0         # what another mounting that fitted better comes to, and how often in a row
+        self._found = "", 0, 0.0    # what seems to be wrong, how often in a row, and by how much more that fitted
 
     def take(self, seen: Beams, pose: Pose | None) -> str:
         """Takes in the next scan.
@@ -64,16 +72,28 @@ class Mounting:
             return self.fault
         order = np.argsort(wrap(angles))
         now = wrap(angles)[order], distances[order]
-        fits = [_fit(*before, *now, 1.5 * seen.spacing, _as_mounted(ahead, left, turned, *how)) for how in MOUNTINGS]
-        best = int(np.argmax(fits))
-        if best and fits[best] >= FITS and fits[best] - fits[0] >= MORE:
-            said = _said(*MOUNTINGS[best])
-            self._found = said, (self._found[1] if self._found[0] == said else 0) + 1
-            if self._found[1] >= TIMES:
-                self.fault = said
-        elif fits[0] >= FITS:
-            self._found, self.fault = ("", 0), ""
+        apart = 1.5 * seen.spacing
+        fits = [_fit(*before, *now, apart, _as_mounted(ahead, left, turned, *how)) for how in MOUNTINGS]
+        if fits[0] is None:
+            return self.fault
+        found = [fit or 0.0 for fit in fits]
+        best = int(np.argmax(found))
+        more = found[best] - found[0]
+        same = (_fit(*before, *now, apart, (0.0, 0.0, 0.0), SAME) or 0.0) if abs(turned) >= MOVED[0] else 0.0
+        if same >= FITS or found[best] < POOR:
+            self._seems(NOTHING, OFTEN)
+        elif best and found[best] >= FITS and more >= MORE and found[0] < WELL:
+            self._seems(_said(*MOUNTINGS[best]), TIMES, more)
+        elif found[0] >= FITS:
+            self._found, self.fault = ("", 0, 0.0), ""
         return self.fault
+
+    def _seems(self, wrong: str, often: int, more: float = SURE) -> None:
+        """Something seems to be wrong; it is told once that was so often enough in a row, and sure enough."""
+        _, times, sure = self._found if self._found[0] == wrong else (wrong, 0, 0.0)
+        self._found = wrong, times + 1, sure + more
+        if times + 1 >= often and sure + more >= SURE:
+            self.fault = wrong
 
 
 def _as_mounted(ahead: float, left: float, turned: float, side: int, yaw: float, scale: float) -> Pose:
@@ -83,16 +103,16 @@ def _as_mounted(ahead: float, left: float, turned: float, side: int, yaw: float,
 
 
 def _fit(then_angles: np.ndarray, then_distances: np.ndarray, angles: np.ndarray, distances: np.ndarray,
-         apart: float, motion: Pose) -> float:
-    """Share of the returns of before that are where a motion puts them now; 0 where too few can be compared."""
+         apart: float, motion: Pose, near: tuple[float, float] = NEAR) -> float | None:
+    """Share of the returns of before that are where a motion puts them now; None where too few can be compared."""
     x, y = then_distances * np.cos(then_angles) - motion[0], then_distances * np.sin(then_angles) - motion[1]
     wanted, reach = wrap(np.arctan2(y, x) - motion[2]), np.hypot(x, y)
     at = np.searchsorted(angles, wanted) % len(angles)
     off = np.stack([np.abs(wrap(angles[at - k] - wanted)) for k in (0, 1)])
     nearest = at - off.argmin(0)
     both = off.min(0) <= apart
-    met = np.abs(distances[nearest] - reach) < np.maximum(NEAR[0], NEAR[1] * reach)
-    return float(met[both].mean()) if np.count_nonzero(both) >= LEAST else 0.0
+    met = np.abs(distances[nearest] - reach) < np.maximum(near[0], near[1] * reach)
+    return float(met[both].mean()) if np.count_nonzero(both) >= LEAST else None
 
 
 def _said(side: int, yaw: float, scale: float) -> str:

@@ -49,10 +49,11 @@ class PictureWatch:
 
     Attributes:
         fault: why no picture is to be believed now, for a person; empty where they are.
+        plain: there is nothing in the newest picture.
     """
 
     def __init__(self) -> None:
-        self.fault = ""
+        self.fault, self.plain = "", False
         self._bad = -math.inf       # when the last picture came that is not to be believed
         self._pose: tuple[Pose, float] | None = None                # the newest, and when it was
         self._yaw = 0.0             # rad turned, not wrapped
@@ -77,7 +78,7 @@ class PictureWatch:
         if pose is not None:
             self._move(pose, now)
         every = max(len(picture) // ROWS, 1)
-        plain = self._is_plain(picture[::every])
+        self.plain = plain = self._is_plain(picture[::every])
         why = (self._plain(plain) or self._noise(picture, every) or self._frozen(picture, plain, pose, now)
                or self._turns(picture, pose))
         if why:

@@ -20,7 +20,7 @@ from brain_regions.azimuth import wrap
 from brain_regions.beams import HIT, OPEN, UNKNOWN, Beams
 from brain_regions.body import DEFAULT, Body
 from brain_regions.mounting import Mounting
-from brain_regions.past import DISAGREE, Pose, since
+from brain_regions.past import DISAGREE, Past, Pose, since
 from brain_wire.messages import time_seconds
 
 HOLD = 2.0                      # s for which scans must be sound after one that was not
@@ -40,6 +40,7 @@ SHIFTS = math.radians(20.0)     # by which a scan may be turned, where odometry 
 BINS = 72                       # directions for which something is remembered
 STAYS = 1.0                     # s after which what stands inside the outline is not noise
 FORGET = 0.5                    # s
+CROWDED = 10.0                  # s
 WITH_THE_ROBOT = math.radians(270.0)    # that it turned: what is still in the same place turns with it
 SLOW = 0.10                     # m/s in the open
 JUMP = (0.5, 1.0)               # m, rad between two scans: the robot was carried
@@ -87,6 +88,7 @@ class ScanWatch:
         fault: why no scan is to be believed now, for a person; empty where they are.
         ways: why the robot is not to drive ahead and back, for a person; empty where it may.
         outline: what stands inside the robot's outline, for a person, with what to do about it.
+        crowded: something stood inside the outline a short while ago, which may hide the rest.
         fixed: what of ``ways`` and ``outline`` turned with the robot.
         slow: there is nothing to be seen, and the robot may drive slowly only (m/s); infinite otherwise.
         repeated: m that were driven since a scan that is equal to the newest one.
@@ -101,7 +103,7 @@ class ScanWatch:
         self.fault = self.outline = self.fixed = ""
         self.ways = ("", "")
         self.slow, self.repeated = math.inf, 0.0
-        self.doubtful = self.unproven = False
+        self.doubtful = self.unproven = self.crowded = False
         self._scan: Any = None
         self._bad = -math.inf       # when the last scan came that is not to be believed
         self._alive = False
@@ -110,9 +112,10 @@ class ScanWatch:
         self._anchor: tuple[np.ndarray, Pose | None, float, int] | None = None
         self._frozen: np.ndarray | None = None
         self._last: tuple[Beams, Pose] | None = None
-        self._mounting = Mounting()
+        self._mounting, self._past = Mounting(), Past()
         self._leaps = (0, math.inf)             # scans in a row that jumped, and when the first came
         self._inside = np.full((2, BINS), -1e9)    # when something inside was seen first and last
+        self._crowded = -math.inf   # when something stood inside last
         self._yaw = 0.0             # rad turned, not wrapped
         self._pose: Pose | None = None
         self._since: tuple[float, float] | None = None  # least and largest yaw since something is in the way
@@ -139,26 +142,30 @@ class ScanWatch:
         if scan is self._scan:
             return self.fault
         self._scan, self.body = scan, body
-        self._turn(pose)
+        self._turn(pose, stamp)
         why = beams.misshapen(scan) or ("" if pose is None else _late(time_seconds(scan.header.stamp), stamp))
         if not why:
             self.beams = seen = beams.read(scan, self.body)
+            then = self._past.at(time_seconds(scan.header.stamp)) or pose
             why = (self._repeats(seen, pose, now) or self._jumps(seen, pose, now) or beams.untold(seen, self.body)
-                   or self._judge(seen, pose, now) or self._mounting.take(seen, pose))
+                   or self._judge(seen, pose, now) or self._mounting.take(seen, then))
         if why:
             self.fault, self._bad = why, now
         elif now - self._bad >= HOLD:
             self.fault = ""
         return self.fault
 
-    def _turn(self, pose: Pose | None) -> None:
+    def _turn(self, pose: Pose | None, stamp: float) -> None:
         if pose is not None and self._pose is not None:
             ahead, left, turned = since(self._pose, pose)
             if math.hypot(ahead, left) > JUMP[0] or abs(turned) > JUMP[1]:     # nothing is where it was
                 self._before = self._anchor = None
+                self._past.clear()
             else:
                 self._yaw += turned
         self._pose = pose
+        if pose is not None:
+            self._past.put(stamp, pose)
 
     # -- equal scans -----------------------------------------------------------------------------------------------
 
@@ -334,6 +341,8 @@ class ScanWatch:
         first[seen & (now - last > FORGET)] = now
         last[seen] = now
         stays = (now - last <= FORGET) & (last - first >= STAYS)
+        self._crowded = now if stays.any() else self._crowded
+        self.crowded = now - self._crowded < CROWDED
         if not stays.any():
             self.outline = ""
         elif not self.outline:

@@ -137,6 +137,16 @@ def freeze(since, mask=lambda k: k >= 0):
     return spoil
 
 
+def frozen_with_noise(since):
+    """Repeats the scan of a time (s) as a lidar does that adds noise of its own."""
+    again = freeze(since)
+
+    def spoil(scan, now, rng):
+        scan = again(scan, now, rng)
+        return field(ranges=rng.normal(scan.ranges, 0.01).astype(np.float32))(scan, now, rng)
+    return spoil
+
+
 def flicker(value, every):
     """Spoils every so manieth scan."""
     number = itertools.count()
@@ -144,14 +154,21 @@ def flicker(value, every):
         if next(number) % every == 0 else scan
 
 
-def late(seconds, since=0.0):
-    """Gives each scan with its own stamp so many seconds after it was made, from a time (s) on."""
+def late(seconds, since=0.0, stamped=True):
+    """Gives each scan so many seconds after it was made, from a time (s) on, with its own stamp or a new one."""
     line = []
 
     def spoil(scan, now, rng):
-        line.append(scan)
-        return line[max(0, len(line) - 1 - round(seconds / PERIOD))] if now >= since else scan
+        line.append((scan, scan.ranges))
+        old, ranges = line[max(0, len(line) - 1 - round(seconds / PERIOD))] if now >= since else line[-1]
+        return old if stamped else field(ranges=ranges)(scan, now, rng)
     return spoil
+
+
+def turning(step):
+    """Turns each scan by so many beams more than the one before."""
+    number = itertools.count()
+    return ranged(lambda r, rng: np.roll(r, step * next(number)))
 
 
 ALL, AHEAD, LEFT, RIGHT = (
@@ -174,6 +191,9 @@ BROKEN = {
        for since in (0.0, 1.5)},
     **{f"{s:g} s late from {since:g} s": lambda s=s, t=since: late(s, t)
        for s in (1.2, 3.0) for since in (0.0, 1.5)},
+    **{f"frozen with noise from {since:g} s": lambda t=since: frozen_with_noise(t) for since in (0.0, 0.3)},
+    "round with noise": lambda: ranged(lambda r, rng: rng.normal(3.0, 0.01, len(r))),
+    "turning by itself": lambda: turning(2),
     "frozen ahead": lambda: freeze(1.3, AHEAD),
     "no beams": lambda: field(ranges=np.zeros(0, np.float32)),
     "three beams": lambda: field(ranges=np.ones(3, np.float32)),
@@ -197,6 +217,13 @@ def test_a_broken_lidar_stops_the_robot_before_the_wall_and_is_named(kind):
     _, poses, said = drive(lidar, BROKEN[kind](), (0.6, -0.4, 0.3 * seed - 1.0), seed, SHORT)
     assert gap(lidar, poses) > 0.02, (gap(lidar, poses), said[-1])
     assert any("lidar" in s or "scan" in s for s in said[-25:]), (poses[-1], said[-1])
+
+
+@pytest.mark.slow
+def test_scans_that_come_a_second_late_are_found_by_a_turn_though_they_are_stamped_anew():
+    _, poses, said = drive(Lidar(ROOM), late(1.0, 0.1, stamped=False), (0.6, -0.4, 0.3),
+                           plan=((1.2, 0.0, 0.0), (3.0, 0.0, 1.0), SHORT[1]))
+    assert "do both come in time" in said[-1] and not np.hypot(*(poses[-1] - poses[0])[:2])
 
 
 @pytest.mark.parametrize("case", [("every second beam", lambda k: k % 2 == 0, v) for v in (math.nan, math.inf, 0.0)])
@@ -241,6 +268,8 @@ SOUND = {
     "lost beams, nan": dict(spoil=lambda: ranged(lambda r, rng: np.where(rng.random(len(r)) < 0.1, math.nan, r))),
     "black things": dict(spoil=lambda: ranged(where(lambda k: (k > 100) & (k < 106), math.nan))),
     "mm": dict(spoil=lambda: ranged(lambda r, rng: np.round(r, 3))),
+    "0.6 s late by its stamps": dict(spoil=lambda: late(0.6, 0.7)),
+    "0.3 s late": dict(spoil=lambda: late(0.3, 0.4, stamped=False)),
     "own posts": dict(spoil=lambda: ranged(where(lambda k: np.isin(k, (67, 68, 112, 113)), 0.15)),
                       scan_own=(-0.85, -0.7, 0.18, 0.7, 0.9, 0.18)),
 }
@@ -310,6 +339,17 @@ def test_posts_inside_the_outline_are_told_with_what_the_profile_is_to_say():
                                                 np.random.default_rng(1)).ranges), Body(scan_own=tuple(own)))
     assert np.flatnonzero(told.kinds == beams.OWN).tolist() == [67, 68, 112, 113]
     assert not any(drive(Lidar(ROOM), posts, plan=turns, scan_own=own)[2])
+
+
+def test_what_stood_inside_the_outline_is_remembered_for_a_while():
+    """What is so near hides the rest, so a search does not end then."""
+    near, far = (np.full(180, distance, np.float32) for distance in (0.13, 2.0))
+    lidar, watch, crowded = Lidar(ROOM), ScanWatch(), []
+    for now in np.arange(0.0, 14.0, 0.1):
+        ranges = np.where(np.arange(180) < 20, near if now < 1.5 else far, far)
+        watch.take(lidar.message(ranges), None, now, Body())
+        crowded.append(watch.crowded)
+    assert not any(crowded[:9]) and all(crowded[11:110]) and not any(crowded[121:])
 
 
 def test_what_is_sound_again_for_two_seconds_is_believed_again():

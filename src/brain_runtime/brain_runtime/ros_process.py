@@ -16,12 +16,14 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # before numpy or torch are imported: regions share few cores
 
 import contextlib  # noqa: E402
+import functools  # noqa: E402
 import logging  # noqa: E402
-from typing import NoReturn, Sequence  # noqa: E402
+from typing import Callable, NoReturn, Sequence  # noqa: E402
 
 import rclpy  # noqa: E402
 from rclpy._rclpy_pybind11 import RCLInvalidROSArgsError, UnknownROSArgsError  # noqa: E402  (nowhere else named)
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException  # noqa: E402
+from rclpy.parameter import Parameter  # noqa: E402
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from rclpy.type_support import check_for_type_support  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
@@ -44,6 +46,30 @@ from brain_runtime.hosts.process import run_region, warm_up  # noqa: E402
 from brain_runtime.hosts.ros import RosHost  # noqa: E402
 from brain_runtime.hosts.ros_log import RosLog  # noqa: E402
 from brain_runtime.hosts.ros_types import interface  # noqa: E402
+
+
+def _join(argv: Sequence[str]) -> Callable[[], None]:
+    """Has the second process known to others from the start; gives what it leaves with.
+
+    By DDS, who comes anew is found after up to a second, and who is there already hears of a publisher of his at once.
+    """
+    with contextlib.suppress(RCLInvalidROSArgsError, UnknownROSArgsError):      # as the first process says
+        rclpy.init(args=list(argv), signal_handler_options=SignalHandlerOptions.NO)
+        # a context joins with its first node; this one is hidden, and has nothing else
+        rclpy.create_node(f"_second_{os.getpid()}", use_global_arguments=False, enable_rosout=False,
+                          start_parameter_services=False,
+                          parameter_overrides=[Parameter("start_type_description_service", value=False)])
+    return _leave
+
+
+def _leave() -> None:
+    """Leaves the middleware.
+
+    Its own end comes with the context's. Without it others take this process for alive for a while, and its shared
+    memory stays, with a port that the next process of that domain may be given.
+    """
+    rclpy.try_shutdown()
+    rclpy.get_default_context().destroy()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,13 +99,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             if restarts is None:
                 return 0
             options.restarts = restarts
-        first = stand_behind() if moves(spec.load()) else ending.first
+        first = stand_behind(functools.partial(_join, argv)) if moves(spec.load()) else ending.first
         if first is not None:
             ending.first = first
             end_with_keeper()
-        rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
+        if not rclpy.ok():
+            rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
         if first is None:
-            return RosHost(spec.make(), name=declared, argv=argv).last_word()
+            return RosHost(spec.make(), name=declared, argv=argv, silent=True).last_word()
         before = before or Predecessors.named(argv)
         starts = 0 if before is None else before.starts
 
@@ -100,10 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             before.give_up(ending.asked)
         return CANNOT_START
     finally:
-        rclpy.try_shutdown()
-        # The middleware's own end comes with the context's. Without it others take this process for alive for a while,
-        # and its shared memory stays, with a port that the next process of that domain may be given.
-        rclpy.get_default_context().destroy()
+        _leave()
 
 
 def run() -> NoReturn:

@@ -18,7 +18,10 @@ from brain_runtime.ending import Ending
 from brain_runtime.run.second import stand_behind
 said = lambda word: os.write(1, word.encode() + b" ")
 ending = Ending()
-first = stand_behind()
+def join():
+    os.write(2, b"joins ")
+    return lambda: os.write(2, b"leaves ")
+first = stand_behind(join)
 if first is None:
     said("second")
 else:
@@ -40,7 +43,7 @@ def first():
 
     def start(**environment):
         process = subprocess.Popen([sys.executable, "-c", FIRST], stdout=subprocess.PIPE,
-                                   env={**os.environ, keeper.VARIABLE: "", **environment})
+                                   stderr=subprocess.PIPE, env={**os.environ, keeper.VARIABLE: "", **environment})
         started.append(process)
         assert process.stdout.read(3) == b"up "
         return process
@@ -50,6 +53,7 @@ def first():
         process.kill()
         process.wait()
         process.stdout.close()
+        process.stderr.close()
 
 
 def words(process):
@@ -62,6 +66,8 @@ def test_it_speaks_for_one_that_was_killed(first, number):
     process = first()
     process.send_signal(number)
     assert words(process) == ["second"]
+    told = process.stderr.read()
+    assert told.startswith(b"joins ") and b"leaves" not in told     # it says its word there, and leaves by itself
 
 
 def test_it_is_silent_where_the_first_has_ended_in_good_order(first):
@@ -70,6 +76,7 @@ def test_it_is_silent_where_the_first_has_ended_in_good_order(first):
         process.send_signal(number)
         assert words(process) == ["first"], signal.Signals(number).name
         assert process.wait(PATIENCE) == 0
+        assert process.stderr.read() == b"joins leaves "
 
 
 def test_what_ends_the_group_of_the_first_leaves_it(first):

@@ -137,7 +137,9 @@ class PrefrontalCortex(Lesionable):
         view, route = self._maps(inbox)
         ways = heading.told(inbox.each("headings", 1.0))
         front = self._points(inbox)
-        nothing_left = not (ways is not None and np.isfinite(ways[0]).any() or self._unseen(view)[2])
+        # what stands inside the outline may hide the rest: there is more to be seen than can be got to
+        nothing_left = not (self._lidar.crowded or ways is not None and np.isfinite(ways[0]).any()
+                            or self._unseen(view)[2])
         leave, ending = self._last_look(state, sight, nothing_left, dt)
         searched = nothing_left and leave.everywhere
         causes = self._causes(inbox, told, asked, sight, believed, view, searched, front)

@@ -167,7 +167,8 @@ class Vision(Trained, Lesionable):
         new["left"] = np.array([max(left, 0.0)], np.float32)
         new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)
         new["frames"] = np.array([frames], np.float32)
-        outbox = {"objects": self._objects(new["u"].T, lens)}
+        # in a picture of nothing the network has learnt to find nothing in particular
+        outbox = {"objects": self._told([], lens) if self._watch.plain else self._objects(new["u"].T, lens)}
         if self.parameters.spikes and steps:
             outbox["spike_train"] = self._spikes(trains, int(frames) % len(trains))
         return outbox, new

@@ -40,12 +40,19 @@ class Connections:
         self._passed: dict[str, Callable[[Any, bytes], None]] = {}  # by topic, what sends what the gate lets pass
 
     def plug(self) -> None:
-        """Connects all of the configured region but what is heard for outputs on demand only."""
+        """Connects all of the configured region but what is heard for outputs on demand only.
+
+        In a host that only says the last word of another, what is published: it hears nothing.
+        """
         hosted, region = self._hosted, self._hosted.region
         for name, port in region.publishes().items():
+            if hosted.silent and port.on_demand:
+                continue
             publication = self.publications[name] = hosted.publish(port.topic, port.type, port.qos)
             self._passed[port.topic] = publication.send_encoded
             self.senders[port.topic] = self._gated(port, publication)
+        if hosted.silent:
+            return
         for name, heard in region.hears().items():
             if not heard.feeds:
                 self._hear(name)

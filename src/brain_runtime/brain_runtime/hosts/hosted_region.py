@@ -70,6 +70,7 @@ class HostedRegion(Host):
     """
 
     stays = False
+    silent = False      # it only says the last word for a process that is gone
 
     def __init__(self, region: Region, *, name: str | None, namespace: str, seed: int, state_dir: Path | None,
                  critical: bool, restarts: int, epoch: int, policy: Callable[[HostedRegion], Policy]) -> None:

@@ -80,7 +80,6 @@ class ProcessHost(HostedRegion):
         # Of the thread that controls; unlike an Event, it may be set in a signal handler at any moment.
         self._attention = Signal()
         self._over = False                  # nothing moves any more: the threads end
-        self._silent = False                # it speaks for a process that is gone, whose heartbeats are not its own
         self._next_diagnostics = -math.inf
         self._rivals = Rivals(self._alone, self.connections.others)
         self._diagnostics = self.publish(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
@@ -137,7 +136,7 @@ class ProcessHost(HostedRegion):
         Returns:
             The exit status.
         """
-        self._silent = True
+        self.silent = True
         try:
             self.connect()
             self._may_move = True
@@ -153,7 +152,7 @@ class ProcessHost(HostedRegion):
         try:
             takers = [inlet.take for inlet in self.connections.inlets.values()] if turn else ()
             told = ((_nothing, self.connections.heard, self._replaced, resting.UNHEARD, self.others_found)
-                    if self._silent else (self.beat,))
+                    if self.silent else (self.beat,))
             resting.bring_to_rest(stepper, self.connections.send, takers, self.clock, *told)
         except Exception:   # whatever it is, the rest of the end must follow
             log.exception("%s could not bring to rest what it moves", self.region.name)

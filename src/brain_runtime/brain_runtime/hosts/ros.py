@@ -57,6 +57,8 @@ class _Node(LifecycleNode):
     def __init__(self, name: str, host: RosHost, **settings: Any) -> None:
         self._host = host
         super().__init__(name, **settings)
+        if host.silent:     # there are no services
+            return
         # Where a transition is asked for that is not possible, Jazzy's rclpy raises, which would end the executor, and
         # gives no answer; Kilted's answers that it failed.
         self._change_state = self._service_change_state.callback
@@ -107,6 +109,7 @@ class RosHost(ProcessHost):
         critical: the robot must not move without this region.
         restarts: times it was started again.
         autostart, before: see :class:`brain_runtime.hosts.process.ProcessHost`.
+        silent: it is for :meth:`last_word` alone, and is asked nothing; so it is ready sooner.
         context: rclpy's; None: the global one.
         cli_args: ``--ros-args`` of this node alone.
         argv: the process's command line, as ``rclpy.init`` got it.
@@ -123,10 +126,12 @@ class RosHost(ProcessHost):
 
     def __init__(self, region: Region, *, name: str | None = None, namespace: str | None = None, seed: int = 0,
                  state_dir: Path | None = None, critical: bool = False, restarts: int = 0, autostart: bool = True,
-                 before: Predecessors | None = None,
+                 before: Predecessors | None = None, silent: bool = False,
                  context: Any = None, cli_args: Sequence[str] | None = None, argv: Sequence[str] = ()) -> None:
+        self.silent = silent
         self.node = _Node(name or region.name, self, namespace=namespace, context=context, cli_args=cli_args,
-                          use_global_arguments=cli_args is None)
+                          use_global_arguments=cli_args is None, enable_communication_interface=not silent,
+                          start_parameter_services=not silent, enable_rosout=not silent)
         self._ros_clock = self.node.get_clock()
         super().__init__(region, name=self.node.get_name(), namespace=self.node.get_namespace(), seed=seed,
                          state_dir=state_dir, critical=critical, restarts=restarts, autostart=autostart,
@@ -267,7 +272,7 @@ class RosHost(ProcessHost):
         return super()._end(worker)
 
     def _close(self) -> None:
-        if self._silent:
+        if self.silent:
             self._until_acknowledged(UNHEARD)
         self._executor.shutdown()
         self.node.destroy_node()
@@ -280,7 +285,7 @@ class RosHost(ProcessHost):
         until = time.monotonic() + patience
         publications = [self.connections.publications[name] for name in self.connections.alone()]
         while not all(one.acknowledged() for one in publications if isinstance(one, RosPublication)):
-            if time.monotonic() > until or self._silent and self.connections.replaced():
+            if time.monotonic() > until or self.silent and self.connections.replaced():
                 return
             time.sleep(PERIOD)
 

@@ -17,11 +17,13 @@ import os
 import select
 import signal
 import time
+from typing import Callable
 
 from brain_runtime.run import keeper
 
 BEGUN, MOVES, RESTS = b"b", b"m", b"r"
 HUNG = 0.5      # s after its keeper's end in which the first process must have begun to end
+LEAVE = 10      # s to leave in; SIGALRM ends it then
 LAST_PATIENCE = 5.0     # s that a router is waited for to bring to rest what was left moving
 
 log = logging.getLogger(__name__)
@@ -51,8 +53,12 @@ class First:
                 os.write(self._pipe, word)
 
 
-def stand_behind() -> First | None:
+def stand_behind(join: Callable[[], Callable[[], None]] | None = None) -> First | None:
     """Forks. Call it before the first thread is started and before anything is opened that others see.
+
+    Args:
+        join: called in the second process before it waits, where to be found by others takes long; gives what it leaves
+            with if there is nothing left to say.
 
     Returns:
         In the first process, at once, what it tells the second. In the second None, once the first is gone and has left
@@ -68,10 +74,17 @@ def stand_behind() -> First | None:
     os.close(tell)
     with contextlib.suppress(OSError):
         os.setsid()     # what ends the first one's process group is not meant for this one
+    leave = _nothing if join is None else join()
     if _wait(hear, first):
+        signal.alarm(LEAVE)     # to leave must not take for ever
+        leave()
         os._exit(0)
     log.warning("process %d is gone and has not brought to rest what it moves; process %d does", first, os.getpid())
     return None
+
+
+def _nothing() -> None:
+    """There is nothing to leave."""
 
 
 def _wait(hear: int, first: int) -> bool:
