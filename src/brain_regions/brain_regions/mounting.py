@@ -25,7 +25,6 @@ FITS, MORE = 0.7, 0.1   # share of the returns that another mounting explains, a
 TIMES, SURE = 2, 0.6    # in a row, and how much more in all of these
 WELL = 0.85             # share that the profile's explains well enough, as in a corridor, where all fit
 POOR, OFTEN = 0.5, 3    # share that nothing explains, and times in a row: a scan may come a little late
-SAME = 0.04, 0.01       # m and share of its range: so near a return is where it was
 MOUNTINGS = ((1, 0.0, 1.0), (-1, 0.0, 1.0), (1, math.pi, 1.0), (1, math.pi / 2, 1.0), (1, -math.pi / 2, 1.0),
              *((1, 0.0, scale) for scale in (0.25, 0.5, 1.5, 2.0, 3.0, 4.0)))   # side up, rad to the left, scale
 NOTHING = ("the scan does not change as odometry says that the robot moves: does the lidar measure or repeat itself, "
@@ -79,8 +78,7 @@ class Mounting:
         found = [fit or 0.0 for fit in fits]
         best = int(np.argmax(found))
         more = found[best] - found[0]
-        same = (_fit(*before, *now, apart, (0.0, 0.0, 0.0), SAME) or 0.0) if abs(turned) >= MOVED[0] else 0.0
-        if same >= FITS or found[best] < POOR:
+        if found[best] < POOR:
             self._seems(NOTHING, OFTEN)
         elif best and found[best] >= FITS and more >= MORE and found[0] < WELL:
             self._seems(_said(*MOUNTINGS[best]), TIMES, more)
@@ -103,7 +101,7 @@ def _as_mounted(ahead: float, left: float, turned: float, side: int, yaw: float,
 
 
 def _fit(then_angles: np.ndarray, then_distances: np.ndarray, angles: np.ndarray, distances: np.ndarray,
-         apart: float, motion: Pose, near: tuple[float, float] = NEAR) -> float | None:
+         apart: float, motion: Pose) -> float | None:
     """Share of the returns of before that are where a motion puts them now; None where too few can be compared."""
     x, y = then_distances * np.cos(then_angles) - motion[0], then_distances * np.sin(then_angles) - motion[1]
     wanted, reach = wrap(np.arctan2(y, x) - motion[2]), np.hypot(x, y)
@@ -111,7 +109,7 @@ def _fit(then_angles: np.ndarray, then_distances: np.ndarray, angles: np.ndarray
     off = np.stack([np.abs(wrap(angles[at - k] - wanted)) for k in (0, 1)])
     nearest = at - off.argmin(0)
     both = off.min(0) <= apart
-    met = np.abs(distances[nearest] - reach) < np.maximum(near[0], near[1] * reach)
+    met = np.abs(distances[nearest] - reach) < np.maximum(NEAR[0], NEAR[1] * reach)
     return float(met[both].mean()) if np.count_nonzero(both) >= LEAST else None
 
 
