@@ -42,7 +42,7 @@ class Connections:
     def plug(self) -> None:
         """Connects all of the configured region but what is heard for outputs on demand only.
 
-        In a host that only says the last word of another, what is published: it hears nothing.
+        In a host that only says the last word of another, no more than that takes.
         """
         hosted, region = self._hosted, self._hosted.region
         for name, port in region.publishes().items():
@@ -51,11 +51,11 @@ class Connections:
             publication = self.publications[name] = hosted.publish(port.topic, port.type, port.qos)
             self._passed[port.topic] = publication.send_encoded
             self.senders[port.topic] = self._gated(port, publication)
-        if hosted.silent:
-            return
         for name, heard in region.hears().items():
             if not heard.feeds:
                 self._hear(name)
+        if hosted.silent:
+            return
         for name, act in region.actions().items():
             served = self.served[name] = hosted.serve(name, act)
             self.senders[act.topic] = served.tell
