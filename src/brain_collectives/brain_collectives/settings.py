@@ -21,7 +21,7 @@ SECRET_VARIABLE = "BRAIN_COLLECTIVES_SECRET"
 PEERS, ROUTER = "peers", "router"
 SHORTEST = 16           # characters of a secret
 LONGEST = 1024
-LEASE = 4.5             # s of silence after which a rank is dead, named by 5 s; far above what a busy machine delays
+LEASE = 4.5             # s of silence after which a rank is dead, named by 5 s; far above a busy machine's delays
 KEEP = 32 << 20         # B of sent messages that are kept in case a link is lost with them
 # B from which all_reduce goes by chunks. Below, one hop is quicker than two; above, each rank sends 2 (n-1)/n of the
 # tensor and not n-1 of it. Measured, but on a busy machine, where it varied: the whole was quicker up to 1 MiB with two
