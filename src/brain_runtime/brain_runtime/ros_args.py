@@ -94,6 +94,11 @@ class RosArgs:
                 raise RosArgsError(f"remap {plain(rule.source)}:={plain(rule.target)}: {problem}") from problem
         return full
 
+    def remaps(self, node: str) -> list[str]:
+        """Rules for topics of a node of that name, after remapping: ``from:=to``, in their order."""
+        return [f"{rule.source}:={rule.target}" for rule in self._remaps
+                if rule.node in (None, node) and not rule.source.startswith("__")]
+
     def parameters(self, node: str, namespace: str, known: Container[str] | None = None) -> dict[str, Any]:
         """Parameters of a node, by name; nested ones joined with dots.
 

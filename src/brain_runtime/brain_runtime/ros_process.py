@@ -15,15 +15,14 @@ if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "ros_region":
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # before numpy or torch are imported: regions share few cores
 
+import argparse  # noqa: E402
 import contextlib  # noqa: E402
-import functools  # noqa: E402
 import logging  # noqa: E402
 from typing import Callable, NoReturn, Sequence  # noqa: E402
 
 import rclpy  # noqa: E402
 from rclpy._rclpy_pybind11 import RCLInvalidROSArgsError, UnknownROSArgsError  # noqa: E402  (nowhere else named)
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException  # noqa: E402
-from rclpy.parameter import Parameter  # noqa: E402
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from rclpy.type_support import check_for_type_support  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
@@ -44,22 +43,30 @@ from brain_runtime.run.keeper import end_with_keeper  # noqa: E402
 from brain_runtime.run.second import stand_behind  # noqa: E402
 from brain_runtime.hosts.process import run_region, warm_up  # noqa: E402
 from brain_runtime.hosts.ros import RosHost  # noqa: E402
+from brain_runtime.hosts.ros_second import RosSecond  # noqa: E402
 from brain_runtime.hosts.ros_log import RosLog  # noqa: E402
 from brain_runtime.hosts.ros_types import interface  # noqa: E402
 
 
-def _join(argv: Sequence[str]) -> Callable[[], None]:
-    """Has the second process known to others from the start; gives what it leaves with.
+class _Second:
+    """The process behind: it joins before it waits, and says the last word."""
 
-    By DDS, who comes anew is found after up to a second, and who is there already hears of a publisher of his at once.
-    """
-    with contextlib.suppress(RCLInvalidROSArgsError, UnknownROSArgsError):      # as the first process says
-        rclpy.init(args=list(argv), signal_handler_options=SignalHandlerOptions.NO)
-        # a context joins with its first node; this one is hidden, and has nothing else
-        rclpy.create_node(f"_second_{os.getpid()}", use_global_arguments=False, enable_rosout=False,
-                          start_parameter_services=False,
-                          parameter_overrides=[Parameter("start_type_description_service", value=False)])
-    return _leave
+    def __init__(self, options: argparse.Namespace, declared: str, argv: list[str]) -> None:
+        self._options, self._declared, self._argv = options, declared, argv
+        self.host: RosSecond | None = None
+
+    def join(self) -> Callable[[], None]:
+        """Gets ready to say the last word; gives what it leaves with."""
+        first = os.getppid()
+        try:
+            rclpy.init(args=self._argv, signal_handler_options=SignalHandlerOptions.NO)
+            host = RosSecond(spec_of(self._options, self._declared).make(), name=self._declared, argv=self._argv,
+                             first=first)
+            host.stand_by()
+            self.host = host
+        except Exception as problem:    # whatever it is, this process must not run on as the first
+            logging.warning("no second process stands behind %s: %s", self._declared, shown.line(problem))
+        return _leave
 
 
 def _leave() -> None:
@@ -99,14 +106,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             if restarts is None:
                 return 0
             options.restarts = restarts
-        first = stand_behind(functools.partial(_join, argv)) if moves(spec.load()) else ending.first
-        if first is not None:
-            ending.first = first
-            end_with_keeper()
-        if not rclpy.ok():
-            rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
+        second = _Second(options, declared, argv)
+        first = stand_behind(second.join) if moves(spec.load()) else ending.first
         if first is None:
-            return RosHost(spec.make(), name=declared, argv=argv, silent=True).last_word()
+            return 1 if second.host is None else second.host.last_word()
+        ending.first = first
+        end_with_keeper()
+        rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
         before = before or Predecessors.named(argv)
         starts = 0 if before is None else before.starts
 

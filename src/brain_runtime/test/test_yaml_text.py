@@ -15,6 +15,13 @@ def test_numbers(text, value):
     assert found == value and type(found) is type(value)
 
 
+def test_a_list_that_launch_wrote_is_a_list_of_a_parameter_and_of_nothing_else():
+    text = "a: !!python/tuple\n- 0.5\n- on\n"
+    assert yaml_text.parse(text, ros=True) == {"a": [0.5, True]}
+    with pytest.raises(yaml_text.YamlProblem, match="python/tuple"):
+        yaml_text.parse(text)
+
+
 def test_a_parameter_with_an_exponent_is_a_number():
     ros, _ = ros_args.parse(["--ros-args", "-p", "energy_budget:=2e4"])
     assert ros.parameters("vision", "/") == {"energy_budget": 2e4}

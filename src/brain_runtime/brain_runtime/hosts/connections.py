@@ -42,20 +42,19 @@ class Connections:
     def plug(self) -> None:
         """Connects all of the configured region but what is heard for outputs on demand only.
 
-        In a host that only says the last word of another, no more than that takes.
+        In a host that only says the last word of another: what it says that on.
         """
         hosted, region = self._hosted, self._hosted.region
         for name, port in region.publishes().items():
-            if hosted.silent and port.on_demand:
+            if hosted.silent and not port.alone:
+                self.senders[port.topic] = _nothing
                 continue
             publication = self.publications[name] = hosted.publish(port.topic, port.type, port.qos)
             self._passed[port.topic] = publication.send_encoded
             self.senders[port.topic] = self._gated(port, publication)
-        for name, heard in region.hears().items():
-            if not heard.feeds:
-                self._hear(name)
         if hosted.silent:
             return
+        self.hear()
         for name, act in region.actions().items():
             served = self.served[name] = hosted.serve(name, act)
             self.senders[act.topic] = served.tell
@@ -71,6 +70,12 @@ class Connections:
         self.publications, self.served, self.senders, self._passed = {}, {}, {}, {}
 
     # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def hear(self) -> None:
+        """Hears all but what is heard for outputs on demand only."""
+        for name, heard in self._hosted.region.hears().items():
+            if not heard.feeds:
+                self._hear(name)
 
     def _hear(self, name: str) -> None:
         if name in self.inlets:
@@ -185,6 +190,10 @@ class Connections:
         """Sends what the energy budget held. With the region's turn."""
         for port, message, data in passed:
             self._passed[port.topic](message, data)
+
+
+def _nothing(message: Any) -> None:
+    """What is not said."""
 
 
 def _both(decode: Callable[[Any], Any], open_up: Callable[[Any], Any]) -> Callable[[Any], Any]:

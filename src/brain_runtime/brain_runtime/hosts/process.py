@@ -136,9 +136,11 @@ class ProcessHost(HostedRegion):
         Returns:
             The exit status.
         """
-        self.silent = True
         try:
-            self.connect()
+            self.stand_by()
+            # First of all, and whether or not it is heard yet: what is heard only tells when it may end.
+            self.connections.send(self.running.come_to_rest(time.monotonic(), self.clock(), 0.0)[0])
+            self.connections.hear()
             self._may_move = True
             self.rest()
             return 0
@@ -147,10 +149,17 @@ class ProcessHost(HostedRegion):
             self.policy.end()
             self._close()
 
+    def stand_by(self) -> None:
+        """Gets ready to say the :meth:`last_word`. Raises what the region raises."""
+        if not self.silent or self.stepper is None:
+            self.silent = True
+            self.connect()
+
     def _bring_to_rest(self, stepper: Stepper) -> None:
         turn = self.turn.acquire(timeout=REST_TURN)     # a step that hangs must not keep the robot moving
         try:
-            takers = [inlet.take for inlet in self.connections.inlets.values()] if turn else ()
+            inlets = self.connections.inlets.values()
+            takers = [self._receive, *(inlet.take for inlet in inlets)] if turn else ()
             told = ((_nothing, self.connections.heard, self._replaced, resting.UNHEARD, self.others_found)
                     if self.silent else (self.beat,))
             resting.bring_to_rest(stepper, self.connections.send, takers, self.clock, *told)
@@ -159,6 +168,9 @@ class ProcessHost(HostedRegion):
         finally:
             if turn:
                 self.turn.release()
+
+    def _receive(self) -> None:
+        """Receives what has come, where no thread does."""
 
     def _replaced(self) -> bool:
         self._look_about()

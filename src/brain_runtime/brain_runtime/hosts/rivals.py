@@ -14,6 +14,9 @@ log = logging.getLogger(__name__)
 class Rivals:
     """Looks for other publishers of the topics that are a region's alone, and warns when there are others than before.
 
+    One counts that is there at two looks in a row: by DDS a node of our own has no name for a moment, and what was
+    there before us may be about to leave.
+
     Args:
         ports: gives full topics by the names of ports with :attr:`brain_runtime.ports.Out.alone`.
         others: from a port's name to the nodes beside this one that publish its topic now.
@@ -22,6 +25,7 @@ class Rivals:
     def __init__(self, ports: Callable[[], Mapping[str, str]], others: Callable[[str], Iterable[str]]) -> None:
         self._ports, self._others = ports, others
         self._next = -math.inf
+        self._seen: set[tuple[str, str]] = set()    # at the last look: topic and node
         self.text = ""
         """What is wrong, for the heartbeat; empty where nobody else publishes."""
 
@@ -30,7 +34,9 @@ class Rivals:
         if now < self._next:
             return
         self._next = now + PERIOD
-        found = [(topic, sorted(self._others(name))) for name, topic in self._ports().items()]
+        there = [(topic, sorted(self._others(name))) for name, topic in self._ports().items()]
+        found = [(topic, [node for node in nodes if (topic, node) in self._seen]) for topic, nodes in there]
+        self._seen = {(topic, node) for topic, nodes in there for node in nodes}
         text = "; ".join(f"{', '.join(nodes)} also {'publish' if len(nodes) > 1 else 'publishes'} {topic}: whatever "
                          f"listens gets both; end it, or remap one of them" for topic, nodes in found if nodes)
         if text and text != self.text:

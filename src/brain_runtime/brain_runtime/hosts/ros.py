@@ -29,7 +29,7 @@ from brain_runtime.hosts.inlet import Inlet, Ring
 from brain_runtime.hosts.node_parameters import known
 from brain_runtime.hosts.policy import Afterwards
 from brain_runtime.hosts.process import LAST_WORDS, ProcessHost
-from brain_runtime.hosts.resting import FOUND, PERIOD, UNHEARD
+from brain_runtime.hosts.resting import FOUND, PERIOD
 from brain_runtime.hosts.ros_action import RosAction
 from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
 from brain_runtime.predecessors import Predecessors
@@ -37,6 +37,7 @@ from brain_runtime.region import Region
 from brain_runtime.starved import Starved
 from brain_wire.goals import Act
 from brain_wire.lifecycle import Outcome
+from brain_wire.names import expand
 from brain_wire.parameters import ParameterError
 from brain_wire.qos import QoS
 
@@ -51,13 +52,20 @@ _RETURNS = {Outcome.SUCCESS: TransitionCallbackReturn.SUCCESS, Outcome.FAILURE: 
             Outcome.ERROR: TransitionCallbackReturn.ERROR}
 
 
-class _Node(LifecycleNode):
-    """The node: hands everything on to its host."""
+class HostNode(LifecycleNode):
+    """The node of a host: hands everything on to it.
 
-    def __init__(self, name: str, host: RosHost, **settings: Any) -> None:
+    Args:
+        name: before remapping.
+        host: of the node.
+        asked: it has services.
+    """
+
+    def __init__(self, name: str, host: RosHost, asked: bool = True, **settings: Any) -> None:
         self._host = host
-        super().__init__(name, **settings)
-        if host.silent:     # there are no services
+        super().__init__(name, enable_communication_interface=asked, start_parameter_services=asked,
+                         enable_rosout=asked, **settings)
+        if not asked:
             return
         # Where a transition is asked for that is not possible, Jazzy's rclpy raises, which would end the executor, and
         # gives no answer; Kilted's answers that it failed.
@@ -109,10 +117,12 @@ class RosHost(ProcessHost):
         critical: the robot must not move without this region.
         restarts: times it was started again.
         autostart, before: see :class:`brain_runtime.hosts.process.ProcessHost`.
-        silent: it is for :meth:`last_word` alone, and is asked nothing; so it is ready sooner.
         context: rclpy's; None: the global one.
         cli_args: ``--ros-args`` of this node alone.
         argv: the process's command line, as ``rclpy.init`` got it.
+
+    Attributes:
+        own: full names of the nodes that may publish what this region does: its own, and that of the process behind.
 
     Raises:
         ParameterError: a parameter that is given does not exist; one whose value does not fit leaves the region
@@ -123,28 +133,22 @@ class RosHost(ProcessHost):
     kind = "ros"
     policy: Afterwards
     others_found = FOUND
+    own: list[str]
 
     def __init__(self, region: Region, *, name: str | None = None, namespace: str | None = None, seed: int = 0,
                  state_dir: Path | None = None, critical: bool = False, restarts: int = 0, autostart: bool = True,
-                 before: Predecessors | None = None, silent: bool = False,
+                 before: Predecessors | None = None,
                  context: Any = None, cli_args: Sequence[str] | None = None, argv: Sequence[str] = ()) -> None:
-        self.silent = silent
-        self.node = _Node(name or region.name, self, namespace=namespace, context=context, cli_args=cli_args,
-                          use_global_arguments=cli_args is None, enable_communication_interface=not silent,
-                          start_parameter_services=not silent, enable_rosout=not silent)
+        self._context, self._cli_args, self._argv = context, cli_args, argv
+        self.node, name, given = self._join(region, name or region.name, namespace)
         self._ros_clock = self.node.get_clock()
-        super().__init__(region, name=self.node.get_name(), namespace=self.node.get_namespace(), seed=seed,
+        super().__init__(region, name=name, namespace=self.node.get_namespace(), seed=seed,
                          state_dir=state_dir, critical=critical, restarts=restarts, autostart=autostart,
                          before=before, policy=Afterwards)
         self._limits = Limits()
         self._starved = Starved(os.getpid())
         self._in_step, self._looked = 0.0, time.perf_counter()
         self._seen: float | None = None
-        given = {name: given.value for name, given in self.node._parameter_overrides.items()}
-        if given.keys() - known(region.Parameters):     # of many nodes, or of this one and wrong
-            said, _ = ros_args.parse(cli_args or argv)
-            mine = said.parameters(self.node.get_name(), self.node.get_namespace(), known(region.Parameters))
-            given = {name: value for name, value in given.items() if name in mine}
         self.unfit = ros_parameters.declare(self.node, region.name, region.Parameters, given)
         budget = {energy.PARAMETER: self.node.get_parameter(energy.PARAMETER).value}
         self.gate.budget = energy.budget_of(region.name, budget)
@@ -160,6 +164,19 @@ class RosHost(ProcessHost):
         self._nudge = self.node.create_guard_condition(_nothing)
         self._spinning = threading.Thread(target=self._spin, name="spin", daemon=True)
 
+    def _join(self, region: Region, name: str, namespace: str | None) -> tuple[HostNode, str, dict[str, Any]]:
+        """Joins the middleware: gives the node, the region's name, and the parameters that it is given."""
+        context, cli_args = self._context, self._cli_args
+        node = HostNode(name, self, namespace=namespace, context=context, cli_args=cli_args,
+                        use_global_arguments=cli_args is None)
+        given = {name: given.value for name, given in node._parameter_overrides.items()}
+        if given.keys() - known(region.Parameters):     # of many nodes, or of this one and wrong
+            said, _ = ros_args.parse(cli_args or self._argv)
+            mine = said.parameters(node.get_name(), node.get_namespace(), known(region.Parameters))
+            given = {name: value for name, value in given.items() if name in mine}
+        self.own = [node.get_fully_qualified_name(), expand(hidden(os.getpid()), node.get_namespace(), "")]
+        return node, node.get_name(), given
+
     # -- verbs -----------------------------------------------------------------------------------------------------
 
     @property
@@ -168,7 +185,7 @@ class RosHost(ProcessHost):
 
     def publish(self, topic: str, type_name: str, qos: QoS) -> RosPublication | Nowhere:
         try:
-            return RosPublication(self.node, topic, type_name, qos)
+            return RosPublication(self.node, topic, type_name, qos, self.own)
         except ModuleNotFoundError as missing:
             package = type_name.partition("/")[0]
             if package not in TO_LOOK_AT:
@@ -272,8 +289,6 @@ class RosHost(ProcessHost):
         return super()._end(worker)
 
     def _close(self) -> None:
-        if self.silent:
-            self._until_acknowledged(UNHEARD)
         self._executor.shutdown()
         self.node.destroy_node()
 
@@ -285,9 +300,18 @@ class RosHost(ProcessHost):
         until = time.monotonic() + patience
         publications = [self.connections.publications[name] for name in self.connections.alone()]
         while not all(one.acknowledged() for one in publications if isinstance(one, RosPublication)):
-            if time.monotonic() > until or self.silent and self.connections.replaced():
+            if time.monotonic() > until or self._left_to_another():
                 return
             time.sleep(PERIOD)
+
+    def _left_to_another(self) -> bool:
+        """Whether another says the last word."""
+        return False
+
+
+def hidden(pid: int) -> str:
+    """Name of the node of the second process behind a process; ROS 2 does not list what begins so."""
+    return f"_second_{pid}"
 
 
 def _nothing() -> None:

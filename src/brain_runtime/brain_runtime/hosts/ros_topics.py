@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import replace
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from rclpy.duration import Duration
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -37,13 +37,14 @@ class RosPublication:
     Args:
         node: of rclpy.
         topic, type_name, qos: as for :meth:`brain_runtime.hosts.host.Host.publish`.
+        own: full names of the nodes that publish it for this process, or did for the one before; each counts once.
 
     Raises:
         ModuleNotFoundError: the package of the type is not installed.
     """
 
-    def __init__(self, node: Node, topic: str, type_name: str, qos: QoS) -> None:
-        self._node = node
+    def __init__(self, node: Node, topic: str, type_name: str, qos: QoS, own: Sequence[str]) -> None:
+        self._node, self._own = node, own
         self._publisher = node.create_publisher(interface(type_name), topic, profile(qos))
         self.topic = node.resolve_topic_name(topic)
         encode, publish = messages.encoder(type_name), self._publisher.publish
@@ -61,9 +62,9 @@ class RosPublication:
         """See :class:`brain_runtime.hosts.host.Publication`."""
         found = [f"{info.node_namespace.rstrip('/')}/{info.node_name}"
                  for info in self._node.get_publishers_info_by_topic(self.topic)]
-        own = self._node.get_fully_qualified_name()
-        if own in found:
-            found.remove(own)   # one of that name is this one; a second would be another
+        for own in self._own:
+            if own in found:
+                found.remove(own)   # a second of that name would be another
         return found
 
     def acknowledged(self) -> bool:

@@ -70,6 +70,15 @@ class Echo(Region):
                                     hazard=message.hazard * self.parameters.gain)
         return out, state
 
+class Wheel(Echo):
+    turns = Out("wheel", "brain_interfaces/msg/SensorFeatures", FEATURE, alone=True)
+
+    def step(self, inbox, state, dt, rng):
+        return {"turns": self.turns(source=",".join(self.parameters.names), confidence=1.0)}, state
+
+    def come_to_rest(self, inbox, state, since):
+        return {"turns": self.turns(source=",".join(self.parameters.names), confidence=0.0)}, since > 0.5
+
 class Broken(Echo):
     def configure(self, parameters):
         super().configure(parameters)
@@ -233,6 +242,24 @@ def test_what_a_file_says_of_many_nodes_need_not_be_for_this_one(bench: Bench) -
     for more in (["--params-file", str(file)], ["-p", "gian:=2.0"]):
         child = bench.start("--ros-args", *more)
         assert child.wait(PATIENCE) == 2 and "did you mean gain?" in child.log.read_text(), child.log.read_text()
+
+
+def test_a_second_publisher_of_what_it_moves_is_there_from_the_start_and_is_no_rival(bench: Bench) -> None:
+    file = bench.folder / "launch_params"   # as launch writes one, where Python has a tuple
+    file.write_text("/**:\n  ros__parameters:\n    names: !!python/tuple\n    - left\n    - right\n    unknown: 1\n")
+    child = bench.start("--ros-args", "-r", "__ns:=/r1", "-r", "wheel:=/base", "--params-file", str(file), cls="Wheel")
+    heard = bench.hear(SensorFeatures, "/base")
+    beats = bench.hear(Heartbeat, "/r1/brain/heartbeat", qos_profile_sensor_data)
+    second = bench.until(lambda: [p.node_name for p in bench.node.get_publishers_info_by_topic("/base")
+                                  if p.node_name.startswith("_second_")])
+    assert len(second) == 1
+    bench.until(lambda: any(beat.state == Heartbeat.STATE_ACTIVE for beat in beats) and heard)
+    beats.clear()
+    bench.until(lambda: len(beats) > 20)    # it has looked for rivals meanwhile
+    assert {beat.reason for beat in beats} == {""} and {one.confidence for one in heard} == {1.0}
+    child.kill()
+    bench.until(lambda: heard[-1].confidence == 0.0)
+    assert heard[-1].source == "left,right"
 
 
 def test_parameters_are_described_and_changed_while_running_or_refused_with_the_reason(bench: Bench) -> None:
