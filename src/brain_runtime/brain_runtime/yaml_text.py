@@ -80,8 +80,14 @@ class _RosLoader(_Loader):
 
 
 _RosLoader.add_constructor(_PLAIN, lambda loader, node: plain_scalar(node.value))
+
+
+def _listed(loader: Any, node: Any) -> Any:
+    return loader.construct_sequence(node)
+
+
 # launch writes lists of parameters so; rcl looks at no tag of a list.
-_RosLoader.add_constructor("tag:yaml.org,2002:python/tuple", lambda loader, node: loader.construct_sequence(node))
+_RosLoader.add_constructor("tag:yaml.org,2002:python/tuple", _listed)
 
 
 def plain_scalar(text: str) -> bool | int | float | str | None:
