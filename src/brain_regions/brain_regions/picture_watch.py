@@ -3,7 +3,8 @@
 
 A camera that has died may go on to publish: the last picture again and again, one color, or noise. In front of a wall a
 picture is the same for a while, too, and so it is judged by how far the robot moved meanwhile. One that hangs upside
-down or is mirrored shows what moves the wrong way while the robot turns. Of the last seconds only, and so not of a
+down or is mirrored shows what moves the wrong way while the robot turns; of one whose focal length is not what
+``camera_info`` says, what moves much too far or too little. Of the last seconds only, and so not of a
 region's state: who comes back after a restart begins anew.
 """
 from __future__ import annotations
@@ -28,10 +29,16 @@ NOISY = 5                           # pictures in a row
 COLUMNS = 128                       # of a picture, at most about so many are compared with those of another
 TURNED = math.radians(8.0), math.radians(20.0), 0.15    # rad: between two such, at least and at most; m: less
 SHIFT = 2, 0.35                     # columns, share of their number: by so far what they show moved
-ALIKE, BETTER = 0.8, 0.2            # correlation at that shift, and by how much more than at any the right way
-WRONG = 4                           # times in a row
+ALIKE = 0.8                         # correlation at that shift
+BETTER, SURE = 0.2, 0.8             # by how much more than at any as it should be, at most, and over several of them
+NARROW = 0.15                       # picture widths that it moves by the focal length after which the next is compared
+SCALES = 0.5, 3.0                   # times that shift: at the edges of a wide picture things move farther
 JUMP = (0.5, 1.0)                   # m, rad between two pictures: the robot was carried,
 FASTEST = (2.0, 4.0)                # m/s, rad/s: if so far in that time
+MIRRORED = ("what its pictures show moves the wrong way while the robot turns; is the camera upside down (turn or flip "
+            "its pictures), or is odometry mirrored?")
+SCALED = ("what its pictures show does not move as far as the focal length of camera_info says while the robot turns; "
+          "calibrate the camera anew")
 DEAD = "is the camera frozen, covered or in the dark?"
 
 
@@ -61,16 +68,17 @@ class PictureWatch:
         self._plain_since: tuple[float, float] | None = None        # least and largest yaw since nothing is in it
         self._noisy = 0             # pictures in a row
         self._across: tuple[np.ndarray, Pose] | None = None     # means of the columns of one before, from where
-        self._wrong = 0             # pairs in a row that moved the wrong way
-        self._mirrored = ""         # what is said of them, until one moves the right way
+        self._wrong = {MIRRORED: 0.0, SCALED: 0.0}      # surplus of wrong shifts
+        self._found = {MIRRORED: False, SCALED: False}  # until nothing is left of it
 
-    def take(self, picture: np.ndarray, pose: Pose | None, now: float) -> str:
+    def take(self, picture: np.ndarray, pose: Pose | None, now: float, focal: float | None = None) -> str:
         """Takes in the newest picture.
 
         Args:
             picture: uint8 [rows, columns, 3].
             pose: of the robot by odometry; None: not known.
             now: s, on any steady clock.
+            focal: focal length by ``camera_info``, in widths of the picture; None: not known.
 
         Returns:
             :attr:`fault`.
@@ -80,7 +88,7 @@ class PictureWatch:
         every = max(len(picture) // ROWS, 1)
         self.plain = plain = self._is_plain(picture[::every])
         why = (self._plain(plain) or self._noise(picture, every) or self._frozen(picture, plain, pose, now)
-               or self._turns(picture, pose))
+               or self._turns(picture, pose, focal))
         if why:
             self.fault, self._bad = why, now
         elif now - self._bad >= HOLD:
@@ -124,27 +132,39 @@ class PictureWatch:
         return ("its pictures are noise: neighboring pixels have nothing in common; look at its cable and driver"
                 if self._noisy >= NOISY else "")
 
-    def _turns(self, picture: np.ndarray, pose: Pose | None) -> str:
-        """Whether what the pictures show moves the wrong way while the robot turns."""
+    def _turns(self, picture: np.ndarray, pose: Pose | None, focal: float | None) -> str:
+        """Whether what the pictures show moves the wrong way, too far or too little while the robot turns."""
         if pose is None or self._across is None:
             self._across = None if pose is None else (_columns(picture), pose)
-            return self._mirrored
+            return self._said()
         before, then = self._across
         ahead, left, turned = since(then, pose)
-        if abs(turned) < TURNED[0] and math.hypot(ahead, left) < TURNED[2]:
-            return self._mirrored
+        least = TURNED[0] if focal is None else min(TURNED[0], math.atan(NARROW / focal))
+        if abs(turned) < least and math.hypot(ahead, left) < TURNED[2]:
+            return self._said()
         now = _columns(picture)
         self._across = now, pose
-        if TURNED[0] <= abs(turned) <= TURNED[1] and math.hypot(ahead, left) < TURNED[2] and now.shape == before.shape:
-            right, wrong = (_alike(before, now, way) for way in ((1, -1) if turned > 0.0 else (-1, 1)))
-            if wrong >= ALIKE and wrong - right >= BETTER:
-                self._wrong += 1
-            elif right >= max(ALIKE, wrong):
-                self._wrong, self._mirrored = 0, ""
-            if self._wrong >= WRONG:
-                self._mirrored = ("what its pictures show moves the wrong way while the robot turns; is the camera "
-                                  "upside down (turn or flip its pictures), or is odometry mirrored?")
-        return self._mirrored
+        if not least <= abs(turned) <= TURNED[1] or math.hypot(ahead, left) >= TURNED[2] or now.shape != before.shape:
+            return self._said()
+        right, wrong = (_alike(before, now, way) for way in ((1, -1) if turned > 0.0 else (-1, 1)))
+        self._judge(MIRRORED, max(right.values()), max(wrong.values()))
+        by = 0.0 if focal is None else len(now) * focal * math.tan(abs(turned))
+        if SHIFT[0] / SCALES[1] < by <= SHIFT[1] * len(now):     # at some such shifts they are compared
+            near = {shift for shift in right if SCALES[0] * by <= shift <= SCALES[1] * by}
+            self._judge(SCALED, max(right[shift] for shift in near),
+                        max((right[shift] for shift in right.keys() - near), default=0.0))
+        return self._said()
+
+    def _judge(self, fault: str, right: float, wrong: float) -> None:
+        """Adds up by how much pictures are more alike at a shift that is a fault's than at any as it should be."""
+        if max(right, wrong) < ALIKE:
+            return
+        self._wrong[fault] = surplus = min(max(self._wrong[fault] + min(wrong - right, BETTER), 0.0), SURE)
+        if surplus == 0.0 or surplus > SURE - 1e-6:
+            self._found[fault] = surplus > 0.0
+
+    def _said(self) -> str:
+        return next((fault for fault, found in self._found.items() if found), "")
 
     @staticmethod
     def _is_plain(picture: np.ndarray) -> bool:
@@ -170,12 +190,12 @@ def _columns(picture: np.ndarray) -> np.ndarray:
     return across[:len(across) // together * together].reshape(-1, together, 3).mean(1)
 
 
-def _alike(before: np.ndarray, now: np.ndarray, way: int) -> float:
-    """Best correlation of two rows of columns, the second moved to the right (``way`` 1) or to the left (-1)."""
-    size, best = len(now), 0.0
+def _alike(before: np.ndarray, now: np.ndarray, way: int) -> dict[int, float]:
+    """Correlation of two rows of columns by the shift of the second, to the right (``way`` 1) or to the left (-1)."""
+    size, found = len(now), {}
     for shift in range(SHIFT[0], int(SHIFT[1] * size)):
         one, other = (before[:size - shift], now[shift:]) if way > 0 else (before[shift:], now[:size - shift])
         one, other = one - one.mean(0), other - other.mean(0)
         both = math.sqrt(float((one * one).sum()) * float((other * other).sum()))
-        best = max(best, float((one * other).sum()) / both if both > size else 0.0)
-    return best
+        found[shift] = float((one * other).sum()) / both if both > size else 0.0
+    return found

@@ -8,6 +8,7 @@ import pytest
 from brain_regions.picture_watch import PictureWatch
 
 ROWS, COLUMNS, VIEW = 48, 64, math.pi / 2
+FOCAL = 1 / VIEW        # in widths of the picture, where all columns see the same angle
 PERIOD = 0.1
 rng = np.random.default_rng(3)
 ROUND = np.cumsum(rng.normal(0.0, 6.0, (ROWS, 4 * COLUMNS, 3)), 1) * np.hanning(4 * COLUMNS)[:, None] + 100.0
@@ -28,14 +29,15 @@ def pixels(values, noise=2.0):
     return np.clip(rng.normal(values, noise) if noise else values, 0, 255).astype(np.uint8)
 
 
-def look(picture, seconds, *, turning=0.0, driving=0.0, watch=None, pose=lambda now: True, begin=0.0, period=PERIOD):
+def look(picture, seconds, *, turning=0.0, driving=0.0, watch=None, pose=lambda now: True, begin=0.0, period=PERIOD,
+         focal=FOCAL):
     """What a watch says of ``picture(yaw, time)`` while the robot turns (rad/s) and drives (m/s, and it shifts)."""
     watch, said = watch or PictureWatch(), []
     for k in range(round(seconds / period)):
         now = begin + k * period
         yaw = turning * now
         place = (driving * now, 0.0, math.remainder(yaw, math.tau))
-        said.append(watch.take(picture(yaw + driving * now, now), place if pose(now) else None, now))
+        said.append(watch.take(picture(yaw + driving * now, now), place if pose(now) else None, now, focal))
     return said
 
 
@@ -85,6 +87,21 @@ def test_pictures_that_are_mirrored_or_upside_down_are_found_while_the_robot_tur
     assert "moves the wrong way" in look(wrong, 3.0, turning=turning, watch=watch)[-1]
     assert look(wrong, 5.0, watch=watch, begin=3.0)[-1]    # it stands: nothing is new
     assert not look(lambda yaw, now: view(yaw + math.pi), 9.0, turning=turning, watch=watch, begin=8.0)[-1]
+
+
+@pytest.mark.parametrize("factor", [0.2, 0.25, 3.0, 4.0])
+@pytest.mark.parametrize("turning", [0.6, -0.9])
+def test_a_focal_length_that_cannot_be_is_found_while_the_robot_turns(factor, turning):
+    watch, see = PictureWatch(), (lambda yaw, now: view(yaw + math.pi).repeat(2, 1))
+    said = look(see, math.tau / abs(turning), turning=turning, watch=watch, focal=factor * FOCAL)
+    assert any("focal length" in why for why in said)
+    assert not look(see, 12.0, turning=turning, watch=watch, begin=12.0)[-1]
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.4, None])
+@pytest.mark.parametrize("turning", [0.3, -1.5])
+def test_a_focal_length_that_is_a_little_wrong_or_not_known_is_taken(factor, turning):
+    assert not any(look(SOUND["as it is"], 15.0, turning=turning, focal=factor and factor * FOCAL))
 
 
 @pytest.mark.parametrize("kind", SOUND)

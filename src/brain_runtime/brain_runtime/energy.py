@@ -104,9 +104,6 @@ class Gate:
         self.traffic: dict[str, Traffic] = {}
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._time: float | None = None
-        self._level = 0.0
-        self._budget = 0.0
-        self.limited = False
         self.budget = budget
 
     @property

@@ -112,6 +112,10 @@ def test_repetitions_leave_the_reserve_to_news():
     assert said(gate, GIST, "b1", 0.002) == "b1"    # news
     assert said(gate, GIST, "a3", 0.003) == "a3"    # news again: it is compared with what was sent last
     assert gate.traffic["gist"].gated == 1
+    little = spent(1000.0, below=0.5)
+    assert said(little, GIST, "a1", 0.0) == "a1"
+    little._level = 0.5
+    assert said(little, GIST, "b1", 0.0) == "b1"    # as long as there is anything
 
 
 def test_streams_of_one_topic_are_told_apart():

@@ -190,7 +190,8 @@ class Vision(Trained, Lesionable):
         if info is not None and info.k[0] == 0.0:
             self._complain(f"camera/camera_info is uncalibrated: field_of_view ({math.degrees(view):.0f} degrees) is "
                            f"taken")
-        if why := self._watch.take(picture, self._odometry.pose(inbox, FRESH), inbox.now):
+        if why := self._watch.take(picture, self._odometry.pose(inbox, FRESH), inbox.now,
+                                       lens.focal / lens.columns):
             return self._complain(f"camera/image_raw is refused: {why}")
         return self._fitted(picture, lens), lens
 
