@@ -12,6 +12,7 @@ import numpy as np
 from brain_regions import spike_trains
 from brain_regions.body import Frame
 from brain_regions.lesions import Lesionable, LesionParameters
+from brain_regions.past import Past
 from brain_regions.picture_watch import PictureWatch
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
@@ -19,6 +20,7 @@ from brain_runtime import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, clip_utf8, parameter
 from brain_runtime.declared import Network, Picture, Population, Split, Weights
 from brain_runtime.odometry import Odometry
+from brain_wire.messages import time_seconds
 
 if TYPE_CHECKING:
     from brain_regions.vision.decode import Found
@@ -89,7 +91,7 @@ class Vision(Trained, Lesionable):
         self._looking: Any = None
         super().configure(parameters)
         self._complained: set[str] = set()
-        self._watch, self._odometry = PictureWatch(), Odometry()
+        self._watch, self._odometry, self._past = PictureWatch(), Odometry(), Past()
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
@@ -190,8 +192,12 @@ class Vision(Trained, Lesionable):
         if info is not None and info.k[0] == 0.0:
             self._complain(f"camera/camera_info is uncalibrated: field_of_view ({math.degrees(view):.0f} degrees) is "
                            f"taken")
-        if why := self._watch.take(picture, self._odometry.pose(inbox, FRESH), inbox.now,
-                                       lens.focal / lens.columns):
+        pose, then = self._odometry.pose(inbox, FRESH), None
+        if pose is not None:
+            self._past.put(self._odometry.stamp, pose)
+            then = self._past.at(time_seconds(message.header.stamp))
+        # how far things moved tells something only where it is known when
+        if why := self._watch.take(picture, then or pose, inbox.now, then and lens.focal / lens.columns):
             return self._complain(f"camera/image_raw is refused: {why}")
         return self._fitted(picture, lens), lens
 
