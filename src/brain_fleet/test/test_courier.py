@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 from zenoh.handlers import Callback
 
-from brain_fleet.messages import envelope
+from brain_fleet.messages import courier, envelope, outbox
 from brain_fleet.messages.courier import Courier, Hooks
 from brain_fleet.messages.envelope import Answer, Position
 from brain_fleet.messages.outbox import Outbox
+from brain_fleet.messages.pace import Bucket
+from brain_fleet.messages.tally import Tally
 from brain_fleet.processes.settings import FROM_ROBOT
 from brain_fleet.store import Store
 from brain_security.fleet_keys import CLOUD, up
@@ -30,8 +32,10 @@ class Link:
         self.store, self.until = store, until
         self.outbox, self.requests, self.answers, self.told = Outbox(store, FROM_ROBOT), [], [], []
         self._queryable = session.zenoh.declare_queryable(up("robot1"), Callback(self._answer, indirect=False))
-        self.courier = Courier(session, store, self.outbox, founds=False, hooks=Hooks(
-            apart=lambda peer, why: self.told.append((peer, why))))
+        self.tally, self.bucket = Tally(), Bucket(0.0, 1e6)
+        self.courier = Courier(session, store, self.outbox, founds=False, bucket=self.bucket, tally=self.tally,
+                               hooks=Hooks(apart=lambda peer, why: self.told.append((peer, why)),
+                                           refused=lambda *what: self.told.append(what)))
 
     def _answer(self, query):
         with query:
@@ -88,3 +92,40 @@ def test_what_is_acknowledged_in_another_epoch_waits_on(link):
     link.start()
     link.until(lambda: link.outbox.waiting(CLOUD) == 0)
     assert [request.portions[0].entries[0].id for request in link.requests[1:4]] == [ident, ident, ident]
+
+
+def test_what_a_peer_could_not_apply_is_told_and_deliveries_are_timed(link):
+    began = time.monotonic()
+    link.answers = [JOINED, replace(JOINED, found=False, refused=[("events", 7, "no such kind"), ("events", 9, "")])]
+    link.start()
+    link.settled(2)
+    assert link.told == [(CLOUD, "events", 7, "no such kind"), (CLOUD, "events", 9, "")] and link.tally.put_aside == 2
+    assert link.tally.took.count == 2 and 0.0 < link.tally.took.rows()[1] < time.monotonic() - began
+
+
+def test_on_a_thin_link_the_next_delivery_waits_until_the_last_is_made_up_for(link):
+    link.bucket._rate, link.bucket._left = 1.0, 1.0     # B/s: hours
+    link.answers = [replace(JOINED, found=False)]
+    link.start()
+    link.settled(1)
+    link.courier.wake(CLOUD)
+    link.settled(1)
+    assert link.tally.sent_bytes > 100 and link.bucket.wait() > 60.0
+    link.bucket._rate = 0.0
+    link.courier.wake(CLOUD)
+    link.settled(2)
+
+
+def test_what_is_of_no_use_any_more_is_let_go_of_and_the_age_of_the_database_is_kept(link, monkeypatch):
+    monkeypatch.setattr(courier, "KEEP", 0.1)
+    monkeypatch.setattr(outbox, "UNTIDY", 3)
+    link.answers = [replace(JOINED, found=False, wait=60.0)]    # it takes nothing
+    with link.store.change() as db:
+        for number in range(9):
+            link.outbox.put(db, CLOUD, "events", "event", {"at": "now", "text": str(number)}, lives=0.05)
+    kept = lambda: link.store.read("SELECT elapsed FROM clock")     # noqa: E731
+    link.start()
+    link.until(lambda: link.outbox.waiting(CLOUD) == 0)
+    link.until(lambda: link.store.read("SELECT COUNT(*) FROM outbox") == [(1,)])
+    before = kept()
+    link.until(lambda: kept() != before)
