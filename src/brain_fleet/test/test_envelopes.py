@@ -33,6 +33,15 @@ def test_a_delivery_comes_as_it_was_written():
                                                         Entry(6, 8, B, gone="expired")])
 
 
+def test_a_delivery_of_ours_that_is_as_full_as_it_may_be_is_read():
+    body = body_text({"n": [0] * (envelope.BODY_VALUES - 10)})
+    count = envelope.BATCH // len(body)
+    full = replace(REQUEST, portions=[Portion("plain", Position(), [
+        Entry(number, number, A, "number", body) for number in range(1, count + 1)])])
+    assert count * (envelope.BODY_VALUES - 10) > 0.98 * envelope.BATCH / 2
+    assert len(again(full).portions[0].entries) == count
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_each_format_has_what_it_knows(number):
     found = again(replace(REQUEST, format=number, installation=A, formats=(1, 3)))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an end that takes deliveries counts."""
+from collections import Counter
+
 import pytest
 
 from brain_fleet.messages import epochs
@@ -22,20 +24,23 @@ def odd_only(db, message):
 @pytest.fixture
 def desk(tmp_path):
     """The reception, and how a delivery of robot1 is answered."""
-    endpoint, apart = f"tcp/127.0.0.1:{free_port()}", []
+    endpoint, told = f"tcp/127.0.0.1:{free_port()}", Counter()
     with Router([endpoint]), open_session(endpoint, patience=10) as session, Store(tmp_path, CLOUD) as store:
         made = Reception(session, up("robot1"), store, Desk(
-            lambda key: "robot1", epochs.admit, odd_only, apart=lambda peer, why: apart.append((peer, why))))
+            lambda key: "robot1", epochs.admit, odd_only, apart=lambda peer, why: told.update([f"{peer} apart: {why}"]),
+            heard=lambda peer: told.update(["heard"]), applied=lambda peer: told.update(["applied"])))
 
         def deliver(request):
+            told["bytes"] += len(write_request(request))
             [reply] = session.zenoh.get(up("robot1"), payload=write_request(request), timeout=60.0)
             return read_answer(reply.ok.payload.to_bytes())
 
-        yield made._tally, deliver, apart
+        yield made._tally, deliver, told
 
 
 def test_messages_are_counted_once_however_often_they_come(desk):
-    tally, deliver, _ = desk
+    tally, deliver, told = desk
+    assert {value for name, value in vars(tally).items() if name != "took"} == {0}
     epoch = deliver(Request("robot1", CLOUD, A, None)).epoch
     entries = [Entry(1, 1, A, "number", '{"number":1}'), Entry(2, 2, A, "number", '{"number":2}'),
                Entry(3, 5, A, gone="expired"), Entry(6, 6, A, "number", '{"number":3}'),
@@ -46,16 +51,17 @@ def test_messages_are_counted_once_however_often_they_come(desk):
     assert (tally.received, tally.refused_here, tally.taken, tally.turned_away) == (3, 1, 2, 0)
     deliver(request)
     assert (tally.received, tally.refused_here, tally.taken) == (3, 1, 3)
+    assert (told["heard"], told["applied"], told["bytes"]) == (3, 1, tally.received_bytes)
 
 
 def test_who_is_set_apart_is_told_of_once(desk):
-    _, deliver, apart = desk
+    _, deliver, told = desk
     why = deliver(Request("robot1", CLOUD, A, "e" * 16)).apart
     assert why and deliver(Request("robot1", CLOUD, A, "e" * 16)).apart == why
-    assert apart == [("robot1", why)]
+    assert {what: count for what, count in told.items() if "apart" in what} == {f"robot1 apart: {why}": 1}
 
 
 def test_one_that_a_full_cloud_does_not_take_in_is_not_told_of(desk, monkeypatch):
     monkeypatch.setattr(epochs, "MOST", 0)
-    _, deliver, apart = desk
-    assert "takes no more in" in deliver(Request("robot1", CLOUD, A, None)).apart and not apart
+    _, deliver, told = desk
+    assert "takes no more in" in deliver(Request("robot1", CLOUD, A, None)).apart and told.keys() == {"bytes", "heard"}

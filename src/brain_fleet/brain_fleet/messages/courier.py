@@ -97,8 +97,7 @@ class Courier:
         self._wake = Signal()
         self._number = 0
         self._stopping = False
-        self._kept = time.monotonic()
-        self._looked = -math.inf
+        self._kept = self._looked = time.monotonic()
 
     def start(self) -> None:
         """Begins to deliver, until the session is closed or :meth:`stop`."""

@@ -123,7 +123,7 @@ class Outbox:
 
     def take(self, peer: str, ahead: Mapping[str, Position] = {}, most: int = MOST, room: int = BATCH
              ) -> list[Portion]:
-        """What is to be delivered next, the more important streams first, and of each other one at least one message.
+        """What is to be delivered next, the more important streams first; while there is room, something of each other.
 
         Args:
             peer: who is to have it.
