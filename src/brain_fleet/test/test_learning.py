@@ -27,6 +27,7 @@ from brain_fleet.federated.plan import plan
 from brain_fleet.federated.rounds import Rounds
 from brain_fleet.federated.weights import pack
 from brain_fleet.processes.settings import ZENOH
+from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import learn
 from brain_wire import Session, open_session
 from brain_wire.router import Router, free_port
@@ -327,3 +328,11 @@ def test_in_a_secured_fleet_a_robot_learns_for_itself_only(fleet, tmp_path):
 def test_a_learner_that_is_not_there_is_named_with_its_remedy():
     with pytest.raises(LearnerProblem, match="'lines' is not installed here; .* pip install brain-training"):
         make("lines", [], "self", 0)
+
+
+def test_what_is_no_frame_is_named():
+    whole = frames.write({"wait_s": 1.0}, b"data")
+    assert frames.read(whole, "reply").data == b"data"
+    for payload in (b"", whole[:3], whole[:10], (frames.HEAD + 1).to_bytes(4, "big") + bytes(frames.HEAD + 1)):
+        with pytest.raises(FormProblem, match="it is no frame"):
+            frames.read(payload, "reply")

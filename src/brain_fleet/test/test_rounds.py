@@ -449,3 +449,23 @@ def test_updates_that_count_at_once_have_a_mean_too(machine):
     for value in (5.0, 1.0, 2.0):
         hands_in(rounds, "robot1", asks(rounds, "robot1"), value, 0.0)
     assert rounds.over and w(rounds) == [1.5, 0.0]
+
+
+def test_an_update_whose_round_is_not_written_down_is_kept_and_what_is_over_is_removed(machine):
+    rounds = machine.rounds()
+    for robot in ("robot1", "robot2"):
+        hands_in(rounds, robot, asks(rounds, robot), 2.0, 4.0)
+    (machine.folder / "line" / records.OPEN).unlink()
+    again = machine.rounds()    # the round has its whole time again, and is not waited with until somebody asks
+    machine.now += 10.0
+    again.turn()
+    assert w(again) == [2.0, 4.0]
+    assert not list((machine.folder / "line" / records.UPDATES).iterdir())
+
+
+def test_first_weights_that_are_none_are_named(machine):
+    for found, why in (({}, "there are none"), ({"probe": START["w"]}, "there are none"),
+                       ({"w": np.zeros(2)}, "w is float64, and only float32")):
+        (machine.folder / "start.safetensors").write_bytes(pack(found))
+        with pytest.raises(RecordsProblem, match=why):
+            machine.rounds()

@@ -70,6 +70,13 @@ def test_median_and_krum_hold_off_one_who_scales_and_the_mean_does_not():
     assert Krum(liars=1).chosen(far)[0].robot == "robot1"
 
 
+def test_krum_adds_up_squares():
+    at = {"robot1": 0.0, "robot2": -3.0, "robot3": 3.0, "robot4": 100.0, "robot5": 99.0, "robot6": 104.0}
+    updates = [Update(robot, {"a": np.array([x], np.float32)}, 1, 0) for robot, x in at.items()]
+    # The two nearest of robot4 are 1 and 4 away, those of robot1 3 and 3: 17 and 18, and by cubes 65 and 54.
+    assert Krum(liars=2, keep=1).chosen(updates)[0].robot == "robot4"
+
+
 def test_a_guard_hands_a_strategy_what_no_liar_has_moved_far():
     honest = [update(f"robot{k}", [1.0 + k / 10, -2.0], 0.5, examples=k) for k in range(1, 5)]
     liar = update("robot5", [1e6, 1e6], -1e6, examples=9)
@@ -125,6 +132,7 @@ def test_without_rounds_an_older_update_moves_less():
     assert plain(fresh)["a"] == [2.0, -1.0]
     stale, _ = FedAsync(alpha=0.5, power=0.5).aggregate(START, [update("robot1", [3.0, 0.0], 0.5, 1, 3)], {})
     assert plain(stale)["a"] == [1.5, -1.5]     # half of it: (1 + 3)^-0.5
+    assert FedAsync().power == 0.5              # as the paper has it (Xie and others, 2019)
 
 
 def test_what_is_sent_is_checked():
@@ -149,6 +157,10 @@ def test_what_is_sent_is_checked():
 
 def test_a_strategy_that_cannot_be_meant_so_names_the_setting():
     assert strategy("Krum", {"liars": 2}) == Krum(liars=2)
+    assert strategy("FedAsync", {"power": 10.0, "most_stale": 0}) == FedAsync(power=10.0, most_stale=0)
+    for setting, wrong in (("power", 10.5), ("most_stale", -1), ("most_stale", 1001)):
+        with pytest.raises(StrategyProblem, match=setting):
+            strategy("FedAsync", {setting: wrong})
     for name, settings, why in (("FedSgd", {}, "there is no strategy"), ("FedAvg", {"eta": 1.0}, "it has none"),
                                 ("Krum", {"liars": 1.5}, "whole number from 1"), ("Krum", {"liars": True}, "whole"),
                                 ("FedAdam", {"eta": 100}, "from 1e-06 to 10"), ("DPFedAvg", {"noise": 0}, "noise of")):
