@@ -44,7 +44,8 @@ def test_each_publisher_is_named_with_its_latency_and_its_loss(world, qos) -> No
     port = In("chatter", TYPE, qos)
     inlet = Inlet("chatter", port, make_slot(port), messages.decoder(TYPE), lambda *_: None)
     ring = inlet.subscription = subscribe(ear, inlet, lambda inlet: None)
-    publications = [RosPublication(node, "chatter", TYPE, qos) for node in (mouth, ear)]
+    publications = [RosPublication(node, "chatter", TYPE, qos, [node.get_fully_qualified_name()])
+                    for node in (mouth, ear)]
     end = time.monotonic() + PATIENCE
     while any(not p.heard() for p in publications) and time.monotonic() < end:
         executor.spin_once(timeout_sec=0.05)
