@@ -72,15 +72,17 @@ def test_a_refusal_is_not_asked_again(code, kind, said):
     assert asked == [0]
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
-                                  grpc.StatusCode.CANCELLED])
-def test_who_does_not_answer_is_asked_again_with_a_new_stream(code):
+@pytest.mark.parametrize(("code", "why"), [
+    (grpc.StatusCode.UNAVAILABLE, "not now"), (grpc.StatusCode.DEADLINE_EXCEEDED, "not now"),
+    (grpc.StatusCode.CANCELLED, "not now"),
+    (grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")])    # as gRPC says it
+def test_who_does_not_answer_is_asked_again_with_a_new_stream(code, why):
     asked = []
 
     def later(requests, context):
         asked.append(len(list(requests)))
         if len(asked) < 3:
-            context.abort(code, "not now")
+            context.abort(code, why)
         return Pushed()
 
     part = METHODS["PushGradients"].asks

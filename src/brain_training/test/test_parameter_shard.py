@@ -97,6 +97,7 @@ def test_parameters_are_shared_and_stay_where_they_are():
     (lambda h: setattr(h.member, "rank", 5), "worker 5 of epoch 2 is not registered here"),
     (lambda h: h.ClearField("report"), "has no report with a finite loss"),
     (lambda h: setattr(h.report, "loss", float("nan")), "no report with a finite loss, but nan"),
+    (lambda h: h.report.hard.extend([0.5] * (2**18 + 1)), "reports of 262145 samples, more than 262144"),
     (lambda h: setattr(h.report, "rank", 0), "with a report of step 2 of worker 0"),
     (lambda h: setattr(h, "crc32", 1), "do not have the checksum of its header"),
     (lambda h: h.tensors.pop(), "bytes, and its header says")])
