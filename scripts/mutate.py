@@ -97,8 +97,8 @@ MODULES = {
         FLEET + "strategies.py", TRAINING + "federated.py", FLEET + "rounds.py", FLEET + "learning.py"),
         marks="not alone and not extended"),
     "parameter server": Module(("brain_training/brain_training/parameter_server/*.py",), (
-        TRAINING + "parameter_client.py", TRAINING + "parameter_shard.py", TRAINING + "parameter_server.py",
-        TRAINING + "parameter_wire.py"),
+        TRAINING + "parameter_client.py", TRAINING + "parameter_shard.py", TRAINING + "parameter_asked.py",
+        TRAINING + "parameter_server.py", TRAINING + "parameter_wire.py"),
         marks="not alone and not extended"),
 }
 

@@ -68,7 +68,7 @@ def test_a_word_of_a_thing_that_is_for_something_is_for_it_too():
     assert slots("go, not to the red ball, but a box", ("red", -4, 3, "red"), ("ball", -2.5, -2.6, "ball"),
                  ("box", 3, -4, "box")) == (0, 2, 1, 1)
     # where it stands apart, it is another one
-    apart = slots("go to the red one. the ball", ("red", 3, -4, "red"), ("ball", -2, -2.5, "ball"))
+    apart = slots("go to the red one. the ball", ("red", 3, -4, "red"), ("ball", -1.5, -2.5, "ball"))
     assert apart == ("TWO_TARGETS", "")
     assert slots("go to the red ball", ("red", -1, -4, "red"), ("ball", -2, -2.5, "ball")) == ("NO_TARGET", "")
 
@@ -86,13 +86,23 @@ def test_two_targets_are_too_many_unless_one_is_a_slip():
                  ("ball", 0.1, -4, "ball")) == (1, 1, 0, 0)
 
 
-def test_a_thing_that_is_for_nothing_is_too_much_unless_it_is_denied_or_named_again():
-    ball, box = [("red", 4, -4, "red"), ("ball", 4, -4, "ball")], [("blue", -4, -4, "blue"), ("box", -4, -4, "box")]
-    assert slots("go to the red ball flanked by the blue box", *ball, *box) == ("TWO_TARGETS", "")
-    assert slots("赤い玉のある青い箱に行って", ("赤い", -4, -4, "red"), ("玉", -4, -4, "ball"), ("青い", 4, -4, "blue"),
-                 ("箱", 4, -4, "box")) == ("TWO_TARGETS", "")
-    assert slots("go to the red ball, not the blue box", *ball, *box) == (1, 1, 0, 0)
-    assert slots("go to the red ball. yes, the ball", *ball, ("ball", -4, -4, "ball")) == (1, 1, 0, 0)
+@pytest.mark.parametrize(("unsure", "sure"), [(-1.5, -2.5)])
+def test_a_thing_that_may_be_for_something_is_too_much_unless_it_is_denied_or_named_again(unsure, sure):
+    def said(text, *words):
+        return [slots(text, *((word, *((value, -4) if value > 0 else (-4, value)), name)
+                              for word, value, name in [(word, value or logit, name) for word, value, name in words]))
+                for logit in (unsure, sure)]
+
+    ball, box = [("red", 4, "red"), ("ball", 4, "ball")], [("blue", 0, "blue"), ("box", 0, "box")]
+    too_much = ("TWO_TARGETS", "")
+    assert said("go to the red ball flanked by the blue box", *ball, *box) == [too_much, (1, 1, 0, 0)]
+    assert said("赤い玉のある青い箱に行って", ("赤い", 0, "red"), ("玉", 0, "ball"), ("青い", 4, "blue"), ("箱", 4, "box")
+                ) == [too_much, (3, 2, 0, 0)]
+    # a word that looks like a name: crimson is "kurenai", too, and "kurenai" asks for something
+    assert said("黄色の箱に来てくれない", ("黄色", 4, "yellow"), ("箱", 4, "box"), ("くれない", 0, "red")
+                ) == [too_much, (4, 2, 0, 0)]
+    assert said("go to the red ball, not the blue box", *ball, *box) == [(1, 1, 0, 0)] * 2
+    assert said("go to the red ball. yes, the ball", *ball, ("ball", 0, "ball")) == [(1, 1, 0, 0)] * 2
 
 
 def test_what_covers_the_target_cannot_be_avoided():
