@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_fleet.checks.relay import Relay
-from brain_fleet.federated import aggregator, frames
+from brain_fleet.federated import aggregator, frames, participant
 from brain_fleet.federated.aggregator import Aggregator
 from brain_fleet.federated.frames import CHUNK
 from brain_fleet.federated.learner import LearnerProblem, make
-from brain_fleet.federated.participant import NoAnswer, Participant, Turned, TurnedAway
+from brain_fleet.federated.participant import Made, NoAnswer, Participant, Turned, TurnedAway
 from brain_fleet.federated.plan import plan
 from brain_fleet.federated.rounds import Rounds
 from brain_fleet.federated.weights import pack
@@ -336,3 +336,28 @@ def test_what_is_no_frame_is_named():
     for payload in (b"", whole[:3], whole[:10], (frames.HEAD + 1).to_bytes(4, "big") + bytes(frames.HEAD + 1)):
         with pytest.raises(FormProblem, match="it is no frame"):
             frames.read(payload, "reply")
+
+
+def asking(*heads: dict[str, Any]) -> Participant:
+    """A robot whose cloud answers with these heads, without data."""
+    answers = iter(heads)
+    robot = object.__new__(Participant)
+    robot._insist = lambda *_, **__: frames.Frame(next(answers), b"")
+    return robot
+
+
+def test_a_robot_asks_a_cloud_that_can_say_nothing_yet_after_the_wait_that_it_told(monkeypatch):
+    waits: list[float] = []
+    monkeypatch.setattr(participant, "_rest", lambda stop, seconds: waits.append(seconds))
+    made = Made({"run": "a", "round": 3, "version": 2, "size": 0}, {}, 7, {})
+    for taken in (True, False):
+        robot = asking({"wait_s": 2.5}, {"wait_s": 4.0}, {"taken": taken})
+        assert robot._was_taken(made, "digest", Flag()) is taken
+    assert waits == [2.5, 4.0] * 2
+
+
+@pytest.mark.parametrize(("head", "why"), [
+    ({"refused": "not yours"}, "not yours"), ({"why": "another round"}, "another round"), ({}, "nothing came")])
+def test_a_robot_that_gets_no_weights_says_why(head, why):
+    robot = asking(head)
+    assert robot._fetch({"digest": "0", "size": 4}, Flag()) is None and robot.why == why
