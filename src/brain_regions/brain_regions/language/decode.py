@@ -29,9 +29,9 @@ _NAMES = {Kind.COLOR: z.NAMED_COLOR, Kind.SHAPE: z.NAMED_SHAPE, Kind.HINT: z.NAM
 CLEAR = 4.0
 """Logits by which one claim must be surer than another that contradicts it, so that the other is a slip."""
 SURE = 2.0
-"""Logit by which a thing must be for nothing to be let pass. By 6,000 fresh sentences of the trained rules, half of them
-to be refused: of 41 that were refused for such a thing, and should not, it lets 30 pass, 27 of them as they were meant;
-of 4 that had to be refused, one."""
+"""Logit by which a thing must be for nothing to be let pass. By 6,000 fresh sentences of the trained rules, half of
+them to be refused: of 41 that were refused for such a thing, and should not, it lets 30 pass, 27 of them as they were
+meant; of 4 that had to be refused, one."""
 BOLD = np.array([0.0, 0.75, 0.75, 0.5] + [0.0] * (len(z.MEANINGS) - 4), np.float32)
 """Logits added to the verbs, against the other meanings: who asks for something wants to be understood, and without an
 object in the sentence the lexicon refuses anyhow; stop is the easiest thing to say. Chosen by lists that were looked
