@@ -259,11 +259,16 @@ def digest(what: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
-def results() -> dict[str, dict]:
-    """Results that are still true, since what they rest on is as it was; by mutation."""
+def results(module: Module) -> dict[str, dict]:
+    """Results that are still true, since what they rest on is as it was; by mutation.
+
+    What survived rests on all tests that the module has now.
+    """
     lines = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
     digest.cache_clear()
-    return {one["key"]: one for one in lines if all(digest(what) == was for what, was in one["rests_on"].items())}
+    tests = {str(path.relative_to(ROOT)) for path in module.paths(module.tests)}
+    return {one["key"]: one for one in lines if all(digest(what) == was for what, was in one["rests_on"].items()) and (
+        one["outcome"] != "survived" or tests <= one["rests_on"].keys())}
 
 
 def run(name: str, jobs: int, until: float, known: dict[str, dict]) -> None:
@@ -330,8 +335,8 @@ def main() -> int:
     argued, status = {a["mutation"]: a["reason"] for a in json.loads(ARGUED.read_text())}, 0
     for name in wanted.modules or MODULES:
         if not wanted.list:
-            run(name, wanted.jobs, until, results())
-        known, chosen = results(), drawn(MODULES[name])
+            run(name, wanted.jobs, until, results(MODULES[name]))
+        known, chosen = results(MODULES[name]), drawn(MODULES[name])
         outcomes = Counter(known[m.key]["outcome"] if m.key in known else "not run" for m in chosen)
         survived = [m.key for m in chosen if m.key in known and known[m.key]["outcome"] == "survived"]
         new = [key for key in survived if key not in argued]
