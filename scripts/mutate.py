@@ -262,13 +262,13 @@ def digest(what: str) -> str:
 def results(module: Module) -> dict[str, dict]:
     """Results that are still true, since what they rest on is as it was; by mutation.
 
-    What survived rests on all tests that the module has now.
+    What was not killed rests on all tests that the module has now.
     """
     lines = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
     digest.cache_clear()
     tests = {str(path.relative_to(ROOT)) for path in module.paths(module.tests)}
     return {one["key"]: one for one in lines if all(digest(what) == was for what, was in one["rests_on"].items()) and (
-        one["outcome"] != "survived" or tests <= one["rests_on"].keys())}
+        one["outcome"] == "killed" or tests <= one["rests_on"].keys())}
 
 
 def run(name: str, jobs: int, until: float, known: dict[str, dict]) -> None:

@@ -163,5 +163,9 @@ sys.exit(mutate.main())
     tests.write_text(TESTS + MORE)
     rc, out, err = run()
     assert "4 to run" in out and "1 argued, 0 survived, 0 not run" in out and rc == 0, (out, err)
+    more_tests = tests.with_name("test_more.py")
+    more_tests.write_text("def test_nothing():\n    pass\n")
+    assert "0 argued, 0 survived, 2 not run" in run("--list")[1]
+    more_tests.unlink()
     tests.write_text(TESTS.replace("== 1.5", "== 1.4"))
     assert "the tests fail without a mutation" in run()[2]
