@@ -24,6 +24,7 @@ from brain_training.parameter_server.worker import ServedTrainer
 from brain_training.task import TrainingError
 
 STEPS = 30
+PATIENCE = 60.0     # s until what should end is given up
 
 
 def opened(served, *, mode="sync", **more):
@@ -90,9 +91,6 @@ def test_a_server_that_is_started_again_after_the_end_waits_for_a_worker_that_wr
         held.shard.places.leave(rank)
     assert asyncio.run(over(True))
     assert asyncio.run(over(False)) is (patience == 0.0)
-
-
-PATIENCE = 60.0     # s until what should end is given up
 
 
 def test_steps_may_be_done_in_any_order():

@@ -28,7 +28,7 @@ _WITHIN = frozenset({Kind.COLOR, Kind.SHAPE, Kind.HINT, Kind.HUE, Kind.SHAPED, K
 _NAMES = {Kind.COLOR: z.NAMED_COLOR, Kind.SHAPE: z.NAMED_SHAPE, Kind.HINT: z.NAMED_SHAPE}
 CLEAR = 4.0
 """Logits by which one claim must be surer than another that contradicts it, so that the other is a slip."""
-SURE = 2.0
+FOR_NOTHING = 2.0
 """Logit by which a thing must be for nothing to be let pass. By 6,000 fresh sentences of the trained rules, half of
 them to be refused: of 41 that were refused for such a thing, and should not, it lets 30 pass, 27 of them as they were
 meant; of 4 that had to be refused, one."""
@@ -290,7 +290,7 @@ def _check_dropped(tokens: list[Token], means: np.ndarray, claimed: set[int], ke
     for thing in _things(tokens):
         said = {_NAMES[tokens[place].kind] == z.NAMED_SHAPE: int(tokens[place].value) for place in thing}
         again = any(said.get(False, color) == color and said.get(True, shape) == shape for color, shape in kept)
-        doubtful_role = means[thing][:, [z.TARGET, z.AVOID]].max() > -SURE
+        doubtful_role = means[thing][:, [z.TARGET, z.AVOID]].max() > -FOR_NOTHING
         if doubtful_role and not (again or claimed & set(thing)):
             raise _No(Why.TWO_TARGETS)
 
