@@ -226,6 +226,14 @@ def test_scans_that_come_a_second_late_are_found_by_a_turn_though_they_are_stamp
     assert "do both come in time" in said[-1] and not np.hypot(*(poses[-1] - poses[0])[:2])
 
 
+def test_a_turn_does_not_excuse_a_scan_that_has_become_the_same_on_all_sides():
+    same = ranged(lambda r, rng: rng.normal(3.0, 0.01, len(r)), 0.5)
+    _, poses, said = drive(Lidar(ROOM), same, (0.6, -0.4, 0.3), plan=((3.0, 0.0, 1.0),))
+    assert "does the lidar measure" in said[-1] and np.ptp(poses[:, 2]) < math.pi / 2
+    _, poses, said = drive(Lidar(ROOM), ranged(lambda r, rng: rng.normal(3.0, 0.01, len(r))), plan=((3.0, 0.0, 1.0),))
+    assert not any(said), "so is the middle of a round room"
+
+
 @pytest.mark.parametrize("case", [("every second beam", lambda k: k % 2 == 0, v) for v in (math.nan, math.inf, 0.0)])
 def test_where_half_of_the_beams_are_left_the_wall_is_seen(case):
     lidar = Lidar(ROOM)
@@ -310,6 +318,15 @@ def test_a_lidar_that_is_mounted_otherwise_is_found_on_the_way(mounted, seed):
     _, poses, said = drive(lidar, upside_down, (-1.9, 0.3 * seed - 0.5, -1.2), seed, lidar_yaw=0.0)
     assert (f"{math.degrees(yaw):.0f} degrees more to the left" if yaw else "is the lidar upside down") in said[-1]
     assert np.hypot(*(poses[-1] - poses[0])[:2]) < 1.2 and gap(lidar, poses) > 0.02
+
+
+@pytest.mark.parametrize("turned", [math.pi, math.pi / 2, -math.pi / 2])
+def test_a_turned_lidar_is_found_before_the_robot_has_driven_to_a_near_wall(turned):
+    lidar = Lidar(ROOM, yaw=turned)
+    reach = lidar.boxes[0, 2] - RADIUS
+    _, poses, said = drive(lidar, None, (reach - 0.4, 0.0, 0.0), plan=((5.0, 0.5, 0.0),), lidar_yaw=0.0)
+    assert f"{math.degrees(turned):.0f} degrees more to the left" in said[-1]
+    assert gap(lidar, poses) > 0.02
 
 
 @pytest.mark.slow
