@@ -5,13 +5,18 @@ torch's object collectives call a backend with tensors of bytes like any others,
 of them pickle and unpickle by two functions of ``torch.distributed.distributed_c10d``, which get the group. Those are
 wrapped when the first group of this backend is made, and the object collectives too, so that all ranks are refused
 before anything is sent: for groups of this backend they raise where the link is not authenticated at all ranks; for all
-other groups they do what they did.
+other groups they do what they did. Two more readers of pickled bytes stand elsewhere in torch, which few import: they
+are wrapped when that is done.
 """
 from __future__ import annotations
 
 import functools
+import importlib.abc
+import importlib.machinery
 import inspect
-from typing import Any
+import sys
+from types import ModuleType
+from typing import Any, Callable, Sequence
 
 import torch
 import torch.distributed as dist
@@ -23,6 +28,10 @@ from brain_collectives.group import Group
 PICKLING = ("_object_to_tensor", "_tensor_to_object")
 COLLECTIVES = ("all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list", "scatter_object_list",
                "send_object_list")
+# Modules of torch, what in them unpickles what has come, and the group in its arguments
+ELSEWHERE: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "torch.distributed.optim.zero_redundancy_optimizer": ("_broadcast_object", lambda given: given.get("group")),
+    "torch.distributed.checkpoint._pg_transport": ("PGTransport.recv_checkpoint", lambda given: given["self"]._pg)}
 
 
 def guard() -> None:
@@ -41,14 +50,50 @@ def guard() -> None:
             setattr(distributed_c10d, name, wrapped)
             if name in COLLECTIVES:
                 setattr(dist, name, wrapped)
+    for name in ELSEWHERE:
+        if name in sys.modules:
+            _guard_in(sys.modules[name])
+    if not any(isinstance(finder, _Guarded) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Guarded())
 
 
-def _wrapped(function: Any) -> Any:
+def _guard_in(module: ModuleType) -> None:
+    what, group = ELSEWHERE[module.__name__]
+    *inside, name = what.split(".")
+    try:
+        holder = functools.reduce(getattr, inside, module)
+        function = getattr(holder, name)
+    except AttributeError:
+        raise ObjectsRefused(f"torch {torch.__version__} has no {what} in {module.__name__} any more, by which objects "
+                             f"are refused; use the version of torch that constraints.txt names") from None
+    if not getattr(function, "of_brain_collectives", False):
+        setattr(holder, name, _wrapped(function, group))
+
+
+class _Guarded(importlib.abc.MetaPathFinder):
+    """Wraps what :data:`ELSEWHERE` names when it is imported: importing it for that alone takes each rank a second."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+                  ) -> importlib.machinery.ModuleSpec | None:
+        if name not in ELSEWHERE:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def guarded(module: ModuleType) -> None:
+                run(module)
+                _guard_in(module)
+            spec.loader.exec_module = guarded   # type: ignore[method-assign]
+        return spec
+
+
+def _wrapped(function: Any, group: Callable[[Any], Any] = lambda given: given.get("group")) -> Any:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
-        check(signature.bind(*arguments, **named).arguments.get("group"))
+        check(group(signature.bind(*arguments, **named).arguments))
         return function(*arguments, **named)
     checked.of_brain_collectives = True     # type: ignore[attr-defined]
     return checked

@@ -60,9 +60,10 @@ class Place:
 
 
 def hold_port() -> socket.socket:
-    """A socket that has a free port, and keeps it from all others until Zenoh listens there; to be closed then.
+    """A socket that has a free port until Zenoh listens there; to be closed then.
 
-    It does not listen itself, and both allow the address to be used again, so Zenoh may.
+    It does not listen itself, and both allow the address to be used again, so Zenoh may. So may another user's process:
+    then the group does not come about, and none without the secret is let in.
     """
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -141,7 +142,8 @@ def _gather(store: dist.Store, size: int, own: Place, until: float, secret: str 
                 raise _twice(0)
             if time.monotonic() >= until:
                 return None
-    places = [_read(other, store.get(_key(run, other)), secret, _key(run, other)) for other in range(size)]
+    # its own it knows: what stands in the store may be another's, who says that this rank's link is to be trusted
+    places = [own] + [_read(other, store.get(_key(run, other)), secret, _key(run, other)) for other in range(1, size)]
     store.set(_key(run, ALL), seal(json.dumps([asdict(place) for place in places]), secret, _key(run, ALL)))
     return places
 

@@ -2,8 +2,9 @@
 """Ranks meet at a store, whatever an earlier group has left there. Ranks are threads here."""
 from __future__ import annotations
 
+import json
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 import pytest
@@ -72,6 +73,21 @@ def test_with_a_secret_only_ranks_that_have_it_meet():
         found = meet(dist.HashStore(), 2, seconds=0.5, secrets=secrets)
         assert isinstance(found[0], CollectiveError) and isinstance(found[1], CollectiveError), secrets
         assert secrets[0] is None or "rank 1 wrote into the store" in str(found[0]) and "SECRET" in str(found[0])
+
+
+def test_rank_0_believes_nobody_who_says_that_its_link_is_to_be_trusted():
+    store, own = dist.HashStore(), place()
+
+    def lie():
+        store.wait(["zenoh/run"])
+        run = store.get("zenoh/run").decode()
+        for rank, said in enumerate((own, place())):
+            store.set(f"zenoh/{run}/{rank}", json.dumps(asdict(replace(said, trusted=True))))
+    liar = threading.Thread(target=lie)
+    liar.start()
+    found = meet(store, 2, come=(0,), own={0: own})[0]
+    liar.join()
+    assert found[0] == own and not found[0].trusted and found[1].trusted
 
 
 def test_a_nonce_is_no_path_and_no_pattern_of_keys():

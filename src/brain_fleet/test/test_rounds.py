@@ -200,6 +200,8 @@ def test_the_last_thousand_rounds_are_told_of(machine, monkeypatch):
     written = Records(machine.folder / "line", machine.plan())
     written.state.history = [{"round": number} for number in range(1003)]
     written.write_state()
+    for path in (machine.folder / "line", *(machine.folder / "line").iterdir()):
+        assert not path.stat().st_mode & 0o077, path
     told = Records(machine.folder / "line", machine.plan()).state.history
     assert [entry["round"] for entry in told] == [*range(3, 1003)]
     monkeypatch.setattr(records, "HISTORY", 10)

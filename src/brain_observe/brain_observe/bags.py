@@ -53,6 +53,7 @@ class BagWriter:
         try:
             self._writer = Writer(path, version=9, storage_plugin=plugin)
             self._writer.open()
+            Path(path).chmod(0o700)     # it shows what the robot saw
         except WriterError as error:
             raise FileExistsError(f"{path} is there already; name another folder for the recordings") from error
         self._connections: dict[str, Any] = {}

@@ -20,6 +20,7 @@ from brain_runtime.group_error import GroupError
 from brain_runtime import end_with_parent, torch_store
 from brain_runtime.hosts import torch_orders
 from brain_runtime.hosts.torch_group import TIMEOUT, Group
+from brain_wire import private
 
 SOON = 5.0          # s in which ranks end that were told to
 WORDS = 3.0         # s until all have ended, or one was killed, after which the first that ended is told of
@@ -66,7 +67,7 @@ class Ranks:
             environment.pop(name, None)
         argv = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()),
                 sys.executable, "-m", "brain_runtime.torch_process", "--timeout", str(timeout)]
-        with open(self._folder / f"rank{rank}.log", "wb") as log:
+        with open(self._folder / f"rank{rank}.log", "wb", opener=private.opener) as log:
             self._children.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                                    env=environment, start_new_session=True))
 

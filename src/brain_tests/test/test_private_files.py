@@ -9,10 +9,13 @@ import pytest
 import torch
 
 from brain_fleet.jobs.processes import Process
+from brain_fleet.models.parts import Parts
+from brain_observe.bags import BagWriter
 from brain_regions.brainstem import Brainstem
 from brain_runtime import snapshot, state_folder
 from brain_runtime.runs import new_run
 from brain_runtime.supervisor import Child, Supervisor
+from brain_runtime.torch_ranks import Ranks
 from brain_training import checkpoint
 from brain_training.motor import MotorTask
 from brain_training.parameter_server.durable import Durable
@@ -59,9 +62,15 @@ def test_what_a_brain_writes_is_its_owners_alone(open_to_all, tmp_path):
     durable.close()
     job = Process(tmp_path / "jobs" / "one", "token", [{"argv": [*said], "env": {}, "cwd": str(tmp_path)}], 1.0)
     job.let_go(10.0)
+    (tmp_path / "ranks").mkdir(mode=0o700)
+    with Ranks(1, folder=tmp_path / "ranks"):
+        pass
+    Parts(tmp_path / "models").put("sha256:" + "0" * 64, 0, b"half of a model")
+    with BagWriter(tmp_path / "bag"):
+        pass
     claim.release()
     written = [place.name for place in tmp_path.rglob("*") if place.is_file()]
     assert {"ears.log", "supervisor.log", "brainstem.safetensors", "brainstem.safetensors.previous", "brainstem.estop",
-            "a.checkpoint", "shard-0-of-1.checkpoint", "log"} <= {*written}, written
-    # A lock holds nothing; it is in a folder that nobody else can look into.
-    assert [name for name in readable(tmp_path) if not name.endswith((".lock", "exit"))] == []
+            "rank1.log", "a.checkpoint", "shard-0-of-1.checkpoint", "log"} <= {*written}, written
+    # A lock holds nothing; it is in a folder that nobody else can look into, as recordings are.
+    assert [name for name in readable(tmp_path) if not name.endswith((".lock", "exit")) and "bag/" not in name] == []

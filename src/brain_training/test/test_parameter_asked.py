@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from types import SimpleNamespace
 
@@ -12,11 +13,12 @@ from brain_training.checkpoint import CheckpointError
 from brain_training.parameter_server import server as serving
 from brain_training.parameter_server.client import Servers
 from brain_training.parameter_server.durable import Durable
-from brain_training.parameter_server.messages import Member, Parts, PROTOCOL, RegisterRequest, Round, Taken
+from brain_training.parameter_server.messages import (Member, Parts, PROTOCOL, RegisterRequest, Report, Round,
+                                                      Taken)
 from brain_training.parameter_server.mode import Mode
 from brain_training.parameter_server.places import Deal
 from brain_training.parameter_server.refused import Refused
-from brain_training.parameter_server.server import Server
+from brain_training.parameter_server.server import MOST_EPOCHS, Server
 from brain_training.parameter_server.shard import Shard
 from brain_training.parameter_server.shares import Shares
 from brain_training.parameter_server.together import RESTARTS, Together, train_with_servers
@@ -38,6 +40,36 @@ def opened(served, *, mode="sync", **more):
 
 def member(rank):
     return Member(rank=rank, epoch=rank + 1)
+
+
+def test_a_false_epoch_does_not_close_a_place_for_good(served, tmp_path):
+    def shown(server, epoch, identity):
+        request = RegisterRequest(protocol=PROTOCOL, identity=identity, about=json.dumps(server._shard.about),
+                                  steps=STEPS, member=Member(rank=0, epoch=epoch))
+        return asyncio.run(server._on_register(request)).member.epoch
+
+    def started():
+        return Server(Durable(Shard(served.Sums(), 3, workers=2, server=1, servers=2), tmp_path, 4))
+
+    server = started()
+    assert shown(server, MOST_EPOCHS - 1, "who lies") == MOST_EPOCHS - 1
+    with pytest.raises(Refused, match="has its place"):
+        shown(server, 1, "who came first")
+    server._heard.clear()       # its lease has ended
+    assert shown(server, 2, "who comes then") == 2
+    server._held.close()
+    again = started()
+    assert again._shard.places.of("who comes then") == (0, 2), "as the log has it"
+    again._held.close()
+
+
+def test_a_report_of_another_number_of_samples_ends_nobodys_training():
+    trainer = object.__new__(ServedTrainer)
+    for told, hard in (([4, 4], 8), ([4, 1], None), ([0, 0], None)):
+        reports = [Report(loss=1.0, hard=[0.5] * number) for number in told]
+        trainer._of_step = lambda step: reports     # type: ignore[method-assign]
+        lost = trainer._together(0, range(8))
+        assert (lost.hard is None) if hard is None else (len(lost.hard) == hard)
 
 
 @pytest.mark.parametrize("identity", ["", "x" * 65])

@@ -72,6 +72,20 @@ def dropped(held):
     held._closing.close()
 
 
+def test_what_a_report_holds_beside_what_is_asked_is_not_kept(served):
+    shard = opened(served).shard
+    header, _ = push(shard, 0, 0)
+    plain = header.ByteSize()
+    header.report.MergeFromString(b"\xfa\xff\x03\x04abcd")    # field 8191, of another version
+    assert header.ByteSize() > plain
+    assert not shard.check(header) and header.ByteSize() == plain
+    for hard in (float("nan"), float("inf")):
+        wrong, _ = push(shard, 0, 0)
+        wrong.report.hard.append(hard)
+        with pytest.raises(Refused, match="hardness is no finite number"):
+            shard.check(wrong)
+
+
 def test_parameters_are_shared_and_stay_where_they_are():
     names = [f"layer{number}.weight" for number in range(200)]
     shares = [placed(names, server, 3) for server in range(3)]

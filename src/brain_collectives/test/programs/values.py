@@ -245,7 +245,13 @@ def one_sided() -> None:
 def objects() -> None:
     everybody: list[object] = [None] * WORLD
     if "BRAIN_ROUTER" in os.environ:    # which anybody on this machine reaches
-        for call in (lambda: dist.all_gather_object(everybody, {"a": 1}), lambda: dist.broadcast_object_list(["a"], 0)):
+        from torch.distributed.checkpoint._pg_transport import PGTransport
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        zero = ZeroRedundancyOptimizer(torch.nn.Linear(2, 2).parameters(), torch.optim.SGD, lr=0.1)
+        transport = PGTransport(dist.group.WORLD, timedelta(seconds=5), torch.device("cpu"))
+        for call in (lambda: dist.all_gather_object(everybody, {"a": 1}), lambda: dist.broadcast_object_list(["a"], 0),
+                     zero.consolidate_state_dict, lambda: transport.recv_checkpoint(0)):
             try:
                 raise AssertionError(f"objects went by a router without certificates: {call()}")
             except brain_collectives.ObjectsRefused as error:

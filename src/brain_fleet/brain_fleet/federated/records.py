@@ -19,6 +19,7 @@ from brain_fleet.federated.plan import Plan
 from brain_fleet.federated.strategies import Update
 from brain_fleet.federated.weights import Weights, WeightsProblem, about, digest, pack, unpack
 from brain_fleet.store import StoreProblem
+from brain_wire import private
 
 STATE, OPEN, UPDATES = "model.safetensors", "round.json", "updates"
 FORMAT = 1
@@ -83,7 +84,7 @@ class Records:
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.folder = folder
         try:
-            (folder / UPDATES).mkdir(parents=True, exist_ok=True)
+            private.folder(folder / UPDATES)
         except OSError as error:
             raise RecordsProblem(f"cannot use {folder}: {error.strerror or error}; name a folder that can be written"
                                  ) from None
@@ -156,7 +157,7 @@ class Records:
     def _write(self, path: Path, data: bytes) -> None:
         temporary = path.with_name(f"{path.name}.tmp")
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary, "wb", opener=private.opener) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

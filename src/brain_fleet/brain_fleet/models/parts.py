@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from brain_fleet.models.model_file import SUFFIX, ModelProblem, name_of
+from brain_wire import private
 from brain_wire.shown import quoted
 
 PIECE = 128 * 1024      # bytes: some seconds on a link of 20 kB/s
@@ -61,8 +62,8 @@ class Parts:
         if self.path(digest) is not None or offset != have:
             return have
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with self._path(digest, PART).open("ab") as file:
+            private.folder(self.folder)
+            with open(self._path(digest, PART), "ab", opener=private.opener) as file:
                 file.write(data)
         except OSError as error:
             raise _full(self.folder, error) from error

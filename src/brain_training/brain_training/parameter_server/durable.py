@@ -111,7 +111,8 @@ class Durable:
         try:
             if what == "joined":
                 shard.begin(record.joined.steps)
-                shard.places.join(record.joined.member.rank, record.joined.member.epoch, record.joined.identity)
+                member = record.joined.member
+                shard.places.join(member.rank, member.epoch, record.joined.identity, ended=True)    # was let in then
             elif what == "left":
                 shard.places.leave(record.left.rank)
             elif what == "given":
@@ -136,11 +137,11 @@ class Durable:
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
-    def join(self, rank: int, epoch: int, identity: str, steps: int) -> None:
-        """Somebody takes a place; the first one says how many steps there are."""
+    def join(self, rank: int, epoch: int, identity: str, steps: int, ended: bool = False) -> None:
+        """Somebody takes a place; the first one says how many steps there are; ``ended``: see Places.check_join."""
         self.shard.check_steps(steps)
         before = self.shard.places.state()
-        self.shard.places.join(rank, epoch, identity)
+        self.shard.places.join(rank, epoch, identity, ended)
         try:
             self._keep(LogRecord(joined=LogRecord.Joined(
                 member=Member(rank=rank, epoch=epoch), identity=identity, steps=steps)))

@@ -33,18 +33,26 @@ class Places:
         raise too_much(f"all {self.count} places of this training are taken; a place is free again when a worker has "
                        f"left or its lease has ended, or start the servers with more --workers")
 
-    def join(self, rank: int, epoch: int, identity: str) -> None:
+    def join(self, rank: int, epoch: int, identity: str, ended: bool = False) -> None:
         """Gives a place to somebody. Raises Refused as :meth:`check_join`."""
-        self.check_join(rank, epoch, identity)
+        self.check_join(rank, epoch, identity, ended)
         self._taken[rank] = epoch, identity
         self.epoch = max(self.epoch, epoch)
 
-    def check_join(self, rank: int, epoch: int, identity: str) -> None:
-        """Raises Refused where there is no such place, or somebody who came later has it."""
+    def check_join(self, rank: int, epoch: int, identity: str, ended: bool = False) -> None:
+        """Raises Refused where there is no such place, or somebody who came later has it.
+
+        Args:
+            rank: of the place.
+            epoch: that server 0 has given for it.
+            identity: of who asks.
+            ended: whether the lease of who has it has ended: then whoever comes is let in, whatever epoch the other
+                one has told. Else one false epoch would close the place for good.
+        """
         if not 0 <= rank < self.count:
             raise unfit(f"there is no place {rank}; this training has {self.count}")
         taken = self._taken.get(rank)
-        if taken and (taken[0] > epoch or taken[0] == epoch and taken[1] != identity):
+        if taken and not ended and (taken[0] > epoch or taken[0] == epoch and taken[1] != identity):
             raise self._replaced(rank, epoch, taken[0])
 
     def leave(self, rank: int) -> None:

@@ -204,10 +204,11 @@ class Server:
         else:
             rank, epoch = shard.places.free(self._gone()), shard.places.epoch + 1
         if known != (rank, epoch):
-            shard.places.check_join(rank, epoch, request.identity)
+            ended = rank in self._gone()
+            shard.places.check_join(rank, epoch, request.identity, ended)
             for step in shard.deal.held_by(rank):
                 self._held.lose(step)   # of who had the place before
-            self._held.join(rank, epoch, request.identity, request.steps)
+            self._held.join(rank, epoch, request.identity, request.steps, ended)
             self._tell(f"worker {rank} has joined (epoch {epoch})")
         self._heard[rank], self._came = time.monotonic(), True
         await self._tell_all()

@@ -167,6 +167,9 @@ class Shard:
         if self.server == 0 and not (header.HasField("report") and math.isfinite(header.report.loss)):
             raise wrong(f"the push of step {step} of {who} has no report with a finite loss"
                         + (f", but {header.report.loss}" if header.HasField("report") else ""))
+        header.DiscardUnknownFields()   # the report is kept, and goes to all workers
+        if not all(map(math.isfinite, header.report.hard)):
+            raise wrong(f"{who} reports of samples whose hardness is no finite number")
         if len(header.report.hard) > MOST_SAMPLES:
             raise wrong(f"{who} reports of {len(header.report.hard)} samples, more than {MOST_SAMPLES}")
         if header.HasField("report") and (header.report.step, header.report.rank) != (step, rank):

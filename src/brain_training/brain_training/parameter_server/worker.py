@@ -259,8 +259,9 @@ class ServedTrainer(Trainer):
         told = self._of_step(step)
         if len(indices) < len(told):
             told = told[:1]         # each made all of it
-        hard = torch.tensor([value for one in told for value in one.hard]) if told[0].hard else None
-        return Lost(torch.tensor(self._loss_of(step)), hard)
+        hard = [value for one in told for value in one.hard]
+        # a report that tells of another number of samples is no reason to end the training of all
+        return Lost(torch.tensor(self._loss_of(step)), torch.tensor(hard) if len(hard) == len(indices) else None)
 
     def _advance_alone(self) -> float:
         task, step, numbers = self.task, self.step, None
