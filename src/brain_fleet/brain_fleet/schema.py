@@ -13,7 +13,7 @@ import re
 from importlib import resources
 from typing import Any, Collection, Mapping
 
-from brain_wire.shown import quoted
+from brain_wire.shown import is_text, quoted
 
 DEEPEST = 32            # lists and objects within each other
 WHOLE = 2**63 - 1       # of a whole number, either way
@@ -85,7 +85,7 @@ def check_plain(value: Any, deepest: int = DEEPEST, most: int = MOST_VALUES) -> 
             raise FormProblem(f"it holds more than {most} values")
         for one in items:
             if isinstance(one, str):
-                if not one.isascii() and any("\ud800" <= c <= "\udfff" for c in one):
+                if not is_text(one):
                     raise FormProblem("it holds text that is none (half of a surrogate pair)")
             elif isinstance(one, int):
                 if not -WHOLE <= one <= WHOLE:

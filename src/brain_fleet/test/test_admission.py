@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cloud makes of a robot's request, without a wire: who is taken in, who is set apart, who is a second one."""
+import os
 import re
 from dataclasses import replace
 
 import pytest
 
-from brain_fleet.messages import epochs
+from brain_fleet.messages import epochs, installation as installations
 from brain_fleet.messages.envelope import Answer, Request
 from brain_fleet.messages.epochs import Standing, accept, admit, adopt, named, read, set_apart
+from brain_fleet.messages.installation import disk, installation
 from brain_fleet.messages.outbox import Limits, Outbox, Stream
 from brain_fleet.schema import FormProblem
 from brain_fleet.store import Store
@@ -157,3 +159,32 @@ def test_a_robot_begins_the_epoch_that_it_is_told(tmp_path):
         set_apart(db, "cloud", "why")
         assert adopt(db, "cloud", replace(answer, epoch=THERE), outbox) == 1
         assert read(db, "cloud") == ("cloud", OLD, THERE, None, False, None)
+
+
+def test_a_copy_of_a_disk_on_another_disk_is_another_installation(tmp_path, monkeypatch):
+    """As a block copy has them: the same database, machine id and number of the file."""
+    whole, number = tmp_path / "devices" / "sda", os.stat(tmp_path).st_dev
+    for folder in (whole / "device", whole / "sda1" / "partition", tmp_path / "devices" / "dm-0" / "slaves",
+                   tmp_path / "block"):
+        folder.mkdir(parents=True)
+    (tmp_path / "devices" / "dm-0" / "slaves" / "sda").symlink_to(whole)    # it is encrypted
+    monkeypatch.setattr(installations, "DISKS", tmp_path / "block")
+    store = Store(tmp_path / "robot", "edge")
+
+    def on(device, **serials):
+        for name, serial in serials.items():
+            (whole / "device" / name).write_text(f"{serial}\n")
+        place = tmp_path / "block" / f"{os.major(number)}:{os.minor(number)}"
+        place.unlink(missing_ok=True)
+        place.symlink_to(tmp_path / "devices" / device)
+        return installation(store)
+
+    assert disk(store.path) == set()    # as in a container
+    mine = installation(store)
+    assert on("sda/sda1", wwid="naa.1", serial="S1") == mine and disk(store.path) == {"naa.1", "S1"}
+    assert on("sda/sda1", wwid="naa.2") == mine, "another driver tells one of its numbers otherwise"
+    assert on("sda/sda1", serial="S2") != mine
+    assert on("dm-0") != mine
+    assert on("dm-0", serial="S1") == mine
+    assert on("none") == mine, "it is not known"
+    store.close()

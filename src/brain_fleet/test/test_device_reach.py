@@ -115,10 +115,14 @@ def test_an_order_uses_the_files_that_the_owner_named_and_sends_them_where_they_
     secret, other, about = tmp_path / "secret.txt", tmp_path / "other.key", tmp_path / "files.yaml"
     secret.write_text("opensesame")
     other.write_text("a private key")
-    about.write_text(f"broker: {{path: {secret}, hosts: [127.0.0.1]}}\n"
-                     f"elsewhere: {{path: {other}, hosts: [b.local]}}\n")
     heard = []
     with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        about.write_text(f"broker: {{path: {secret}, hosts: ['127.0.0.1:{port}']}}\n"
+                         f"by-port: {{path: {other}, hosts: [127.0.0.1]}}\n"
+                         f"by-tls: {{path: {other}, hosts: ['127.0.0.1:{port}'], tls: true}}\n"
+                         f"elsewhere: {{path: {other}, hosts: [b.local]}}\n")
+
         def serve():
             while True:
                 try:
@@ -129,7 +133,7 @@ def test_an_order_uses_the_files_that_the_owner_named_and_sends_them_where_they_
                     heard.append(link.recv(4096))
 
         threading.Thread(target=serve, daemon=True).start()
-        where = {"host": "127.0.0.1", "port": server.getsockname()[1], "username": "u"}
+        where = {"host": "127.0.0.1", "port": port, "username": "u"}
 
         def client(name, **settings):
             return ordered(name, "mqtt", {**where, **settings}, {"topic": "a", "command": "b"})
@@ -137,8 +141,10 @@ def test_an_order_uses_the_files_that_the_owner_named_and_sends_them_where_they_
         refused = {"a-path": ({"password_file": str(other)}, "an order says the name that the robot's owner gave"),
                    "home": ({"password_file": "~/.ssh/id_rsa"}, "an order says the name"),
                    "a-ca": ({"tls": True, "ca": str(other)}, "ca is"),
-                   "unknown": ({"password_file": "none"}, "there are broker, elsewhere: see --device-files of"),
-                   "another-host": ({"password_file": "elsewhere"}, "'elsewhere' is for b.local, not for '127.0.0.1'")}
+                   "unknown": ({"password_file": "none"}, "there are broker, by-port, by-tls, elsewhere: see "),
+                   "another-host": ({"password_file": "elsewhere"}, f"is for b.local, not for '127.0.0.1:{port}'"),
+                   "another-port": ({"password_file": "by-port"}, f"is for 127.0.0.1, not for '127.0.0.1:{port}'"),
+                   "in-the-clear": ({"password_file": "by-tls"}, "by TLS only")}
         mapper = run([client("well", password_file="broker"), *(client(n, **s) for n, (s, _) in refused.items())], {},
                      read_files(about))
         told = {}

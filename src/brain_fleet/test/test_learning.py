@@ -25,7 +25,7 @@ from brain_fleet.federated.learner import LearnerProblem, make
 from brain_fleet.federated.participant import Made, NoAnswer, Participant, Turned, TurnedAway
 from brain_fleet.federated.plan import plan
 from brain_fleet.federated.rounds import Rounds
-from brain_fleet.federated.weights import pack
+from brain_fleet.federated.weights import digest, pack
 from brain_fleet.processes.settings import ZENOH
 from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import learn
@@ -71,7 +71,7 @@ class Cloud:
         session = self._ends.enter_context(Session(router.session, "here"))
         self.relay = Relay(port)
         self._ends.callback(self.relay.close)
-        Aggregator(session, self.rounds)
+        self.aggregator = Aggregator(session, self.rounds)
 
     def robot(self, name: str, learner: Line) -> Participant:
         return Participant(self.session(name), name, "line", learner, patience=PATIENCE)
@@ -93,6 +93,26 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     found = Cloud(tmp_path)
     yield found
     found.close()
+
+
+def test_robots_that_hand_in_together_wait_for_room_and_do_not_take_it_from_each_other(
+        cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aggregator, "PARTLY", 1)
+    tasks = {robot: cloud.rounds.task(robot, ("line",)) for robot in ("robot1", "robot2")}
+    data = pack({"w": np.ones(LARGE, dtype=np.float32)})
+
+    def puts(robot: str, offset: int) -> dict[str, Any]:
+        task = tasks[robot]
+        head = {"from": robot, "do": "put", "run": task.run, "round": task.attempt, "version": task.version,
+                "digest": digest(data), "size": len(data), "offset": offset, "examples": 1}
+        frame = frames.Frame(head, data[offset:offset + CHUNK])
+        return frames.read(cloud.aggregator._answer(robot, frame), "reply").head
+
+    first = puts("robot1", 0)["have"]
+    assert 0 < first < len(data)
+    assert "wait_s" in puts("robot2", 0) and puts("robot1", first)["have"] > first     # what has come is kept
+    monkeypatch.setattr(aggregator, "SILENT", 0.0)      # it has stopped coming
+    assert puts("robot2", 0)["have"] == first and puts("robot1", 2 * first)["have"] == 0
 
 
 def turned(robot: Participant, what: Turned) -> None:

@@ -290,6 +290,22 @@ def test_without_rounds_each_update_counts_at_once_by_its_age(machine):
     assert [entry["staleness"] for entry in again.status()["history"]] == [0, 0, 0, 3]
 
 
+def test_without_rounds_who_declines_stands_in_the_history_and_nobody_is_missed(machine):
+    rounds = machine.rounds(strategy="FedAsync", settings={"most_stale": 3}, rounds=100)
+    tasks = {robot: asks(rounds, robot) for robot in ("robot1", "robot2", "robot3")}
+    hands_in(rounds, "robot1", tasks["robot1"], 1.0, 0.0)
+    rounds.decline("robot2", tasks["robot2"].run, tasks["robot2"].attempt, "no pictures")   # which it began before that
+    hands_in(rounds, "robot1", asks(rounds, "robot1"), 2.0, 0.0)
+    first, second = rounds.status()["history"]
+    assert (first["declined"], second["declined"]) == ({}, {"robot2": "no pictures"})
+    assert first["missing"] == second["missing"] == []
+    for value in range(3):
+        hands_in(rounds, "robot1", asks(rounds, "robot1"), 3.0 + value, 0.0)
+    rounds.decline("robot3", tasks["robot3"].run, tasks["robot3"].attempt, "too late")  # its update would be, too
+    hands_in(rounds, "robot1", asks(rounds, "robot1"), 9.0, 0.0)
+    assert not any("robot3" in entry["declined"] for entry in rounds.status()["history"])
+
+
 def test_a_plan_that_cannot_be_meant_so_names_the_field(machine, tmp_path):
     for more, why in (({"rounds": 0}, "rounds must be at least 1"), ({"stratgy": 1}, "did you mean strategy"),
                       ({"strategy": "Krum", "settings": {"liars": 1}}, "needs 5 updates at least"),

@@ -24,6 +24,7 @@ SIM_WORLD = "sim"           # the first world of a graph, whatever its name
 RESTART = ("always", "never")
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w{0,254}", re.ASCII)     # it is a node's name, and files are called after it
+KEPT = {"router": "the router", "supervisor": "its own log"}    # names that are no region's
 _TOPIC = re.compile(r"[~/]?[A-Za-z_]\w*(/[A-Za-z_]\w*)*|~/[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -202,6 +203,9 @@ def _region(name: str, entry: Any, where: str, *, device: bool) -> RegionSpec:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise GraphError(f"{where}: a region is called {quoted(str(name))}; its name must consist of letters, digits "
                          f"and _, and not begin with a digit")
+    if name in KEPT:
+        raise GraphError(f"{where}: a region is called {name}, which `brain up` keeps for {KEPT[name]}; name it "
+                         f"otherwise")
     if isinstance(entry, str):
         entry = {"class": entry}
     if not isinstance(entry, dict):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from brain_runtime.graph import NO_WORLD, Graph, GraphError, load_graph
 from brain_runtime.share import share_directory
+from brain_wire.shown import quoted
 
 DEFAULT = "brain"
 PACKAGE = "brain"       # which has the graphs and profiles that are known by name
@@ -34,8 +35,12 @@ def find_graph(name: str) -> Path:
         GraphError: there is none.
     """
     path = Path(name)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        if not path.is_file():
+    try:
+        found = path.is_file()
+    except OSError as error:    # in a folder of others, or longer than a name may be
+        raise GraphError(f"cannot read graph {quoted(str(path))}: {error.strerror}") from error
+    if path.suffix in (".yaml", ".yml") or found:
+        if not found:
             raise GraphError(f"there is no graph file {path}; give a path, or one of {', '.join(shipped())}")
         return path
     inside = config_directory() / f"{name}.graph.yaml"

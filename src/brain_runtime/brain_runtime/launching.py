@@ -6,6 +6,7 @@ started again, stands in the graph alone.
 """
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -203,7 +204,7 @@ def planned(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", nam
                          f"namespace:=robot1 or namespace:=hall/robot1")
     if log_level not in LOG_LEVELS:
         raise GraphError(f"log_level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
-    if params and not Path(params).is_file():
+    if params and not os.path.isfile(params):       # which raises nothing, as Path.is_file() does
         raise GraphError(f"there is no parameter file {params}; params_file must be a path to one")
     if split not in SPLITS:
         raise GraphError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
@@ -214,15 +215,20 @@ def planned(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", nam
         raise GraphError(f"params_file: {error}" if params else str(error)) from error
     # One dict of what stands below the user's files: the order in which patterns of names come first counts, so that a
     # file beside the graph in front would have the user's own, for the same pattern, lose to the profile.
-    below = {region.name: {**region.beside, **region.profile} for region in resolved.regions}
+    below = {region.name: _for_launch({**region.beside, **region.profile}) for region in resolved.regions}
     # In a namespace the simulated robot has a clock of its own; ROS 2 nodes look for it at the top.
     clock = (("/clock", "clock"),) if use_sim_time and any(region.device for region in resolved.regions) else ()
     return Planned(resolved, tuple(LaunchedNode(
         region.name, namespace, tuple(process_arguments(region, seed, state_dir)),
-        (*filter(None, [below[region.name]]), *resolved.files, {SIM_TIME: use_sim_time, **region.own}),
+        (*filter(None, [below[region.name]]), *resolved.files, _for_launch({SIM_TIME: use_sim_time, **region.own})),
         (*region.remap.items(), *clock), region.restart == "always", region.spare, region.device,
         log_level)
         for region in chosen(resolved, only)))
+
+
+def _for_launch(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as launch takes them: of an empty list it cannot tell the kind, and refuses it."""
+    return {name: [""] if isinstance(value, (list, tuple)) and not value else value for name, value in values.items()}
 
 
 def launched(graph: str = "brain", world: str = NO_WORLD, **more: Any) -> list[LaunchedNode]:

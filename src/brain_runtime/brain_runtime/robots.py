@@ -132,8 +132,15 @@ def robot_in(world: str, robot: str = "") -> str:
 
 
 def _is_sim(robot: str) -> bool:
-    path = Path(robot)
-    return robot == SIM and not path.is_file() or path.is_file() and path.samefile(robots_directory() / f"{SIM}.yaml")
+    there = _is_file(Path(robot))
+    return robot == SIM and not there or there and Path(robot).samefile(robots_directory() / f"{SIM}.yaml")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:    # in a folder of others, or longer than a name may be
+        raise RobotError(f"cannot read robot {quoted(str(path))}: {error.strerror}") from error
 
 
 def load_robot(name: str) -> Robot:
@@ -146,9 +153,9 @@ def load_robot(name: str) -> Robot:
         RobotError: there is none, or it is none.
     """
     path = Path(name)
-    if path.suffix not in (".yaml", ".yml") and not path.is_file():
+    if path.suffix not in (".yaml", ".yml") and not _is_file(path):
         path = robots_directory() / f"{name}.yaml"
-    if not path.is_file():
+    if not _is_file(path):
         raise RobotError(f"there is no robot {name!r}; there are {', '.join(shipped())}, or give a path to a .yaml; "
                          f"docs/new-robot.md says how to write one")
     try:

@@ -7,6 +7,7 @@ then the node's full name; among equals the later file.
 from __future__ import annotations
 
 import logging
+import re
 import string
 from dataclasses import dataclass, field
 from typing import Any, Container, Mapping, Sequence
@@ -19,6 +20,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING
 _FLAGS = ("--enable-rosout-logs", "--disable-rosout-logs", "--enable-stdout-logs", "--disable-stdout-logs",
           "--enable-external-lib-logs", "--disable-external-lib-logs")
 LONGEST_PATTERN = 512   # characters, of a node's name
+_PART = re.compile(r"\*{1,2}|[A-Za-z_]\w*", re.ASCII)     # of a pattern of nodes' names
 _WORD = string.ascii_letters + string.digits + "_"
 _TAKES_VALUE = ("--log-config-file", "--log-file-name", "-e", "--enclave")
 
@@ -53,7 +55,11 @@ class RosArgs:
         Raises:
             RosArgsError: it is no ROS 2 name.
         """
-        return self._special(("__node", "__name"), name, name)
+        found = self._special(("__node", "__name"), name, name)
+        try:
+            return names.check_name(found, "node name")
+        except names.NameProblem as problem:
+            raise RosArgsError(str(problem)) from problem
 
     def namespace(self, name: str, default: str = "/") -> str:
         """Absolute namespace of the node called ``name`` before remapping, after ``__ns:=``.
@@ -212,7 +218,11 @@ class RosArgs:
                 if of_many(prefix):
                     self._of_many.update(("/" + prefix.strip("/"), name) for name in values)
             else:
-                self._add_sections(path, f"{prefix}{key.strip('/')}/", value)
+                parts = (key if prefix else key.removeprefix("/")).split("/")
+                if not all(map(_PART.fullmatch, parts)):
+                    raise RosArgsError(f"parameter file {path}: {quoted(prefix + key)} is no pattern of a node's name "
+                                       f"in ROS 2: names of letters, digits and _, * or **, with / between them")
+                self._add_sections(path, f"{prefix}{key.removeprefix('/')}/", value)
 
 
 def _flatten(prefix: str, value: Any, where: str) -> dict[str, Any]:

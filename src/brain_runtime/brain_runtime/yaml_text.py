@@ -46,6 +46,12 @@ class _Loader(_Base):
                 seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Called by PyYAML; puts what ``<<`` stands for in its place, which aliases may double again and again."""
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_VALUES:
+            raise YamlProblem(f"with its aliases (*) it has more than {MOST_VALUES} values")
+
 
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$", re.ASCII),
                               list("-+.0123456789"))
@@ -56,7 +62,7 @@ _TEXT = "tag:yaml.org,2002:str"
 _WORDS = {word: truth for truth, words in ((True, "y yes true on"), (False, "n no false off"))
           for text in words.split() for word in (text, text.capitalize(), text.upper())}
 _WHOLE = re.compile(r"[-+]?(0[xX][\da-fA-F]+|0[0-7]*|[1-9]\d*)", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(\.?(inf|Inf|INF)|\.?(nan|NaN|NAN)|infinity|(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(\.?(inf|Inf|INF)|\.?(nan|NaN|NAN)|[iI]nfinity|(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)", re.ASCII)
 
 
 class _RosLoader(_Loader):

@@ -32,3 +32,6 @@ def test_a_key_that_stands_twice_is_refused_and_a_merged_one_is_not():
         yaml_text.parse("regions:\n  a: x\n  b: y\n  a: z\n")
     assert yaml_text.parse("one: &one {a: 1, b: 2}\ntwo: {<<: *one, a: 3}\nthree: {<<: *one}") == {
         "one": {"a": 1, "b": 2}, "two": {"a": 3, "b": 2}, "three": {"a": 1, "b": 2}}
+    bomb = "a0: &a0 {a: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 17))
+    with pytest.raises(yaml_text.YamlProblem, match="more than 20000 values"):
+        yaml_text.parse(bomb)

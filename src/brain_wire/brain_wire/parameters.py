@@ -8,7 +8,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Mapping, NamedTuple
 
-from brain_wire.shown import quoted
+from brain_wire.shown import is_text, quoted
 
 WHOLE = range(-2**63, 2**63)    # what ROS 2 has for whole numbers
 LONGEST = 2**14                 # elements of a list, and bytes of a text
@@ -108,15 +108,20 @@ def _fit_one(where: str, wanted: Any, value: Any) -> Any:
         raise ParameterError(f"{where} is too large: a whole number has at most 64 bits")
     if wanted is str and len(value.encode("utf-8", "surrogatepass")) > LONGEST:
         raise ParameterError(f"{where} is longer than {LONGEST} bytes")
-    if wanted is str and not value.isprintable() and any("\ud800" <= c <= "\udfff" for c in value):
+    if wanted is str and not is_text(value):
         raise ParameterError(f"{where} is no text: {quoted(value)}")
     return value
 
 
 def _fit_list(where: str, default: tuple, value: Any) -> tuple:
-    """A list of one kind: that of the default's elements, or any where it has none."""
+    """A list of one kind: that of the default's elements, or any where it has none.
+
+    ``[""]`` is an empty one: launch has no other way to say that.
+    """
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, typing.Sequence):
         raise ParameterError(f"{where} must be a list, but is {quoted(repr(value))}")
+    if len(value) == 1 and value[0] == "":
+        return ()
     if len(value) > LONGEST:
         raise ParameterError(f"{where} has more than {LONGEST} elements")
     kinds = {type(item) for item in value}

@@ -61,11 +61,13 @@ def _can_lock(size: int) -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     with mmap.mmap(-1, size) as memory:
         start = ctypes.c_char.from_buffer(memory)
-        address, length = ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size)
-        locked = libc.mlock(address, length) == 0
-        if locked:
-            libc.munlock(address, length)
-        del start       # the memory cannot be given back before
+        try:
+            address, length = ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size)
+            locked = libc.mlock(address, length) == 0
+            if locked:
+                libc.munlock(address, length)
+        finally:
+            del start       # the memory cannot be given back before; not even at Ctrl-C
     return locked
 
 

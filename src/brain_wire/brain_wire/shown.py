@@ -25,6 +25,15 @@ _IN_A_LINE = re.compile(f"[{_ODD}]")
 _IN_JSON = re.compile(f"[{_ODD.replace(chr(0) + '-' + chr(31), '')}]")     # json escapes C0 itself; a newline is layout
 
 
+def is_text(text: str) -> bool:
+    """False where a text holds half of a surrogate pair, which no encoding has; an escape in JSON makes one."""
+    try:
+        text.encode()   # a look at each character would take fifty times as long
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def line(text: object, most: int = MOST) -> str:
     """Text as one line of at most ``most`` characters; a newline in it is escaped too."""
     text = str(text)

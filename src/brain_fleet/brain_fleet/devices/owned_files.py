@@ -14,14 +14,17 @@ from brain_wire.shown import quoted
 
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 500}
 _FILE: dict[str, Any] = {"type": "object", "required": ["path"], "properties": {
-    "path": _TEXT, "hosts": {"type": "array", "minItems": 1, "maxItems": 100, "items": _TEXT}}}
+    "path": _TEXT, "hosts": {"type": "array", "minItems": 1, "maxItems": 100, "items": _TEXT},
+    "tls": {"type": "boolean"}}}
 _EXAMPLE = ("name each file with its path and hosts, as broker-password: {path: /etc/robot/broker.txt, "
-            "hosts: [broker.local]}")
+            "hosts: [broker.local, 'broker.local:8884']}")
 REMEDY = "see --device-files of `brain edge`"
 
 
 def read_files(path: Path) -> dict[str, dict[str, Any]]:
     """Files by name: the path of each, and the hosts that it is for; a device that has no host needs none.
+
+    A host stands there as the order says it, with its port where that says one; ``tls``: it goes there by TLS only.
 
     Args:
         path: a YAML file of the robot's owner.
@@ -48,20 +51,23 @@ def check_names(form: Mapping[str, Any], values: Mapping[str, Any], place: str) 
                               f"owner gave to a file: {REMEDY}") from None
 
 
-def with_paths(form: Mapping[str, Any], values: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]], host: Any,
-               place: str) -> dict[str, Any]:
+def with_paths(form: Mapping[str, Any], values: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]],
+               settings: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Values of an order with paths in the place of names.
 
     Args:
         form: of the values.
         files: as :func:`read_files` gives them.
-        host: that the order names; None: none.
+        settings: of the device: where the order has it go, in ``host``, ``port`` and ``tls``.
         place: of the values, for messages.
 
     Raises:
-        FormProblem: the owner has named no such file, or not for that host.
+        FormProblem: the owner has named no such file, or not for that host and port, or not without TLS.
     """
     check_names(form, values, place)
+    host = settings.get("host")
+    if host is not None and "port" in settings:
+        host = f"{host}:{settings['port']}"
     found = dict(values)
     for name in _files(form, values):
         one = files.get(values[name])
@@ -73,6 +79,9 @@ def with_paths(form: Mapping[str, Any], values: Mapping[str, Any], files: Mappin
             hosts = ", ".join(one.get("hosts", ())) or "no host"
             raise FormProblem(f"{place}.{name}: {quoted(values[name])} is for {hosts}, not for {quoted(str(host))}: "
                               f"{REMEDY}")
+        if host is not None and one.get("tls") and not settings.get("tls"):
+            raise FormProblem(f"{place}.{name}: {quoted(values[name])} goes to {quoted(str(host))} by TLS only; order "
+                              f"tls: true")
         found[name] = one["path"]
     return found
 

@@ -266,11 +266,10 @@ def main() -> None:
         driver, settings = find(first["protocol"], around.named), first["settings"]
         check_device(driver, settings, visitors, writable, around.named)
         if around.files is not None:
-            host = settings.get("host")
-            settings = with_paths(driver.settings_form, settings, around.files, host, "spec.settings")
             visitors = {
-                name: with_paths(driver.visitor_form, one, around.files, host, f"spec.properties.{name}.visitor")
+                name: with_paths(driver.visitor_form, one, around.files, settings, f"spec.properties.{name}.visitor")
                 for name, one in visitors.items()}
+            settings = with_paths(driver.settings_form, settings, around.files, settings, "spec.settings")
     except FormProblem as problem:
         refuse(problem)
     wake = Signal()

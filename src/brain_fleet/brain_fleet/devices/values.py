@@ -7,7 +7,7 @@ from typing import Any
 
 from brain_fleet.devices.models import Mapped, Property
 from brain_fleet.schema import WHOLE
-from brain_wire.shown import quoted
+from brain_wire.shown import is_text, quoted
 
 
 class Misfit(ValueError):
@@ -37,7 +37,7 @@ def fitted(known: Property, value: Any) -> Any:
             raise Misfit(f"{shown(value)} is no string")
         if len(value) > known.longest:
             raise Misfit(f"a string of {len(value)} characters is more than the {known.longest} that are allowed", True)
-        if any("\ud800" <= one <= "\udfff" for one in value):
+        if not is_text(value):
             raise Misfit("it holds text that is none (half of a surrogate pair)")
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):

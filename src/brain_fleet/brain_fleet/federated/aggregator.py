@@ -29,6 +29,7 @@ from brain_wire.shown import quoted
 
 BYTES = 20e6            # a second that one robot may hand in, and twice that at once
 PARTLY = 64             # updates that have come in part; the memory that they take is bounded by it
+SILENT = 30.0           # s after which one of which no more came makes room for another
 ROBOTS = 20_000         # whose rates are kept
 AGAIN = 2.0             # s after which a robot is to try again that cannot be served just now
 
@@ -41,6 +42,7 @@ class _Partly:
     """What has come of an update: of which one, and its bytes."""
 
     named: tuple[str, int]
+    came: float = field(default_factory=time.monotonic)
     data: bytearray = field(default_factory=bytearray)
 
 
@@ -131,11 +133,12 @@ class Aggregator:
             raise Refused(f"it has {head['size']} bytes, and the weights of this network have {size}")
         named = head["digest"], head["round"]
         partly = self._partly.get(robot)
+        if partly is None and not self._room():
+            return frames.write({"wait_s": AGAIN, "why": f"{PARTLY} robots hand in just now"})
         if partly is None or partly.named != named:
             partly = self._partly[robot] = _Partly(named)
         self._partly.move_to_end(robot)
-        if len(self._partly) > PARTLY:
-            self._partly.popitem(last=False)    # that robot begins again
+        partly.came = time.monotonic()
         if head["offset"] == len(partly.data):
             if len(partly.data) + len(frame.data) > size:
                 raise Refused(f"more than {size} bytes came")
@@ -149,6 +152,18 @@ class Aggregator:
         self._rounds.take(robot, head["run"], head["round"], head["version"], data, head["examples"],
                           head.get("metrics", {}))
         return frames.write({"taken": True, "have": size})
+
+    def _room(self) -> bool:
+        """Makes room for one more update that comes in part, where one of those has stopped coming.
+
+        One that goes on keeps its place: robots that take it from each other would all begin again, for ever.
+        """
+        if len(self._partly) >= PARTLY:
+            robot, one = next(iter(self._partly.items()))   # of which a part came the longest ago
+            if time.monotonic() - one.came <= SILENT:
+                return False
+            del self._partly[robot]
+        return True
 
     def _decline(self, robot: str, frame: Frame) -> bytes:
         head = _needs(frame, "run", "round", "why")

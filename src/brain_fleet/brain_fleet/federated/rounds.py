@@ -211,7 +211,9 @@ class Rounds:
     def decline(self, robot: str, run: str, attempt: int, why: str) -> None:
         """A robot cannot take part in a round."""
         with self._lock:
-            if (run, attempt) == (self._state.run, self._state.attempt) and robot not in self._answers:
+            behind = self._state.attempt - attempt      # where there are no rounds, each update begins another
+            known = 0 <= behind <= (self._most_stale() if self.strategy.asynchronous else 0)
+            if run == self._state.run and known and robot not in self._answers:
                 self._declined[robot] = why[:200]
                 self.turn()
 
@@ -346,7 +348,8 @@ class Rounds:
     def _entry(self, ended: str, answers: Mapping[str, tuple[Update, dict[str, float]]]) -> dict[str, Any]:
         lasted = 0.0 if self._began is None else self._seconds() - self._began
         return {"round": self._state.attempt, "version": self._state.version + (ended != "too few"), "ended": ended,
-                "lasted_s": round(lasted, 3), "refused": dict(self._refused), "missing": sorted(self._missing()),
+                "lasted_s": round(lasted, 3), "refused": dict(self._refused),
+                "missing": [] if self.strategy.asynchronous else sorted(self._missing()),   # there nobody is waited for
                 "declined": {robot: why for robot, why in sorted(self._declined.items()) if robot not in self._refused},
                 "left_out": sorted(self._left_out),
                 "updates": {robot: self._digests.get(robot, "") for robot in sorted(answers)},

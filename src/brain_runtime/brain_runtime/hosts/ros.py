@@ -170,10 +170,11 @@ class RosHost(ProcessHost):
         node = HostNode(name, self, namespace=namespace, context=context, cli_args=cli_args,
                         use_global_arguments=cli_args is None)
         given = {name: given.value for name, given in node._parameter_overrides.items()}
-        if given.keys() - known(region.Parameters):     # of many nodes, or of this one and wrong
+        if cli_args or self._argv:
+            # What rclpy makes of it lacks the region's plain name where it is in a namespace, and has no empty list;
+            # it is read as launch's check and all hosts read it.
             said, _ = ros_args.parse(cli_args or self._argv)
-            mine = said.parameters(node.get_name(), node.get_namespace(), known(region.Parameters))
-            given = {name: value for name, value in given.items() if name in mine}
+            given = said.parameters(node.get_name(), node.get_namespace(), known(region.Parameters))
         self.own = [node.get_fully_qualified_name(), expand(hidden(os.getpid()), node.get_namespace(), "")]
         return node, node.get_name(), given
 
