@@ -307,6 +307,18 @@ def test_what_ros2_param_dump_writes_loads_unchanged(stage, tmp_path):
     assert check_parameters("mirror", Mirror.Parameters, given).names == ("p", "q")
 
 
+@on_a_wire
+def test_a_plain_name_and_an_empty_list_are_taken_in_a_namespace_too(stage, tmp_path):
+    """rcl takes a plain name for one of the root namespace, and an empty list for nothing said."""
+    file = tmp_path / "plain.yaml"
+    file.write_text("mirror: {ros__parameters: {gain: 2.5}}\n/**/mirror: {ros__parameters: {names: []}}\n")
+    stage.start(MIRROR, params_file=file, remap=["__ns:=/r1"])
+    kind = "rcl_interfaces/srv/GetParameters"
+    found = stage.call("r1/mirror/get_parameters", kind, ask_for(kind, names=["gain", "names"])).values
+    assert (found[0].double_value, tuple(found[1].string_array_value)) == (2.5, ())
+    assert Mirror.Parameters().names and Mirror.Parameters().gain != 2.5
+
+
 @pytest.mark.parametrize("way", [(DEACTIVATE,), (DEACTIVATE, CLEANUP), (7,)], ids=["deactivate", "cleanup", "shutdown"])
 def test_every_transition_leaves_what_it_moves_at_rest(stage, way):
     wheel = stage.hear("wheel", FEATURES, FEATURE)

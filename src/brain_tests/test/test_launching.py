@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from brain_regions.brainstem import Brainstem
 from brain_runtime.crew import Crew
 from brain_runtime.graph import GraphError, parse_graph
 from brain_runtime.graphs import config_directory, names_of
 from brain_runtime.launching import ARGUMENTS, DEVICES, launched, rviz_settings
 from brain_runtime.robots import RobotError, load_robot
+from brain_wire.parameters import check_parameters
 
 LAUNCH = Path(__file__).resolve().parents[2] / "brain" / "launch"
 BURGER = "turtlebot3_burger"
@@ -108,11 +110,39 @@ def test_what_others_run_is_known_and_not_started(tmp_path):
     ("/**/motor: {ros__parameters: {max_linear: -1.0}}", "max_linear of motor is -1.0, but must be between"),
     ("/**/motor: {ros__parameters: {max_liner: 1.0}}", "motor has no parameter max_liner; did you mean max_linear"),
     ("/**/vision: {ros__parameters: {energy_budget: -1.0}}", "energy_budget of vision"),
+    *((f"{pattern!r}: {{ros__parameters: {{margin: 0.2}}}}", "no pattern of a node's name in ROS 2") for pattern in (
+        "mot*", "motor/", "other-node", "mötor", "9x", "a.b", "a b", "~/motor", "/***", "//r1/motor")),
+    ("r1: {/motor: {ros__parameters: {margin: 0.2}}}", "no pattern of a node's name in ROS 2"),
     ("/r1/motor: {ros__parameters: {margin: far}}", "margin of motor")])
 def test_a_parameter_that_does_not_fit_is_named_before_anything_starts(tmp_path, content, says):
     (tmp_path / "mine.yaml").write_text(content)
     with pytest.raises(GraphError, match=f"params_file: .*{says}"):
         launched(robot=BURGER, namespace="r1", params=str(tmp_path / "mine.yaml"))
+
+
+def test_an_empty_list_is_said_as_launch_can(tmp_path):
+    (tmp_path / "one.graph.yaml").write_text("regions:\n  brainstem: {class: 'brain_regions.brainstem:Brainstem', "
+                                             "critical: true}\n")
+    (stem,) = launched(str(tmp_path / "one.graph.yaml"), robot=BURGER)
+    given = [value for one in stem.parameters if isinstance(one, dict) for value in one.values()]
+    assert [""] in given and [] not in given and () not in given
+    assert check_parameters("brainstem", Brainstem.Parameters, {"critical": [""]}).critical == ()
+
+
+@pytest.mark.parametrize("name", ["router", "supervisor"])
+def test_names_that_brain_up_needs_are_no_regions(name):
+    with pytest.raises(GraphError, match=f"a region is called {name}, which `brain up` keeps for"):
+        parse_graph({"regions": {name: {"class": "brain_regions.vision:Vision"}}}, "mine.yaml")
+
+
+def test_what_cannot_be_looked_for_is_named():
+    for name in ("a" * 300, f"{'a' * 300}/x.yaml"):
+        with pytest.raises(GraphError, match="cannot read graph .*File name too long"):
+            launched(name, robot=BURGER)
+        with pytest.raises(RobotError, match="cannot read robot .*File name too long"):
+            launched(robot=name)
+        with pytest.raises(GraphError, match="there is no parameter file"):
+            launched(robot=BURGER, params=name)
 
 
 def test_who_is_waited_for_is_named_with_what_is_to_be_done(tmp_path):
