@@ -6,7 +6,7 @@ robot looks where it does not drive, or meets the wall before it. What the scan 
 as the profile has the lidar and once for each other mounting and scale; the one that meets what is seen now is right.
 Where none does, again and again, scan and odometry have nothing to do with each other: one of them is noise, comes late
 or stays the same. In rooms as they are nine of ten returns are met, with people about eight. Of sound scans no other
-mounting explains more than the profile's does, but for 0.03 of the returns, or with 36 beams 0.17.
+mounting explains more than the profile's does by more than 0.17 (36 beams; in whole episodes 0.03).
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST, MOST = 30, 2000  # returns that are compared
 NEAR = 0.1, 0.04        # m and share of its range: so near a return is what was expected
 FITS, MORE = 0.7, 0.1   # share of the returns that another mounting explains, and by how much more than the profile's
 TIMES, SURE = 2, 0.6    # in a row, and how much more in all of these
-PLAIN = 0.4, 0.15       # so much more is enough once after so many m: until a second move the robot is at the wall
+PLAIN = 0.4, 0.15       # so much more counts at each scan from so many m on: after two moves the robot is at the wall
 WELL = 0.85             # share that the profile's explains well enough, as in a corridor, where all fit
 POOR, OFTEN = 0.5, 3    # share that nothing explains, and times in a row: a scan may come a little late
 MOUNTINGS = ((1, 0.0, 1.0), (-1, 0.0, 1.0), (1, math.pi, 1.0), (1, math.pi / 2, 1.0), (1, -math.pi / 2, 1.0),
