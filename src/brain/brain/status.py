@@ -56,7 +56,9 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
     except (NoRouter, SessionProblem, NameProblem) as error:
         fail(str(error))
     except KeyboardInterrupt:
-        return
+        if watch:
+            return
+        fail("interrupted, before all was heard", 130)
     if not watch:
         if as_json:
             tell_json(found)

@@ -105,6 +105,15 @@ def test_a_ctrl_c_while_it_is_loaded_tells_nothing(module, at):
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
+@pytest.mark.parametrize("verb, code", [(("status",), 130), (("fleet", "costs"), 130), (("status", "--watch"), 0)])
+def test_a_look_that_was_interrupted_is_not_a_good_one(brain, monkeypatch, verb, code):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("brain_wire.open_node", interrupted)
+    assert brain(*verb).exit_code == code
+
+
 def test_whoever_means_the_robot_and_stops_no_region_is_told_how(brain):
     assert "`brain estop` stops the robot" in one_line(brain("stop"), 2)
     assert "as in `brain start vision`" in one_line(brain("start"), 2)

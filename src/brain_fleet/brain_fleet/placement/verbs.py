@@ -96,7 +96,7 @@ def costs(graph: Graph = KNOWN,
     except (PlacementProblem, NoRouter, SessionProblem, NameProblem) as problem:
         fail(str(problem))
     except KeyboardInterrupt:
-        return
+        fail("interrupted; nothing was measured", 130)
     if out is not None:
         _write(out, found)
     if as_json:
