@@ -26,7 +26,8 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
            namespace: Namespace = "") -> None:
     """Shows how each region is: from what is on the wire, without asking anybody.
 
-    Exit status: 0 when all regions that are heard or ought to be there are active, 1 otherwise.
+    Exit status: 0 when all regions that are heard or ought to be there are active, 1 otherwise, 130 after Ctrl-C
+    without --watch.
     With --watch --json, one line of JSON for each look. With --hops, what each region tells on /diagnostics of the
     topics that it hears: regions in one process (`brain eval`) or in a static group have no hops to tell of.
     """
