@@ -144,7 +144,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                         *([group_child(resolved, **how, tick=tick)] if together else [])]
             crew = Crew(children, run / "logs", endpoint, namespace, external=resolved.external, grouped=together,
                         on_event=lambda e: console.tell(
-                            f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.child} {e.kind}: {e.text}",
+                            f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.name} {e.kind}: {e.text}",
                             style=COLORS.get(e.kind)))
         except (GraphError, RobotError, CrewError, NoRouter, SessionProblem, NameProblem, OSError) as error:
             if stop.is_set():   # what it waited for has had the same Ctrl-C

@@ -14,7 +14,7 @@ import sys
 from typing import Any, Iterator, Mapping
 
 from brain_runtime import end_with_parent
-from brain_runtime.supervisor import THREADS
+from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import Node, open_session
 from brain_wire.router import free_port
 from brain_wire.session import CHECK_VARIABLE, OVERRIDE_VARIABLE
@@ -33,7 +33,7 @@ def settings(listen: str, connect: list[str], shared: bool) -> dict[str, Any]:
 def beside(*command: str, environment: Mapping[str, str] = {}) -> Iterator[subprocess.Popen]:
     """A command of Python as a process beside this one, which ends with it."""
     argv = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, "-m", *command]
-    process = subprocess.Popen(argv, env={**THREADS, **os.environ, **environment}, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen(argv, env={**ONE_THREAD, **os.environ, **environment}, stdin=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     try:
         yield process

@@ -61,7 +61,8 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
 
     from brain_bench import bench_wire
     from brain_eval.results import cpu
-    from brain_runtime.supervisor import Child, Supervisor
+    from brain_runtime.run.workload import Workload
+    from brain_runtime.supervisor import Supervisor
     from brain_wire import NoRouter
 
     use_no_security()
@@ -71,9 +72,9 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
         return (sys.executable, "-m", "brain_runtime.process", "--class", f"brain_bench.bench_wire:{name}", "--name",
                 name.lower(), "--router", endpoint)
 
-    children = [Child("router", (sys.executable, "-m", "brain_wire.router", "--listen", endpoint), stop_after=2),
-                Child("echo", region("Echo")), Child("ping", region("Ping")),
-                Child("bare", (sys.executable, "-m", "brain_bench.bench_wire", endpoint))]
+    children = [Workload("router", (sys.executable, "-m", "brain_wire.router", "--listen", endpoint), stop_order=2),
+                Workload("echo", region("Echo")), Workload("ping", region("Ping")),
+                Workload("bare", (sys.executable, "-m", "brain_bench.bench_wire", endpoint))]
     found: list[bench_wire.Comparison] = []
     console = Terminal(stderr=True)
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:

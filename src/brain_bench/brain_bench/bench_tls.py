@@ -15,7 +15,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from brain_bench.bench_wire import READY, BarePing, by_turns, wait_for
-from brain_runtime.supervisor import Child
+from brain_runtime.run.workload import Workload
 from brain_security.folder import fill
 from brain_security.rights import Rights
 
@@ -41,16 +41,16 @@ class Cost:
         return {**self.__dict__, "ratio": self.ratio}
 
 
-def children(folder: Path, plain: str, secured: str) -> list[Child]:
+def children(folder: Path, plain: str, secured: str) -> list[Workload]:
     """Two routers and an echo at each; makes the keys in ``folder``."""
     ping, pong = frozenset({"/bench/ping"}), frozenset({"/bench/pong"})
     fill(folder, [Rights("/echo", publishes=pong, hears=ping), Rights("/ping", publishes=ping, hears=pong)], domain=0,
          namespace="/", about={}, days=100.0)
     router = (sys.executable, "-m", "brain_wire.router", "--listen")
     echo = (sys.executable, "-m", "brain_bench.bench_wire")
-    return [Child("plain", (*router, plain), stop_after=2),
-            Child("secured", (*router, secured, "--config", str(folder / "router.json5")), stop_after=2),
-            Child("plain echo", (*echo, plain)), Child("secured echo", (*echo, secured, str(folder / "echo.json5")))]
+    return [Workload("plain", (*router, plain), stop_order=2),
+            Workload("secured", (*router, secured, "--config", str(folder / "router.json5")), stop_order=2),
+            Workload("plain echo", (*echo, plain)), Workload("secured echo", (*echo, secured, str(folder / "echo.json5")))]
 
 
 def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[Cost]:

@@ -18,7 +18,7 @@ from typing import Any, Iterator, Mapping
 
 from brain_fleet.placement.relay import command as relay_command
 from brain_fleet.placement.tiers import ROBOT, Tiers
-from brain_runtime.child import Child
+from brain_runtime.run.workload import Workload
 from brain_runtime.crew import ROUTER, Crew, CrewError, region_children
 from brain_runtime.interfaces import GoalStatus
 from brain_runtime.resolved import Resolved
@@ -63,7 +63,7 @@ class PlacedBrain:
             for number, tier in enumerate(tier for tier in used if tier != ROBOT):
                 link, relay = tiers.link(tier), free_port()
                 argv = relay_command(ports[link.to], relay, link.way, 100 * number)
-                children += [Child(f"relay_{tier}", argv, stop_after=4),
+                children += [Workload(f"relay_{tier}", argv, stop_order=4),
                              _router(f"{ROUTER}_{tier}", ports[tier], relay)]
             for tier in used:
                 here = tuple(one for one in resolved.regions if place.get(one.name, ROBOT) == tier)
@@ -102,9 +102,9 @@ class PlacedBrain:
         self._stack.close()
 
 
-def _router(name: str, port: int, towards: int | None = None) -> Child:
+def _router(name: str, port: int, towards: int | None = None) -> Workload:
     connect = () if towards is None else ("--connect", _endpoint(towards))
-    return Child(name, (sys.executable, "-m", "brain_wire.router", "--listen", _endpoint(port), *connect), stop_after=3)
+    return Workload(name, (sys.executable, "-m", "brain_wire.router", "--listen", _endpoint(port), *connect), stop_order=3)
 
 
 def _endpoint(port: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Sequence
 from brain_runtime import speaker
 from brain_runtime.constants import goal_state
 from brain_runtime.interfaces import GoalStatus, Trace
-from brain_runtime.supervisor import Event
+from brain_runtime.run.workload import Event
 
 TROUBLE = ("ended", "unhealthy", "given up")
 HELD = Trace.ACTION_STALE, Trace.ACTION_ESTOP, Trace.ACTION_REFUSED    # the robot may not move
@@ -41,7 +41,7 @@ def blame(text: str, status: Any | None, verdict: dict[str, Any] | None, trace: 
     make = lambda part, why: Blame(part, why, str(log(part)))  # noqa: E731
     trouble = next((e for e in events if e.kind in TROUBLE), None)
     if trouble is not None:
-        return make(trouble.child, trouble.text)
+        return make(trouble.name, trouble.text)
     if verdict is not None and verdict["outcome"] == "contact":
         return make("motor", f"it {verdict['reason']}")
     if verdict is not None and verdict["outcome"] == "wrong_object":

@@ -19,7 +19,7 @@ from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graphs import DEFAULT
 from brain_runtime.inspect_graph import inspect_graph
 from brain_runtime.rooms import SAID
-from brain_runtime.supervisor import Child
+from brain_runtime.run.workload import Workload
 from brain_wire.qos import LATCHED
 from brain_wire.router import free_port
 
@@ -69,7 +69,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
             yield index, run_episode(episode, children, endpoint, run / "logs", together, each_round)
 
 
-def run_episode(episode: Any, children: list[Child], endpoint: str, logs: Path,
+def run_episode(episode: Any, children: list[Workload], endpoint: str, logs: Path,
                 together: Sequence[str] = (), each_round: Callable[[Crew], None] | None = None) -> dict[str, Any]:
     """Starts the processes, runs one episode, and ends them; the result is as :func:`brain_eval.episodes.run_local`'s.
 
@@ -158,7 +158,7 @@ class _Tally:
     def event(self, event: Any) -> None:
         """An event of the supervisor."""
         if event.kind in ("ended", "unhealthy", "given up"):
-            self.restarts.append(f"{event.child} {event.kind}: {event.text}")
+            self.restarts.append(f"{event.name} {event.kind}: {event.text}")
 
     def beats(self, ear: Any) -> None:
         """Adds what was done since the last call."""

@@ -7,7 +7,7 @@ import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
-from brain_runtime.supervisor import THREADS
+from brain_runtime.run.loop import ONE_THREAD
 from brain_runtime.end_with_parent import die_with
 
 
@@ -19,5 +19,5 @@ def _begin(parent: int) -> None:
 
 def workers(jobs: int) -> ProcessPoolExecutor:
     """A pool of ``jobs`` fresh processes."""
-    os.environ.update(THREADS)  # read by them when they import torch
+    os.environ.update(ONE_THREAD)  # read by them when they import torch
     return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))

@@ -11,7 +11,7 @@ from brain_observe import show
 from brain_runtime import speaker
 from brain_runtime.interfaces import GoalStatus
 from brain_runtime.listen import Latency, Seen
-from brain_runtime.supervisor import Event
+from brain_runtime.run.workload import Event
 from brain_wire import messages
 
 

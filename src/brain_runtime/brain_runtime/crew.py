@@ -19,7 +19,8 @@ from brain_runtime.listen import MOVED, Ear
 from brain_runtime.resolved import Resolved
 from brain_runtime.robots import write_parameters
 from brain_runtime.run import keeper
-from brain_runtime.supervisor import Child, Event, Supervisor
+from brain_runtime.run.workload import NEVER, REGION, Event, Workload
+from brain_runtime.supervisor import Heartbeats, Link, Supervisor
 from brain_wire import Node, NoRouter, Session, Watch, open_session, private
 from brain_wire.credentials import OPERATOR, place
 from brain_wire.observers import guarded
@@ -44,7 +45,7 @@ def router_endpoint(given: str | None) -> str:
     return given or os.environ.get(ROUTER_VARIABLE, "").strip() or default
 
 
-def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
+def router_child(endpoint: str, listen: Iterable[str] = ()) -> Workload | None:
     """The router as a child, or None where one answers at ``endpoint`` already.
 
     Args:
@@ -83,7 +84,7 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Child | None:
         argv += [word for one in (*listen, *own) for word in ("--listen", one)]
     else:
         argv += ["--port", str(port)]
-    return Child(ROUTER, tuple(argv), stop_after=keeper.ROUTER, spare=True, lingers=True)
+    return Workload(ROUTER, tuple(argv), probe=Link(), stop_order=keeper.ROUTER, spare=True, lingers=True)
 
 
 def _covers(endpoint: str, port: int) -> bool:
@@ -101,7 +102,7 @@ def _taken(host: str, port: int) -> bool:
         return False
 
 
-def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str) -> list[Child]:
+def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str) -> list[Workload]:
     """All regions that are started here as children.
 
     What commands actuators is ended after the other regions of the brain, and devices of a world after that.
@@ -115,16 +116,17 @@ def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: P
     given = {region.name: region.profile for region in resolved.regions if region.profile}
     profile = write_parameters(given, folder / "robot.params.yaml") if given else None
     files = [*filter(None, (resolved.beside, profile)), *resolved.files]
-    return [Child(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router), region.node,
-                  region.restart == "always", True, region.rate, region.triggers,
-                  keeper.WORLD if region.device else keeper.MOVER if region.moves else 0, spare=region.spare,
-                  lingers=region.device or region.moves)
+    return [Workload(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router),
+                     restart=REGION if region.restart == "always" else NEVER,
+                     probe=Heartbeats(region.node, region.rate, region.triggers), restarts_told=True,
+                     stop_order=keeper.WORLD if region.device else keeper.MOVER if region.moves else 0,
+                     spare=region.spare, lingers=region.device or region.moves)
             for region in resolved.started
             if region.name not in resolved.grouped]
 
 
 def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str,
-                tick: float | None = None) -> Child:
+                tick: float | None = None) -> Workload:
     """The static group of a brain's regions as one child: if a rank is lost it ends, and all are started again.
 
     Args:
@@ -140,9 +142,9 @@ def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path,
                         "process would need the rights of all regions; leave --host torch or --secure out")
     path = private.folder(folder) / "brain.json"
     path.write_text(resolved.to_json(), encoding="utf-8")
-    return Child(GROUP, (sys.executable, "-m", "brain_runtime.static_group", str(path), "--router", router, "--seed",
+    return Workload(GROUP, (sys.executable, "-m", "brain_runtime.static_group", str(path), "--router", router, "--seed",
                          str(seed), "--state-dir", str(state_dir), "--log-dir", str(folder / "logs"),
-                         *(() if tick is None else ("--tick", str(tick)))), stop_after=keeper.MOVER, lingers=True)
+                         *(() if tick is None else ("--tick", str(tick)))), stop_order=keeper.MOVER, lingers=True)
 
 
 def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: int, identity: str | None = None) -> None:
@@ -181,15 +183,13 @@ class Crew:
         grouped: names of the regions that are ranks of the static group, which is one child.
     """
 
-    def __init__(self, children: list[Child], log_dir: Path, endpoint: str, namespace: str = "", *,
+    def __init__(self, children: list[Workload], log_dir: Path, endpoint: str, namespace: str = "", *,
                  on_event: Callable[[Event], None] | None = None, limits: Any = None,
                  domain: int | None = None, external: Iterable[str] = (), grouped: Iterable[str] = ()) -> None:
-        names = [c.name for c in children]
         more: dict[str, Any] = {} if limits is None else {"limits": limits}
         if domain is not None:
             more["environment"] = {"ROS_DOMAIN_ID": str(domain)}
-        self.supervisor = Supervisor(children, log_dir, on_event=on_event, router=ROUTER if ROUTER in names else None,
-                                     **more)
+        self.supervisor = Supervisor(children, log_dir, on_event=on_event, **more)
         self.ear: Ear | None = None
         self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain
         self._session: Session | None = None

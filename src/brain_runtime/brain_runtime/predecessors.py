@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Sequence
 
-from brain_runtime.child import TRIES, Backoff
+from brain_runtime.run.workload import TRIES, Backoff
 from brain_runtime.run.keeper import OUTER, VARIABLE, end_with_keeper, lives
 from brain_wire.standby import OPTION
 from brain_wire.waking import Flag
@@ -131,7 +131,7 @@ class Predecessors:
             over.wait(wait)
 
     def give_up(self, over: Flag) -> None:
-        """Stays until the process is to end (``over``), where it could not start :data:`.child.TRIES` times in a row.
+        """Stays until the process is to end (``over``), where it could not start :data:`.run.workload.TRIES` times in a row.
 
         To whoever would start it again it looks alive; it does nothing.
         """

@@ -28,7 +28,7 @@ from rclpy.type_support import check_for_type_support  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
 
 from brain_wire import shown, standby  # noqa: E402
-from brain_runtime.child import CANNOT_START  # noqa: E402
+from brain_runtime.run.workload import CANNOT_START  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402

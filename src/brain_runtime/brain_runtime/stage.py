@@ -14,7 +14,7 @@ from brain_runtime.crew import Crew, CrewError, refuse_twice, region_children, r
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.inspect_graph import inspect_graph
 from brain_runtime.speaker import Speaker
-from brain_runtime.supervisor import Event
+from brain_runtime.run.workload import Event
 from brain_wire import messages
 from brain_wire.qos import LATCHED
 

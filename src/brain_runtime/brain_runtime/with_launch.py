@@ -10,22 +10,21 @@ import contextlib
 import logging
 import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Sequence
 
-from brain_runtime import end_with_parent
 from brain_runtime.run import keeper, second
+from brain_runtime.run.loop import Loop
+from brain_runtime.run.workload import NEVER, Backoff, Event, Restart, Workload
+from brain_wire import shown
 from brain_wire.endings import on_ending
-from brain_wire.waking import Signal
+from brain_wire.logs import Through
 
 IDLE = 1.0              # s between looks at the program, which the kernel tells of at once
 KILL_AFTER = 3.0        # s that the program gets to end on SIGTERM
-AGAIN = 0.2             # s before a router is started again
-SHORT = 5.0             # s; a router that ends sooner than this could not run
-TRIES = 3               # times in a row that it may
+# A router that ends within 5 s could not run.
+ROUTER = Restart(tries=3, backoff=Backoff(first=0.2, most=0.2, healthy=5.0))
 
 log = logging.getLogger("brain.launch")
 
@@ -39,52 +38,35 @@ class Kept:
     """
 
     def __init__(self, command: Sequence[str], *, router: bool) -> None:
-        self._command, self._router = list(command), router
-        self._signal = Signal()     # unlike an Event, it may be set in a signal handler at any moment
-        self._ending = self._now = False
+        self._router, self._ending, self._now = router, False, False
+        self._name = Path(command[0]).name
+        # With SIGKILL for this process the program dies too, but for a router: who moves the robot speaks by it.
+        workload = Workload(self._name, tuple(command), restart=ROUTER if router else NEVER, grace=KILL_AFTER,
+                            stop_order=keeper.ROUTER if router else 0, lingers=router)
+        self._loop = Loop([workload], Through(), on_event=_tell)
 
     def ask(self, number: int = 0, frame: object = None) -> None:
         """Ends the program: a router when its launch's regions have ended, on SIGTERM at once."""
         self._now = self._now or number == signal.SIGTERM or not self._router
         self._ending = True
-        self._signal.set()
-
-    def look(self, number: int = 0, frame: object = None) -> None:
-        """Has the program looked at."""
-        self._signal.set()
+        self._loop.wake()
 
     def run(self) -> int:
         """The exit status: the program's, or 0 where it was asked to end."""
-        short = 0
-        while True:
-            began = time.monotonic()
-            # With SIGKILL for this process the program dies too, but for a router: who moves the robot speaks by it. A
-            # terminal's Ctrl-C is not the program's, but ours.
-            tie = () if self._router else (sys.executable, end_with_parent.__file__, str(os.getpid()))
-            child = subprocess.Popen([*tie, *self._command], start_new_session=True)
-            while child.poll() is None and not self._ending:
-                self._signal.wait(IDLE)
-            if self._ending:
-                self._end(child)
-                return 0
-            short = short + 1 if time.monotonic() - began < SHORT else 0
-            if not self._router or short >= TRIES:
-                if self._router:
-                    log.error("%s ended %d times in a row, at last with status %d, and is not started again; what it "
-                              "wrote says why", Path(self._command[0]).name, short, child.returncode)
-                return child.returncode if child.returncode >= 0 else 128 - child.returncode
-            self._signal.wait(AGAIN)
-
-    def _end(self, child: subprocess.Popen) -> None:
+        while not self._ending:
+            self._loop.round(IDLE)
+            if self._loop.over(self._name):
+                status = self._loop.status(self._name)
+                return 127 if status is None else status if status >= 0 else 128 - status
         if not self._now:   # launch sends SIGTERM after 10 s
-            keeper.linger(keeper.ROUTER, os.environ.get(keeper.VARIABLE, ""), self._signal.wait, lambda: self._now)
-        if child.poll() is None:
-            child.send_signal(signal.SIGTERM)
-        try:
-            child.wait(KILL_AFTER)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+            keeper.linger(keeper.ROUTER, os.environ.get(keeper.VARIABLE, ""), self._loop.round, lambda: self._now)
+        self._loop.stop()
+        return 0
+
+
+def _tell(event: Event) -> None:
+    if event.kind in ("ended", "given up", "warning") and "not to be restarted" not in event.text:
+        log.warning("%s %s: %s", event.name, event.kind, shown.line(event.text))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,9 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     first = second.stand_behind() if router else second.First()
     if first is None:
         return _end_later(os.environ.get(keeper.VARIABLE, ""))
+    # Who ends a router in this one's place finds it by its launch.
+    os.environ.setdefault(keeper.OUTER, os.environ.get(keeper.VARIABLE) or keeper.mark())
     kept = Kept(command, router=router)
     on_ending(kept.ask)
-    signal.signal(signal.SIGCHLD, kept.look)
     keeper.end_with_keeper(end=kept.ask)
     first.moving(True)      # what moves the robot speaks by the router
     status = kept.run()

@@ -12,9 +12,11 @@ import sys
 from typing import Sequence
 
 from brain_runtime.run import keeper
-from brain_runtime.supervisor import Child, Event, Supervisor
+from brain_runtime.run.loop import Loop
+from brain_runtime.run.workload import REGION, Event, Workload
 from brain_wire import shown
 from brain_wire.endings import on_ending
+from brain_wire.logs import Through
 from brain_wire.waking import Flag
 
 log = logging.getLogger("brain.launch")
@@ -35,15 +37,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Where launch starts this process again, what was ordered of the region still holds.
     os.environ.setdefault(keeper.OUTER, os.environ.get(keeper.VARIABLE) or keeper.mark())
     name = argv[argv.index("--name") + 1] if "--name" in argv[:-1] else os.path.basename(argv[0])
-    kept = Child(name, tuple(argv), counts_restarts=True, spare=True, stop_after=keeper.MOVER, lingers=True)
-    supervisor = Supervisor([kept], None, on_event=_tell)
-    supervisor.start()
-    supervisor.run(stop, GRACE)
+    kept = Workload(name, tuple(argv), restart=REGION, restarts_told=True, stop_order=keeper.MOVER, grace=GRACE,
+                    spare=True, lingers=True)
+    Loop([kept], Through(), on_event=_tell).run(stop)
     return 0
 
 
 def _tell(event: Event) -> None:
-    log.info("%s %s: %s", event.child, event.kind, shown.line(event.text))
+    log.info("%s %s: %s", event.name, event.kind, shown.line(event.text))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from brain_runtime import predecessors
-from brain_runtime.child import Backoff
+from brain_runtime.run.workload import Backoff
 from brain_runtime.run.keeper import OUTER, VARIABLE, mark
 from brain_runtime.predecessors import Predecessors
 from brain_wire.waking import Flag

@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor with real processes: small scripts that end, refuse to end, or run."""
+"""The loop and the supervisor with real processes: small scripts that end, refuse to end, or run."""
+import math
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from brain_runtime.supervisor import Backoff, Child, Supervisor
+from brain_runtime.run.workload import NEVER, REGION, Backoff, Restart, Workload
+from brain_runtime.supervisor import Heartbeats, Supervisor
 from brain_wire import messages
 
 RUNS = "import time; print('running', flush=True); time.sleep(600)"
 DEAF = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('running', flush=True); "
         "time.sleep(600)")
-QUICK = Backoff(first=0.01, most=0.05, healthy=10.0)
+QUICK = Restart(backoff=Backoff(first=0.01, most=0.05, healthy=10.0))
 
 
-def script(code: str, name: str = "a", **more) -> Child:
-    return Child(name, (sys.executable, "-c", code), **more)
+def script(code: str, name: str = "a", **more) -> Workload:
+    return Workload(name, (sys.executable, "-c", code), **{"restart": QUICK, **more})
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def supervise(tmp_path):
 
     def make(*children, **more):
         events = []
-        supervisor = Supervisor(children, tmp_path / "logs", on_event=events.append, **{"backoff": QUICK, **more})
+        supervisor = Supervisor(children, tmp_path / "logs", on_event=events.append, **more)
         supervisor.events = events
         made.append(supervisor)
         supervisor.start()
@@ -47,7 +50,7 @@ def rounds_until(supervisor, condition, what):
         if condition():
             return
         supervisor.round(0.05)
-    pytest.fail(f"never: {what}; events: {[(e.child, e.kind, e.text) for e in supervisor.events]}")
+    pytest.fail(f"never: {what}; events: {[(e.name, e.kind, e.text) for e in supervisor.events]}")
 
 
 def running(supervisor, name="a"):
@@ -70,7 +73,7 @@ def test_a_killed_child_is_started_again_with_its_reason(supervise):
     assert supervisor.restarts("a") == 1 and supervisor.restarts("b") == 0
     assert supervisor.pid("b") == other
     ended = next(e for e in supervisor.events if e.kind == "ended")
-    assert ended.child == "a" and "SIGKILL" in ended.text
+    assert ended.name == "a" and "SIGKILL" in ended.text
     assert "SIGKILL" in supervisor.log_path("supervisor").read_text()
 
 
@@ -84,8 +87,8 @@ def test_backoff_doubles_and_the_last_line_of_the_log_is_the_reason(supervise):
 
 
 def test_a_region_that_cannot_start_is_given_up_and_one_that_fails_is_not(supervise):
-    cannot, fails = (Child(name, (sys.executable, "-c", f"raise SystemExit({status})"), counts_restarts=True)
-                     for name, status in (("a", 2), ("b", 1)))
+    quick = replace(REGION, backoff=QUICK.backoff)
+    cannot, fails = (script(f"raise SystemExit({status})", name, restart=quick) for name, status in (("a", 2), ("b", 1)))
     supervisor = supervise(cannot, fails)
     rounds_until(supervisor, lambda: supervisor.restarts("b") >= 4, "four restarts of b")
     assert supervisor.restarts("a") == 2 and supervisor.pid("a") is None
@@ -95,14 +98,15 @@ def test_a_region_that_cannot_start_is_given_up_and_one_that_fails_is_not(superv
 
 def test_restarts_are_told_to_the_child_before_ros_args(supervise):
     code = "import sys, time; print(sys.argv[1:], flush=True); time.sleep(0 if len(sys.argv) < 5 else 600)"
-    supervisor = supervise(Child("a", (sys.executable, "-c", code, "x", "--ros-args", "-p"), counts_restarts=True))
+    supervisor = supervise(Workload("a", (sys.executable, "-c", code, "x", "--ros-args", "-p"), restart=QUICK,
+                                    restarts_told=True))
     rounds_until(supervisor, lambda: "'--restarts'" in supervisor.log_path("a").read_text().split("\n", 2)[-1],
                  "second start")
     assert "['x', '--restarts', '1', '--ros-args', '-p']" in supervisor.log_path("a").read_text()
 
 
 def test_one_that_is_not_to_be_restarted_stays_down(supervise):
-    supervisor = supervise(script("pass", restart=False))
+    supervisor = supervise(script("pass", restart=NEVER))
     rounds_until(supervisor, lambda: any(e.kind == "given up" for e in supervisor.events), "the end")
     for _ in range(5):
         supervisor.round(0.02)
@@ -110,20 +114,20 @@ def test_one_that_is_not_to_be_restarted_stays_down(supervise):
 
 
 def test_a_program_that_is_not_there(supervise):
-    supervisor = supervise(Child("a", ("/nowhere/to/be/found",)))
+    supervisor = supervise(Workload("a", ("/nowhere/to/be/found",), restart=QUICK))
     rounds_until(supervisor, lambda: supervisor.restarts("a") >= 1, "another try")
     assert any("No such file" in e.text for e in supervisor.events if e.kind == "ended")
 
 
 def test_end_in_good_order_and_by_force(supervise):
-    supervisor = supervise(script(RUNS, "world", stop_after=1), script(DEAF, "b"), script(RUNS, "c"))
+    supervisor = supervise(script(RUNS, "world", stop_order=1), script(DEAF, "b"), script(RUNS, "c"))
     rounds_until(supervisor, lambda: all(running(supervisor, n) for n in ("world", "b", "c")), "all running")
     pids = [supervisor.pid(n) for n in supervisor.names]
     supervisor.stop(grace=0.3)
     assert not any(alive(pid) for pid in pids)
-    stopped = [(e.child, e.text) for e in supervisor.events if e.kind == "stopped"]
-    assert [name for name, _ in stopped] == ["b", "c", "world"]
-    assert "SIGKILL, since" in stopped[0][1] and stopped[1][1] == "by SIGTERM"
+    stopped = {e.name: e.text for e in supervisor.events if e.kind == "stopped"}
+    assert list(stopped) == ["c", "b", "world"], "each as it ends, and the world when both have"
+    assert "SIGKILL, since" in stopped["b"] and stopped["c"] == "by SIGTERM"
 
 
 def test_no_orphans_when_the_supervisor_is_killed(tmp_path):
@@ -131,8 +135,9 @@ def test_no_orphans_when_the_supervisor_is_killed(tmp_path):
     program = textwrap.dedent(f"""
         import sys
         from pathlib import Path
-        from brain_runtime.supervisor import Child, Supervisor
-        s = Supervisor([Child(n, (sys.executable, "-c", {RUNS!r})) for n in "ab"], Path({str(tmp_path)!r}))
+        from brain_runtime.run.workload import Workload
+        from brain_runtime.supervisor import Supervisor
+        s = Supervisor([Workload(n, (sys.executable, "-c", {RUNS!r})) for n in "ab"], Path({str(tmp_path)!r}))
         s.start()
         print(s.pid("a"), s.pid("b"), flush=True)
         while True:
@@ -164,7 +169,7 @@ def test_children_get_one_thread_each(supervise):
 
 
 def test_two_children_of_one_name(tmp_path):
-    with pytest.raises(ValueError, match="two children are called a"):
+    with pytest.raises(ValueError, match="two processes are called a"):
         Supervisor([script(RUNS), script(RUNS)], tmp_path)
 
 
@@ -178,8 +183,8 @@ WAITS = ("import sys\n"
 
 
 def test_a_spare_process_takes_over_and_another_is_made_ready(supervise, monkeypatch):
-    monkeypatch.setattr("brain_runtime.supervisor.SETTLED", 0.1)
-    monkeypatch.setattr("brain_runtime.supervisor.SETTLED_AGAIN", 0.1)
+    monkeypatch.setattr("brain_runtime.run.loop.SETTLED", 0.1)
+    monkeypatch.setattr("brain_runtime.run.loop.SETTLED_AGAIN", 0.1)
     supervisor = supervise(script(WAITS, spare=True))
     running = supervisor._all["a"]
     for number in range(1, 4):
@@ -195,14 +200,14 @@ def test_a_spare_process_takes_over_and_another_is_made_ready(supervise, monkeyp
 
 
 def test_a_spare_that_ended_is_not_waited_for(supervise, monkeypatch):
-    monkeypatch.setattr("brain_runtime.supervisor.SETTLED", 0.1)
+    monkeypatch.setattr("brain_runtime.run.loop.SETTLED", 0.1)
     supervisor = supervise(script(WAITS, spare=True))
     running = supervisor._all["a"]
     rounds_until(supervisor, lambda: running.spare is not None and running.spare.waits, "a spare process")
     first, spare = supervisor.pid("a"), running.spare._process
     spare.kill()
     spare.wait()
-    running.spare_wait = 60.0
+    running.seen.spare_due = math.inf
     supervisor.kill("a", signal.SIGKILL)
     rounds_until(supervisor, lambda: supervisor.pid("a") not in (None, first), "a restart without a spare")
 
@@ -221,7 +226,7 @@ def test_an_observer_that_fails_ends_nothing(tmp_path):
     def fails(event):
         raise ValueError("[/nope]")
 
-    supervisor = Supervisor([script("import sys; sys.exit(3)")], tmp_path / "logs", on_event=fails, backoff=QUICK)
+    supervisor = Supervisor([script("import sys; sys.exit(3)")], tmp_path / "logs", on_event=fails)
     supervisor.events = []
     try:
         supervisor.start()
@@ -231,7 +236,7 @@ def test_an_observer_that_fails_ends_nothing(tmp_path):
 
 
 def beating(name):
-    return Child(name, (sys.executable, "-c", RUNS), node=f"/{name}")
+    return script(RUNS, name, probe=Heartbeats(f"/{name}"))
 
 
 @pytest.mark.slow

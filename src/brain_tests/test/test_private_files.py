@@ -14,7 +14,8 @@ from brain_observe.bags import BagWriter
 from brain_regions.brainstem import Brainstem
 from brain_runtime import snapshot, state_folder
 from brain_runtime.runs import new_run
-from brain_runtime.supervisor import Child, Supervisor
+from brain_runtime.run.workload import Workload
+from brain_runtime.supervisor import Supervisor
 from brain_runtime.torch_ranks import Ranks
 from brain_training import checkpoint
 from brain_training.motor import MotorTask
@@ -45,7 +46,7 @@ def readable(folder):
 def test_what_a_brain_writes_is_its_owners_alone(open_to_all, tmp_path):
     claim = new_run(tmp_path / "home" / "runs")
     said = (sys.executable, "-c", "print('go to the red ball', flush=True)")
-    supervisor = Supervisor([Child("ears", said)], claim.folder / "logs")
+    supervisor = Supervisor([Workload("ears", said)], claim.folder / "logs")
     supervisor.start()
     while "red ball" not in (claim.folder / "logs" / "ears.log").read_text():
         supervisor.round()

@@ -20,7 +20,7 @@ from brain_runtime.command.terminal import Terminal
 from brain_runtime.crew import Crew
 from brain_runtime.listen import Seen
 from brain_runtime.report import footer, input_lines, reason_lines, region_report, table
-from brain_runtime.supervisor import Child
+from brain_runtime.run.workload import Workload
 from brain_wire import messages
 from brain_wire.observers import LastingFile, guarded
 
@@ -88,8 +88,8 @@ def test_what_observes_cannot_end_the_supervisor(tmp_path, capfd):
     def fails(event):
         raise RuntimeError(f"cannot show {event.child} {NASTY}")
 
-    child = Child("sleeper", (sys.executable, "-c", "import time; time.sleep(600)"))
-    crew = Crew([child, Child("other", child.argv)], tmp_path, "tcp/127.0.0.1:1", on_event=fails)
+    child = Workload("sleeper", (sys.executable, "-c", "import time; time.sleep(600)"))
+    crew = Crew([child, Workload("other", child.argv)], tmp_path, "tcp/127.0.0.1:1", on_event=fails)
     try:
         crew.supervisor.start()
         crew.supervisor.kill("other")

@@ -21,7 +21,7 @@ from brain_fleet.checks.relay import Relay
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.processes.settings import CLOUD_VARIABLE, SECURITY_VARIABLE, TOKEN_VARIABLE
 from brain_runtime import end_with_parent
-from brain_runtime.supervisor import THREADS
+from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import SessionProblem
 from brain_wire.router import free_port
 
@@ -39,7 +39,7 @@ class Processes:
 
     def start(self, name: str, log: Path, *words: str) -> None:
         """Starts ``python -m WORDS``; its output goes behind what is in the log."""
-        environment = {**THREADS, **{key: value for key, value in os.environ.items() if key not in OTHERS}}
+        environment = {**ONE_THREAD, **{key: value for key, value in os.environ.items() if key not in OTHERS}}
         with log.open("ab") as file:
             self._running[name] = subprocess.Popen(
                 [sys.executable, end_with_parent.__file__, str(os.getpid()), sys.executable, "-m", *words],

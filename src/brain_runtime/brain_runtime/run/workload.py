@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads: processes that are to be there, when they are started again, and how they end."""
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Mapping, Protocol
+
+CANNOT_START = 2    # exit status of a process that no start in the same way will help
+TRIES = 3           # times in a row that such a one is started
+GRACE = 5.0         # s that a process gets to end in good order
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Growing wait before a restart.
+
+    Attributes:
+        first: after the first failure in a row (s).
+        most: the longest (s).
+        healthy: a process that ran so long (s) has ended the row.
+        drawn: share of the wait that is drawn, so that not all who failed together come again together (0 to 1).
+    """
+
+    first: float = 0.2
+    most: float = 10.0
+    healthy: float = 10.0
+    drawn: float = 0.0
+
+    def delay(self, failures: int) -> float:
+        """Wait (s) after so many failures in a row (at least 1)."""
+        wait = min(self.most, self.first * 2.0 ** min(failures - 1, 30))
+        return wait * (1.0 - random.uniform(0.0, self.drawn)) if self.drawn else wait
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Rule for starting a workload again that has ended by itself.
+
+    Attributes:
+        always: start it again after status 0 too.
+        never: do not start it again at all.
+        tries: failures in a row after which it is given up; 0: never.
+        hopeless: exit statuses that count for ``tries``; empty: all do.
+        backoff: how long to wait.
+    """
+
+    always: bool = True
+    never: bool = False
+    tries: int = 0
+    hopeless: frozenset[int] = frozenset()
+    backoff: Backoff = Backoff()
+
+
+ALWAYS = Restart()
+NEVER = Restart(never=True)
+REGION = Restart(tries=TRIES, hopeless=frozenset({CANNOT_START}))
+
+
+class Watching(Protocol):
+    """What looks at one process of a workload."""
+
+    def wrong(self, dt: float) -> str | None:
+        """What is wrong with the process, after ``dt`` s more in which it could have shown that it is well."""
+
+
+class Probe(Protocol):
+    """How to see that a process is well which runs."""
+
+    def watch(self, process: int) -> Watching:
+        """Begins to look at a process."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A process that is to be there.
+
+    Attributes:
+        name: for people, and of the log.
+        argv: command line.
+        environment: added to that of all.
+        restart: when it is started again.
+        probe: sees that it is well; None: while it runs it is.
+        restarts_told: it takes ``--restarts N``.
+        after: names of those that have to run before it is started.
+        stop_order: those with a lower number have ended before it is asked to end.
+        grace: s that it gets to end after SIGTERM.
+        spare: a second process is kept ready for it, since a gap matters; it takes ``--standby``.
+        lingers: it ends by itself, in the turn that ``stop_order`` gives, where its keeper is gone
+            (:func:`brain_runtime.run.keeper.end_with_keeper`); others are killed with that.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    restart: Restart = ALWAYS
+    probe: Probe | None = None
+    restarts_told: bool = False
+    after: tuple[str, ...] = ()
+    stop_order: int = 0
+    grace: float = GRACE
+    spare: bool = False
+    lingers: bool = False
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened: ``kind`` is started, ended, unhealthy, done, given up, stopped or warning."""
+
+    time: float
+    name: str
+    kind: str
+    text: str
