@@ -16,7 +16,7 @@ from brain.cli import app
 from brain_fleet.belonging.consent import Consent
 from brain_fleet.devices import values
 from brain_fleet.devices.models import Mapped, Property
-from brain_fleet.jobs import keeper, stages
+from brain_fleet.jobs import stages
 from brain_fleet.jobs.admission import admitted
 from brain_fleet.jobs.manifests import manifest, read
 from brain_fleet.jobs.runner import Runner
@@ -24,6 +24,7 @@ from brain_fleet.joint import asking
 from brain_fleet.processes import identity
 from brain_fleet.state.manifests import ManifestProblem, read_manifests
 from brain_fleet.store import Store, StoreProblem
+from brain_runtime.run import subreaper
 from brain_wire.waking import Flag
 
 ORDER = """apiVersion: fleet.brain/v1
@@ -128,9 +129,9 @@ def test_a_log_says_why_a_command_cannot_be_started(tmp_path, argv, env, why):
     told = {"steps": [{"argv": argv, "env": {**os.environ, **env}, "cwd": "/"}], "grace": 1,
             "log": str(tmp_path / "log"), "exit": str(tmp_path / "exit")}
     (tmp_path / "keep.json").write_text(json.dumps(told))
-    with subprocess.Popen([sys.executable, "-I", "-S", keeper.__file__, str(tmp_path / "keep.json")],
+    with subprocess.Popen([sys.executable, "-I", "-S", subreaper.__file__, str(tmp_path / "keep.json")],
                           stdin=subprocess.PIPE) as process:
-        assert process.wait(120) == keeper.CANNOT
+        assert process.wait(120) == subreaper.CANNOT
     assert why in (tmp_path / "log").read_text()
 
 

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from brain_fleet.messages.pace import LONGEST
 from brain_fleet.owners_file import OwnersFileProblem
 from brain_fleet.programs.file import read_programs
-from brain_fleet.programs.keeping import DONE, RUNS, Kept
+from brain_fleet.programs.keeping import DONE, RESTART, RUNS, how_it_is
+from brain_runtime.run.loop import Loop
+from brain_runtime.run.tree import Below, base_env
+from brain_runtime.run.workload import Workload
+from brain_wire.logs import Through
 
 ALIVE = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'a')); time.sleep(3600)"
 ONCE = "import sys; open(sys.argv[1], 'a').write('x')"
@@ -76,18 +79,6 @@ def test_a_robot_runs_what_its_owner_lets_it_with_its_cloud_or_without(fleet, un
     assert fleet.end("robot1", signal.SIGTERM) == 0
 
 
-def test_a_program_that_ends_at_once_is_not_started_all_the_time(tmp_path, until):
-    kept, log = Kept("bad", [sys.executable, "-c", BAD], tmp_path), tmp_path / "log"
-    until(lambda: kept.look(0.0)["state"] == "waiting")
-    for _ in range(100):    # as long as the clock stands, it is not time yet
-        assert kept.look(0.0)["state"] == "waiting"
-    assert log.read_text().count("there is no data") == 1
-    # It is told to run only when it has run for a while.
-    assert kept.look(LONGEST)["state"] == "waiting"
-    until(lambda: kept.look(LONGEST) and log.read_text().count("there is no data") == 2)
-    kept.end()
-
-
 def test_a_file_that_cannot_be_meant_so_names_what_is_wrong(tmp_path):
     file = tmp_path / "programs.yaml"
     file.write_text("learn: [brain, fleet, learn]\n")
@@ -100,3 +91,19 @@ def test_a_file_that_cannot_be_meant_so_names_what_is_wrong(tmp_path):
         assert "as learn: [brain, fleet, learn, vision" in str(found.value)
     with pytest.raises(OwnersFileProblem, match="cannot read"):
         read_programs(tmp_path / "nothing.yaml")
+
+
+def test_one_that_failed_is_told_to_run_only_when_it_has_for_a_while(tmp_path, monkeypatch):
+    code = "import os, sys, time; os.path.exists('x') and time.sleep(600); open('x', 'w'); sys.exit('there is no data')"
+    step = {"argv": [sys.executable, "-c", code], "env": base_env(), "cwd": str(tmp_path)}
+    loop = Loop([Workload("bad", (), restart=RESTART, below=Below(tmp_path, "bad", (step,)))], Through())
+    try:
+        while (found := how_it_is(loop, "bad"))["why"] == RUNS or loop.runs_for("bad") is None:
+            loop.round()
+        assert found == {"state": "waiting", "why": "it ended with status 1: there is no data; it is started again"}
+        monkeypatch.setattr("brain_fleet.programs.keeping.SETTLED", loop.runs_for("bad") + 0.2)
+        while (found := how_it_is(loop, "bad"))["state"] == "waiting":
+            loop.round()
+        assert found == {"state": "applied", "why": RUNS} and loop.restarts("bad") == 1
+    finally:
+        loop.stop()

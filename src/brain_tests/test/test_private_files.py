@@ -8,12 +8,12 @@ import sys
 import pytest
 import torch
 
-from brain_fleet.jobs.processes import Process
 from brain_fleet.models.parts import Parts
 from brain_observe.bags import BagWriter
 from brain_regions.brainstem import Brainstem
 from brain_runtime import snapshot, state_folder
 from brain_runtime.runs import new_run
+from brain_runtime.run.tree import Tree
 from brain_runtime.run.workload import Workload
 from brain_runtime.supervisor import Supervisor
 from brain_runtime.torch_ranks import Ranks
@@ -61,7 +61,7 @@ def test_what_a_brain_writes_is_its_owners_alone(open_to_all, tmp_path):
     checkpoint.save(tmp_path / "trained" / "a.checkpoint", {"a": torch.ones(2)}, {"step": 1})
     durable = Durable(Shard(MotorTask(quick=True), 0), tmp_path / "server")
     durable.close()
-    job = Process(tmp_path / "jobs" / "one", "token", [{"argv": [*said], "env": {}, "cwd": str(tmp_path)}], 1.0)
+    job = Tree(tmp_path / "jobs" / "one", "token", [{"argv": [*said], "env": {}, "cwd": str(tmp_path)}], 1.0)
     job.let_go(10.0)
     (tmp_path / "ranks").mkdir(mode=0o700)
     with Ranks(1, folder=tmp_path / "ranks"):

@@ -14,6 +14,18 @@ TAIL = 4096     # bytes at the end of a log that are looked through for its last
 LINE = 300      # characters of it that are told
 
 
+def last_line(path: Path) -> str:
+    """Last line of a log, but for those that tell of starts; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            lines = [line.strip() for line in file.read(TAIL).decode("utf-8", "replace").splitlines()]
+    except OSError:
+        return ""   # there is no line to tell, and nothing that hangs on it
+    lines = [line for line in lines if line and not line.startswith("--- ")]
+    return lines[-1][:LINE] if lines else ""
+
+
 class Logs:
     """One folder of logs, a file for each name.
 
@@ -53,15 +65,8 @@ class Logs:
             return open(os.devnull, "ab")  # noqa: SIM115
 
     def last_line(self, name: str) -> str:
-        """Last line of a log, but for those that tell of starts; empty where there is none."""
-        try:
-            with open(self.path(name), "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-                lines = [line.strip() for line in file.read(TAIL).decode("utf-8", "replace").splitlines()]
-        except OSError:
-            return ""   # there is no line to tell, and nothing that hangs on it
-        lines = [line for line in lines if line and not line.startswith("--- ")]
-        return lines[-1][:LINE] if lines else ""
+        """Last line of a log, see :func:`last_line`."""
+        return last_line(self.path(name))
 
     def _cannot(self, name: str, error: OSError) -> None:
         if name not in self._failing:

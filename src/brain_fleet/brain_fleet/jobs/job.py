@@ -9,8 +9,8 @@ from typing import Any, Callable
 
 from brain_fleet.jobs.containers import made
 from brain_fleet.jobs.plan import COMPLETE, Group, Places, Plan, Worker, free_port
-from brain_fleet.jobs.processes import Process, base_env, kill_leftovers, left_status
 from brain_fleet.jobs.records import Record
+from brain_runtime.run.tree import Tree, base_env, kill_leftovers, left_status
 
 QUEUED, RUNNING, SUSPENDED, DONE, FAILED = "Queued", "Running", "Suspended", "Complete", "Failed"
 WAITING, SUCCEEDED, LEFT = "waiting", "succeeded", "left"
@@ -44,7 +44,7 @@ class Job:
         self.deleted = False
         self._prefix = prefix
         self.driver: Any = None
-        self.running: dict[str, Process] = {}
+        self.running: dict[str, Tree] = {}
         self.state = record.state
         self.state.setdefault("phase", QUEUED)
         for key in ("workers", "groups", "ports"):
@@ -206,7 +206,7 @@ class Job:
 
     def _reap(self, now: float) -> None:
         for name, process in list(self.running.items()):
-            status = process.status()
+            status = process.poll()
             if status is None:
                 continue
             del self.running[name]
@@ -324,7 +324,7 @@ class Job:
                 more = self._torch(group, worker) if group.torch else {}
                 steps = [step.resolved(more, base_env()) for step in worker.steps]
             own["attempt"] += 1
-            self.running[worker.name] = Process(self.folder(worker.name), self._token(worker.name), steps,
+            self.running[worker.name] = Tree(self.folder(worker.name), self._token(worker.name), steps,
                                                 worker.grace)
         except OSError as error:
             self._group(group)["not_before"] = now + LONGEST_DELAY
@@ -365,7 +365,7 @@ class Job:
             its["port"] = free_port()
             step = {"argv": [sys.executable, "-m", "brain_training.parallel.store", str(its["port"])],
                     "env": base_env(), "cwd": str(self.places.folder)}
-            self.running[name] = Process(self.folder(name), self._token(name), [step], 1.0)
+            self.running[name] = Tree(self.folder(name), self._token(name), [step], 1.0)
             return False
         if self.running[name].asked:
             return False

@@ -14,7 +14,7 @@ from brain_fleet.jobs.job import FAILED, Job, sweep
 from brain_fleet.jobs.manifests import Manifest
 from brain_fleet.jobs.plan import Places, Plan
 from brain_fleet.jobs.planning import plan as plan_of
-from brain_fleet.jobs.processes import tail
+from brain_runtime.run.tree import tail
 from brain_fleet.jobs.admission import Priority, admitted, giving_way, priority
 from brain_fleet.jobs.records import Record, Records
 from brain_fleet.jobs.reports import Reports

@@ -59,6 +59,10 @@ class Tending(Woken):
         super().__init__(what, patience, stop)
         self._every, self._seldom = every, seldom
 
+    def _pause(self) -> None:
+        """Waits until it is time for the next look, or :meth:`wake`."""
+        self._wake.wait(self._every)
+
     @abstractmethod
     def _look(self) -> None:
         """Brings about what is wanted, and reports. May raise StoreProblem and OutboxFull."""
@@ -76,5 +80,5 @@ class Tending(Woken):
             except Exception:   # whatever it brings about, the robot's side of the fleet goes on
                 self._seldom("tending", f"the {self._what} could not be looked after", trace=True,
                              level=logging.ERROR)
-            self._wake.wait(self._every)
+            self._pause()
         self._end()

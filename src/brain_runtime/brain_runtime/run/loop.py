@@ -23,9 +23,10 @@ from typing import Callable, Iterable, Mapping, Sequence
 from brain_runtime import end_with_parent
 from brain_runtime.run import keeper
 from brain_runtime.run.reconcile import SETTLED, SETTLED_AGAIN, Action, Seen, after_end, due_in, reconcile
+from brain_runtime.run.tree import Tree
 from brain_runtime.run.workload import Event, Watching, Workload
 from brain_wire import shown
-from brain_wire.logs import Logs
+from brain_wire.logs import Logs, last_line
 from brain_wire.observers import guarded
 from brain_wire.standby import OPTION, Standby
 from brain_wire.waking import Flag
@@ -40,7 +41,7 @@ class _Process:
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
-        self.popen: subprocess.Popen | None = None
+        self.popen: subprocess.Popen | Tree | None = None
         self.pidfd = -1
         self.watching: Watching | None = None
         self.spare: Standby | None = None
@@ -117,6 +118,16 @@ class Loop:
         """Exit status of a workload's last process, negative for a signal; None: none has ended."""
         return self._all[name].status
 
+    def runs_for(self, name: str) -> float | None:
+        """How long a workload's process has run (s, of the loop's clock); None: it does not."""
+        began = self._all[name].seen.began
+        return None if began is None else self._now - began
+
+    def failures(self, name: str) -> int:
+        """How often a workload has failed in a row."""
+        seen = self._all[name].seen
+        return 0 if (self.runs_for(name) or 0.0) > seen.workload.restart.backoff.healthy else seen.failures
+
     def over(self, name: str) -> bool:
         """Whether a workload does not run, and is not started again."""
         seen = self._all[name].seen
@@ -128,7 +139,8 @@ class Loop:
 
     def last_line(self, name: str) -> str:
         """Last line that a workload wrote to its log, empty if there is none."""
-        return self._logs.last_line(name)
+        below = self._all[name].seen.workload.below
+        return self._logs.last_line(name) if below is None else last_line(below.folder / "log")
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> bool:
         """Sends a signal to a workload's process, for demonstrations and tests; whether there was one to send it to."""
@@ -240,8 +252,12 @@ class Loop:
         self._tell(workload.name, "started", f"process {popen.pid}"
                    + (f", restart {seen.starts - 1}" if seen.starts > 1 else ""))
 
-    def _spawn(self, workload: Workload, more: list[str], stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
+    def _spawn(self, workload: Workload, more: list[str], stdin: int = subprocess.DEVNULL
+               ) -> subprocess.Popen | Tree:
         """Starts a process, which ends with this one, in good order where others need it. Raises OSError."""
+        if workload.below is not None:
+            below = workload.below
+            return Tree(below.folder, below.token, below.steps, workload.grace)
         command = _with(workload.argv, more)
         environment = {**self._environment, **workload.environment, **keeper.told(workload.stop_order)}
         if not workload.lingers:

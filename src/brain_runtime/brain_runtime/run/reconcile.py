@@ -89,7 +89,7 @@ def due_in(seen: Iterable[Seen], now: float) -> float:
         if one.began is None:
             at = one.due
         elif one.asked is not None and not one.killed:
-            at = one.asked + one.workload.grace
+            at = one.asked + one.workload.patience
         else:
             at = one.spare_due if one.workload.spare and not one.spare and not one.killed else None
         found = found if at is None else min(found, at - now)
@@ -99,7 +99,7 @@ def due_in(seen: Iterable[Seen], now: float) -> float:
 def _ending(name: str, one: Seen, now: float) -> list[Action]:
     if one.asked is None:
         return [] if one.killed else [Action(name, signal.SIGTERM)]
-    if one.killed or now < one.asked + one.workload.grace:
+    if one.killed or now < one.asked + one.workload.patience:
         return []
     return [Action(name, signal.SIGKILL, why=f"it did not end within {one.workload.grace:g} s of SIGTERM")]
 

@@ -6,9 +6,12 @@ import random
 from dataclasses import dataclass, field
 from typing import Mapping, Protocol
 
+from brain_runtime.run.tree import Below
+
 CANNOT_START = 2    # exit status of a process that no start in the same way will help
 TRIES = 3           # times in a row that such a one is started
 GRACE = 5.0         # s that a process gets to end in good order
+SUBREAPER = 2.0     # s that a subreaper gets in addition
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Workload:
         spare: a second process is kept ready for it, since a gap matters; it takes ``--standby``.
         lingers: it ends by itself, in the turn that ``stop_order`` gives, where its keeper is gone
             (:func:`brain_runtime.run.keeper.end_with_keeper`); others are killed with that.
+        below: it may leave processes behind, and runs below a subreaper, which ends them too; see there for what is
+            run, with which environment.
     """
 
     name: str
@@ -101,6 +106,12 @@ class Workload:
     grace: float = GRACE
     spare: bool = False
     lingers: bool = False
+    below: Below | None = None
+
+    @property
+    def patience(self) -> float:
+        """S until it is ended by force: a subreaper ends what is below it itself."""
+        return self.grace + (SUBREAPER if self.below else 0.0)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps one worker of a job: ``python -I -S keeper.py FILE``, run by its path, so that it is small and starts fast.
+"""Subreaper: ``python -I -S subreaper.py FILE``, run by its path, so that it is small and starts fast.
 
 It runs the commands of the file one after the other, and adopts whatever they leave behind (Linux: child subreaper).
-When the last has ended, when it is told to end (SIGTERM), or when its standard input closes, which is when the runner
-has ended, however that ended, all that it has started ends: by SIGTERM to the command first, by SIGKILL to everything
+When the last has ended, when it is told to end (SIGTERM), or when its standard input closes, which is when who started
+it has ended, however that ended, all that it has started ends: by SIGTERM to the command first, by SIGKILL to everything
 after the grace time. Its status is the command's, 128 and the number where a signal ended it, and is left in a file
-too, for a runner that was not there.
+too, for who was not there.
 """
 import ctypes
 import errno
@@ -45,7 +45,7 @@ def main(path: str) -> int:
             json.dump({"status": status, "asked": bool(asked)}, file)
         os.replace(temporary, told["exit"])
     except OSError as error:    # a full disk: who waits for this process still learns its status
-        print(f"keeper: {error}", file=sys.stderr)
+        print(f"subreaper: {error}", file=sys.stderr)
     return status
 
 
@@ -85,7 +85,7 @@ def _become(step: dict, log: int) -> None:
     """In the child: becomes the command."""
     try:
         os.setsid()
-        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)    # PR_SET_PDEATHSIG: should the keeper be killed
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)    # PR_SET_PDEATHSIG: should this process be killed
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers as processes: each below a keeper of its own, with a log, and found again by a token in its environment."""
+"""Trees of processes: commands below a subreaper of their own, which ends all that they leave behind.
+
+Each has a log, and is found again by a token in its environment.
+"""
 from __future__ import annotations
 
 import json
@@ -7,10 +10,11 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Sequence, TypedDict
 
-from brain_fleet.jobs import keeper
+from brain_runtime.run import subreaper
 from brain_wire import private
 
 TOKEN = "BRAIN_JOB_TOKEN"
@@ -30,21 +34,49 @@ def base_env() -> dict[str, str]:
     return found
 
 
-class Process:
-    """A worker that runs.
+class Step(TypedDict):
+    """A command of a tree: its words, the whole of its environment, and the folder that it runs in."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+
+
+@dataclass(frozen=True)
+class Below:
+    """How a workload is run that may leave processes behind.
+
+    Attributes:
+        folder: for its log, and its exit status, for who was not there.
+        token: no other process has it.
+        steps: commands, one after the other.
+    """
+
+    folder: Path
+    token: str
+    steps: tuple[Step, ...]
+
+
+class Tree:
+    """A tree that runs.
 
     Args:
-        folder: of the worker, for its log and what the keeper is told; made.
+        folder: for its log and what the subreaper is told; made.
         token: no other process has it.
-        steps: as :meth:`brain_fleet.jobs.plan.Step.resolved` gives them.
-        grace: s that it gets to end.
+        steps: commands, one after the other.
+        grace: s that each gets to end.
+
+    Attributes:
+        asked: it has been asked to end.
+        returncode: its exit status, see :meth:`poll`; None: it runs.
 
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(self, folder: Path, token: str, steps: Sequence[Mapping[str, Any]], grace: float) -> None:
+    def __init__(self, folder: Path, token: str, steps: Sequence[Step], grace: float) -> None:
         self.token, self.asked = token, False
+        self.returncode: int | None = None
         private.folder(folder)
         self.exit, self.log = folder / "exit", folder / "log"
         self.exit.unlink(missing_ok=True)
@@ -55,35 +87,44 @@ class Process:
                         encoding="utf-8")
         with open(self.log, "ab", opener=private.opener) as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", keeper.__file__, str(file)], stdin=subprocess.PIPE, stdout=log, stderr=log,
+                [sys.executable, "-I", "-S", subreaper.__file__, str(file)], stdin=subprocess.PIPE, stdout=log, stderr=log,
                 start_new_session=True, env={TOKEN: token})
 
     @property
     def pid(self) -> int:
-        """Of the keeper."""
+        """Of the subreaper."""
         return self._process.pid
 
-    def stop(self) -> None:
-        """Asks it to end; it does within its grace time. May be called again and again."""
-        if not self.asked:
-            self.asked = True
-            self._process.send_signal(signal.SIGTERM)
+    def send_signal(self, number: int) -> None:
+        """Asks it to end (SIGTERM), which it does within its grace time, or ends it (SIGKILL)."""
+        self.asked = True
+        self._process.send_signal(number)
 
-    def status(self) -> int | None:
-        """How it has ended; None: it runs. A keeper that was killed counts as its worker's death, by that signal."""
+    def stop(self) -> None:
+        """Asks it to end; may be called again and again."""
+        if not self.asked:
+            self.send_signal(signal.SIGTERM)
+
+    def poll(self) -> int | None:
+        """How it has ended; None: it runs. A subreaper that was killed counts as its command's death, by that signal.
+
+        A signal that ended it counts as 128 and its number.
+        """
+        if self.returncode is not None:
+            return self.returncode
         status = self._process.poll()
         if status is None:
             _shorten(self.log)
             return None
         if self._process.stdin is not None:
             self._process.stdin.close()
-        if status < 0:      # what it kept may live on
+        if status < 0:      # what was below it may live on
             kill_leftovers(self.token)
-            return 128 - status
-        return status
+        self.returncode = status if status >= 0 else 128 - status
+        return self.returncode
 
     def let_go(self, patience: float) -> None:
-        """Ends it as the end of the runner would, and waits."""
+        """Ends it as the end of this process would, and waits."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
