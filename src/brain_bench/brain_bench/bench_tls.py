@@ -50,7 +50,8 @@ def children(folder: Path, plain: str, secured: str) -> list[Workload]:
     echo = (sys.executable, "-m", "brain_bench.bench_wire")
     return [Workload("plain", (*router, plain), stop_order=2),
             Workload("secured", (*router, secured, "--config", str(folder / "router.json5")), stop_order=2),
-            Workload("plain echo", (*echo, plain)), Workload("secured echo", (*echo, secured, str(folder / "echo.json5")))]
+            Workload("plain echo", (*echo, plain)),
+            Workload("secured echo", (*echo, secured, str(folder / "echo.json5")))]
 
 
 def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[Cost]:

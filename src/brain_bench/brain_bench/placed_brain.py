@@ -104,7 +104,8 @@ class PlacedBrain:
 
 def _router(name: str, port: int, towards: int | None = None) -> Workload:
     connect = () if towards is None else ("--connect", _endpoint(towards))
-    return Workload(name, (sys.executable, "-m", "brain_wire.router", "--listen", _endpoint(port), *connect), stop_order=3)
+    return Workload(name, (sys.executable, "-m", "brain_wire.router", "--listen", _endpoint(port), *connect),
+                    stop_order=3)
 
 
 def _endpoint(port: int) -> str:

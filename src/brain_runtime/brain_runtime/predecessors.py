@@ -131,7 +131,7 @@ class Predecessors:
             over.wait(wait)
 
     def give_up(self, over: Flag) -> None:
-        """Stays until the process is to end (``over``), where it could not start :data:`.run.workload.TRIES` times in a row.
+        """Stays until the process is to end (``over``), where it could not start :data:`TRIES` times in a row.
 
         To whoever would start it again it looks alive; it does nothing.
         """

@@ -63,7 +63,7 @@ class Stage:
     def _take_event(self, event: Event) -> None:
         self.events.append(event)
         if event.kind in ("ended", "unhealthy", "given up") or (event.kind == "started" and "restart" in event.text):
-            self.tell(f"{event.child} {event.kind}: {event.text}")
+            self.tell(f"{event.name} {event.kind}: {event.text}")
 
     @property
     def stopped(self) -> bool:

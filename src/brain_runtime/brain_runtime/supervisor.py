@@ -40,10 +40,18 @@ class Heartbeats:
     rate: float | None = None
     triggers: tuple[str, ...] = ()
 
+    def watch(self, workload: Workload, process: int, loop: Supervisor) -> Watching:
+        """See :class:`Probe`."""
+        return loop.region(workload.name, self, process)
+
 
 @dataclass(frozen=True)
 class Link:
     """Probe of the router: the listener's own link to it."""
+
+    def watch(self, workload: Workload, process: int, loop: Supervisor) -> Watching:
+        """See :class:`Probe`."""
+        return _Router(loop)
 
 
 class Supervisor(Loop):
@@ -116,15 +124,11 @@ class Supervisor(Loop):
 
     # -- what is seen of it ----------------------------------------------------------------------------------------
 
-    def _watch(self, workload: Workload, process: int) -> Watching | None:
-        probe = workload.probe
-        if isinstance(probe, Heartbeats):
-            health = Health(self._limits, probe.rate, probe.triggers)
-            self._regions[probe.node] = region = _Region(self, workload.name, process, health)
-            return region
-        if isinstance(probe, Link):
-            return _Router(self)
-        return super()._watch(workload, process)
+    def region(self, name: str, probe: Heartbeats, process: int) -> Watching:
+        """Begins to look at a process of a region."""
+        health = Health(self._limits, probe.rate, probe.triggers)
+        self._regions[probe.node] = region = _Region(self, name, process, health)
+        return region
 
     def _look(self, dt: float) -> None:
         self._quiet += dt

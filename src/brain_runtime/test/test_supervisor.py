@@ -88,7 +88,8 @@ def test_backoff_doubles_and_the_last_line_of_the_log_is_the_reason(supervise):
 
 def test_a_region_that_cannot_start_is_given_up_and_one_that_fails_is_not(supervise):
     quick = replace(REGION, backoff=QUICK.backoff)
-    cannot, fails = (script(f"raise SystemExit({status})", name, restart=quick) for name, status in (("a", 2), ("b", 1)))
+    cannot, fails = (script(f"raise SystemExit({status})", name, restart=quick)
+                     for name, status in (("a", 2), ("b", 1)))
     supervisor = supervise(cannot, fails)
     rounds_until(supervisor, lambda: supervisor.restarts("b") >= 4, "four restarts of b")
     assert supervisor.restarts("a") == 2 and supervisor.pid("a") is None

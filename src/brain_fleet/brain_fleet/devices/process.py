@@ -22,12 +22,13 @@ from brain_fleet.devices.owned_files import with_paths
 from brain_fleet.devices.protocols import check_device, find
 from brain_fleet.schema import WHOLE, FormProblem
 from brain_runtime.end_with_parent import die_with
+from brain_wire.backoff import Backoff
 from brain_wire.waking import Signal
 
 MEMORY = 512 * 2**20    # bytes of data, threads' stacks among them
 NICE = 5                # below the regions of the brain, which run at 0
 ALIVE = 1.0             # s between two signs of life
-AGAIN, LONGEST_AGAIN = 0.5, 30.0    # s until a device that was gone is tried again, doubled each time
+AGAIN = Backoff(first=0.5, most=30.0)   # until a device that was gone is tried again
 LEAVING = 2.0           # s that a driver gets to close
 REFUSED = 3             # exit status where the device cannot be meant so
 
@@ -96,7 +97,7 @@ class Runner:
         self._told = Told(visitors, wake)
         self._driver: Driver | None = None
         self._due = dict.fromkeys(visitors, 0.0)
-        self._again, self._pause = 0.0, AGAIN
+        self._again, self._failures = 0.0, 0
         self._alive = self._looked = 0.0
 
     def run(self) -> None:
@@ -126,7 +127,7 @@ class Runner:
             raise
         except Exception as error:
             raise Unreachable(_why(error)) from error
-        self._pause = AGAIN
+        self._failures = 0
         self._say(say="online")
 
     def _turn(self, now: float) -> None:
@@ -201,8 +202,8 @@ class Runner:
     def _lose(self, why: str) -> None:
         self._close()
         self._say(say="offline", why=why[:300])
-        self._again = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, LONGEST_AGAIN)
+        self._failures += 1
+        self._again = time.monotonic() + AGAIN.delay(self._failures)
 
     def _close(self) -> None:
         driver, self._driver = self._driver, None

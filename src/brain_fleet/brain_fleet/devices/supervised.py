@@ -14,10 +14,10 @@ from brain_fleet.devices.models import Device
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.schema import FormProblem
 from brain_wire import shown
+from brain_wire.backoff import Backoff
 from brain_wire.seldom import Seldom
 
-AGAIN, LONGEST_AGAIN = 0.5, 60.0    # s until it is started again, doubled each time
-WELL = 60.0             # s that it has to run for the next time to count as the first
+AGAIN = Backoff(first=0.5, most=60.0, healthy=60.0)     # until it is started again
 STARTING = 60.0         # s that a process may take to begin, however busy the machine is
 RATE, BURST = 500.0, 2000.0     # lines a second that a driver may say, and at once
 READ = 64 * 1024        # bytes that are read at a time
@@ -47,7 +47,7 @@ class Supervised:
         self.device, self._around = device, around
         self.refused: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._again, self._pause = 0.0, AGAIN
+        self._again, self._failures = 0.0, 0
         self._began = self._heard = 0.0
         self._begun = False
         self._text, self._errors, self._unsent = b"", b"", b""
@@ -199,14 +199,14 @@ class Supervised:
             if pipe is not None:
                 pipe.close()
         process.wait()
-        if now - self._began > WELL:
-            self._pause = AGAIN
+        if now - self._began > AGAIN.healthy:
+            self._failures = 0
         self._later(now)
 
     def _later(self, now: float) -> None:
         # What is refused is asked again seldom: somebody may have installed its driver.
-        self._again = now + (LONGEST_AGAIN if self.refused else self._pause)
-        self._pause = min(2 * self._pause, LONGEST_AGAIN)
+        self._failures += 1
+        self._again = now + (AGAIN.most if self.refused else AGAIN.delay(self._failures))
 
     def leave(self) -> None:
         """Tells it to close its device and end; see :meth:`left`."""

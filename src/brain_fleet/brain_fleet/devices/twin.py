@@ -9,9 +9,10 @@ from typing import Any, Mapping
 
 from brain_fleet.devices import values
 from brain_fleet.devices.models import Device, Mapped
+from brain_wire.backoff import Backoff
 
 OLDEST = 86400.0    # s; nothing that comes just now is older
-AGAIN, LONGEST_AGAIN = 1.0, 60.0    # s until a desired value is written again, doubled each time
+AGAIN = Backoff(first=1.0, most=60.0)   # until a desired value is written again
 
 
 def date(steady: float) -> str:
@@ -40,7 +41,7 @@ class PropertyTwin:
         self.trouble = ""           # of the last attempt to write
         self._since = date(now)
         self._at = ""
-        self._again, self._pause, self._tries = -math.inf, AGAIN, 0
+        self._again, self._tries = -math.inf, 0
 
     def remember(self, told: Mapping[str, Any], now: float) -> None:
         """Takes over the last good value of what was told by an earlier process: old, however old that is."""
@@ -90,7 +91,7 @@ class PropertyTwin:
         """Something is wanted of it, or (None) nothing more."""
         if desired != self.desired or type(desired) is not type(self.desired):
             self.desired, self.trouble = desired, ""
-            self._again, self._pause, self._tries = -math.inf, AGAIN, 0
+            self._again, self._tries = -math.inf, 0
 
     @property
     def known(self) -> bool:
@@ -107,10 +108,10 @@ class PropertyTwin:
         if self.desired is None or now < self._again:
             return None
         if self.done:
-            self._pause, self._tries, self.trouble = AGAIN, 0, ""
+            self._tries, self.trouble = 0, ""
             return None
-        self._again = now + self._pause
-        self._pause, self._tries = min(2 * self._pause, LONGEST_AGAIN), self._tries + 1
+        self._tries += 1
+        self._again = now + AGAIN.delay(self._tries)
         return values.written(self.mapped, self.desired)
 
     def waits(self) -> str:

@@ -20,7 +20,7 @@ from brain_fleet.federated import frames
 from brain_fleet.federated.frames import CHUNK, Frame
 from brain_fleet.federated.learner import Learner
 from brain_fleet.federated.weights import Weights, WeightsProblem, check, digest, pack, unpack
-from brain_fleet.messages.pace import pause
+from brain_fleet.messages.pace import RETRY
 from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import learn
 from brain_wire import Session
@@ -110,7 +110,7 @@ class Participant:
             except NoAnswer as problem:
                 failures += 1
                 seldom("link", f"{problem}; this robot goes on asking")
-                wait, turned = pause(failures), Turned.WAITED
+                wait, turned = RETRY.delay(failures), Turned.WAITED
             news = "" if turned is Turned.WAITED else turned.value if turned is Turned.OVER else (
                 f"{turned.value}: {self.why}")
             if turned is Turned.WAITED and self.why and self.why not in reasons and len(reasons) < REASONS:
@@ -247,7 +247,7 @@ class Participant:
                 failures += 1
                 if failures >= tries or (stop is not None and stop.is_set()):
                     raise
-                time.sleep(pause(failures))
+                time.sleep(RETRY.delay(failures))
 
     def _ask(self, head: dict[str, Any], data: bytes = b"") -> Frame:
         try:

@@ -10,11 +10,12 @@ from typing import Any, Callable
 from brain_fleet.jobs.containers import made
 from brain_fleet.jobs.plan import COMPLETE, Group, Places, Plan, Worker, free_port
 from brain_fleet.jobs.records import Record
-from brain_runtime.run.tree import Tree, base_env, kill_leftovers, left_status
+from brain_runtime.run.tree import Command, Tree, base_env, kill_leftovers, left_status
+from brain_wire.backoff import Backoff
 
 QUEUED, RUNNING, SUSPENDED, DONE, FAILED = "Queued", "Running", "Suspended", "Complete", "Failed"
 WAITING, SUCCEEDED, LEFT = "waiting", "succeeded", "left"
-FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0  # s until a worker that died is started again: twice as long each time
+AGAIN = Backoff(first=1.0, most=60.0)   # until a worker that died is started again
 KILLED = 128        # statuses above it: a signal ended the worker
 STORE = "store"     # by which elastic nodes find each other
 # torchrun's last call for nodes is 30 s, it misses a node after 15 s, and each agent starts its own ranks again.
@@ -256,9 +257,8 @@ class Job:
             self.end(FAILED, "BackoffLimitExceeded", f"{name} {how}, and {group.name} has failed {its['failures']} "
                      f"times (backoffLimit {group.backoff}); see its log")
             return
-        delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(10, max(0, its["failures"] - 1)))
         self.tell(f"{name} {how}; it is started again" + (f" with all of {group.name}" if group.together else ""))
-        its["not_before"] = now + delay
+        its["not_before"] = now + AGAIN.delay(max(1, its["failures"]))
         if group.together or group.elastic and status <= KILLED:
             self._again(group)
 
@@ -324,22 +324,21 @@ class Job:
                 more = self._torch(group, worker) if group.torch else {}
                 steps = [step.resolved(more, base_env()) for step in worker.steps]
             own["attempt"] += 1
-            self.running[worker.name] = Tree(self.folder(worker.name), self._token(worker.name), steps,
-                                                worker.grace)
+            self.running[worker.name] = Tree(self.folder(worker.name), self._token(worker.name), steps, worker.grace)
         except OSError as error:
-            self._group(group)["not_before"] = now + LONGEST_DELAY
+            self._group(group)["not_before"] = now + AGAIN.most
             self.tell(f"{worker.name} cannot be started ({error}); it is tried again")
             return
         own["state"] = RUNNING
 
-    def _loading(self, worker: Worker) -> dict[str, Any]:
+    def _loading(self, worker: Worker) -> Command:
         assert worker.load is not None
         argv = [sys.executable, "-m", "brain_fleet.jobs.loader", worker.load.uri, "--signal",
                 str(self.folder(worker.name) / "signal")]
         argv += [] if worker.load.sha256 is None else ["--sha256", worker.load.sha256]
         argv += [] if worker.load.to is None else ["--to", worker.load.to]
         self.places.work.mkdir(parents=True, exist_ok=True)
-        return {"argv": argv, "env": base_env(), "cwd": str(self.places.work)}
+        return Command(argv=argv, env=base_env(), cwd=str(self.places.work))
 
     def _torch(self, group: Group, worker: Worker) -> dict[str, str]:
         """Torchrun's variables, as Kubeflow sets them; elastic nodes meet at a store that no node takes along."""
@@ -363,8 +362,8 @@ class Job:
                 self._again(group)      # they have lost the store that they met at
                 return False
             its["port"] = free_port()
-            step = {"argv": [sys.executable, "-m", "brain_training.parallel.store", str(its["port"])],
-                    "env": base_env(), "cwd": str(self.places.folder)}
+            step = Command(argv=[sys.executable, "-m", "brain_training.parallel.store", str(its["port"])],
+                           env=base_env(), cwd=str(self.places.folder))
             self.running[name] = Tree(self.folder(name), self._token(name), [step], 1.0)
             return False
         if self.running[name].asked:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from brain_runtime.run.tree import Command
+
 COMPLETE, READY = "Complete", "Ready"
 BACKOFF = 6         # failures of a group that are survived, as of a Kubernetes Job
 GRACE = 30.0        # s that a worker gets to end
@@ -27,8 +29,8 @@ class Step:
     env: tuple[tuple[str, str], ...]
     cwd: str
 
-    def resolved(self, more: Mapping[str, str], base: Mapping[str, str]) -> dict[str, Any]:
-        """As the keeper takes it, with ``$(NAME)`` filled in as Kubernetes does.
+    def resolved(self, more: Mapping[str, str], base: Mapping[str, str]) -> Command:
+        """As a tree takes it, with ``$(NAME)`` filled in as Kubernetes does.
 
         Args:
             more: variables that are known only when it starts; they win.
@@ -38,7 +40,7 @@ class Step:
         for name, value in self.env:
             if name not in more:
                 own[name] = expand(value, own)
-        return {"argv": [expand(word, own) for word in self.argv], "env": {**base, **own}, "cwd": self.cwd}
+        return Command(argv=[expand(word, own) for word in self.argv], env={**base, **own}, cwd=self.cwd)
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ import threading
 import time
 
 from brain_fleet.joint import piped
-from brain_fleet.messages.pace import LONGEST, pause
+from brain_fleet.messages.pace import RETRY
 from brain_wire.seldom import Seldom
 
 CLASS = "brain_regions.vision.second:SecondVision"
@@ -94,7 +94,7 @@ class Helper:
         if time.monotonic() < self._next:
             raise HelperProblem("the process that answers hard pictures is not up yet")
         self._failed += 1
-        self._next = time.monotonic() + (pause(self._failed) if self._failed < 8 else LONGEST)
+        self._next = time.monotonic() + RETRY.delay(self._failed)
         seldom("again", "the process that answers hard pictures is started again")
         self._process, self._frames = self._start()
         if self._closed:    # meanwhile; whoever closes has ended the one before

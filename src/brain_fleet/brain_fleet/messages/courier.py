@@ -20,7 +20,7 @@ from zenoh.handlers import Callback
 from brain_fleet.messages import envelope, epochs
 from brain_fleet.messages.envelope import Answer, Position, Request
 from brain_fleet.messages.outbox import Diverged, Outbox
-from brain_fleet.messages.pace import Bucket, pause
+from brain_fleet.messages.pace import RETRY, Bucket
 from brain_fleet.messages.tally import Tally
 from brain_fleet.schema import FormProblem
 from brain_fleet.store import Store, StoreProblem
@@ -223,7 +223,7 @@ class Courier:
 
     def _failed(self, route: _Route, least: float = 0.0) -> None:
         route.failures += 1
-        route.due = time.monotonic() + max(least, pause(route.failures))
+        route.due = time.monotonic() + max(least, RETRY.delay(route.failures))
 
     def _ended(self, peer: str, route: _Route, number: int, came: list[zenoh.Reply]) -> None:
         if number != route.asked:

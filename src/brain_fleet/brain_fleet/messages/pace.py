@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast: what one peer may hand in, how fast is sent on a thin link, and how long is waited after a failure."""
+"""How fast: what one peer may hand in, and how fast is sent on a thin link."""
 from __future__ import annotations
 
-import random
 import time
 from typing import Callable
 
-FIRST, LONGEST = 0.05, 5.0      # s between attempts
+from brain_wire.backoff import Backoff
+
+RETRY = Backoff(first=0.05, most=5.0, drawn=0.5)    # of what goes to the cloud
 
 
 class Bucket:
@@ -35,8 +36,3 @@ class Bucket:
         """Takes something, be it more than there is."""
         self.wait()
         self._left -= amount
-
-
-def pause(failures: int) -> float:
-    """Seconds to wait after so many failures in a row (at least 1); drawn, so that not all of a fleet come at once."""
-    return min(LONGEST, FIRST * 2.0 ** min(failures - 1, 20)) * random.uniform(0.5, 1.0)

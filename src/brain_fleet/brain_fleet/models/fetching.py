@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping
 import zenoh
 from zenoh.handlers import Callback
 
-from brain_fleet.messages.pace import pause
+from brain_fleet.messages.pace import RETRY
 from brain_fleet.models.model_file import ModelProblem, check_model
 from brain_fleet.models.parts import PIECE, NoRoom
 from brain_fleet.models.serving import WAIT
@@ -119,7 +119,7 @@ class Fetching:
                 self._failures = 0
             except _NoAnswer:
                 self._failures += 1
-                again = pause(self._failures)
+                again = RETRY.delay(self._failures)
             except (NoRoom, StoreProblem, _NotGiven) as problem:
                 seldom(f"room {digest}", str(problem))
                 self._tell(digest, "waiting", str(problem))

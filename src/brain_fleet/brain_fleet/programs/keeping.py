@@ -12,7 +12,7 @@ from brain_fleet.state.held import Held, Wanted
 from brain_fleet.state.kinds import PROGRAMS, check_spec
 from brain_fleet.state.tending import Tending
 from brain_runtime.run.loop import Loop
-from brain_runtime.run.tree import Below, base_env
+from brain_runtime.run.tree import Below, Command, base_env
 from brain_runtime.run.workload import Backoff, Restart, Workload
 from brain_wire.logs import Through
 from brain_wire.seldom import Seldom
@@ -79,7 +79,7 @@ class Programs(Tending):
                 self._reported()
 
     def _workload(self, name: str, words: tuple[str, ...]) -> Workload:
-        step = {"argv": list(words), "env": base_env(), "cwd": str(Path.home())}
+        step = Command(argv=list(words), env=base_env(), cwd=str(Path.home()))
         return Workload(name, words, restart=RESTART, grace=GRACE, below=Below(
             self._folder / name, f"program-{name}-{self._token}", (step,)))
 

@@ -53,8 +53,8 @@ class _Process:
 class Loop:
     """Keeps workloads running.
 
-    Everything but :meth:`kill` and :meth:`wake` belongs to one thread, which must live as long as the processes (the kernel ends them
-    when it ends).
+    Everything but :meth:`kill` and :meth:`wake` belongs to one thread, which must live as long as the processes (the
+    kernel ends them when it ends).
 
     Args:
         workloads: in the order of starting.
@@ -203,17 +203,13 @@ class Loop:
     def _look(self, dt: float) -> None:
         """Sees what lies outside the processes, before they are looked at; for subclasses."""
 
-    def _watch(self, workload: Workload, process: int) -> Watching | None:
-        """Begins to look at a process; None: while it runs it is well."""
-        return None if workload.probe is None else workload.probe.watch(process)
-
     def _see(self, one: _Process, dt: float) -> None:
         seen = one.seen
         seen.spare = one.spare is not None and one.spare.waits
         if one.popen is None:
             return
-        if one.popen.poll() is not None:
-            self._bury(one, one.popen.returncode)
+        if (status := one.popen.poll()) is not None:
+            self._bury(one, status)
         elif one.watching is not None and not seen.killed:
             seen.wrong = one.watching.wrong(dt)
 
@@ -239,25 +235,23 @@ class Loop:
         seen.spare_due = self._now + (SETTLED if seen.starts == 1 else SETTLED_AGAIN)
         self._logs.add(workload.name, f"--- {datetime.now():%Y-%m-%d %H:%M:%S} start {seen.starts}: "
                                       f"{' '.join(_with(workload.argv, more))}\n")
-        popen = spare.put_to_work(seen.starts - 1) if spare is not None else None
-        if popen is None:
-            try:
+        popen: subprocess.Popen | Tree | None = spare.put_to_work(seen.starts - 1) if spare is not None else None
+        try:
+            if popen is None and (below := workload.below) is not None:
+                popen = Tree(below.folder, below.token, below.steps, workload.grace)
+            elif popen is None:
                 popen = self._spawn(workload, more)
-            except OSError as error:
-                self._ended(one, f"could not be started: {error}", None)
-                return
+        except OSError as error:
+            self._ended(one, f"could not be started: {error}", None)
+            return
         one.popen = popen
         one.pidfd = os.pidfd_open(popen.pid) if hasattr(os, "pidfd_open") else -1
-        one.watching = self._watch(workload, popen.pid)
+        one.watching = None if workload.probe is None else workload.probe.watch(workload, popen.pid, self)
         self._tell(workload.name, "started", f"process {popen.pid}"
                    + (f", restart {seen.starts - 1}" if seen.starts > 1 else ""))
 
-    def _spawn(self, workload: Workload, more: list[str], stdin: int = subprocess.DEVNULL
-               ) -> subprocess.Popen | Tree:
+    def _spawn(self, workload: Workload, more: list[str], stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
         """Starts a process, which ends with this one, in good order where others need it. Raises OSError."""
-        if workload.below is not None:
-            below = workload.below
-            return Tree(below.folder, below.token, below.steps, workload.grace)
         command = _with(workload.argv, more)
         environment = {**self._environment, **workload.environment, **keeper.told(workload.stop_order)}
         if not workload.lingers:
@@ -278,7 +272,7 @@ class Loop:
         one.seen.spare = one.spare is not None
 
     def _signal(self, one: _Process, action: Action) -> None:
-        assert one.popen is not None, "only what runs is sent a signal"
+        assert one.popen is not None and action.number is not None, "only what runs is sent a signal"
         if action.number == signal.SIGTERM:
             one.seen.asked = self._now
             if one.spare is not None:

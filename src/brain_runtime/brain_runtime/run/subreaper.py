@@ -3,9 +3,9 @@
 
 It runs the commands of the file one after the other, and adopts whatever they leave behind (Linux: child subreaper).
 When the last has ended, when it is told to end (SIGTERM), or when its standard input closes, which is when who started
-it has ended, however that ended, all that it has started ends: by SIGTERM to the command first, by SIGKILL to everything
-after the grace time. Its status is the command's, 128 and the number where a signal ended it, and is left in a file
-too, for who was not there.
+it has ended, all that it has started ends: by SIGTERM to the command first, by SIGKILL to everything after the grace
+time. Its status is the command's, 128 and the number where a signal ended it, and is left in a file too, for who was
+not there.
 """
 import ctypes
 import errno

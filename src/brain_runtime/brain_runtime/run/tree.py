@@ -34,7 +34,7 @@ def base_env() -> dict[str, str]:
     return found
 
 
-class Step(TypedDict):
+class Command(TypedDict):
     """A command of a tree: its words, the whole of its environment, and the folder that it runs in."""
 
     argv: list[str]
@@ -54,7 +54,7 @@ class Below:
 
     folder: Path
     token: str
-    steps: tuple[Step, ...]
+    steps: tuple[Command, ...]
 
 
 class Tree:
@@ -74,7 +74,7 @@ class Tree:
         OSError: it cannot be started.
     """
 
-    def __init__(self, folder: Path, token: str, steps: Sequence[Step], grace: float) -> None:
+    def __init__(self, folder: Path, token: str, steps: Sequence[Command], grace: float) -> None:
         self.token, self.asked = token, False
         self.returncode: int | None = None
         private.folder(folder)
@@ -87,8 +87,8 @@ class Tree:
                         encoding="utf-8")
         with open(self.log, "ab", opener=private.opener) as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", subreaper.__file__, str(file)], stdin=subprocess.PIPE, stdout=log, stderr=log,
-                start_new_session=True, env={TOKEN: token})
+                [sys.executable, "-I", "-S", subreaper.__file__, str(file)], stdin=subprocess.PIPE, stdout=log,
+                stderr=log, start_new_session=True, env={TOKEN: token})
 
     @property
     def pid(self) -> int:

@@ -2,38 +2,16 @@
 """Workloads: processes that are to be there, when they are started again, and how they end."""
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
-from typing import Mapping, Protocol
+from typing import Any, Mapping, Protocol
 
 from brain_runtime.run.tree import Below
+from brain_wire.backoff import Backoff
 
 CANNOT_START = 2    # exit status of a process that no start in the same way will help
 TRIES = 3           # times in a row that such a one is started
 GRACE = 5.0         # s that a process gets to end in good order
 SUBREAPER = 2.0     # s that a subreaper gets in addition
-
-
-@dataclass(frozen=True)
-class Backoff:
-    """Growing wait before a restart.
-
-    Attributes:
-        first: after the first failure in a row (s).
-        most: the longest (s).
-        healthy: a process that ran so long (s) has ended the row.
-        drawn: share of the wait that is drawn, so that not all who failed together come again together (0 to 1).
-    """
-
-    first: float = 0.2
-    most: float = 10.0
-    healthy: float = 10.0
-    drawn: float = 0.0
-
-    def delay(self, failures: int) -> float:
-        """Wait (s) after so many failures in a row (at least 1)."""
-        wait = min(self.most, self.first * 2.0 ** min(failures - 1, 30))
-        return wait * (1.0 - random.uniform(0.0, self.drawn)) if self.drawn else wait
 
 
 @dataclass(frozen=True)
@@ -70,8 +48,8 @@ class Watching(Protocol):
 class Probe(Protocol):
     """How to see that a process is well which runs."""
 
-    def watch(self, process: int) -> Watching:
-        """Begins to look at a process."""
+    def watch(self, workload: Workload, process: int, loop: Any) -> Watching:
+        """Begins to look at a process of a workload that a loop keeps."""
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from brain_training.parameter_server.messages import (CurriculumHeader, Curricul
 from brain_training.parameter_server.server import LARGEST_MESSAGE, PATIENCE
 from brain_training.parameter_server.shard import differ
 from brain_training.task import TrainingError
+from brain_wire.backoff import Backoff
 
 DEADLINE = 60.0     # s of one call, beside what the server waits for others
-PAUSES = (0.02, 0.5)        # s between two tries, the first and the longest
+AGAIN = Backoff(first=0.02, most=0.5)   # between two tries
 RETRIED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 OPTIONS = (("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.max_send_message_length", -1),
            ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 50),
@@ -108,7 +109,7 @@ class Link:
         return self._again(once)
 
     def _again(self, once: Callable[[], Any]) -> Any:
-        begin, pause = time.monotonic(), PAUSES[0]
+        begin, failures = time.monotonic(), 0
         while True:
             try:
                 answer = once()
@@ -129,8 +130,8 @@ class Link:
                     raise TrainingError(f"the parameter server at {self.address} has not answered for "
                                         f"{self.patience:.0f} s ({code.name}: {why}); start it again with its folder, "
                                         f"and the training goes on") from None
-            time.sleep(pause)
-            pause = min(2 * pause, PAUSES[1])
+            failures += 1
+            time.sleep(AGAIN.delay(failures))
 
     def close(self) -> None:
         """Closes the link."""
@@ -212,7 +213,7 @@ class Servers:
             except RefusedError as error:
                 if error.status != "RESOURCE_EXHAUSTED" or time.monotonic() - begin > self.links[0].patience:
                     raise
-            time.sleep(PAUSES[1])
+            time.sleep(AGAIN.most)
         self.member = first.member
         request.member.CopyFrom(first.member)
         rest = self._each(lambda number: self.links[number].ask("Register", request), range(1, len(self.links)))
