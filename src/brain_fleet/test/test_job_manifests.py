@@ -134,8 +134,8 @@ IMPOSSIBLE = {
     "another policy": (TRAIN.replace("torch-distributed", "mpi") + "---\n" + RUNTIME.replace("torch: {}", "mpi: {}")
                        .replace("TrainingRuntime", "ClusterTrainingRuntime").replace("name: staged", "name: mpi"),
                        "mlPolicy.mpi is not run here"),
-    "no loader": (TRAIN + "  initializer: {dataset: {storageUri: file:///data}}\n", "spec.initializer.dataset needs a "
-                  "replicated job with the label"),
+    "no loader": (TRAIN + "  initializer: {dataset: {storageUri: s3://data/rooms}}\n", "without a replicated job with "
+                  "the label"),
     "a patch of nothing": (TRAIN + "  runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {spec: "
                            "{replicatedJobs: [{name: nodes}]}}}}]\n", "the runtime has no replicated job 'nodes'; "
                            "there are node"),
@@ -196,7 +196,7 @@ def test_a_runtime_is_merged_as_kubeflow_does_and_paths_of_containers_stand_for_
     loaders, nodes = found["staged"].groups
     assert [worker.load.uri for worker in loaders.workers] == ["file:///data/rooms"] * 3
     assert [worker.needs for worker in nodes.workers] == [(f"dataset-initializer-{index}",) for index in range(3)]
-    assert (nodes.backoff, nodes.procs, nodes.together, found["staged"].slots) == (2, 2, True, 6)
+    assert (nodes.backoff, nodes.procs, nodes.together, found["staged"].slots) == (2, "2", True, 6)
     step = nodes.workers[1].steps[-1].resolved({}, {"PATH": "/bin"})
     assert step["argv"] == ["python3", "train.py", "--data", f"{tmp_path}/job/nodes/1/dataset/rooms", "--to",
                             f"{tmp_path}/volumes/results/a"]

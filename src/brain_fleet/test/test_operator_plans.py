@@ -19,12 +19,13 @@ sys.path.insert(0, str(Path(__file__).parent / "programs"))
 from manifests_of_jobs import (dataset, federated, incremental, joint, model, runtime, step,       # noqa: E402
                                train_job)
 
-from brain_fleet.cluster import conditions, counting, gate, mirror, sedna, stages, storage, trainjob     # noqa: E402
+from brain_fleet.cluster import conditions, counting, gate, mirror, sedna, stages, storage, trainjob  # noqa: E402
 from brain_fleet.cluster.kinds import (DATASET, FEDERATED, INCREMENTAL, JOB, JOINT, MODEL, TRAIN_JOB,   # noqa: E402
                                        Kind)
 from brain_fleet.cluster.placement import EDGE, HOST, placed     # noqa: E402
 from brain_fleet.cluster.plans import Below, Settings      # noqa: E402
-from brain_fleet.cluster.templates import Unfit, overlaid  # noqa: E402
+from brain_fleet.jobs import training        # noqa: E402
+from brain_fleet.jobs.templates import Unfit, overlaid  # noqa: E402
 
 SETTINGS = Settings("brain:1")
 NOON = calendar.timegm((2026, 11, 25, 12, 0, 0))
@@ -74,9 +75,10 @@ def test_a_trainers_pod_is_its_runtimes_with_what_the_job_says_and_torchruns_var
 def test_processes_of_a_node_are_said_or_counted():
     cases = [((None, 4), "4"), ((None, None), "1"), (({"limits": {"cpu": "3"}}, None), "3"),
              (({"limits": {"cpu": "8"}, "requests": {"cpu": "1500m"}}, None), "2"),
-             (({"limits": {"nvidia.com/gpu": "2", "cpu": "8"}}, None), "auto"), (({"limits": {"cpu": "x"}}, None), "1"),
+             (({"limits": {"nvidia.com/gpu": "2", "cpu": "8"}}, None), "auto"),
+             (({"requests": {"cpu": "2k"}}, None), "2000"),
              (({"limits": {"nvidia.com/gpu": 0, "cpu": 2}}, None), "2")]
-    assert [trainjob.processes_of(*given) for given, _ in cases] == [wanted for _, wanted in cases]
+    assert [training.processes_of(*given)[0] for given, _ in cases] == [wanted for _, wanted in cases]
 
 
 def test_data_comes_by_the_runtimes_step_or_by_a_gate():
@@ -100,18 +102,18 @@ def test_data_comes_by_the_runtimes_step_or_by_a_gate():
 def test_what_cannot_be_run_is_said_in_a_line():
     long = "a" * 60
     cases = {
-        "runs torch and plain jobs": lambda: worker(train_job(), runtime(jax={})),
-        "sets PET_NNODES": lambda: worker(train_job(trainer={
+        "take a runtime with torch, or without any": lambda: worker(train_job(), runtime(jax={})),
+        "'PET_NNODES' is set for torchrun": lambda: worker(train_job(trainer={
             "env": [{"name": "PET_NNODES", "value": "1"}]}), runtime()),
         "numNodes is 0": lambda: worker(train_job(trainer={"numNodes": 0}), runtime()),
         "may have 63": lambda: worker(train_job(long), runtime()),
         "small letters, digits and -": lambda: worker(train_job("a.b"), runtime()),
-        "has no step with the label": lambda: worker(train_job(), {"metadata": {"name": "r"}, "spec": {"template": {
+        "none has the label": lambda: worker(train_job(), {"metadata": {"name": "r"}, "spec": {"template": {
             "spec": {"replicatedJobs": [step("x", "other", "i")]}}}}),
-        "depends on load, which the runtime has not": lambda: worker(train_job(), {"metadata": {"name": "r"}, "spec": {
+        "depends on 'load'": lambda: worker(train_job(), {"metadata": {"name": "r"}, "spec": {
             "template": {"spec": {"replicatedJobs": [step("node", "trainer", "i", dependsOn=[
                 {"name": "load", "status": "Complete"}])]}}}}),
-        "the data gate fetches http:// and https:// only": lambda: worker(train_job(initializer={
+        "only file://, http:// and https:// are fetched": lambda: worker(train_job(initializer={
             "dataset": {"storageUri": "s3://bucket/x"}}), runtime()),
         "there is no tier 'orbit'": lambda: placed({"spec": {}}, "orbit"),
         "begins with /": lambda: storage.Source("data", "s3://bucket/x", "X").path,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from brain_fleet.cluster.templates import Unfit, overlaid
+from brain_fleet.jobs.templates import Unfit, overlaid
 from brain_wire.shown import quoted
 
 EDGE = "node-role.kubernetes.io/edge"

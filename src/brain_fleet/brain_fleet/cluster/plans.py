@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping
 
 from brain_fleet.cluster.kinds import Kind
-from brain_fleet.cluster.templates import Unfit
+from brain_fleet.jobs.templates import Unfit
 
 NO_SETTINGS: Mapping[str, Any] = {}
 

@@ -18,7 +18,7 @@ from brain_fleet.cluster.kinds import (BY_KIND, DATASET, DEPLOYMENT, FEDERATED, 
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, met
 from brain_fleet.cluster.sedna import blocked, federated, joint
 from brain_fleet.cluster.stages import learning
-from brain_fleet.cluster.templates import LABEL, Unfit, fitting
+from brain_fleet.jobs.templates import LABEL, Unfit, fitting
 from brain_fleet.cluster.trainjob import CONTROLLER, left_out
 from brain_fleet.cluster.trainjob_status import ENDED, plan as train, runtime_of, stopped
 

@@ -14,7 +14,7 @@ from brain_fleet.cluster.kinds import (DATASET, DEPLOYMENT, FEDERATED, JOB, JOIN
 from brain_fleet.cluster.placement import placed
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
 from brain_fleet.cluster.storage import Source, of_resource, stored
-from brain_fleet.cluster.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
+from brain_fleet.jobs.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
 
 AGGREGATION_PORT = 7363
 MODEL_PORT = 5000

@@ -24,7 +24,7 @@ from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings,
 from brain_fleet.cluster.sedna import (blocked, data_of, deployment, heard, suspended, unblocked, worker_job,
                                        worker_template)
 from brain_fleet.cluster.storage import Source, of_resource
-from brain_fleet.cluster.templates import Unfit
+from brain_fleet.jobs.templates import Unfit
 from brain_wire.shown import quoted
 
 STAGES = ("Train", "Eval", "Deploy")

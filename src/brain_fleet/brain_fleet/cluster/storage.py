@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
-from brain_fleet.cluster.templates import Unfit, overlaid, with_variables
+from brain_fleet.jobs.templates import Unfit, overlaid, with_variables
 from brain_wire.shown import quoted
 
 FETCHED = "/var/lib/fleet-data"     # below it, what the gate has fetched
@@ -64,11 +64,14 @@ class Source:
         return (posixpath.dirname(path) if posixpath.splitext(path)[1] else path) or "/"
 
 
-def stored(template: dict[str, Any], sources: list[Source], image: str) -> dict[str, Any]:
+def stored(template: dict[str, Any], sources: list[Source], image: str, env: Sequence[Mapping[str, Any]] = (),
+           only: str | None = None) -> dict[str, Any]:
     """A pod's template whose containers have all sources, and whose gate opens once the checked ones are right.
 
     Args:
         image: with this package, for the gate.
+        env: variables of the gate.
+        only: the one container that has the sources; None: all.
 
     Raises:
         Unfit: see :attr:`Source.path`.
@@ -79,17 +82,19 @@ def stored(template: dict[str, Any], sources: list[Source], image: str) -> dict[
             "path": one.folder, "type": "Directory" if one.checked else "DirectoryOrCreate"}}
         volumes.setdefault(one.folder, {"name": f"fleet-{one.name}", **kind})
     mounts = [{"name": volume["name"], "mountPath": folder} for folder, volume in volumes.items()]
-    env = [{"name": one.variable, "value": one.path} for one in sources]
+    told = [{"name": one.variable, "value": one.path} for one in sources]
     found = overlaid(template, {"spec": {"volumes": list(volumes.values())}}) if volumes else template
-    found["spec"]["containers"] = [with_variables(overlaid(one, {"volumeMounts": mounts}) if mounts else one, env)
-                                   for one in found["spec"]["containers"]]
+    found["spec"]["containers"] = [
+        with_variables(overlaid(one, {"volumeMounts": mounts}) if mounts else one, told)
+        if only in (None, one["name"]) else one for one in found["spec"]["containers"]]
     gated = [one for one in sources if one.checked or one.fetched]
     if gated:
-        found["spec"]["initContainers"] = [gate(gated, mounts, image), *found["spec"].get("initContainers", ())]
+        gate_of = gate(gated, mounts, image, list(env))
+        found["spec"]["initContainers"] = [gate_of, *found["spec"].get("initContainers", ())]
     return found
 
 
-def gate(sources: list[Source], mounts: list[dict[str, Any]], image: str, env: list[dict[str, Any]] | None = None
+def gate(sources: list[Source], mounts: list[dict[str, Any]], image: str, env: list[Mapping[str, Any]] | None = None
          ) -> dict[str, Any]:
     """The init container whose end releases the worker: ``brain_fleet.cluster.gate``."""
     command = ["python3", "-m", "brain_fleet.cluster.gate"]

@@ -2,15 +2,18 @@
 """The status of a TrainJob, from the Jobs below it: conditions and counts as Kubeflow's controller writes them."""
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any, Mapping
 
 from brain_fleet.cluster import conditions
 from brain_fleet.cluster.kinds import CLUSTER_RUNTIME, JOB, RUNTIME, STEP, Kind
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
-from brain_fleet.cluster.templates import Unfit
-from brain_fleet.cluster.trainjob import children
+from brain_fleet.jobs.templates import Unfit
+from brain_fleet.cluster.trainjob import ATTEMPT, children
 
 ENDED = ("Complete", "Failed")
+RESTARTED = "Restarted"     # condition; its reason tells how often
 
 
 def runtime_of(job: Mapping[str, Any]) -> tuple[Kind, str]:
@@ -34,20 +37,41 @@ def plan(below: Below, settings: Settings) -> Plan:
     if conditions.holds(old, *ENDED):
         return Plan([], dict(job.get("status") or NO_SETTINGS), over=True)
     suspended = bool(job["spec"].get("suspend"))
+    attempt = _attempt(old)
     try:
-        wanted = children(job, below.need(*runtime_of(job)), settings)
+        runtime = below.need(*runtime_of(job))
+        wanted = children(job, runtime, settings, attempt)
     except Unfit as problem:
         return stopped(below, problem)
+    stale = tuple(name for name, one in below.jobs.items()
+                  if int((one["metadata"].get("labels") or NO_SETTINGS).get(ATTEMPT, attempt)) != attempt)
+    below = replace(below, jobs={name: one for name, one in below.jobs.items() if name not in stale})
     old = [one for one in old if one.get("type") != "Blocked"]
     status: dict[str, Any] = {"conditions": _suspended(below, old, suspended), "jobsStatus": _counts(wanted, below)}
     end = _end(below, wanted)
-    deleted: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = stale
+    if end is not None and end[2] == "FailedJobs" and attempt < _restarts(runtime):
+        status["conditions"] = conditions.with_condition(status["conditions"], conditions.condition(
+            RESTARTED, True, f"Attempt{attempt + 1}", f"{end[3]}; the whole job starts again, as failurePolicy has it",
+            below.now, job["metadata"].get("generation", 0)))
+        return Plan(wanted, status, deleted=stale, suspended=suspended)
     if end is not None:
         status["conditions"] = conditions.with_condition(status["conditions"], conditions.condition(
             *end, now=below.now, generation=job["metadata"].get("generation", 0)))
         # Others would wait for one that is dead, or are no longer asked for.
-        deleted = tuple(name for name, one in below.jobs.items() if job_state(one) not in ENDED)
+        deleted += tuple(name for name, one in below.jobs.items() if job_state(one) not in ENDED)
     return Plan(wanted, status, over=end is not None, deleted=deleted, suspended=suspended)
+
+
+def _attempt(old: list[Mapping[str, Any]]) -> int:
+    """How often the whole job was started again."""
+    found = re.fullmatch(r"Attempt(\d{1,6})", str((conditions.find(old, RESTARTED) or NO_SETTINGS).get("reason")))
+    return int(found[1]) if found else 0
+
+
+def _restarts(runtime: Mapping[str, Any]) -> int:
+    inner = runtime["spec"]["template"].get("spec") or NO_SETTINGS
+    return (inner.get("failurePolicy") or NO_SETTINGS).get("maxRestarts") or 0
 
 
 def stopped(below: Below, problem: Unfit) -> Plan:

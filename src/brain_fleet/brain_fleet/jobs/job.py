@@ -343,7 +343,7 @@ class Job:
     def _torch(self, group: Group, worker: Worker) -> dict[str, str]:
         """Torchrun's variables, as Kubeflow sets them; elastic nodes meet at a store that no node takes along."""
         its = self._group(group)
-        found = {"PET_NPROC_PER_NODE": str(group.procs), "PET_MASTER_ADDR": "127.0.0.1"}
+        found = {"PET_NPROC_PER_NODE": group.procs, "PET_MASTER_ADDR": "127.0.0.1"}
         if group.elastic:
             least, most = group.elastic
             return {**found, **_ELASTIC, "PET_NNODES": f"{least}:{most}",

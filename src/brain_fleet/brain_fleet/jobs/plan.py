@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Mapping
 
 from brain_runtime.run.tree import Command
 
@@ -97,7 +97,7 @@ class Group:
         elastic: workers may come and go: least and most of them.
         torch: torchrun's variables are set, with a port that is new each time.
         service: it does not end by itself; a worker that ends is started again.
-        procs: ranks of a worker of torchrun.
+        procs: ranks of a worker of torchrun, or ``auto``.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Group:
     elastic: tuple[int, int] | None = None
     torch: bool = False
     service: bool = False
-    procs: int = 1
+    procs: str = "1"
 
 
 @dataclass(frozen=True)
@@ -176,20 +176,3 @@ def free_port() -> int:
 def noted(notes: list[str], *found: str) -> None:
     """Adds what is not there yet."""
     notes.extend(one for one in found if one not in notes)
-
-
-def merged(base: Any, patch: Any) -> Any:
-    """A value with another over it, as Kubernetes merges: objects field by field, lists of named things by name."""
-    if isinstance(base, dict) and isinstance(patch, dict):
-        return {**base, **{key: merged(base[key], value) if key in base else value for key, value in patch.items()}}
-    if isinstance(base, list) and isinstance(patch, list):
-        key = next((name for name in ("name", "mountPath") if all(
-            isinstance(item, dict) and name in item for item in (*base, *patch))), None)
-        return _by(key, base, patch) if key is not None and (base or patch) else patch
-    return patch
-
-
-def _by(key: str, base: Sequence[Any], patch: Sequence[Any]) -> list[Any]:
-    over = {item[key]: item for item in patch}
-    found = [merged(item, over.pop(item[key])) if item[key] in over else item for item in base]
-    return found + list(over.values())

@@ -8,6 +8,8 @@ import json
 import re
 from typing import Any, Iterable, Mapping, Sequence
 
+from brain_fleet.schema import FormProblem
+
 LABEL = 63      # characters of a label's value, of a Service's name and of a host's
 
 # Lists of objects that are told apart by a field, as Kubernetes merges them; other lists are replaced as a whole.
@@ -16,8 +18,8 @@ _KEYS = {"containers": "name", "initContainers": "name", "env": "name", "volumes
 _ADDED = ("tolerations", "schedulingGates")
 
 
-class Unfit(ValueError):
-    """A resource cannot be run as it is; says why and the remedy, in one line.
+class Unfit(FormProblem):
+    """A job cannot be run as it is; says why and the remedy, in one line.
 
     Attributes:
         reason: in CamelCase, for a condition.
