@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import sys
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -24,11 +25,12 @@ from brain_fleet.cluster.kinds import (DATASET, FEDERATED, INCREMENTAL, JOB, JOI
                                        Kind)
 from brain_fleet.cluster.placement import EDGE, HOST, placed     # noqa: E402
 from brain_fleet.cluster.plans import Below, Settings      # noqa: E402
-from brain_fleet.jobs import training        # noqa: E402
+from brain_fleet.jobs import samples, training  # noqa: E402
 from brain_fleet.jobs.templates import Unfit, overlaid  # noqa: E402
 
 SETTINGS = Settings("brain:1")
 NOON = calendar.timegm((2026, 11, 25, 12, 0, 0))
+NOON_OF_A_DAY = datetime(2026, 11, 25, 12)
 
 
 def known(kind: Kind, one: dict[str, Any]) -> dict[str, Any]:
@@ -120,8 +122,8 @@ def test_what_cannot_be_run_is_said_in_a_line():
         "begins with / ": lambda: storage.Source("data", "/data/../etc/x.txt", "X").path,
         "the node's root": lambda: storage.Source("data", "/train.txt", "X").folder,
         "has 64 digits": lambda: storage.gate([storage.Source("data", "/d/x.txt", "X", True, "12")], [], "i"),
-        "compares by '~'": lambda: stages.fires({"operator": "~", "threshold": 1}, 1),
-        "must be as 02:00": lambda: stages.in_time({"start": "2", "end": "24:00"}, NOON),
+        "compares by '~'": lambda: samples.fires({"operator": "~", "threshold": 1, "metric": "a"}, {"a": 1}),
+        "must be as 02:00": lambda: samples.in_hours({"start": "2", "end": "24:00"}, NOON_OF_A_DAY),
     }
     wrong = {}
     for why, do in cases.items():
@@ -304,9 +306,11 @@ def test_where_a_job_is_cannot_be_made_up():
         assert stages.where([{"stage": "Eval", "type": "Running", "data": data}]) in (
             begin, stages.Where("Eval", "Running")), data
     assert stages.where([{"stage": "Other", "type": "Running"}]) == begin
-    assert [stages.said(text, "a") for text in ('{"a": NaN}', "[1]", "", '{"a": true}', '{"a": 2}')] == [None] * 4 + [2]
+    assert [samples.metric("a", stages.said(text)) for text in (
+        '{"a": NaN}', "[1]", "", '{"a": true}', '{"a": 2}')] == [None] * 4 + [2]
     hours = [("11:00", "13:00", True), ("13:00", "24:00", False), ("22:00", "12:30", True), ("22:00", "02:00", False)]
-    assert [stages.in_time({"start": start, "end": end}, NOON) for start, end, _ in hours] == [one for *_, one in hours]
+    assert [samples.in_hours({"start": start, "end": end}, NOON_OF_A_DAY) for start, end, _ in hours] == [
+        one for *_, one in hours]
 
 
 def test_a_conditions_time_changes_with_its_status_only():

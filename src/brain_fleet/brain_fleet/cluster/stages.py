@@ -10,12 +10,9 @@ evaluating container has left in its termination message is as the trigger asks.
 from __future__ import annotations
 
 import json
-import math
-import operator
 import posixpath
-import re
-import time
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from typing import Any, Mapping, Sequence
 
 from brain_fleet.cluster.counting import SAMPLES, counted, counter_of, job as counting_job
@@ -24,6 +21,7 @@ from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings,
 from brain_fleet.cluster.sedna import (blocked, data_of, deployment, heard, suspended, unblocked, worker_job,
                                        worker_template)
 from brain_fleet.cluster.storage import Source, of_resource
+from brain_fleet.jobs.samples import fires, in_hours, metric
 from brain_fleet.jobs.templates import Unfit
 from brain_wire.shown import quoted
 
@@ -31,8 +29,6 @@ STAGES = ("Train", "Eval", "Deploy")
 STEPS = ("Waiting", "Ready", "Starting", "Running", "Completed", "Failed")
 KEPT = 30           # conditions, of which each round adds a dozen
 WHOLE = 2**53       # of what a status may hold
-COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "=": operator.eq,
-           "==": operator.eq}
 
 
 @dataclass(frozen=True)
@@ -137,7 +133,7 @@ def _step(now: Where, below: Below) -> Where | None:
 
 
 def _waiting(now: Where, below: Below) -> Where | None:
-    spec = below.resource["spec"]
+    spec, clock = below.resource["spec"], datetime.fromtimestamp(below.now, timezone.utc)
     if now.stage == "Eval":
         return replace(now, step="Ready", why="the model of this round is evaluated")
     if now.stage == "Train":
@@ -152,26 +148,27 @@ def _waiting(now: Where, below: Below) -> Where | None:
             raise Unfit("MetricUnknown", f"training is triggered by {quoted(trigger['condition']['metric'])}, and the "
                                          f"operator knows {SAMPLES}")
         grown = there - now.samples
-        if not in_time(trigger.get("timer"), below.now):
+        if not in_hours(trigger.get("timer"), clock):
             return _told(now, "waiting for its hours")
-        if not fires(trigger["condition"], grown):
+        if not fires(trigger["condition"], {SAMPLES: grown}):
             return _told(now, f"{grown} new samples, and training begins with {trigger['condition']['operator']} "
                               f"{trigger['condition']['threshold']:g}")
         return replace(now, step="Ready", samples=there, why=f"{grown} new samples")
     trigger = (spec["deploySpec"].get("trigger") or NO_SETTINGS)
     if not trigger:
         return replace(now, step="Ready", why="every model is deployed")
-    if not in_time(trigger.get("timer"), below.now):
+    if not in_hours(trigger.get("timer"), clock):
         return _told(now, "waiting for its hours")
-    metric = trigger["condition"]["metric"]
-    found = said(below.said.get(_worker(below, "Eval", now.round), ""), metric)
+    name = trigger["condition"]["metric"]
+    metrics = said(below.said.get(_worker(below, "Eval", now.round), ""))
+    found = metric(name, metrics)
     if found is None:
-        return _told(now, f"the evaluation has said no {metric}: its container writes {{\"{metric}\": 0.1}} to "
+        return _told(now, f"the evaluation has said no {name}: its container writes {{\"{name}\": 0.1}} to "
                           f"/dev/termination-log")
-    if fires(trigger["condition"], found):
-        return replace(now, step="Ready", why=f"{metric} is {found:g}")
+    if fires(trigger["condition"], metrics):
+        return replace(now, step="Ready", why=f"{name} is {found:g}")
     return replace(now, step="Completed", why=(
-        f"the model of round {now.round} is not deployed: {metric} is {found:g}, and must be "
+        f"the model of round {now.round} is not deployed: {name} is {found:g}, and must be "
         f"{trigger['condition']['operator']} {trigger['condition']['threshold']:g}"))
 
 
@@ -193,46 +190,13 @@ def _deploying(now: Where, below: Below) -> Where | None:
     return None
 
 
-def fires(condition: Mapping[str, Any], value: float) -> bool:
-    """Whether a value is as a trigger's condition asks.
-
-    Raises:
-        Unfit: nobody here knows the operator.
-    """
-    compare = COMPARE.get(condition["operator"])
-    if compare is None:
-        raise Unfit("OperatorUnknown", f"a trigger compares by {quoted(condition['operator'])}; there are "
-                                       f"{', '.join(COMPARE)}")
-    return bool(compare(value, condition["threshold"]))
-
-
-def in_time(timer: Mapping[str, Any] | None, now: float) -> bool:
-    """Whether it is within a trigger's hours, in UTC; past midnight where they end before they begin.
-
-    Raises:
-        Unfit: they are no times.
-    """
-    if not timer:
-        return True
-    minutes = []
-    for name in ("start", "end"):
-        found = re.fullmatch("([01]?[0-9]|2[0-4]):([0-5][0-9])", str(timer[name]))
-        if found is None:
-            raise Unfit("TimerUnfit", f"timer.{name} is {quoted(str(timer[name]))}, and must be as 02:00")
-        minutes.append(int(found[1]) * 60 + int(found[2]))
-    clock = time.gmtime(now)
-    minute = clock.tm_hour * 60 + clock.tm_min
-    start, end = minutes
-    return start <= minute < end if start < end else minute >= start or minute < end
-
-
-def said(message: str, metric: str) -> float | None:
-    """The number of a metric in what a container has left behind; None: it is not there."""
+def said(message: str) -> Mapping[str, Any]:
+    """Metrics that a container has left behind; none where that cannot be read."""
     try:
-        found = json.loads(message)[metric]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return float(found) if type(found) in (int, float) and math.isfinite(found) else None
+        found = json.loads(message)
+    except (ValueError, RecursionError):
+        return NO_SETTINGS
+    return found if isinstance(found, dict) else NO_SETTINGS
 
 
 def _worker(below: Below, stage: str, number: int) -> str:

@@ -8,10 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Mapping
 
+from brain_fleet.jobs.templates import Unfit
 from brain_fleet.schema import FormProblem
+from brain_wire.shown import quoted
 
 LARGEST = 64 * 2**20    # bytes of a list of samples
 NEAR = 1e-6             # two metrics that differ by less are equal, as Sedna has it
+_OPERATORS = {">": "gt", ">=": "ge", "=": "eq", "==": "eq", "!=": "ne", "<=": "le", "<": "lt"}
 
 
 def read_samples(path: Path, form: str) -> tuple[str | None, list[str]]:
@@ -54,21 +57,40 @@ def triggered(trigger: Mapping[str, Any], stats: Mapping[str, Any], now: datetim
         stats: metrics by name: numbers, or lists of them, of which ``name[2]`` is one.
         now: this machine's; None: as it is.
     """
-    timer = trigger.get("timer")
-    if timer is not None:
-        time = (now or datetime.now()).strftime("%H:%M")
-        start, end = timer["start"].rjust(5, "0"), timer["end"].rjust(5, "0")
-        if not (start <= time <= end if start <= end else time >= start or time <= end):
-            return False
-    condition = trigger["condition"]
+    return in_hours(trigger.get("timer"), now or datetime.now()) and fires(trigger["condition"], stats)
+
+
+def in_hours(timer: Mapping[str, str] | None, now: datetime) -> bool:
+    """Tells whether a time is within a trigger's hours; past midnight where they end before they begin.
+
+    Raises:
+        Unfit: they are no times.
+    """
+    if not timer:
+        return True
+    for name in ("start", "end"):
+        if not re.fullmatch("([01]?[0-9]|2[0-4]):[0-5][0-9]", str(timer[name])):
+            raise Unfit("TimerUnfit", f"timer.{name} is {quoted(str(timer[name]))}, and must be as 02:00")
+    time, start, end = now.strftime("%H:%M"), timer["start"].rjust(5, "0"), timer["end"].rjust(5, "0")
+    return start <= time <= end if start <= end else time >= start or time <= end
+
+
+def fires(condition: Mapping[str, Any], stats: Mapping[str, Any]) -> bool:
+    """Tells whether a metric is as a trigger's condition asks; one that is not known is not.
+
+    Raises:
+        Unfit: the operator is none.
+    """
+    operator = _OPERATORS.get(condition["operator"], condition["operator"])
+    if operator not in _OPERATORS.values():
+        raise Unfit("OperatorUnknown", f"a trigger compares by {quoted(operator)}; there are {', '.join(_OPERATORS)}")
     value = metric(condition["metric"], stats)
     if value is None:
         return False
-    difference, operator = value - condition["threshold"], condition["operator"]
+    difference = value - condition["threshold"]
     equal = abs(difference) < NEAR
     return {"gt": not equal and difference > 0, "ge": equal or difference > 0, "eq": equal, "ne": not equal,
-            "le": equal or difference < 0, "lt": not equal and difference < 0}[
-        {">": "gt", ">=": "ge", "=": "eq", "==": "eq", "!=": "ne", "<=": "le", "<": "lt"}.get(operator, operator)]
+            "le": equal or difference < 0, "lt": not equal and difference < 0}[operator]
 
 
 def metric(name: str, stats: Mapping[str, Any]) -> float | None:
@@ -83,7 +105,7 @@ def metric(name: str, stats: Mapping[str, Any]) -> float | None:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     try:
-        found = float(value)  # type: ignore[arg-type]
+        found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
